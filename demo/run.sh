@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Shows what Holdfast does: backs up a real tree over TLS, changes it, backs it up again, restores
-# both states and compares them with what was there, bytes and attributes.
+# both states, and compares the bytes and attributes of both with the originals.
 # usage: demo/run.sh [DIR]
 #
-# DIR is only read; a copy of it is backed up. By default it is /usr/include, else /usr/share.
-# The program is the release build; HOLDFAST_BIN names another one. Everything that is made lies in
-# one folder in TMPDIR, and goes at the end, whatever the end is. Needs no root.
+# DIR is only read; a copy of it is backed up. The default is /usr/include, or /usr/share if that is
+# empty. The program is the release build, unless HOLDFAST_BIN names another program. All files of
+# the demo lie in one folder in TMPDIR, which is removed at the end in any case. Root is not needed.
 set -euo pipefail
 export LC_ALL=C
 unset CDPATH
 
-# How often the data lies in that folder: the copy, the pool, two restores; and room to spare.
+# Number of times that the data lies in that folder: copy, pool, two restores, and a reserve.
 COPIES=5
 SERVER_START_SECS=30
-# How many files are changed in each way.
+# Number of files that are changed in each way.
 PICKED=4
 DIFFERENCES_SHOWN=20
 
@@ -37,7 +37,7 @@ clean_up() {
     cd /
     # Copied folders may be read-only for their owner.
     chmod -R u+rwx -- "$scratch" 2>/dev/null || true
-    rm -rf -- "$scratch" || echo "demo: $scratch is left" >&2
+    rm -rf -- "$scratch" || echo "demo: cannot remove $scratch; remove it by hand" >&2
   fi
   exit "$code"
 }
@@ -49,7 +49,7 @@ title() {
   printf '\n== %s\n' "$*"
 }
 
-# Shows a command as one would type it, then runs it.
+# Shows a command as a person would type it, then runs it.
 run() {
   local words
   printf -v words ' %q' "$@"
@@ -61,13 +61,13 @@ holdfast() {
   "$program" "$@"
 }
 
-# Runs a command of the client; some objects may fail (4), and there may be warnings (8).
+# Runs a command of the client. Its exit code may be 4 (some objects failed) or 8 (warnings).
 run_client() {
   local code=0
   run holdfast "$@" || code=$?
   case $code in
     0) ;;
-    4) echo "(exit code 4: what failed is named above; the demo goes on without it)" ;;
+    4) echo "(exit code 4: the failed objects are named above; the demo goes on without them)" ;;
     8) echo "(exit code 8: done, with the warnings above)" ;;
     *) fail "'holdfast $1' ended with exit code $code" ;;
   esac
@@ -76,18 +76,18 @@ run_client() {
 find_program() {
   local target=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/holdfast/target}
   program=${HOLDFAST_BIN:-$target/release/holdfast}
-  [ -x "$program" ] || fail "there is no program $program: run 'make build'"
+  [ -x "$program" ] || fail "the program $program does not exist; run 'make build'"
   program=$(readlink -f -- "$program")
 }
 
-# Names the tree as the file system does, without links.
+# Sets `dir` to the path of the tree, with symbolic links resolved.
 find_tree() {
   local given=${1:-}
   if [ -z "$given" ]; then
     given=/usr/include
     [ -n "$(ls -A -- "$given" 2>/dev/null)" ] || given=/usr/share
   fi
-  [ -d "$given" ] || fail "there is no directory $given"
+  [ -d "$given" ] || fail "the directory $given does not exist"
   dir=$(cd -- "$given" 2>/dev/null && pwd -P) || fail "the directory $given cannot be entered"
 }
 
@@ -96,29 +96,31 @@ make_scratch() {
   scratch=$(mktemp -d -- "${TMPDIR:-/tmp}/holdfast-demo.XXXXXX") || fail "no temporary folder"
   scratch=$(cd -- "$scratch" && pwd -P)
   case $scratch/ in
-    "${dir%/}"/*) fail "$dir holds the temporary folder: name another one in TMPDIR" ;;
+    "${dir%/}"/*) fail "$dir contains the temporary folder; name another folder in TMPDIR" ;;
   esac
   needed=$(du -skx -- "$dir" 2>/dev/null | cut -f1 || true)
   needed=$((${needed:-0} * COPIES / 1024 + 1))
   free=$(df -Pk -- "$scratch" | awk 'NR == 2 { print int($4 / 1024) }')
   [ "$needed" -lt "$free" ] ||
-    fail "needs $needed MiB in ${scratch%/*}, where $free MiB are free: choose a smaller DIR"
+    fail "$needed MiB are needed in ${scratch%/*}, but $free MiB are free; choose a smaller DIR"
 }
 
-# Copies the tree, so that nothing of the user's is changed. What this user cannot read is left out.
+# Copies the tree, so that the original stays unchanged. Objects that this user cannot read are left
+# out.
 copy_tree() {
   local code=0 count
   run cp -a --one-file-system -- "$dir" tree 2>"$scratch/cp.err" || code=$?
   [ -d tree ] || fail "cannot copy $dir: $(head -n 1 "$scratch/cp.err")"
   if [ "$code" -ne 0 ]; then
     count=$(wc -l <"$scratch/cp.err")
-    echo "($count objects cannot be copied by this user and are left out; the first:"
-    echo " $(head -n 1 "$scratch/cp.err"))"
+    echo "(some objects are left out, because this user cannot copy them; errors of cp: $count;"
+    echo " the first: $(head -n 1 "$scratch/cp.err"))"
   fi
 }
 
-# Writes what a tree is into the folder $2: attributes, contents, extended attributes. What cannot
-# be read cannot have been backed up and is left out, and so are sockets, which no backup keeps.
+# Describes the tree $1 in files of the folder $2: attributes, contents, extended attributes.
+# Objects that cannot be read are left out, because they cannot have been backed up, and so are
+# sockets.
 describe() {
   local tree=$1 list
   mkdir -- "$2"
@@ -137,34 +139,34 @@ describe() {
   )
 }
 
-# Compares one kind of description of the trees $1 and $2: $3 the list, $4 what to call it.
+# Compares the list $3 of the descriptions $1 and $2. $4 is the name of the list for a person.
 same() {
   if cmp -s -- "$1/$3" "$2/$3"; then
     echo "  $4: identical"
     return
   fi
-  echo "  $4: DIFFERENT (< as it was, > as restored)"
+  echo "  $4: DIFFERENT (< original, > restored)"
   diff -a <(tr '\0' '\n' <"$1/$3") <(tr '\0' '\n' <"$2/$3") | head -n "$DIFFERENCES_SHOWN" || true
   different=1
 }
 
-# Compares the description $1 with the tree $2.
+# Compares the tree $2 with the description $1 of the original.
 compare() {
   local saved=$1 restored=$2 objects files bytes count
   describe "$restored" "$saved.restored"
   objects=$(tr -cd '\0' <"$saved/attributes" | wc -c)
   files=$(tr -cd '\0' <"$saved/contents" | wc -c)
   bytes=$(du -sk --apparent-size -- "$restored" | cut -f1)
-  echo "Comparing $restored with what was noted of the tree when it was backed up:"
-  [ "$objects" -gt 0 ] || fail "nothing to compare"
+  echo "Comparing $restored with the description of the tree from the time of its backup:"
+  [ "$objects" -gt 0 ] || fail "there are no objects to compare"
   same "$saved" "$saved.restored" attributes \
-    "type, mode, owner, group, mtime to the nanosecond, size, links of $objects objects"
-  same "$saved" "$saved.restored" contents "SHA-256 of $files files, $(((bytes + 1023) / 1024)) MiB"
+    "type, mode, owner, group, mtime to the nanosecond, size and links (objects: $objects)"
+  same "$saved" "$saved.restored" contents "SHA-256 (files: $files, $(((bytes + 1023) / 1024)) MiB)"
   if [ -e "$saved/xattrs" ]; then
     count=$(grep -c '^# file: ' "$saved/xattrs" || true)
-    same "$saved" "$saved.restored" xattrs "extended attributes and ACLs, on $count objects"
+    same "$saved" "$saved.restored" xattrs "extended attributes and ACLs (objects: $count)"
   else
-    echo "  extended attributes: not compared, there is no getfattr (package attr)"
+    echo "  extended attributes: not compared, because getfattr (package attr) is not installed"
   fi
 }
 
@@ -188,13 +190,13 @@ enrol_here() {
   local token
   run holdfast admin --server server node add demo | tee node.out
   token=$(sed -n 's/.*--token //p' node.out)
-  [ -n "$token" ] || fail "'admin node add' printed no token"
+  [ -n "$token" ] || fail "'holdfast admin node add' printed no token"
   printf '\n$ export HOLDFAST_HOME=%q\n' "$PWD/home"
   export HOLDFAST_HOME=$PWD/home
   run holdfast enroll "$address" --token "$token"
 }
 
-# Fills the array `picked` with some of the files that this user may change, spread over the tree.
+# Fills the array `picked` with some files that this user may change, from all over the tree.
 pick() {
   local offset=$1 step index
   picked=()
@@ -222,14 +224,14 @@ add_files() {
   run mkfifo -m 600 tree/demo-added/fifo
   if command -v setfattr >/dev/null; then
     run setfattr -n user.demo -v kept tree/demo-added/sparse 2>/dev/null ||
-      echo "(this file system takes no attributes of users)"
+      echo "(this file system does not support user attributes)"
   fi
   run touch -d '1999-12-31 23:59:59.123456789' tree/demo-added/hard-link
 }
 
 remove_folder() {
   local folder
-  # One that holds few objects, in a folder that this user may write.
+  # The folder must have few objects, and this user must be able to write to its parent.
   while IFS= read -r -d '' folder; do
     if [ -w "${folder%/*}" ] && [ "$(find "$folder" | head -n 51 | wc -l)" -le 50 ]; then
       run rm -r -- "$folder"
@@ -255,7 +257,7 @@ change_tree() {
   for file in "${picked[@]}"; do
     [ ! -w "${file%/*}" ] || run rm -f -- "$file"
   done
-  # Of a small tree this would be most.
+  # In a small tree, this folder might be most of the tree.
   [ "${#candidates[@]}" -lt 200 ] || remove_folder
 }
 
@@ -265,7 +267,7 @@ stop_server() {
   wait "$server" || code=$?
   server=
   [ "$code" -eq 0 ] || fail "the server ended with exit code $code: $(tail -n 1 server.log)"
-  echo "The server has ended."
+  echo "The server has stopped."
 }
 
 main() {
@@ -273,7 +275,7 @@ main() {
   find_program
   find_tree "${1:-}"
   make_scratch
-  # Only root may read and set all kinds of extended attributes.
+  # Only root can read and set all kinds of extended attributes.
   xattrs='^user\.|^system\.posix_acl'
   [ "$(id -u)" -ne 0 ] || xattrs=-
   different=0
@@ -294,26 +296,26 @@ main() {
   printf '\n$ date -u +%%Y-%%m-%%dT%%H:%%M:%%SZ\n%s\n' "$between"
   run sleep 1
 
-  title "Some files change, come, and go"
+  title "Some files are changed, added and removed"
   change_tree
   describe tree saved-2
-  title "The second backup sends what has changed"
+  title "The second backup sends only the changes"
   run_client backup tree
   run_client list tree/demo-added
 
-  title "Both states come back"
+  title "Both states are restored"
   run_client restore tree --to first --at "$between"
   run_client restore tree --to second
-  title "Are they what was there?"
+  title "Do they equal the originals?"
   compare saved-1 first/tree
   compare saved-2 second/tree
 
-  title "All that the server holds is read back and checked"
+  title "All stored data is read back and checked"
   run_client verify --data
   title "The end"
   stop_server
-  [ "$different" -eq 0 ] || fail "what was restored differs from what was there, see above"
-  printf '\nBoth states came back identical. %s s; all that was made is removed again.\n' \
+  [ "$different" -eq 0 ] || fail "a restored tree differs from its original; see above"
+  printf '\nBoth restored states are identical to their originals. The demo took %s s.\n' \
     "$((SECONDS - began))"
 }
 

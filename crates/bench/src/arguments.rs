@@ -7,21 +7,21 @@ use model::SizeError;
 
 use crate::page;
 
-/// Options of a subcommand that writes a page.
+/// Options of the subcommands that write a page.
 #[derive(clap::Args, Debug)]
 pub(crate) struct PageArgs {
     /// Write one JSON document with every sample
     #[arg(long)]
     pub(crate) json: bool,
-    /// Folder that the page goes to
+    /// Folder for the page
     #[arg(long, value_name = "DIR", default_value = page::FOLDER)]
     pub(crate) out: PathBuf,
 }
 
-/// Option of a subcommand that works in a folder of its own.
+/// Option of the subcommands that make files.
 #[derive(clap::Args, Debug)]
 pub(crate) struct WorkArgs {
-    /// Folder for everything that is made [default: TMPDIR]
+    /// Folder for all files that the bench makes [default: TMPDIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<PathBuf>,
 }
@@ -32,9 +32,9 @@ impl WorkArgs {
     }
 }
 
-/// Reason why a value is not a number.
+/// Reason why a value is refused: it is no number in the range.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it takes a number from {} to {}", .range.start(), .range.end())]
+#[error("the value must be a number from {} to {}", .range.start(), .range.end())]
 pub(crate) struct NumberError {
     range: RangeInclusive<usize>,
 }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!((parse("1"), parse("100")), (Ok(1), Ok(100)));
         for text in ["0", "101", "-1", "x", ""] {
             let error = parse(text).expect_err(text);
-            assert_eq!(error.to_string(), "it takes a number from 1 to 100");
+            assert_eq!(error.to_string(), "the value must be a number from 1 to 100");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `bench compare`: how a restored tree differs from its source.
+//! `bench compare`: the differences between a restored tree and its source.
 //!
-//! The comparison is a process of its own, because its memory would count in the peaks of the
-//! commands that the bench starts later.
+//! The comparison is a process of its own. In the process of the bench, its memory would count in
+//! the peaks of the commands that the bench starts later.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use e2e::manifest::{Manifest, diff};
 use serde_json::json;
 
 use crate::output;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace;
 
-/// Compare every object of two trees with everything that a restore can bring back
+/// Compare two trees, object by object, with all attributes that a restore brings back
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The tree
+    /// The original tree
     #[arg(value_name = "DIR")]
     tree: PathBuf,
     /// The restored tree
@@ -23,8 +23,8 @@ pub(crate) struct Args {
     restored: PathBuf,
 }
 
-/// Maximum number of differences that are written out.
-const TOLD_MAX: usize = 5;
+/// Maximum number of differences that are listed.
+const LISTED_MAX: usize = 5;
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let (source, restored) = (workplace::resolve(&args.tree)?, workplace::resolve(&args.restored)?);
@@ -33,9 +33,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let (source, restored) = std::thread::scope(|threads| {
         let source = threads.spawn(|| take(&source));
         let restored = take(&restored);
-        (source.join().map_err(|_| Trouble::new("the comparison broke off")), restored)
+        (source.join().map_err(|_| Trouble::new("the comparison panicked")), restored)
     });
     let lines = diff(&source??, &restored?);
-    let told = &lines[..lines.len().min(TOLD_MAX)];
-    output::result(&json!({"differences": lines.len(), "first": told}).to_string())
+    let listed = &lines[..lines.len().min(LISTED_MAX)];
+    output::result(&json!({"differences": lines.len(), "first": listed}).to_string())
 }

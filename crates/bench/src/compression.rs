@@ -1,18 +1,19 @@
-//! `bench compression`: sets of files of many sizes, over links of many rates, with each choice.
+//! `bench compression`: sets of files of many sizes, over links of many rates, with each choice of
+//! compression.
 //!
 //! ```text
 //!   set:  files of one size, bytes of a real corpus, no content twice
-//!     link:  the set, cut to what the link carries uncompressed in the time allowed
-//!       round:  each choice in turn, another one first each time:
+//!     link:  the set, cut to the size that the link carries uncompressed in the allowed time
+//!       round:  each choice in turn, beginning with another choice in each round:
 //!                 new server and node -> first backup through the link
-//!   after:  in this process, compression with one thread and two,
-//!           and what independent quanta lose against one stream
+//!   after:  in this process, compression with one thread and with two,
+//!           and the loss of independent quanta compared with one stream
 //! ```
 //!
-//! 1. All sets begin with the same bytes: they differ by the sizes of their files alone.
-//! 2. Nothing deduplicates: a set has no content twice, and each backup has a new server.
-//! 3. What the backups make goes at once: it would not fit otherwise. The work folder should be a
-//!    tmpfs, where this costs the next one nothing.
+//! 1. All sets begin with the same bytes. They differ only in the sizes of their files.
+//! 2. Nothing is deduplicated: a set has no content twice, and each backup has a new server.
+//! 3. The files of a backup are deleted right after it, because all of them together would not fit.
+//!    The work folder should be in a tmpfs, where deleting does not slow down the next backup.
 
 mod alone;
 mod contest;
@@ -32,15 +33,15 @@ use sets::Kind;
 
 /// Back up sets of files of many sizes over links of many rates, with each strength
 ///
-/// The files have 500 KB to 256 MB and 1 to 16 KB. The links have 10 Mbit/s and 1 Gbit/s; loopback
-/// is the third. Then measures in this process how compression scales with threads, and the loss of
-/// independent quanta. Writes compression.md and compression.svg.
+/// The files have 500 KB to 256 MB, and in one set 1 to 16 KB. The links are loopback, 1 Gbit/s and
+/// 10 Mbit/s. Then measures in this process how compression scales with threads, and the loss
+/// because quanta are compressed independently. Writes compression.md and compression.svg.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Size of a set
     #[arg(long, value_name = "SIZE", default_value = "2.5G", value_parser = size)]
     set_bytes: u64,
-    /// Maximum time that a link would need for a set uncompressed; a larger set is cut
+    /// Maximum number of seconds that a link needs for an uncompressed set; a larger set is cut
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = SECONDS_DEFAULT, value_parser = number(1..=SECONDS_MAX))]
     seconds_max: usize,
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
     rounds: usize,
-    /// Folders that the bytes come from [default: ~/corpus/src, /usr/bin and /usr/lib, if they
+    /// Folders whose files provide the bytes [default: ~/corpus/src, /usr/bin and /usr/lib, if they
     /// exist]
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     corpus: Vec<String>,
@@ -57,7 +58,7 @@ pub(crate) struct Args {
     only: Vec<String>,
     #[command(flatten)]
     page: PageArgs,
-    /// Folder for a set, servers and nodes [default: /dev/shm if it has room, or TMPDIR]
+    /// Folder for a set, servers and nodes [default: /dev/shm if it has room, otherwise TMPDIR]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
 
 fn kinds(names: &[String]) -> Result<Vec<Kind>, Trouble> {
     if let Some(unknown) = names.iter().find(|name| Kind::named(name).is_none()) {
-        return Err(Trouble::new(format!("there is no set {unknown}; see --help")));
+        return Err(Trouble::new(format!("there is no set {unknown}: see --help for the sets")));
     }
     if names.is_empty() {
         return Ok(sets::KINDS.to_vec());
@@ -105,7 +106,7 @@ fn corpus_folders(names: &[String]) -> Vec<PathBuf> {
     usual.into_iter().filter(|folder| folder.is_dir()).collect()
 }
 
-/// Returns /dev/shm if a set and its pool leave half of it free.
+/// Returns /dev/shm if a set and its pool leave at least half of its free space; otherwise TMPDIR.
 fn work(set_bytes: u64) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let has_room = sys::durable::free_bytes(memory).is_ok_and(|free| set_bytes < free / 4);
@@ -123,6 +124,6 @@ mod tests {
         let some: Vec<_> = kinds(&names(&["small", "1M"])).unwrap();
         assert_eq!(some.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["small", "1M"]);
         let unknown = kinds(&names(&["3M"])).unwrap_err();
-        assert_eq!(unknown, Trouble::new("there is no set 3M; see --help"));
+        assert_eq!(unknown, Trouble::new("there is no set 3M: see --help for the sets"));
     }
 }

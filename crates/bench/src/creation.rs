@@ -1,9 +1,10 @@
-//! `bench creation`: the time that the kernel takes to make the files of a tree: the lower limit of
-//! a restore.
+//! `bench creation`: the time that the kernel takes to make the files of a tree, which is the lower
+//! limit of the time of a restore.
 //!
-//! Contents are read into memory beforehand, a batch at a time. Only the calls that make files
-//! count: create, write, owner, mode, times, close; those for directories and symbolic links too.
-//! Extended attributes and hard links are left out: each name of a link becomes a file.
+//! Contents are read into memory beforehand, in batches. Only the time of the calls that make
+//! files, directories and symbolic links counts: create, write, close, and those that set owner,
+//! mode and times. Extended attributes are left out. Each name of a hard link becomes a file of its
+//! own.
 
 use std::fs::{self, File, Metadata};
 use std::io::Write as _;
@@ -19,12 +20,12 @@ use rustix::fs::{
 use serde_json::json;
 
 use crate::arguments::number;
+use crate::effort::Effort;
 use crate::output;
-use crate::spent::Spent;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace;
 
-/// Make the files of a tree from memory: the lower limit of a restore
+/// Make the files of a tree from memory, as the lower limit of the time of a restore
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read
@@ -40,7 +41,7 @@ pub(crate) struct Args {
 
 const THREADS_MAX: usize = 256;
 
-/// Maximum number of bytes of contents in memory; one larger file is a batch of its own.
+/// Maximum number of bytes of contents in memory. A larger file is a batch of its own.
 const BATCH_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
@@ -57,18 +58,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&document.to_string())
 }
 
+/// A symbolic link.
 struct PlannedLink {
     path: PathBuf,
     target: PathBuf,
     metadata: Metadata,
 }
 
-/// The objects to make; paths are relative to the top.
+/// The objects to make. Paths are relative to the top of the tree.
 #[derive(Default)]
 struct Plan {
-    /// Parents before children.
+    /// Directories. A parent comes before its children.
     folders: Vec<(PathBuf, Metadata)>,
-    /// Files; the files of one folder follow each other.
+    /// Regular files. The files of a folder follow each other.
     files: Vec<PlannedFile>,
     links: Vec<PlannedLink>,
     unreadable: usize,
@@ -79,9 +81,6 @@ struct PlannedFile {
     name: std::ffi::OsString,
     metadata: Metadata,
 }
-
-/// The time that making files took, and the number of files that could not be read.
-type Made = Result<(Spent, usize), Trouble>;
 
 impl Plan {
     fn of(tree: &Path) -> Result<Self, Trouble> {
@@ -120,8 +119,15 @@ impl Plan {
         }
     }
 
-    fn carry_out(&self, tree: &Path, target: &Path, threads: usize) -> Made {
-        let mut spent = Spent::default();
+    /// Makes everything in `target`. Returns the time that it took, and the number of files that
+    /// could not be read.
+    fn carry_out(
+        &self,
+        tree: &Path,
+        target: &Path,
+        threads: usize,
+    ) -> Result<(Effort, usize), Trouble> {
+        let mut spent = Effort::default();
         let mut unreadable = 0;
         let what = || format!("make files in {}", target.display());
         spent.timed(|| self.make_folders(target)).while_doing(what)?;
@@ -150,7 +156,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Makes the links, and gives directories their attributes, after everything in them is made.
+    /// Makes the symbolic links. Then sets the attributes of the directories, because making an
+    /// object in a directory changes its times.
     fn finish(&self, target: &Path) -> rustix::io::Result<()> {
         for PlannedLink { path, target: link_target, metadata } in &self.links {
             let path = target.join(path);
@@ -170,7 +177,7 @@ impl Plan {
     }
 }
 
-/// A batch whose contents are in memory.
+/// A batch of files whose contents are in memory.
 struct Work<'a> {
     plan: &'a Plan,
     target: &'a Path,
@@ -202,7 +209,7 @@ impl Work<'_> {
         })
     }
 
-    /// Makes files that lie in one folder.
+    /// Makes the files with indexes `unit`, which must be in the same folder.
     fn make(&self, unit: Range<usize>) -> rustix::io::Result<()> {
         let folder = &self.plan.folders[self.files[unit.start].folder].0;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -224,7 +231,8 @@ impl Work<'_> {
     }
 }
 
-/// Divides `files` so that each part holds at most `bytes_max`, or one file.
+/// Divides `files` into batches of at most `bytes_max` bytes each. A larger file is a batch of its
+/// own.
 fn batches(files: &[PlannedFile], bytes_max: u64) -> Vec<Range<usize>> {
     let sizes: Vec<u64> = files.iter().map(|file| file.metadata.len()).collect();
     divide(&sizes, bytes_max)

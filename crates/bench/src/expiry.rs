@@ -1,19 +1,19 @@
-//! `bench expiry`: dropping versions from a catalogue that holds millions, and freeing the space of
-//! what nothing names any more.
+//! `bench expiry`: expiration in a catalogue with millions of versions, and reclamation of the
+//! space of dead chunks.
 //!
 //! ```text
 //!   one server; a node that backs up DIR; two nodes with a past, written into the catalogue
 //!   backups of DIR alone
 //!   expiration of the first past:   counting only, then for real
 //!   expiration of the second past:  while DIR is backed up again and again
-//!   random files are backed up, and half of them changed and expired
-//!   reclamation alone; the same again, and reclamation while DIR is backed up again and again
-//!   the catalogue is copied to the pool, DIR backed up once more, the catalogue copied again
+//!   random files are backed up; half of them get new content, and the old content expires
+//!   reclamation alone; the same again, with reclamation while DIR is backed up again and again
+//!   copies of the catalogue: the first, one after an incremental, one after a full backup of DIR
 //! ```
 //!
-//! 1. The past is what years of backups leave: each file of it has an active version and four
-//!    inactive ones, two of which are older than the 30 days that a new server keeps.
-//! 2. A backup reads everything again (`backup --full`): it competes for disk, processors and
+//! 1. A past stands for years of backups. Each of its files has an active version and four inactive
+//!    ones. Two of these are older than 30 days, the time for which a new server keeps them.
+//! 2. A backup reads everything again (`backup --full`). So it competes for disk, processors and
 //!    catalogue, and lasts long enough to be measured.
 
 mod past;
@@ -30,11 +30,11 @@ use crate::trouble::Trouble;
 
 /// Expire versions and reclaim space, alone and during a backup
 ///
-/// Fills a catalogue with inactive versions and expires half of them. Then backs up 1 GiB of random
-/// files, changes half of them and reclaims the space.
+/// Fills a catalogue with inactive versions, and expires half of them. Then backs up 1 GiB of
+/// random files, changes half of them, and reclaims the space of the old content.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The tree to back up meanwhile; it is only read
+    /// The tree that is backed up at the same time; it is only read
     #[arg(value_name = "DIR")]
     tree: PathBuf,
     /// Number of inactive versions

@@ -7,14 +7,16 @@
 //!     pause -> make alone  -> pause -> restore -> compare
 //! ```
 //!
-//! What writes begins after a pause, as does what it is compared with: see [`machine::settle`].
+//! Measurements that write, and measurements that are compared with them, begin after a pause: see
+//! [`machine::settle`].
 //!
-//! The sum is what the parts take one after the other, each on all cores where it can use them.
+//! The *sum* is the time of the stages one after the other. A stage uses all cores if it can.
 //!
-//! The limit of a first backup is what stages take that overlap perfectly: the larger of their
-//! processor time over all cores and the time of the disk for what is stored. That of a restore is
-//! made of checking and of writing the file in the same way. Neither has TLS, the catalogue or a
-//! process to start in it.
+//! The *limit* is the time of stages that overlap perfectly. The limit of a first backup is the
+//! larger of two times: the processor time of the stages divided by the number of cores, and the
+//! time in which the disk writes the stored data. The limit of a restore is computed in the same
+//! way, from checking and from writing the file. Neither includes TLS, the catalogue or the start
+//! of a process.
 
 pub(crate) mod again;
 mod figures;
@@ -24,19 +26,19 @@ pub(crate) mod stages;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use figures::{Measured, Results, Round};
+use figures::{Results, Round, Series};
 use stages::Stages;
 
 use crate::arguments::{number, size};
+use crate::effort::Effort;
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
 use crate::site::Site;
-use crate::spent::Spent;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::{self, Workplace};
 
-/// Time backup and restore of one large file, against the limits of their stages
+/// Time backup and restore of one large file, and compare them with the limits of their stages
 ///
 /// The file has text, noise, zeros and holes. Shows whether memory grows with the file.
 #[derive(clap::Args, Debug)]
@@ -48,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
     rounds: usize,
-    /// Folder that text is taken from
+    /// Folder whose files provide the text
     #[arg(long, value_name = "DIR", default_value = "/usr/include")]
     text: PathBuf,
     /// Folder to work in, with room for three times the size [default: TMPDIR]
@@ -62,14 +64,14 @@ pub(crate) struct Args {
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-/// Ratio of the larger of the two sizes to the smaller.
+/// Ratio of the larger of the two sizes to the smaller one.
 const SMALLER: u64 = 4;
 
-/// Number of copies of the file at a time: the file, its stored form, and a restored or compressed
-/// copy.
+/// Maximum number of copies of the file at the same time: the file, its stored form, and a restored
+/// or compressed copy.
 const COPIES: u64 = 3;
 
-/// Everything needed to measure one size.
+/// Everything that the measurement of one size needs.
 struct Bench<'a> {
     workplace: &'a Workplace,
     runner: Runner,
@@ -100,7 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
 }
 
 impl Bench<'_> {
-    fn size(&self, bytes: u64, rounds: usize) -> Result<Measured, Trouble> {
+    fn size(&self, bytes: u64, rounds: usize) -> Result<Series, Trouble> {
         let source = self.workplace.folder(&format!("file-{bytes}"))?;
         let file = source.join("mixed");
         output::step(&format!("a file of {} MiB", bytes >> 20));
@@ -113,23 +115,23 @@ impl Bench<'_> {
             "--text".as_ref(),
             self.text.as_os_str(),
         ])?;
-        let mut measured = Measured { bytes, rounds: Vec::new() };
+        let mut series = Series { bytes, rounds: Vec::new() };
         for number in 1..=rounds {
             output::step(&format!("round {number} of {rounds}"));
             let folder = self.workplace.folder(&format!("round-{bytes}-{number}"))?;
-            measured.rounds.push(self.round(&source, &file, &folder)?);
-            // A handful of large files: deleting them does not slow later ones down.
+            series.rounds.push(self.round(&source, &file, &folder)?);
+            // Deleting a few large files does not slow down later work.
             remove(&folder)?;
         }
         remove(&source)?;
-        Ok(measured)
+        Ok(series)
     }
 
     fn round(&self, source: &Path, file: &Path, folder: &Path) -> Result<Round, Trouble> {
         let target = folder.join("stages");
         let answer = self.part(&["stages".as_ref(), file.as_os_str(), target.as_os_str()])?;
         let stages = Stages::parse(&answer)?;
-        output::step("what is stored, alone");
+        output::step("writing the stored data, alone");
         let compressed = target.join(stages::COMPRESSED);
         let store = self.again(&compressed, &target, &["--sync".as_ref()])?;
         remove(&target)?;
@@ -140,7 +142,7 @@ impl Bench<'_> {
         let first = site.measured(&server, &["backup".as_ref(), source.as_os_str()])?;
         server.stop()?;
         let stored = site.stored()?;
-        output::step("the file, alone");
+        output::step("writing the file, alone");
         let alone = folder.join("alone");
         std::fs::create_dir(&alone).while_doing(|| format!("make {}", alone.display()))?;
         let make = self.again(file, &alone, &[])?;
@@ -160,12 +162,12 @@ impl Bench<'_> {
         Ok(Round { stages, store, make, first, pool_bytes, restore, differences })
     }
 
-    /// Writes the content of `file` to a new file in `folder`.
-    fn again(&self, file: &Path, folder: &Path, more: &[&OsStr]) -> Result<Spent, Trouble> {
+    /// Writes the content of `file` to a new file in `folder`, and returns the time that this took.
+    fn again(&self, file: &Path, folder: &Path, more: &[&OsStr]) -> Result<Effort, Trouble> {
         machine::settle();
         let target = folder.join("again");
         let words: [&OsStr; 3] = ["again".as_ref(), file.as_os_str(), target.as_os_str()];
-        Spent::parse(&self.part(&[&words, more].concat())?)
+        Effort::parse(&self.part(&[&words, more].concat())?)
     }
 
     fn part(&self, arguments: &[&OsStr]) -> Result<serde_json::Value, Trouble> {

@@ -1,4 +1,4 @@
-//! `bench fleet`: many nodes at one server, all of them at the same moment.
+//! `bench fleet`: many nodes of one server, which all back up at the same moment.
 //!
 //! ```text
 //!   one server; N nodes, each with a home and a small tree
@@ -7,9 +7,9 @@
 //!   after:  verify, restore and compare a sample of the nodes
 //! ```
 //!
-//! 1. Every client is a process of its own, waited for by a thread of the bench.
-//! 2. A node that fails is counted and named; the others go on. Any failure fails the bench, after
-//!    the page is written.
+//! 1. Every client is a process of its own. A thread of the bench waits for it.
+//! 2. A node that fails is counted and named, and the other nodes continue. After any failure the
+//!    bench fails, but writes its page first.
 
 mod muster;
 mod text;
@@ -23,7 +23,7 @@ use muster::Order;
 
 /// Enrol many nodes at one server and start all their incrementals at once
 ///
-/// The nodes have small trees, with a few changes in each round. In the end some of the nodes are
+/// The nodes have small trees, with a few changes in each round. At the end, some of the nodes are
 /// verified, restored and compared.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = FILES_DEFAULT, value_parser = number(tree::FILES_MIN..=FILES_MAX))]
     files: usize,
-    /// Number of times that all of them start at once
+    /// Number of rounds, in which all nodes start at once
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
     rounds: usize,
@@ -66,6 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&if args.page.json { document() } else { text })?;
     match results.failures().len() {
         0 => Ok(()),
-        count => Err(Trouble::new(format!("{count} failures in a fleet that must have none"))),
+        count => {
+            let failures = output::counted(count, "failure");
+            Err(Trouble::new(format!("{failures} in the fleet: see fleet.md")))
+        }
     }
 }

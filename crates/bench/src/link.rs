@@ -1,14 +1,14 @@
-//! `bench link`: the same backups over loopback and over a link with delay and a limit.
+//! `bench link`: the same backups over loopback and over a link with a delay and a limited rate.
 //!
 //! ```text
-//!   round:  for loopback and link, each first in every other round:
-//!             new server and node -> first backup -> incremental, unmeasured
+//!   round:  loopback and link; the one that begins alternates from round to round:
+//!             new server and node -> first backup -> incremental, not measured
 //!                                 -> incremental with nothing changed x INCREMENTALS
 //! ```
 //!
-//! The link is emulated by a relay within this process; see its header for what it does. It takes
-//! processor time from client and server: where they keep all cores busy, the link looks worse than
-//! a real one.
+//! A relay in the process of the bench emulates the link, see `relay.rs`. The relay takes processor
+//! time from client and server. If they keep all cores busy, the emulated link is slower than a
+//! real one.
 
 mod contest;
 mod text;
@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
 
 /// Time backups over loopback and over a link with delay and a limited rate, in turns
 ///
-/// Each round puts the tree into the work folder twice.
+/// Each round makes two copies of the tree in the work folder.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read

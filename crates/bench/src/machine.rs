@@ -1,4 +1,4 @@
-//! Readings of `/proc` about the machine and about other processes.
+//! Figures about the machine and about other processes, read from `/proc`.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Pause in which a host takes back freed memory: Linux reports that memory after 2 s.
+/// Pause in which the host takes back freed memory: Linux reports free memory to its host after 2
+/// s.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Writes all data, and pauses. A virtual machine's host takes back memory that is freed, and
-/// returns it page by page, which can take longer than a measurement. So measurements that write
-/// much, and those that are compared with them, begin after this pause.
+/// Writes all data to the disk, and pauses. The host of a virtual machine takes back memory that
+/// was freed, and returns it page by page, which can take longer than a measurement. So
+/// measurements that write much, and measurements that are compared with them, begin after this
+/// pause.
 pub(crate) fn settle() {
     rustix::fs::sync();
     sys::clock::sleep(SETTLING);
@@ -55,13 +57,13 @@ pub(crate) fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the processor time that the whole machine has used, the time that a hypervisor gave to
-/// other machines included.
+/// Returns the processor time that the whole machine has used. It includes the time that a
+/// hypervisor gave to other machines.
 pub(crate) fn cpu_of_all() -> Result<Duration, Trouble> {
     let text = read_to_string("/proc/stat").while_doing(|| "read /proc/stat".to_owned())?;
     busy_ticks(&text)
         .map(ticks)
-        .ok_or_else(|| Trouble::new("/proc/stat is not understood"))
+        .ok_or_else(|| Trouble::new("/proc/stat has an unexpected format"))
 }
 
 /// Returns the bytes that the kernel has written to files for the process `pid`.
@@ -73,13 +75,13 @@ pub(crate) fn written_by(pid: u32) -> Result<u64, Trouble> {
         .ok_or_else(|| Trouble::new(format!("{path} has no write_bytes")))
 }
 
-/// Returns the processor time of all threads of the process `pid`, in ticks of the clock.
+/// Returns the processor time of all threads of the process `pid`. The kernel counts it in ticks.
 pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
     let path = format!("/proc/{pid}/stat");
     let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
     own_ticks(&text)
         .map(ticks)
-        .ok_or_else(|| Trouble::new(format!("{path} is not understood")))
+        .ok_or_else(|| Trouble::new(format!("{path} has an unexpected format")))
 }
 
 /// Returns the peak of the resident memory of the process `pid`.
@@ -89,7 +91,7 @@ pub(crate) fn peak_memory_of(pid: u32) -> Result<u64, Trouble> {
     kib_field(&text, "VmHWM:").ok_or_else(|| Trouble::new(format!("{path} has no VmHWM")))
 }
 
-/// Returns the memory that programs may still take before the kernel has to free other memory.
+/// Returns the number of bytes that programs can still allocate before the kernel must free memory.
 pub(crate) fn free_memory() -> Result<u64, Trouble> {
     let path = "/proc/meminfo";
     let text = read_to_string(path).while_doing(|| format!("read {path}"))?;
@@ -97,8 +99,8 @@ pub(crate) fn free_memory() -> Result<u64, Trouble> {
     kib_field(&text, "MemAvailable:").ok_or_else(|| Trouble::new(message()))
 }
 
-/// Returns the bytes that the files below `path` take: their sizes, without holes and without space
-/// that is only reserved.
+/// Returns the number of bytes that the files below `path` take: their sizes, without holes and
+/// without space that is only reserved.
 pub(crate) fn bytes_below(path: &Path) -> Result<u64, Trouble> {
     use std::os::unix::fs::MetadataExt as _;
     let describe = || format!("measure {}", path.display());
@@ -118,7 +120,7 @@ fn ticks(count: u64) -> Duration {
     Duration::from_micros(count.saturating_mul(1_000_000) / per_sec)
 }
 
-/// Adds up user, nice, system, irq, softirq and steal: the time of guests is part of user.
+/// Adds up user, nice, system, irq, softirq and steal. The time of guests is part of user.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let fields: Vec<u64> =
         stat.lines().next()?.split_whitespace().skip(1).flat_map(str::parse).collect();
@@ -135,7 +137,7 @@ fn own_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Returns a field that the kernel gives in `kB`, in bytes.
+/// Returns the value of the field `name`, which the kernel writes in `kB`, in bytes.
 fn kib_field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

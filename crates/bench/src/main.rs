@@ -1,17 +1,18 @@
-//! Measures Holdfast: `bench SUBCOMMAND ...`, one module a subcommand.
+//! Measures Holdfast: `bench SUBCOMMAND ...`. Each subcommand has a module of its own.
 //!
-//! 1. The real program is measured, over TLS, client and server as processes of their own.
-//! 2. Programs that are compared take turns in one run, so that a ratio says the same on a slow
-//!    machine and on a busy one.
-//! 3. Nothing is deleted before the last measurement: ext4 makes files several times slower for
-//!    minutes after a tree has been deleted. Each round has new folders.
-//! 4. Everything is in one temporary folder, which is removed when the bench ends, even when it
+//! 1. The real program is measured, over TLS. Client and server are processes of their own.
+//! 2. Programs that are compared take turns in one run, so that a ratio is the same on a slow and
+//!    on a busy machine.
+//! 3. Nothing is deleted before the last measurement: after a tree has been deleted, ext4 creates
+//!    files several times slower for minutes. Each round has new folders.
+//! 4. All files are in one temporary folder. It is removed when the bench ends, even if the bench
 //!    fails or is interrupted.
 
 mod arguments;
 mod compare;
 mod compression;
 mod creation;
+mod effort;
 mod expiry;
 mod file;
 mod fleet;
@@ -27,7 +28,6 @@ mod scale;
 mod servers;
 mod site;
 mod space;
-mod spent;
 mod spread;
 mod stores;
 mod tape;
@@ -44,13 +44,13 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use trouble::Trouble;
 
-/// Exit code of a bench that was not done, as that of `holdfast` itself.
+/// Exit code of a bench that failed. `holdfast` has the same exit code for failures.
 const NOT_DONE: u8 = 12;
 
 /// Measures Holdfast. `bench DIR ...` is the same as `bench tree DIR ...`.
 ///
-/// The program measured is the release build of holdfast beside this one, or the one that
-/// HOLDFAST_BIN names. Everything that is made is in a folder in TMPDIR, which goes at the end.
+/// The measured program is the release build of holdfast in the same build folder, or the program
+/// that HOLDFAST_BIN names. All files are made in a folder in TMPDIR, which is removed at the end.
 #[derive(clap::Parser, Debug)]
 #[command(name = "bench", args_override_self = true, arg_required_else_help = true)]
 struct Arguments {
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the words of the command line, with the subcommand `tree` if it has none.
+/// Returns the words of the command line. If they name no subcommand, `tree` is added.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let definition = Arguments::command();
@@ -110,9 +110,9 @@ fn words() -> Vec<OsString> {
     words
 }
 
-/// Writes the help, or the fault of the command line.
+/// Writes the help, or the error in the command line, and returns the exit code.
 fn explain(error: &clap::Error) -> ExitCode {
-    // A reader that goes away has read enough.
+    // Printing fails only if the reader has closed its end, and then nobody reads the text.
     drop(error.print());
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

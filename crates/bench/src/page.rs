@@ -1,24 +1,25 @@
-//! The pages that a bench leaves in `docs/performance`: Markdown, with the command line that made
-//! them.
+//! The pages that a bench writes to `docs/performance`. They are in Markdown, and name the command
+//! line that made them.
 
 use std::path::{Path, PathBuf};
 
 use crate::machine::Machine;
+use crate::output;
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 /// Default folder for pages.
 pub(crate) const FOLDER: &str = "docs/performance";
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Returns the title, the command line of this program and the machine.
+/// Returns the head of a page: the title, the command line of this program, and the machine.
 pub(crate) fn head(title: &str) -> String {
     let machine = Machine::read();
     format!(
-        "# {title}\n\nMade by `{}` on a machine with {} cores, {:.1} GiB memory, Linux {}.\n",
+        "# {title}\n\nMade by `{}` on a machine with {}, {:.1} GiB memory, Linux {}.\n",
         own_command_line(),
-        machine.cores,
+        output::counted(machine.cores, "core"),
         float(machine.memory_bytes) / GIB,
         machine.kernel,
     )
@@ -30,7 +31,8 @@ pub(crate) fn own_command_line() -> String {
     command_line(words, &home())
 }
 
-/// Leaves out the folders of results and work, which mean nothing on another machine.
+/// Joins `words` to a command line. Leaves out the folders for results and work, which mean nothing
+/// on another machine.
 fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
     let mut line = "bench".to_owned();
     let mut words = words.into_iter();
@@ -44,7 +46,7 @@ fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
     line
 }
 
-/// Returns `path` without the home folder of the user.
+/// Returns `path` with `~` for the home folder of the user.
 pub(crate) fn shown(path: &str) -> String {
     below_home(path, &home())
 }
@@ -62,7 +64,7 @@ fn below_home(path: &str, home: &str) -> String {
     }
 }
 
-/// Returns a table: the first column is left-aligned, all others are right-aligned.
+/// Returns a table in Markdown. The first column is left-aligned, all others are right-aligned.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<&str> = (0..head.len()).map(|at| if at == 0 { "---" } else { "---:" }).collect();
@@ -70,7 +72,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     [line(head), line(&rule)].into_iter().chain(body).collect()
 }
 
-/// Returns the median of `spread`, with the least and the greatest value if there are several.
+/// Returns the median of `spread` as text, with the least and the greatest value if they differ.
 pub(crate) fn cell(spread: Spread, decimals: usize) -> String {
     let Spread { median, least, most } = spread;
     if least.to_bits() == most.to_bits() {
@@ -79,7 +81,8 @@ pub(crate) fn cell(spread: Spread, decimals: usize) -> String {
     format!("{median:.decimals$} ({least:.decimals$} .. {most:.decimals$})")
 }
 
-/// Writes `text` to the file `name` in `folder`, which is made; returns the path.
+/// Writes `text` to the file `name` in `folder`, and returns the path. Makes the folder if it does
+/// not exist.
 pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Trouble> {
     std::fs::create_dir_all(folder).while_doing(|| format!("make {}", folder.display()))?;
     let path = folder.join(name);

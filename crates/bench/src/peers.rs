@@ -1,22 +1,23 @@
 //! `bench peers`: Holdfast and other backup programs on one tree.
 //!
 //! ```text
-//!   round:  each entrant in turn, another one first each time
+//!   round:  each entrant in turn, beginning with another one in each round
 //!   turn:   empty repository -> read the tree -> first backup -> nothing changed -> restore
 //!                                              -> compare
-//!           Holdfast: nothing changed is (bare walk, backup) several times
-//!           and behind its restore (files made from memory, restore again)
-//!           creation: the files of the tree made from memory, nothing else
-//!   after:  with --cold and with --mutate, what they say
+//!           Holdfast: nothing changed is (bare walk, backup) several times;
+//!                     after the restore: (files made from memory, restore again)
+//!           creation: the files of the tree are made from memory, nothing else
+//!   after:  the measurements of --cold and of --mutate
 //! ```
 //!
-//! 1. All data is written before each measurement begins; what writes much begins after a pause
-//!    (see [`crate::machine::settle`]).
-//! 2. Peers write to a local folder; Holdfast goes over TLS to a server, and what both ends use
-//!    counts.
-//! 3. A peer that fails costs its row, not the run.
-//! 4. What takes much memory is done in processes of its own (`creation`, `compare`): the kernel
-//!    counts the peak of the bench in those of the programs that it starts.
+//! 1. Data of earlier work is written to the disk before a measurement begins. A measurement that
+//!    writes much begins after a pause (see [`crate::machine::settle`]).
+//! 2. Peers write to a local folder. Holdfast backs up to a server over TLS, and the resources of
+//!    client and server count.
+//! 3. A peer that fails has no figures; the other programs are measured.
+//! 4. Work of the bench that takes much memory is done in processes of its own (`creation`,
+//!    `compare`), because the kernel counts the peak memory of the bench in the peaks of the
+//!    programs that it starts.
 
 mod cold;
 mod contest;
@@ -35,13 +36,13 @@ use contest::Order;
 use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 /// Time Holdfast and the installed peers on a tree, in turns
 ///
-/// Peers are looked for in PATH and in ~/.cache/holdfast-peers/bin, or in the folder that
-/// HOLDFAST_PEERS names. Where the work folder is a tmpfs, the files of each program go after its
-/// turn. On a disk they all stay to the end. Writes peers.md and peers.svg.
+/// Peers are looked for in PATH, and in ~/.cache/holdfast-peers/bin or the folder that
+/// HOLDFAST_PEERS names. In a tmpfs, the files of each program are removed after its turn. On a
+/// disk, all files stay until the end. Writes peers.md and peers.svg.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read
@@ -58,10 +59,10 @@ pub(crate) struct Args {
     page: PageArgs,
     #[command(flatten)]
     work: WorkArgs,
-    /// Measure with dropped caches as well; takes root, and disturbs all other programs
+    /// Also measure with dropped caches; needs root, and slows down all other programs
     #[arg(long)]
     cold: bool,
-    /// Measure Holdfast after changes to a copy of the tree as well
+    /// Also measure Holdfast after changes to a copy of the tree
     #[arg(long)]
     mutate: bool,
 }
@@ -85,8 +86,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     std::fs::create_dir_all(out).while_doing(|| format!("make {}", out.display()))?;
     let results = contest::hold(&order)?;
     for missing in &results.missing {
-        let entrant::Missing { name, install } = missing;
-        output::warning(&format!("{name} is not installed: {install}"));
+        let entrant::MissingPeer { name, install } = missing;
+        output::warning(&format!(
+            "{name} is not installed, and is not measured. To install it, run: {install}"
+        ));
     }
     let text = report::text(&results, &page::own_command_line());
     page::write(out, "peers.md", &text)?;

@@ -1,6 +1,6 @@
 //! The program that is measured: commands that run to their end, and a server.
 //!
-//! Outputs go to files, so that nobody has to empty a pipe while the time runs.
+//! Outputs go to files, so that the bench does not have to read from a pipe during a measurement.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,16 +18,16 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use wait4::Wait4 as _;
 
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Maximum time until a signal ends the bench.
+/// Interval at which a wait looks for a signal to the bench.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// True once a signal has asked the bench to end.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Lets SIGINT and SIGTERM end the bench in order: commands are killed, the files of the bench are
-/// removed.
+/// Lets SIGINT and SIGTERM end the bench in an orderly way: running commands are killed, and the
+/// files of the bench are removed.
 pub(crate) fn catch_signals() -> Result<(), Trouble> {
     let what = || "wait for signals".to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -50,7 +50,7 @@ pub(crate) fn catch_signals() -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Fails once a signal has come.
+/// Fails if a signal has asked the bench to end.
 pub(crate) fn check_interrupted() -> Result<(), Trouble> {
     let interrupted = INTERRUPTED.load(Ordering::Relaxed);
     if interrupted { Err(Trouble::new("interrupted")) } else { Ok(()) }
@@ -61,7 +61,8 @@ pub(crate) fn find_program() -> Result<PathBuf, Trouble> {
     if let Some(path) = std::env::var_os("HOLDFAST_BIN") {
         let path = PathBuf::from(path);
         let found = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-        let message = || format!("HOLDFAST_BIN names {}, which is no file", path.display());
+        let message =
+            || format!("HOLDFAST_BIN must name a file, but {} is not a file", path.display());
         return found.is_file().then_some(found).ok_or_else(|| Trouble::new(message()));
     }
     let bench = std::env::current_exe().while_doing(|| "find this program".to_owned())?;
@@ -70,7 +71,7 @@ pub(crate) fn find_program() -> Result<PathBuf, Trouble> {
     let message = || {
         let path = path.display();
         format!(
-            "there is no {path}: run 'cargo build --release -p holdfast', \
+            "{path} does not exist: run 'cargo build --release -p holdfast', \
              or name the program in HOLDFAST_BIN"
         )
     };
@@ -79,7 +80,7 @@ pub(crate) fn find_program() -> Result<PathBuf, Trouble> {
 
 /// Resources that a command of Holdfast used, and its output.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct Outcome {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
     pub(crate) memory_bytes: u64,
@@ -87,7 +88,7 @@ pub(crate) struct Finished {
     pub(crate) report: Value,
 }
 
-/// Runs commands of one program, and keeps their outputs in one folder.
+/// Runner of the commands of one program. Their outputs go to files in one folder.
 #[derive(Debug)]
 pub(crate) struct Runner {
     program: PathBuf,
@@ -99,25 +100,28 @@ impl Runner {
         Self { program, outputs }
     }
 
-    /// Runs a command with `--json` to its end. A command that is done in part counts as done.
-    pub(crate) fn run(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+    /// Runs a command with `--json` to its end. Exit codes for remarks or for a part that failed
+    /// are no error.
+    pub(crate) fn run(&self, arguments: &[&OsStr]) -> Result<Outcome, Trouble> {
         check_interrupted()?;
         let name = describe(arguments);
         let stdout = self.outputs.join("stdout");
         let stderr = self.outputs.join("stderr");
         let mut command = self.command(arguments);
         command.stdout(create(&stdout)?).stderr(create(&stderr)?);
-        let Used { wall, cpu, memory_bytes, status } = run_to_end(&mut command)?;
+        let Usage { wall, cpu, memory_bytes, status } = run_to_end(&mut command)?;
         let Some(exit_code @ (0 | 4 | 8)) = status.code() else {
             return Err(failed(&name, status, &stderr));
         };
         let text = std::fs::read_to_string(&stdout)
-            .while_doing(|| format!("read the answer of {name}"))?;
+            .while_doing(|| format!("read the output of {name}"))?;
         let report = match text.trim() {
             "" => Value::Null,
-            text => serde_json::from_str(text).while_doing(|| format!("parse what {name} says"))?,
+            text => {
+                serde_json::from_str(text).while_doing(|| format!("parse the output of {name}"))?
+            }
         };
-        Ok(Finished { wall, cpu, memory_bytes, exit_code, report })
+        Ok(Outcome { wall, cpu, memory_bytes, exit_code, report })
     }
 
     /// Runs the server of `folder` until the value is dropped or stopped.
@@ -148,10 +152,10 @@ impl Runner {
     }
 }
 
-/// A server that is ready. Dropping it kills it.
+/// A server that accepts connections. Dropping the value kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// `None` once the process has ended.
+    /// The process; `None` after the server was stopped.
     child: Option<Child>,
 }
 
@@ -163,7 +167,7 @@ impl Server {
     /// Stops the server in an orderly way.
     pub(crate) fn stop(mut self) -> Result<ExitStatus, Trouble> {
         let child = self.child.take();
-        let mut child = child.ok_or_else(|| Trouble::new("the server has ended"))?;
+        let mut child = child.ok_or_else(|| Trouble::new("the server has ended already"))?;
         // The call fails only for a process that has ended, which the wait below shows.
         let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         child.wait().while_doing(|| "wait for the server".to_owned())
@@ -179,25 +183,26 @@ impl Drop for Server {
     }
 }
 
-/// Resources that a command used, with all processes that it has waited for.
+/// Resources that a command used, together with all processes that it has waited for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Used {
+pub(crate) struct Usage {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
-    /// Peak of the largest of its processes. The kernel counts the peak of the bench itself as
-    /// well, so the bench itself must stay smaller than the programs that it measures.
+    /// Peak memory of the largest of its processes. The kernel counts the peak of the bench as
+    /// well, so the bench must stay smaller than the programs that it measures.
     pub(crate) memory_bytes: u64,
     pub(crate) status: ExitStatus,
 }
 
-/// Runs `command` to its end. A signal to the bench kills it, with the processes that it started.
-pub(crate) fn run_to_end(command: &mut Command) -> Result<Used, Trouble> {
+/// Runs `command` to its end. A signal to the bench kills the command, with the processes that it
+/// started.
+pub(crate) fn run_to_end(command: &mut Command) -> Result<Usage, Trouble> {
     check_interrupted()?;
     let program = command.get_program().display().to_string();
     let begin = clock::now();
     let child = command.process_group(0).spawn().while_doing(|| format!("start {program}"))?;
     let used = wait(child, &program)?;
-    Ok(Used {
+    Ok(Usage {
         wall: begin.elapsed(),
         cpu: used.rusage.utime + used.rusage.stime,
         memory_bytes: used.rusage.maxrss,
@@ -217,15 +222,15 @@ pub(crate) fn run_part(arguments: &[&OsStr], outputs: &Path) -> Result<Value, Tr
     let name = describe(arguments);
     if !status.success() {
         check_interrupted()?;
-        let said = last_line(&stderr);
-        return Err(Trouble::new(format!("bench {name} failed ({status}): {said}")));
+        let last = last_line(&stderr);
+        return Err(Trouble::new(format!("bench {name} failed ({status}): {last}")));
     }
-    let what = || format!("read the answer of bench {name}");
+    let what = || format!("read the output of bench {name}");
     let text = std::fs::read_to_string(&stdout).while_doing(what)?;
     serde_json::from_str(&text).while_doing(what)
 }
 
-/// Waits for the end of `child`, which a signal to the bench kills.
+/// Waits for the end of `child`. A signal to the bench kills the process.
 fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
     let what = || format!("wait for {name}");
     let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
@@ -248,9 +253,9 @@ fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
     }
 }
 
-/// Kills the process that [`run_to_end`] has started, with its group, which it leads.
+/// Kills the process that [`run_to_end`] has started, and the process group that it leads.
 fn kill_group(mut child: Child) {
-    // Fails only for processes that have ended.
+    // The call fails only if the processes have ended.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     drop(child.wait());
 }
@@ -259,7 +264,7 @@ pub(crate) fn create(path: &Path) -> Result<File, Trouble> {
     File::create(path).while_doing(|| format!("make {}", path.display()))
 }
 
-/// Returns the way in which a command ended, with its last line.
+/// Returns the error for a command that failed, with the last line of its standard error.
 fn failed(name: &str, status: ExitStatus, stderr: &Path) -> Trouble {
     if let Err(interrupted) = check_interrupted() {
         return interrupted;
@@ -272,10 +277,10 @@ pub(crate) fn last_line(stderr: &Path) -> String {
     let said = std::fs::read(stderr).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.trim().is_empty());
-    last.unwrap_or("it said nothing").trim().to_owned()
+    last.unwrap_or("it wrote no message").trim().to_owned()
 }
 
-/// Returns the subcommand, for messages.
+/// Returns the words of a command up to the first path, for messages.
 fn describe(arguments: &[&OsStr]) -> String {
     let words = arguments
         .iter()

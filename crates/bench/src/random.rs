@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run: splitmix64.
+//! Pseudo-random numbers (splitmix64), which are the same in every run.
 
 pub(crate) struct Random(u64);
 
@@ -14,7 +14,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `bound`, which is small against 2^64.
+    /// Returns a number below `bound`. `bound` should be much smaller than 2^64.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

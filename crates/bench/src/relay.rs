@@ -1,5 +1,4 @@
-//! A slow link on a fast machine: a relay that passes on every byte with a delay, and at a limited
-//! rate.
+//! An emulated slow link: a relay that passes on every byte with a delay and at a limited rate.
 //!
 //! ```text
 //!            reader                                    writer
@@ -7,15 +6,16 @@
 //!            room in the buffer?                        free the buffer
 //! ```
 //!
-//! 1. Each direction is one line that all connections share. A segment leaves when the line is free
-//!    and holds it for as long as its bytes take; it arrives the delay after it has left.
-//! 2. The buffer of a direction of a connection holds two bandwidth-delay products of a round trip:
-//!    the delay alone never slows a stream. When it is full nothing is read, and TCP tells the
-//!    sender.
-//! 3. The first bytes of a connection leave one round trip after it was accepted: on a real link
-//!    its handshake would take that long.
+//! 1. Each direction is one line that all connections share. A segment waits until the line is
+//!    free, and occupies it for the time that its bytes take. It arrives after a further delay of
+//!    half a round trip.
+//! 2. Each direction of a connection has a buffer of twice the bandwidth-delay product of a round
+//!    trip, so the delay alone never slows a stream. While the buffer is full nothing is read, and
+//!    TCP makes the sender wait.
+//! 3. The first bytes of a connection leave one round trip after the connection was accepted. On a
+//!    real link the handshake would take that long.
 //!
-//! Deliberately absent: loss and jitter.
+//! Deliberately absent: loss of packets, and jitter.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,30 +31,30 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 const SEGMENT_BYTES_MIN: u64 = 1500;
 const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 
-/// Minimum size of a buffer: on a slow or short link, two bandwidth-delay products may be next to
-/// nothing.
+/// Minimum size of a buffer. On a slow or short link, twice the bandwidth-delay product may be
+/// close to nothing.
 const BUFFER_BYTES_MIN: u64 = 256 << 10;
 const BUFFER_BYTES_MAX: u64 = 256 << 20;
 
-/// Approximate maximum time of a segment on the line. A segment of another connection waits that
-/// long.
+/// Approximate maximum time that a segment occupies the line, in microseconds. Segments of other
+/// connections may have to wait that long.
 const SEGMENT_MICROS: u64 = 500;
 
 /// The link that is emulated, in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub(crate) round_trip: Duration,
-    /// Bits a second; `None` for no limit.
+    /// Rate in bits per second; `None` for no limit.
     pub(crate) bits_per_sec: Option<u64>,
 }
 
 impl Link {
-    /// A link as fast as the machine, to count traffic only.
+    /// A link without delay and limit, which only counts the traffic.
     pub(crate) const BARE: Self = Self { round_trip: Duration::ZERO, bits_per_sec: None };
 
     fn segment_bytes(self) -> u64 {
@@ -70,7 +70,7 @@ impl Link {
         bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)
     }
 
-    /// Returns the time for which `bytes` occupy a line.
+    /// Returns the time for which `bytes` occupy the line.
     fn holding(self, bytes: u64) -> Duration {
         let Some(bits_per_sec) = self.bits_per_sec else { return Duration::ZERO };
         let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits_per_sec.max(1));
@@ -80,16 +80,16 @@ impl Link {
 
 /// Traffic of all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Passed {
+pub(crate) struct Traffic {
     pub(crate) connections: u64,
     pub(crate) up_bytes: u64,
     pub(crate) down_bytes: u64,
-    /// Number of changes of direction between one read and the next. It is at least the number of
-    /// times that one side waited for the other.
+    /// Number of changes of direction between one read and the next. One side has waited for the
+    /// other at most that often.
     pub(crate) turns: u64,
 }
 
-impl Passed {
+impl Traffic {
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             connections: self.connections - before.connections,
@@ -113,7 +113,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Listens on a port of its own, and passes connections on to `target`, as `HOST:PORT`.
+    /// Listens on a free port, and passes on all connections to `target`, which is `HOST:PORT`.
     pub(crate) fn start(target: &str, link: Link) -> Result<Self, Trouble> {
         let what = || "start the relay".to_owned();
         let target: SocketAddr = target.parse().while_doing(what)?;
@@ -134,9 +134,9 @@ impl Relay {
         self.address.to_string()
     }
 
-    pub(crate) fn passed(&self) -> Passed {
+    pub(crate) fn traffic(&self) -> Traffic {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Passed {
+        Traffic {
             connections: count(&self.counts.connections),
             up_bytes: count(&self.counts.up_bytes),
             down_bytes: count(&self.counts.down_bytes),
@@ -185,7 +185,7 @@ impl Counts {
 struct Direction {
     way: Way,
     link: Link,
-    /// Time at which the line is free.
+    /// Time from which on the line is free.
     free: Mutex<Instant>,
     counts: Arc<Counts>,
 }
@@ -195,7 +195,7 @@ impl Direction {
         Arc::new(Self { way, link, free: Mutex::new(clock::now()), counts: Arc::clone(counts) })
     }
 
-    /// Puts `bytes` on the line, at `earliest` or later; returns when they arrive.
+    /// Puts `bytes` on the line, at `earliest` or later. Returns the time at which they arrive.
     fn carry(&self, bytes: u64, earliest: Instant) -> Instant {
         let mut free = self.free.lock();
         let left = (*free).max(clock::now()).max(earliest) + self.link.holding(bytes);
@@ -216,7 +216,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, link: Link, counts: A
     while let Ok((client, _)) = listener.accept().await {
         let opened = clock::now() + link.round_trip;
         let Ok(server) = TcpStream::connect(target).await else { continue };
-        // The calls fail only for a connection that is gone, which the next read shows.
+        // The calls fail only if the connection is lost, and then the next read fails as well.
         drop((client.set_nodelay(true), server.set_nodelay(true)));
         counts.connections.fetch_add(1, Ordering::Relaxed);
         let (client_read, client_write) = client.into_split();
@@ -232,8 +232,8 @@ fn carry_all(from: OwnedReadHalf, to: OwnedWriteHalf, way: &Arc<Direction>, open
     tokio::spawn(write(receiver, to));
 }
 
-/// Reads segments into the queue. The queue needs no bound of its own: each segment in it takes
-/// room of the buffer.
+/// Reads segments into the queue. The queue has no limit of its own, because each of its segments
+/// takes room in the buffer.
 async fn read(
     mut from: OwnedReadHalf,
     way: Arc<Direction>,
@@ -244,8 +244,8 @@ async fn read(
     let buffer = Arc::new(Semaphore::new(buffer_bytes));
     let segment_bytes = usize::try_from(way.link.segment_bytes()).unwrap_or(usize::MAX);
     let mut segment = vec![0; segment_bytes];
-    // An error ends a direction like the end of its data: the peer sees that the connection is
-    // gone.
+    // An error ends a direction as the end of its data does: the peer sees that the connection is
+    // closed.
     while let Ok(length @ 1..) = from.read(&mut segment).await {
         let Ok(permits) = u32::try_from(length) else { return };
         let room = Arc::clone(&buffer).acquire_many_owned(permits).await;
@@ -267,7 +267,7 @@ async fn write(mut queue: UnboundedReceiver<Segment>, mut to: OwnedWriteHalf) {
             return;
         }
     }
-    // The call fails only for a connection that is gone.
+    // The call fails only if the connection is lost.
     drop(to.shutdown().await);
 }
 

@@ -1,4 +1,4 @@
-//! `bench scale`: many millions of objects, in a file system made for it.
+//! `bench scale`: many millions of objects, in a file system that is made for this bench.
 //!
 //! ```text
 //!   make the tree in an image -> first backup -> server again
@@ -6,11 +6,12 @@
 //!     one directory:     incremental, nothing changed -> incremental after each of three changes
 //! ```
 //!
-//! 1. The image lies beside the server's files, on another file system than its own tree.
-//! 2. The client reaches its server through a relay in this process, which counts all bytes of both
-//!    directions. The relay is idle while nothing is sent.
-//! 3. The page cache is left alone unless `--cold` is given: what does not fit in memory is cold
-//!    anyway.
+//! 1. The image is a file next to the files of the server. The tree is in the file system in the
+//!    image.
+//! 2. The client reaches its server through a relay in the process of the bench, which counts all
+//!    bytes in both directions. The relay is idle while nothing is sent.
+//! 3. The bench drops the page cache only with `--cold`. Objects that do not fit into memory are
+//!    read from the disk in any case.
 
 mod fill;
 mod image;
@@ -24,31 +25,31 @@ use std::path::{Path, PathBuf};
 use crate::arguments::{PageArgs, WorkArgs};
 use crate::output;
 use crate::page;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use options::{Options, SEED, Tree};
 use shape::Plan;
 
 /// Time a first backup and an incremental of many millions of objects, as root
 ///
-/// The tree is in a file system in a sparse file, which takes some 25 GB for 28M objects. With
-/// --one-directory all files are in one directory, and incrementals after one change each are
+/// The tree is in a file system in a sparse file, which takes about 25 GB for 28M objects. With
+/// --one-directory all files are in one directory, and incrementals after single changes are also
 /// timed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Number of files and directories [default: 28M]
     #[arg(long, value_name = "N", value_parser = count)]
     objects: Option<u64>,
-    /// Number of directories among them [default: one in 11.2, as 2.5M of 28M]
+    /// Number of directories among them [default: 1 of 11.2 objects, such as 2.5M of 28M]
     #[arg(long, value_name = "N", value_parser = count)]
     directories: Option<u64>,
     /// Number of files in one directory
     #[arg(long, value_name = "N")]
     #[arg(value_parser = count, conflicts_with_all = ["objects", "directories"])]
     one_directory: Option<u64>,
-    /// Image to use and to keep; it is made if it does not exist
+    /// Image file of the file system; an image that exists is used and kept
     #[arg(long, value_name = "FILE")]
     image: Option<PathBuf>,
-    /// Keep an image that was made
+    /// Keep the image after it was made
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -66,14 +67,16 @@ const OBJECTS_MAX: u64 = 1_000_000_000;
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let options = options_of(args)?;
     if !sys::process::is_root() {
-        return Err(Trouble::new("a file system can be mounted by root only"));
+        return Err(Trouble::new(
+            "bench scale must be run as root, because it mounts a file system",
+        ));
     }
     let out = &args.page.out;
-    // The folder is made before the measurement, which takes long: the result must have a place.
+    // The measurement takes long, so the folder for its result is made before it.
     std::fs::create_dir_all(out).while_doing(|| format!("make {}", out.display()))?;
     let results = measure::measure(&options)?;
     let text = report::text(&results);
-    page::write(out, results.further.file_name(), &text)?;
+    page::write(out, results.supplement.file_name(), &text)?;
     if args.page.json {
         return output::result(&report::document(&results).to_string());
     }
@@ -101,21 +104,22 @@ fn plan(args: &Args) -> Result<Plan, Trouble> {
     let objects = args.objects.unwrap_or(OBJECTS_DEFAULT);
     let directories = args.directories.unwrap_or((objects * 10 / 112).max(1));
     if directories > objects {
-        return Err(Trouble::new("more --directories than --objects"));
+        return Err(Trouble::new("--directories must not be more than --objects"));
     }
     Ok(Plan { directories, files: objects - directories, seed: SEED })
 }
 
-/// Returns the default image, which must not exist: it could have another tree.
+/// Returns the path of the default image. It must not exist, because it could have another tree.
 fn new_image(work: &Path) -> Result<PathBuf, Trouble> {
     let image = work.join("holdfast-scale.image");
-    let message = || format!("{} is there: name it as --image, or remove it", image.display());
+    let message =
+        || format!("{} exists already: use it with --image, or remove it", image.display());
     if image.is_file() { Err(Trouble::new(message())) } else { Ok(image) }
 }
 
-/// Reason why a value is not a number of objects.
+/// Reason why a value is refused: it is no number of objects.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it takes a number such as 300k or 2.5M")]
+#[error("the value must be a number such as 300k or 2.5M")]
 struct CountError;
 
 /// Parses a number of objects.
@@ -210,11 +214,11 @@ mod tests {
     fn wrong_lines_are_refused_by_name() {
         for text in ["--objects x", "--objects 0"] {
             refused(text, "--objects");
-            refused(text, "it takes a number such as 300k or 2.5M");
+            refused(text, "the value must be a number such as 300k or 2.5M");
         }
         refused("--objects 5 --one-directory 6", "cannot be used with '--one-directory");
         refused("/usr", "unexpected argument '/usr'");
         let error = options_of(&line("--objects 5 --directories 6")).unwrap_err();
-        assert_eq!(error, Trouble::new("more --directories than --objects"));
+        assert_eq!(error, Trouble::new("--directories must not be more than --objects"));
     }
 }

@@ -1,13 +1,13 @@
 //! `bench servers`: the rate of backups with several servers of one catalogue.
 //!
 //! ```text
-//!   round:  1, 2, 3 servers, one after the other: a new database, a new bucket
-//!             -> all nodes at once back up one tree of empty files, each its own filespace
+//!   round:  with 1, then with 2, then with 3 servers: a new database, a new bucket
+//!             -> all nodes at once back up the same tree of empty files, each to its own filespace
 //! ```
 //!
-//! Pages go in without data: it is the catalogue that is measured. Nodes, servers, database and
-//! object store have the same processors: where these are busy all the time, more servers cannot
-//! take in more, and what is seen is what having several costs.
+//! The files have no data, so the catalogue is measured. Nodes, servers, database and object store
+//! share the processors. If the processors are always busy, more servers cannot be faster, and the
+//! figures show the cost of several servers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,14 @@ use crate::arguments::number;
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::Workplace;
+
+/// Error text of a bench that needs PostgreSQL.
+pub(crate) const NO_DATABASE: &str =
+    "PostgreSQL is not installed: run '.ci/packages test' to install it";
+/// Error text of a bench that needs an object store.
+pub(crate) const NO_STORE: &str = "Garage is not installed: run '.ci/garage' to install it";
 
 /// Back up from many nodes to one, two and three servers of one catalogue
 ///
@@ -33,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = NODES_DEFAULT, value_parser = number(1..=NODES_MAX))]
     nodes: usize,
-    /// Number of files in the tree, fifty a directory
+    /// Number of files in the tree; each directory has 50
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = OBJECTS_DEFAULT, value_parser = number(OF_DIRECTORY..=OBJECTS_MAX))]
     objects: usize,
@@ -50,18 +56,20 @@ const NODES_DEFAULT: usize = 6;
 const NODES_MAX: usize = 100;
 const OBJECTS_DEFAULT: usize = 100_000;
 const OBJECTS_MAX: usize = 10_000_000;
+/// Number of files in a directory.
 const OF_DIRECTORY: usize = 50;
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
+/// Numbers of servers that are measured.
 const SERVERS: [usize; 3] = [1, 2, 3];
 
-/// One measurement.
+/// The figures of one measurement.
 struct Sample {
     servers: usize,
     wall: Duration,
-    /// Time of all processors, in all processes.
+    /// Processor time of all processes on the machine.
     cpu: Duration,
-    /// Number of objects of all nodes.
+    /// Number of objects of all nodes together.
     objects: u64,
     database_bytes: u64,
 }
@@ -78,11 +86,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let workplace = Workplace::new(Path::new("/nowhere"))?;
     let tree = workplace.folder("tree")?;
     plant(&tree, objects)?;
-    let cluster = Cluster::durable().ok_or_else(|| Trouble::new("there is no PostgreSQL"))?;
+    let cluster = Cluster::durable().ok_or_else(|| Trouble::new(NO_DATABASE))?;
     let mut samples = Vec::new();
     for round in 1..=rounds {
         for servers in SERVERS {
-            output::step(&format!("round {round} of {rounds}: {servers} servers, {nodes} nodes"));
+            output::step(&format!(
+                "round {round} of {rounds}: {}, {}",
+                output::counted(servers, "server"),
+                output::counted(nodes, "node")
+            ));
             let folder = workplace.folder(&format!("round-{round}-{servers}"))?;
             samples.push(measure(&cluster, &folder, &tree, (servers, nodes))?);
         }
@@ -94,7 +106,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&table(&samples, nodes))
 }
 
-/// Makes the tree.
+/// Makes a tree with `objects` empty files.
 fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
     for directory in 0..objects / OF_DIRECTORY {
         let path = tree.join(format!("{:03}/{:03}", directory / 100, directory % 100));
@@ -107,7 +119,8 @@ fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Starts servers over a new database and a new bucket.
+/// Starts `count` servers with a new database and a new bucket. Returns the servers and the name of
+/// the database.
 fn serve(cluster: &Cluster, garage: &Garage, folder: &Path, count: usize) -> (Vec<Server>, String) {
     let database = cluster.add_database();
     let (pool, catalog) = (garage.url("bench"), cluster.url(&database));
@@ -133,7 +146,7 @@ fn measure(
     (count, nodes): (usize, usize),
 ) -> Result<Sample, Trouble> {
     let garage = Garage::start(&folder.join("garage"));
-    let garage = garage.ok_or_else(|| Trouble::new("there is no Garage"))?;
+    let garage = garage.ok_or_else(|| Trouble::new(NO_STORE))?;
     let (mut servers, database) = serve(cluster, &garage, folder, count);
     let nodes: Vec<Node> = (0..nodes)
         .map(|number| Node::enrol(&servers[number % count], &format!("node-{number}")))
@@ -159,10 +172,11 @@ fn spread(samples: &[Sample], servers: usize, of: impl Fn(&Sample) -> f64) -> Sp
 fn table(samples: &[Sample], nodes: usize) -> String {
     let processors = f64::from(u32::try_from(sys::process::processors()).unwrap_or(1));
     let mut text = format!(
-        "{nodes} nodes at once, {} objects each, without data.\n\n\
-         | servers | objects/s, all nodes | of one server's | processors busy | database bytes an \
-         object |\n|---|---|---|---|---|\n",
-        samples.first().map_or(0, |sample| sample.objects / nodes as u64)
+        "{} at once, with {} each, without data.\n\n\
+         | servers | objects/s, all nodes | compared with one server | processors busy | database \
+         bytes/object |\n|---|---|---|---|---|\n",
+        output::counted(nodes, "node"),
+        output::counted(samples.first().map_or(0, |one| one.objects / nodes as u64), "object")
     );
     let base = spread(samples, SERVERS[0], Sample::rate).median;
     for servers in SERVERS {

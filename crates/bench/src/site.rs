@@ -1,4 +1,4 @@
-//! A server and a node of its own, in one folder, and the cost of their commands.
+//! A server with one node, in a folder of their own, and the cost of their commands.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use e2e::harness;
 use serde_json::{Value, json};
 
 use crate::machine;
-use crate::process::{self, Finished, Runner, Server};
+use crate::process::{self, Outcome, Runner, Server};
 use crate::trouble::Trouble;
 use crate::walk;
 
 /// The name of the node.
 pub(crate) const NODE: &str = "bench";
 
-/// One measurement. Figures that a bare walk does not have are zero.
+/// The figures of one measurement. Figures that a bare walk does not have are 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
     pub(crate) client_cpu: Duration,
     pub(crate) server_cpu: Duration,
-    /// Processor time of everything else on the machine, the kernel's own threads included.
+    /// Processor time of all other processes on the machine, including the kernel's own threads.
     pub(crate) other_cpu: Duration,
     pub(crate) client_memory_bytes: u64,
     pub(crate) server_memory_bytes: u64,
@@ -49,12 +49,12 @@ impl Sample {
     }
 }
 
-/// The state after a first backup.
+/// Sizes of the stored data after a first backup, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredSizes {
     pub(crate) pool_bytes: u64,
     pub(crate) catalog_bytes: u64,
-    /// The chunk index, which is derived.
+    /// Size of the chunk index, which could be rebuilt.
     pub(crate) index_bytes: u64,
     /// Size of the node's home folder, most of which is its deduplication cache.
     pub(crate) home_bytes: u64,
@@ -76,26 +76,26 @@ impl<'a> Site<'a> {
         &self.folder
     }
 
-    /// Makes and runs a server, with a node.
+    /// Makes and starts a server, and enrols a node.
     pub(crate) fn enrolled(&self) -> Result<Server, Trouble> {
         self.enrolled_with(&[])
     }
 
-    /// Does the same as [`Self::enrolled`], with these options of `server init`.
+    /// Does the same as [`Self::enrolled`], with `options` for `server init`.
     pub(crate) fn enrolled_with(&self, options: &[&OsStr]) -> Result<Server, Trouble> {
         let (server, address) = self.started_with(options)?;
         self.enrol(&address)?;
         Ok(server)
     }
 
-    /// Makes and runs a server; returns it with its address.
+    /// Makes and starts a server. Returns the server and its address.
     pub(crate) fn started(&self) -> Result<(Server, String), Trouble> {
         self.started_with(&[])
     }
 
     fn started_with(&self, options: &[&OsStr]) -> Result<(Server, String), Trouble> {
         let folder = self.server();
-        // The port stays the same through all restarts, because the node remembers the address.
+        // The port must stay the same after a restart, because the node remembers the address.
         let address = format!("127.0.0.1:{}", harness::Server::free_port());
         let init: [&OsStr; 5] = [
             "server".as_ref(),
@@ -108,14 +108,14 @@ impl<'a> Site<'a> {
         Ok((self.serve()?, address))
     }
 
-    /// Enrols the node at the server, which it reaches at `address`.
+    /// Enrols the node. It reaches the server at `address`.
     pub(crate) fn enrol(&self, address: &str) -> Result<(), Trouble> {
         let token = self.token(NODE)?;
         self.client(&["enroll".as_ref(), address.as_ref(), "--token".as_ref(), token.as_ref()])?;
         Ok(())
     }
 
-    /// Registers a node and returns its token.
+    /// Registers the node `node`, and returns the token with which it can enrol.
     pub(crate) fn token(&self, node: &str) -> Result<String, Trouble> {
         let folder = self.server();
         let add: [&OsStr; 6] = [
@@ -128,19 +128,19 @@ impl<'a> Site<'a> {
         ];
         let answer = self.runner.run(&add)?.report;
         let token = answer["token"].as_str().map(str::to_owned);
-        token.ok_or_else(|| Trouble::new("admin node add gives no token"))
+        token.ok_or_else(|| Trouble::new("admin node add returned no token"))
     }
 
-    /// Runs the server again.
+    /// Starts the server, which must exist.
     pub(crate) fn serve(&self) -> Result<Server, Trouble> {
         self.runner.serve(&self.server())
     }
 
-    pub(crate) fn stored(&self) -> Result<Stored, Trouble> {
+    pub(crate) fn stored(&self) -> Result<StoredSizes, Trouble> {
         let server = self.server();
         let catalog = ["catalog.sqlite", "catalog.sqlite-wal"].map(|name| server.join(name));
         let there = catalog.iter().filter(|path| path.is_file());
-        Ok(Stored {
+        Ok(StoredSizes {
             pool_bytes: machine::bytes_below(&server.join("pool"))?,
             catalog_bytes: there.map(|path| machine::bytes_below(path)).sum::<Result<_, _>>()?,
             index_bytes: machine::bytes_below(&server.join("index"))?,
@@ -148,13 +148,13 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Runs a command of the node, and measures the command and `server`.
+    /// Runs a command of the node, and measures the command and `server` meanwhile.
     pub(crate) fn measured(
         &self,
         server: &Server,
         arguments: &[&OsStr],
     ) -> Result<Sample, Trouble> {
-        // Earlier data must not be written while the time runs.
+        // Data of earlier work must not be written to the disk during the measurement.
         rustix::fs::sync();
         let (server_before, own_before) =
             (machine::cpu_of(server.pid())?, sys::process::cpu_time());
@@ -179,7 +179,7 @@ impl<'a> Site<'a> {
     }
 
     /// Runs a command of the node.
-    pub(crate) fn client(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+    pub(crate) fn client(&self, arguments: &[&OsStr]) -> Result<Outcome, Trouble> {
         let home = self.home();
         self.runner.run(&[arguments, &["--home".as_ref(), home.as_os_str()]].concat())
     }
@@ -204,7 +204,7 @@ pub(crate) fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
     Ok(Sample { wall, client_cpu, other_cpu, failed, ..Sample::default() })
 }
 
-/// Number of cores busy with other work above which the figures mean little.
+/// Maximum number of cores that other programs may keep busy. Above it the figures mean little.
 pub(crate) const OTHER_CORES_MAX: f64 = 0.2;
 
 /// Returns the number of cores that other programs kept busy, over all `samples` together.

@@ -1,14 +1,14 @@
-//! `bench space`: what space management costs those who use files, and how fast it brings them
-//! back.
+//! `bench space`: the cost of space management for programs that use files, and the speed of
+//! recalls.
 //!
 //! ```text
 //!   one server, one node, one file system in an image
-//!   reading and opening a file: not managed, and managed
+//!   a file is read and opened: before the file system is managed, and after
 //!   small files are migrated, and read by several threads
-//!   one large file is migrated, and read; beside it a copy of the same bytes by cp
+//!   rounds: one large file is migrated, and read; then its bytes are copied into the file system
 //! ```
 //!
-//! Server, node and file system share the machine, and the same disk.
+//! Server, node and file system share the machine and its disk.
 
 mod text;
 
@@ -27,14 +27,14 @@ use crate::process::{self, Runner};
 use crate::random::Random;
 use crate::site::Site;
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::Workplace;
 use crate::{output, page};
 
 /// Measure space management on an ext4 file system in an image, as root
 ///
-/// Measures a question of the kernel, recalls of small files, and the recall of a large one against
-/// a copy of it.
+/// Measures the time of a question of the kernel, recalls of small files, and the recall of a large
+/// file compared with a copy of it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Number of small files
@@ -58,7 +58,7 @@ const CALLS: u32 = 20_000;
 const READERS: usize = 4;
 const READY_MAX: Duration = Duration::from_secs(30);
 
-/// Microseconds of a call, before and after the file system is managed.
+/// Times of two calls, in microseconds: a read of 4 KiB, and opening and closing a file.
 #[derive(Clone, Copy, Debug)]
 struct Calls {
     read: Spread,
@@ -67,16 +67,17 @@ struct Calls {
 
 #[derive(Debug)]
 struct Results {
+    /// Times before the file system is managed; the next field has the times after that.
     alone: Calls,
     managed: Calls,
     files: usize,
     migrating: Duration,
-    /// Files a second, by several readers.
+    /// Small files per second that several readers recalled.
     small: f64,
-    /// MiB a second, a value a round.
+    /// MiB per second of the recalls of the large file, with a value for each round.
     recall: Spread,
     copy: Spread,
-    /// Recall against the copy of the same round.
+    /// Ratio of the rate of the recall to the rate of the copy in the same round.
     ratio: Spread,
 }
 
@@ -94,8 +95,9 @@ fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
     let site = Site::new(&runner, workplace.folder("site")?);
     let server = site.enrolled()?;
     let (file, folder) = (workplace.path().join("image"), workplace.path().join("fs"));
-    let image = Image::mount(&file, IMAGE_BYTES, &MKFS, &folder)
-        .ok_or_else(|| Trouble::new("no loop mount here: space management needs root"))?;
+    let image = Image::mount(&file, IMAGE_BYTES, &MKFS, &folder).ok_or_else(|| {
+        Trouble::new("cannot mount a file system in an image: run the bench as root")
+    })?;
     let fs = image.path().to_owned();
     output::step("writing files");
     let mut random = Random::new(7);
@@ -139,7 +141,7 @@ fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
     Ok(results)
 }
 
-/// The keeper and the file system. The keeper, which is dropped first, unmounts it.
+/// The process of the keeper, and the file system that it manages.
 struct Keeper {
     child: Child,
     image: Option<Image>,
@@ -158,7 +160,7 @@ impl Keeper {
         let begun = clock::now();
         while site.client(&["hsm".as_ref(), "status".as_ref()]).is_err() {
             if begun.elapsed() > READY_MAX {
-                return Err(Trouble::new("space management does not come up"));
+                return Err(Trouble::new("space management did not start within 30 s"));
             }
             clock::pause(Duration::from_millis(100));
         }
@@ -169,7 +171,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.image.take());
-        // At the first signal the keeper refuses programs that use stubs; at the second one it
+        // At the first signal the keeper refuses programs that use stubs. At the second signal it
         // ends.
         for _ in 0..2 {
             drop(sys::process::terminate(self.child.id()));
@@ -212,7 +214,7 @@ fn migrate(site: &Site<'_>, path: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// Measures a read of 4 KiB from the cache, and opening and closing a file.
+/// Measures the times of a read of 4 KiB from the page cache, and of opening and closing a file.
 fn calls(path: &Path) -> Result<Calls, Trouble> {
     let what = || format!("read {}", path.display());
     let (mut read, mut open) = (Vec::new(), Vec::new());
@@ -231,7 +233,7 @@ fn calls(path: &Path) -> Result<Calls, Trouble> {
     Ok(Calls { read: Spread::of(read), open: Spread::of(open) })
 }
 
-/// Files a second that several readers get.
+/// Recalls small files with several readers. Returns the files per second.
 fn recall_small(paths: &[PathBuf]) -> Result<f64, Trouble> {
     let read = |paths: &[PathBuf]| paths.iter().try_for_each(|path| std::fs::read(path).map(drop));
     let (done, wall) = clock::timed(|| {
@@ -253,7 +255,8 @@ fn mebibytes_per_second(path: &Path) -> Result<f64, Trouble> {
     Ok(float(bytes) / f64::from(1 << 20) / wall.as_secs_f64())
 }
 
-/// Speed of copying the bytes of `large`, which is outside, into the file system.
+/// Copies `large` to the file `outside`, and then to the file `inside` of the managed file system.
+/// Returns the speed of the second copy, in MiB per second.
 fn copy_speed(large: &Path, outside: &Path, inside: &Path) -> Result<f64, Trouble> {
     let what = || format!("copy {}", large.display());
     std::fs::copy(large, outside).while_doing(what)?;

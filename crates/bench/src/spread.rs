@@ -1,4 +1,4 @@
-//! Several values of one figure, in three numbers.
+//! The spread of several values of one figure, in three numbers.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Returns zeros for no values.
+    /// Returns the spread of `values`; zeros if there are no values.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -28,7 +28,7 @@ impl Spread {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a figure to look at needs no 53 bits")]
+#[expect(clippy::cast_precision_loss, reason = "a figure for people needs no 53 bits")]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }

@@ -1,12 +1,13 @@
 //! `bench stores`: the same work with the catalogue and the packs in different places.
 //!
 //! ```text
-//!   round:  each place, one after the other:  new server and node -> first backup
+//!   round:  each setting, one after the other:  new server and node -> first backup
 //!             -> server again -> incremental x INCREMENTALS -> server again -> restore
 //! ```
 //!
-//! The database and the object store are real ones, on this machine: they have the same processors
-//! and the same disk. A proxy before the store counts requests, and may hold each of them up.
+//! The database and the object store are real ones. They share the processors and the disk of this
+//! machine. A proxy in front of the store counts the requests, and delays each of them in one
+//! setting.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -20,6 +21,7 @@ use crate::arguments::number;
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
+use crate::servers::{NO_DATABASE, NO_STORE};
 use crate::site::{Sample, Site};
 use crate::spread::{Spread, float};
 use crate::trouble::Trouble;
@@ -28,9 +30,9 @@ use crate::workplace::{self, Workplace};
 
 /// Time backups and a restore with the catalogue and the packs in different places
 ///
-/// The catalogue is in SQLite or PostgreSQL; the packs are in a folder or in Garage, once with a
-/// delay of each request. '.ci/packages test' and '.ci/garage' install them. Each round puts the
-/// tree into TMPDIR eight times.
+/// The catalogue is in SQLite or PostgreSQL. The packs are in a folder or in Garage, once with a
+/// delay of each request. '.ci/packages test' and '.ci/garage' install PostgreSQL and Garage. Each
+/// round makes eight copies of the tree in TMPDIR.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read
@@ -40,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
     rounds: usize,
-    /// Milliseconds that the slow store takes for each request
+    /// Delay of each request to the slow store, in milliseconds
     #[arg(long, value_name = "MS")]
     #[arg(default_value_t = DELAY_DEFAULT, value_parser = number(1..=DELAY_MAX))]
     delay: usize,
@@ -55,7 +57,7 @@ const DELAY_DEFAULT: usize = 100;
 const DELAY_MAX: usize = 10_000;
 const INCREMENTALS: usize = 3;
 
-/// Places of a server's catalogue and packs.
+/// The places of the catalogue and the packs of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Setting {
     Embedded,
@@ -77,7 +79,9 @@ impl Setting {
             Self::Embedded => "SQLite, folder".to_owned(),
             Self::Database => "PostgreSQL, folder".to_owned(),
             Self::Both => "PostgreSQL, Garage".to_owned(),
-            Self::BothSlowly => format!("PostgreSQL, Garage, {} ms a request", delay.as_millis()),
+            Self::BothSlowly => {
+                format!("PostgreSQL, Garage with {} ms for each request", delay.as_millis())
+            }
         }
     }
 }
@@ -87,9 +91,9 @@ struct Turn {
     first: Sample,
     incrementals: Vec<Sample>,
     restore: Sample,
-    /// Requests to the object store, in the first backup and in the restore.
+    /// Numbers of requests to the object store, in the first backup and in the restore.
     requests: (u64, u64),
-    /// Transactions of the database, in the first backup and in the restore.
+    /// Numbers of transactions of the database, in the first backup and in the restore.
     transactions: (u64, u64),
     database_bytes: u64,
 }
@@ -103,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let tally = walk::walk(&tree)?;
     workplace.check_room(&tally, rounds * SETTINGS.len())?;
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
-    let cluster = Cluster::durable().ok_or_else(|| Trouble::new("there is no PostgreSQL"))?;
+    let cluster = Cluster::durable().ok_or_else(|| Trouble::new(NO_DATABASE))?;
     let mut turns: Vec<(Setting, Turn)> = Vec::new();
     for round in 1..=rounds {
         for setting in SETTINGS {
@@ -125,7 +129,7 @@ fn measure(
     tree: &Path,
     (setting, delay): (Setting, Duration),
 ) -> Result<Turn, Trouble> {
-    let none = || Trouble::new("there is no Garage");
+    let none = || Trouble::new(NO_STORE);
     let store = if setting.has_store() {
         let garage = Garage::start(&folder.join("garage")).ok_or_else(none)?;
         let proxy = Proxy::start(garage.port());
@@ -138,11 +142,11 @@ fn measure(
     };
     let requests = || store.as_ref().map_or(0, |(_, proxy)| u64::from(proxy.weather().requests()));
     let database = (setting != Setting::Embedded).then(|| cluster.add_database());
-    // All requests of a server are counted after its connections have ended.
+    // PostgreSQL counts all transactions of a server only after the connections have ended.
     let transactions = || {
         let select = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-        let told = database.as_ref().map(|database| cluster.sql(database, select));
-        told.and_then(|told| told.trim().parse::<u64>().ok()).unwrap_or(0)
+        let count = database.as_ref().map(|database| cluster.sql(database, select));
+        count.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or(0)
     };
     let catalog = database.as_ref().map(|database| cluster.url(database));
     let pool = store.as_ref().map(|(garage, proxy)| garage.url_at(proxy.port(), "bench"));
@@ -167,7 +171,7 @@ fn measure(
         incrementals.push(site.measured(&server, &backup)?);
     }
     server.stop()?;
-    // The files in a server's folder must not help the next phase.
+    // The server keeps files of its buckets in its folder. The restore must not read them there.
     let kept = site.server().join("buckets");
     if kept.is_dir() {
         workplace::remove(&kept).map_err(|error| Trouble::new(error.to_string()))?;
@@ -188,7 +192,8 @@ fn measure(
     Ok(Turn { first, incrementals, restore, requests, transactions, database_bytes })
 }
 
-/// Seconds of the samples that `of` takes from each turn with the setting.
+/// Returns the spread of the times, in seconds, of the samples that `of` takes from each turn with
+/// the setting.
 fn secs<'a>(
     turns: &'a [(Setting, Turn)],
     setting: Setting,
@@ -213,12 +218,12 @@ fn restore(turn: &Turn) -> Vec<&Sample> {
 fn table(turns: &[(Setting, Turn)], tally: &Tally, delay: Duration) -> String {
     let files = float(tally.objects);
     let mut text = format!(
-        "{} objects; seconds, and times of what SQLite and a folder took in the same run.\n\n\
+        "{}. Seconds, and the ratio to SQLite and a folder in the same run.\n\n\
          | catalogue, packs | first backup | incremental | restore | server's memory, first backup \
-         and restore | requests to the store of first backup and restore, for a million objects | \
-         transactions of the database, for the same | database bytes an object |\n\
+         and restore | requests to the store in first backup and restore, for a million objects | \
+         transactions of the database, for the same | database bytes/object |\n\
          |---|---|---|---|---|---|---|---|\n",
-        tally.objects
+        output::counted(tally.objects, "object")
     );
     for setting in SETTINGS {
         let cell = |of: fn(&Turn) -> Vec<&Sample>| {

@@ -1,23 +1,23 @@
 //! `bench tape`: recalls from tape, on a virtual clock.
 //!
-//! The schedule is the one that serves real drives; the drives are a model. Six questions, each
-//! with a module of its own:
+//! The schedule is the one that serves real drives. The drives are a model. There are six
+//! measurements, each in a module of its own:
 //!
 //! ```text
-//!   recalls   the ten cells of a table that IBM has published, lists and opened files
-//!   driven    some of them through SCSI, with an emulated library
-//!   orders    seconds to get to a file, by the order in which scattered files are read
-//!   drives    eight volumes in one drive, and in several
-//!   day       a day of opened files and lists, against serving them as they come
-//!   planning  what the planning itself costs
+//!   recalls    a table of ten times that IBM has published, for lists and for opened files
+//!   emulation  some of these times through SCSI, with an emulated library
+//!   orders     positioning time for each file, by the order in which scattered files are read
+//!   drives     eight volumes in one drive, and in several drives
+//!   day        a day of opened files and lists, compared with simpler ways to serve them
+//!   planning   the processor time of planning
 //! ```
 //!
-//! All but the last give the same figures on every machine.
+//! All measurements except the last give the same figures on every machine.
 
 mod day;
 mod demand;
-mod driven;
 mod drives;
+mod emulation;
 mod orders;
 mod planning;
 mod recalls;
@@ -31,11 +31,11 @@ use crate::trouble::Trouble;
 
 /// Simulate recalls from LTO-8 volumes, without drives or a server
 ///
-/// IBM's published table, orders of scattered files, several drives, a day of opened files and
-/// lists.
+/// Compares the times with a table that IBM has published. Measures orders of scattered files,
+/// several drives, a day of opened files and lists, and the cost of planning.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Number of random arrangements of each thing
+    /// Number of random arrangements in each measurement
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = SEEDS_DEFAULT, value_parser = number(1..=SEEDS_MAX))]
     seeds: usize,

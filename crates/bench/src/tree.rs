@@ -1,4 +1,4 @@
-//! `bench tree`: backup and restore of a real tree, next to the bare walk of it.
+//! `bench tree`: backup and restore of a real tree, compared with the bare walk of the tree.
 //!
 //! ```text
 //!   round:  new server and node -> first backup -> server again
@@ -6,8 +6,8 @@
 //!                               -> restore to a new folder
 //! ```
 //!
-//! Deliberately absent: dropping the page cache, which takes root and disturbs all others. What is
-//! measured is warm, but for what the first backup of the first round reads for the first time.
+//! Deliberately absent: dropping the page cache, which needs root and slows down all other
+//! programs. Only the first backup of the first round may read objects that are not in the cache.
 
 mod figures;
 mod rounds;
@@ -19,9 +19,9 @@ use crate::arguments::number;
 use crate::output;
 use crate::trouble::Trouble;
 
-/// Time backup and restore of a tree next to the bare walk of it
+/// Time backup and restore of a tree, and compare them with the bare walk of the tree
 ///
-/// The server is a new one, over TLS. Each round puts the tree into TMPDIR twice.
+/// The server is a new one, over TLS. Each round makes two copies of the tree in TMPDIR.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read

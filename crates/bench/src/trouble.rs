@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error that ends a bench. All errors have the same effect, so there is only one kind.
+/// An error that ends a bench. All errors have the same effect, so the type has no variants.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Trouble(String);
 
@@ -18,12 +18,13 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Adds the failed action to an error.
-pub(crate) trait While<T> {
+/// Addition of the failed action to an error.
+pub(crate) trait Context<T> {
+    /// Turns an error into "cannot `what`: error".
     fn while_doing(self, what: impl FnOnce() -> String) -> Result<T, Trouble>;
 }
 
-impl<T, E: fmt::Display> While<T> for Result<T, E> {
+impl<T, E: fmt::Display> Context<T> for Result<T, E> {
     fn while_doing(self, what: impl FnOnce() -> String) -> Result<T, Trouble> {
         self.map_err(|error| Trouble(format!("cannot {}: {error}", what())))
     }

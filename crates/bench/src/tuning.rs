@@ -5,7 +5,7 @@
 //!                               first backup --> everything read again --> nothing changed
 //! ```
 //!
-//! Every figure is shown beside the same figure of the defaults in the same round.
+//! Every figure is compared with the same figure of the defaults in the same round.
 
 mod contest;
 mod settings;
@@ -23,18 +23,19 @@ use crate::trouble::Trouble;
 
 /// Back up with the defaults and with one setting of client.toml after the other
 ///
-/// Each setting gets a new server, a first backup, a backup that reads everything again, and one
-/// that finds nothing changed. With a delay or a rate there is a link between node and server.
+/// Each setting has a new server, a first backup, a backup that reads everything again, and backups
+/// that find nothing changed. With --rtt-ms or --mbit, node and server are connected by a slow
+/// link.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read
     #[arg(value_name = "DIR")]
     tree: PathBuf,
-    /// Round trip of the link in milliseconds
+    /// Round trip of the link in milliseconds; 0 for none
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = 0, value_parser = number(0..=ROUND_TRIP_MS_MAX))]
     rtt_ms: usize,
-    /// Rate of the link in each direction, in Mbit/s
+    /// Rate of the link in each direction, in Mbit/s; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=MBIT_MAX))]
     mbit: usize,
     /// Number of rounds
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&if args.page.json { document() } else { text })
 }
 
-/// Returns `None` for loopback, without a delay and a rate.
+/// Returns the link; `None` for loopback, if there is neither a delay nor a rate.
 fn link(args: &Args) -> Option<Link> {
     let Args { rtt_ms, mbit, .. } = *args;
     if rtt_ms == 0 && mbit == 0 {

@@ -1,7 +1,7 @@
-//! The bare walk: the least time of a program that looks at every object of a tree.
+//! The bare walk: a lower limit of the time that a program needs to look at every object of a tree.
 //!
-//! One thread, one `openat` and its `getdents64` a directory, one `fstatat` an object, nothing
-//! kept. It stays on one file system, as a backup does.
+//! One thread makes one `openat` and its `getdents64` calls for each directory, and one `fstatat`
+//! for each object, and keeps nothing. The walk stays on one file system, as a backup does.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, openat, statat};
 use rustix::io::Errno;
 
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 /// Maximum number of bytes that one `getdents64` returns.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     /// Number of objects, with the top directory and without sockets, which are not backed up.
     pub(crate) objects: u64,
     pub(crate) files: u64,
-    /// Sizes of the regular files, each name of a hard link counted.
+    /// Sizes of the regular files together. A file with several names counts for each name.
     pub(crate) bytes: u64,
     /// Number of objects that could not be listed or examined.
     pub(crate) unreadable: u64,
@@ -34,7 +34,7 @@ struct Level {
     subdirectories: Vec<CString>,
 }
 
-/// Walks the tree below `top`.
+/// Walks the tree below `top` and counts what is in it.
 pub(crate) fn walk(top: &Path) -> Result<Tally, Trouble> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd =
@@ -56,7 +56,7 @@ pub(crate) fn walk(top: &Path) -> Result<Tally, Trouble> {
     Ok(tally)
 }
 
-/// Asks for the status of each name in `fd`, and notes the directories to enter.
+/// Asks for the status of each object in the directory `fd`, and notes the subdirectories to enter.
 fn list(fd: OwnedFd, device: u64, buffer: &mut [MaybeUninit<u8>], tally: &mut Tally) -> Level {
     let mut subdirectories = Vec::new();
     let mut names = RawDir::new(&fd, buffer);
@@ -91,15 +91,15 @@ fn list(fd: OwnedFd, device: u64, buffer: &mut [MaybeUninit<u8>], tally: &mut Ta
     Level { fd, subdirectories }
 }
 
-/// Brings the tree into the page cache, so that the first measurement does not have the cost of
-/// reading it.
+/// Reads the tree into the page cache, so that the first measurement does not have to read it from
+/// the disk.
 pub(crate) fn read_all(folder: &Path) -> Result<(), Trouble> {
     crate::process::check_interrupted()?;
     let entries = std::fs::read_dir(folder);
     for entry in entries.while_doing(|| format!("list {}", folder.display()))?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
-            // A backup does not read an unreadable object either.
+            // An error does not matter: a backup cannot read the object either.
             drop(read_all(&entry.path()));
         } else if kind.is_file()
             && let Ok(mut file) = std::fs::File::open(entry.path())

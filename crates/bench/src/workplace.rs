@@ -1,4 +1,4 @@
-//! The temporary folder with everything that a bench makes.
+//! The temporary folder for all files that a bench makes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,38 +8,41 @@ use e2e::scratch::release;
 use tempfile::TempDir;
 
 use crate::output;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::walk::Tally;
 
-/// Maximum number of bytes that an object takes besides its data, in the server and restored.
+/// Maximum number of bytes that an object takes besides its data, at the server or when it is
+/// restored.
 const OBJECT_BYTES: u64 = 4096;
 
-/// Number of copies of the tree in a round: one in the pool, one restored.
+/// Number of copies of the tree in a round: one in the pool and one that is restored.
 const COPIES: u64 = 2;
 
 /// Type of a tmpfs in `statfs`.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// A temporary folder. Dropping the value removes it, even if it has immutable files.
+/// A temporary folder. Dropping the value removes the folder, even if there are immutable files in
+/// it.
 #[derive(Debug)]
 pub(crate) struct Workplace {
     dir: TempDir,
 }
 
 impl Workplace {
-    /// Makes the folder in TMPDIR, which must not lie in `tree`: otherwise a backup would see its
-    /// own files.
+    /// Makes the folder in TMPDIR. TMPDIR must not be in `tree`, because otherwise a backup of
+    /// `tree` would include its own files.
     pub(crate) fn new(tree: &Path) -> Result<Self, Trouble> {
         Self::below(&std::env::temp_dir(), tree)
     }
 
-    /// Makes the folder in `parent`, which must not lie in `tree`.
+    /// Makes the folder in `parent`, which must not be in `tree`.
     pub(crate) fn below(parent: &Path, tree: &Path) -> Result<Self, Trouble> {
         let what = || format!("make a folder in {}", parent.display());
         let resolved = parent.canonicalize().while_doing(what)?;
         if resolved.starts_with(tree) {
             return Err(Trouble::new(format!(
-                "{} holds the temporary folder {}: name another one in TMPDIR",
+                "the temporary folder {1} is in the tree {0}: \
+                 work in a folder outside the tree, by --work or TMPDIR",
                 tree.display(),
                 resolved.display()
             )));
@@ -59,23 +62,23 @@ impl Workplace {
         Ok(path)
     }
 
-    /// Returns true in a tmpfs: there, deleting files does not slow later ones down, and keeping
-    /// them takes memory.
+    /// Returns true if the folder is in a tmpfs. There, deleting files does not slow down later
+    /// work, and keeping files takes memory.
     pub(crate) fn is_memory(&self) -> Result<bool, Trouble> {
-        let what = || format!("ask for the file system of {}", self.path().display());
+        let what = || format!("find the file system of {}", self.path().display());
         Ok(rustix::fs::statfs(self.path()).while_doing(what)?.f_type == TMPFS_MAGIC)
     }
 
-    /// Fails if `rounds` of a tree with `tally` do not fit on the disk.
+    /// Fails if the copies of a tree with `tally` in `rounds` rounds do not fit on the disk.
     pub(crate) fn check_room(&self, tally: &Tally, rounds: usize) -> Result<(), Trouble> {
         let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
         let needed = tree_bytes(tally).saturating_mul(COPIES).saturating_mul(rounds);
-        self.check_bytes(needed, &format!("{rounds} rounds"))
+        self.check_bytes(needed, &output::counted(rounds, "round"))
     }
 
-    /// Fails if `needed` bytes for `what` do not fit.
+    /// Fails if `needed` bytes do not fit on the disk. `what` names their purpose in the error.
     pub(crate) fn check_bytes(&self, needed: u64, what: &str) -> Result<(), Trouble> {
-        let asking = || format!("ask how much is free in {}", self.path().display());
+        let asking = || format!("find the free space of {}", self.path().display());
         let free = sys::durable::free_bytes(self.path()).while_doing(asking)?;
         if needed < free {
             return Ok(());
@@ -83,13 +86,13 @@ impl Workplace {
         let (needed, free) = (needed >> 20, free >> 20);
         let parent = self.path().parent().unwrap_or(Path::new("/")).display();
         Err(Trouble::new(format!(
-            "{what} may take {needed} MiB, {parent} has {free} MiB free: \
+            "{what} may need {needed} MiB, but {parent} has only {free} MiB free: \
              use fewer --rounds, or work in another folder"
         )))
     }
 }
 
-/// Returns the maximum number of bytes of a copy of a tree.
+/// Returns the maximum number of bytes that a copy of a tree takes.
 pub(crate) fn tree_bytes(tally: &Tally) -> u64 {
     tally.bytes + tally.objects * OBJECT_BYTES
 }
@@ -100,7 +103,7 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     std::fs::remove_dir_all(folder)
 }
 
-/// Removes `folder` if it takes memory. On a disk everything stays to the end, see `main.rs`.
+/// Removes `folder` if it is in memory. On a disk all files stay until the end, see `main.rs`.
 pub(crate) fn clear(folder: &Path, in_memory: bool) -> Result<(), Trouble> {
     if !in_memory {
         return Ok(());
@@ -111,16 +114,19 @@ pub(crate) fn clear(folder: &Path, in_memory: bool) -> Result<(), Trouble> {
 /// Returns the canonical path of the directory `tree`.
 pub(crate) fn resolve(tree: &Path) -> Result<PathBuf, Trouble> {
     let tree = tree.canonicalize().while_doing(|| format!("find {}", tree.display()))?;
-    let message = || format!("{} is no directory", tree.display());
+    let message = || format!("{} must be a directory", tree.display());
     if tree.is_dir() { Ok(tree) } else { Err(Trouble::new(message())) }
 }
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        output::step("removing what was made");
+        output::step("removing the temporary files");
         match remove(self.path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                output::warning(&format!("{} is left: {error}", self.path().display()));
+                output::warning(&format!(
+                    "cannot remove {}, remove it by hand: {error}",
+                    self.path().display()
+                ));
             }
             _ => {}
         }

@@ -18,10 +18,10 @@ pub struct ArchiveRow {
     /// True if everything that the command named is in the archive.
     pub complete: bool,
     pub objects: u64,
-    /// Size of its files.
+    /// Size of the archive's files.
     pub bytes: u64,
-    /// Earliest time at which an object of the archive is due; `None` until expiration has found
-    /// out.
+    /// Earliest time at which an object of the archive expires; `None` until expiration has
+    /// computed it.
     pub due: Option<ServerTime>,
 }
 
@@ -51,8 +51,8 @@ pub trait Archives {
     /// A node's archives, newest first.
     fn archives(&self, node: NodeId) -> Result<Vec<ArchiveRow>, CatalogError>;
 
-    /// At most `limit` of a node's archives, newest first: the one numbered `from` and older ones.
-    /// Begins with the newest archive if `from` is `None`.
+    /// At most `limit` of a node's archives, newest first. The list begins with the archive
+    /// numbered `from`, or with the newest archive if `from` is `None`.
     fn archives_from(
         &self,
         node: NodeId,
@@ -60,6 +60,6 @@ pub trait Archives {
         limit: usize,
     ) -> Result<Vec<ArchiveRow>, CatalogError>;
 
-    /// Removes an archive with its filespaces. Fails with `NotFound`.
+    /// Removes an archive with its filespaces. Fails with `NotFound` for an unknown archive.
     fn remove_archive(&self, node: NodeId, number: u64) -> Result<(), CatalogError>;
 }

@@ -24,33 +24,34 @@ pub enum Write {
         filespace: FilespaceId,
         version: VersionRow,
     },
-    /// Removes inactive versions for good.
+    /// Removes inactive versions permanently.
     DropVersions {
         filespace: FilespaceId,
         directory: DirPath,
         versions: Vec<VersionKey>,
     },
     /// Records that a version in the directory ended on `day`, if the directory has inactive
-    /// versions: expiration will look at it.
+    /// versions: expiration will examine the directory.
     MarkDirectory {
         filespace: FilespaceId,
         directory: DirPath,
         day: Day,
     },
-    /// Removes the record that a version in the directory ended on `day`: expiration has nothing
-    /// more to do with it.
+    /// Removes the record that a version in the directory ended on `day`: expiration has finished
+    /// with it.
     UnmarkDirectory {
         filespace: FilespaceId,
         directory: DirPath,
         day: Day,
     },
-    /// Records the progress of expiration with the filespace.
+    /// Records the progress of expiration in the filespace.
     SetExpiry {
         filespace: FilespaceId,
         state: ExpiryState,
     },
     AddEvent(EventRow),
-    /// Begins a run of a task. Each task has at most one open run; an earlier open run fails.
+    /// Begins a run of a task. Each task has at most one open run; an earlier open run is recorded
+    /// as failed.
     BeginTask {
         task: String,
         due: ServerTime,
@@ -128,7 +129,7 @@ impl Write {
             | Self::UnmarkDirectory { filespace, .. }
             | Self::SetExpiry { filespace, .. }
             | Self::Trash { filespace, .. } => Some(*filespace),
-            // In a filespace that is gone nothing has the old body: these write nothing there.
+            // If the filespace is gone, no row has the old body, and these writes change nothing.
             Self::RewritePage { .. } | Self::RewriteVersion { .. } | Self::RewriteTrash { .. } => {
                 None
             }
@@ -150,7 +151,7 @@ impl Write {
 /// Failure of [`Batches::commit_at`].
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Another server has condemned packs since the caller looked at them: look again.
+    /// Another server has condemned packs since the caller read their states: read them again.
     #[error("packs were condemned meanwhile; try again")]
     Stale,
     #[error(transparent)]
@@ -159,13 +160,14 @@ pub enum CommitError {
 
 /// Writes in batches.
 pub trait Batches {
-    /// Performs `writes` in order as one batch. Batches of several callers may share one commit.
-    /// Fails with `NotFound` for an unknown filespace (such as that of a removed node), volume,
-    /// library or pool, and with `Exists` for a volume's new name that its library knows.
+    /// Performs `writes` in their order as one batch. Batches of several callers may share one
+    /// commit. Fails with `NotFound` for an unknown filespace (such as that of a removed node),
+    /// volume, library or pool, and with `Exists` for a volume's new name that another volume of
+    /// the library has.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 
-    /// Performs `writes` as [`Self::commit`] does. `generation` counts the condemnations that the
-    /// caller knew of when it decided which packs it may name. Fails with `Stale`, and writes
+    /// Performs `writes` as [`Self::commit`] does. `generation` is the number of condemnations that
+    /// the caller knew when it decided which packs it may name. Fails with `Stale`, and writes
     /// nothing, if another server has condemned packs since.
     fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError>;
 

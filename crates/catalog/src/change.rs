@@ -1,4 +1,4 @@
-//! The effect of a backup's change on a directory page: pure.
+//! Effect of a backup's change on a directory page, computed without any I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::{PageKey, PageRow, VersionRow};
 /// Maximum number of objects in a page while deletions are withheld.
 pub const PAGE_OBJECTS_LIMIT: usize = 8 * PAGE_OBJECTS_MAX;
 
-/// A change of a page. All places in it are resolved.
+/// A change of a page. The places of all its chunks are known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
     /// New states; an active object of the same name becomes inactive.
     pub backed_up: Vec<Object>,
-    /// States whose attributes alone are new. The payload stays as it is.
+    /// States of which only the attributes are new. The payload stays as it is.
     pub updated: Vec<Object>,
     pub expired: Vec<Name>,
-    /// The pages after the change, in order; the first is the changed page. A page ends where the
-    /// next one begins.
+    /// The pages after the change, in order; the first is the changed page. A page ends before the
+    /// first name of the next page.
     pub pages: Vec<PageStart>,
 }
 
@@ -30,10 +30,10 @@ pub struct PageStart {
     pub digest: Option<DirectoryDigest>,
 }
 
-/// A change does not fit its page: the client has compared with another page.
+/// Reason why a change does not fit its page: the client has compared with another page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
-    #[error("an object to be updated is not active, or not of this kind and size")]
+    #[error("an object of the update is not active, or has another kind or size")]
     Update,
     #[error("the pages after the change are not in order or do not begin with the changed page")]
     Pages,
@@ -45,17 +45,17 @@ pub enum ChangeError {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Effect {
     pub pages: Vec<PageRow>,
-    /// Pages that are empty and not the directory's first: they are removed.
+    /// Empty pages, which are removed. A directory's first page is never among them.
     pub removed: Vec<PageKey>,
     pub versions: Vec<VersionRow>,
-    /// Number of objects that became inactive because they are gone.
+    /// Number of objects that became inactive because they no longer exist.
     pub expired: u64,
     /// True if other rules may now apply to versions that ended earlier: their object exists again,
     /// or has another class.
     pub affects_ended: bool,
 }
 
-/// Applies `change` at `now` to the page `key` that holds `current`, sorted by name.
+/// Applies `change` at `now` to the page `key`, which holds `current`. `current` is sorted by name.
 pub fn apply(
     key: &PageKey,
     current: Vec<Object>,
@@ -107,14 +107,14 @@ pub fn apply(
     Ok(effect)
 }
 
-/// The index of the object `name` in `objects`, or the index at which it would be.
+/// Returns the index of the object `name` in `objects`, or the index at which it would be.
 fn position(objects: &[Object], name: &Name) -> Result<usize, usize> {
     objects.binary_search_by(|object| object.name.cmp(name))
 }
 
-/// The object with its new attributes. If a restore would show the difference, the new state begins
-/// now, and the earlier one becomes an inactive version. Otherwise (change time, inode, link count,
-/// class) the new attributes replace the old ones.
+/// Returns the object with its new attributes. If a restore would show the difference, the new
+/// state begins now, and the earlier state becomes an inactive version. Otherwise (change time,
+/// inode, link count, class) the new attributes replace the old ones.
 fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, ChangeError> {
     assert_eq!(object.name, update.name, "an update is for the object of its name");
     let same_size = object.stat.kind != Kind::File || object.stat.size == update.stat.size;
@@ -129,13 +129,13 @@ fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, C
     Ok(Object { payload: object.payload.clone(), inserted, ..update })
 }
 
-/// The inactive version that `object` becomes at `now`.
+/// Returns the inactive version that `object` becomes at `now`.
 pub fn deactivate(directory: &DirPath, object: Object, now: ServerTime) -> VersionRow {
     let version = VersionRow {
         directory: directory.clone(),
         name: object.name.clone(),
         inserted: object.inserted,
-        // A version's life is never empty, whatever the clock did.
+        // A version ends after its beginning, even if the clock was set back.
         deactivated: now.max(ServerTime(object.inserted.0 + 1)),
         body: page::encode(&[object]),
     };
@@ -143,8 +143,8 @@ pub fn deactivate(directory: &DirPath, object: Object, now: ServerTime) -> Versi
     version
 }
 
-/// Divides `objects` into the pages that the change asks for. Fails if an object is before the
-/// first page.
+/// Divides `objects` into the pages that the change asks for. Fails if an object's name is below
+/// that of the first page.
 fn divide(
     key: &PageKey,
     mut objects: Vec<Object>,
@@ -157,7 +157,7 @@ fn divide(
         return Err(ChangeError::Pages);
     }
     let page_count = pages.len();
-    // From the end, so that each page splits off the objects from its first name on.
+    // The last page is made first: each page splits off the objects from its first name on.
     for PageStart { first, digest } in pages.into_iter().rev() {
         let rest = match Name::new(&first) {
             Ok(name) => objects.split_off(objects.partition_point(|object| object.name < name)),
@@ -184,8 +184,8 @@ fn divide(
     if objects.is_empty() { Ok(()) } else { Err(ChangeError::Pages) }
 }
 
-/// The payload of an update in a message. Nobody uses its extents, but a file that is not empty
-/// must have some.
+/// Returns the payload of an update in a message. Nobody uses its extents, but a file that is not
+/// empty must have some.
 pub fn placeholder<P>(object: &Object<P>) -> Payload<P> {
     match &object.payload {
         Payload::Extents(_) => {

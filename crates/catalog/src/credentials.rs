@@ -24,14 +24,14 @@ pub struct Certificate {
 /// Failure of an operation with a token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The token enrols nobody; the node needs a new one.
+    /// The token is not valid; the node needs a new token.
     #[error(transparent)]
     Invalid(#[from] InvalidToken),
     #[error(transparent)]
     Catalog(#[from] CatalogError),
 }
 
-/// The reason why a token enrols nobody.
+/// The reason why a token is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidToken {
     #[error("this server did not issue the token")]

@@ -15,7 +15,7 @@ pub struct DeletionRow {
     pub versions: u64,
 }
 
-/// A version in the trash of a deletion, and the filespace that it comes from.
+/// A version in the trash of a deletion, with the filespace from which it comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrashedVersion {
     pub filespace: FilespaceId,
@@ -24,8 +24,8 @@ pub struct TrashedVersion {
 
 /// The deletions and their trash.
 pub trait Deletions {
-    /// Makes a deletion with nothing in its trash and returns its number. Fails with `NotFound` for
-    /// an unknown node.
+    /// Makes a deletion with an empty trash and returns its number. Fails with `NotFound` for an
+    /// unknown node.
     fn add_deletion(
         &self,
         node: NodeId,
@@ -36,8 +36,8 @@ pub trait Deletions {
     /// The deletions of a node, or of all nodes, newest first.
     fn deletions(&self, node: Option<NodeId>) -> Result<Vec<DeletionRow>, CatalogError>;
 
-    /// At most `limit` deletions of a node, newest first: the one numbered `from` and older ones.
-    /// Begins with the newest deletion if `from` is `None`.
+    /// At most `limit` deletions of a node, newest first. The list begins with the deletion
+    /// numbered `from`, or with the newest deletion if `from` is `None`.
     fn deletions_from(
         &self,
         node: NodeId,

@@ -9,17 +9,17 @@ pub enum CatalogError {
     /// The catalogue has a row for `what` already: tell the caller.
     #[error("{what} exists already")]
     Exists { what: &'static str },
-    /// Free space on the catalogue's disk, then try again.
+    /// The catalogue's disk is full: free some space, then try again.
     #[error("no space left for the catalogue")]
     NoSpace,
     /// The database is not readable as a catalogue: restore it from its copy.
     #[error("the catalogue is damaged: {0}")]
     Damaged(String),
-    /// The database does not answer: bring it back, then go on.
+    /// The database does not answer: make it available, then go on.
     #[error("the catalogue's database does not answer: {0}")]
     Away(String),
-    /// Other servers take this one for dead: end it, it writes nothing more.
-    #[error("other servers take this one for dead")]
+    /// Other servers have declared this server dead: stop it. It cannot write any more.
+    #[error("other servers have declared this server dead")]
     Fenced,
     /// The configuration names a catalogue that cannot be used: change its URL, or end the move of
     /// the catalogue.
@@ -31,12 +31,12 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
-    /// A failure of the database that only the log needs to know.
+    /// Returns the error for a failure of the database that only the log shows.
     pub(crate) fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Database(source.into())
     }
 
-    /// The row `what` in the database cannot have been written by this program.
+    /// Returns the error for a value `what` in the database that this program cannot have written.
     pub(crate) fn impossible(what: &str) -> Self {
         Self::Damaged(format!("{what} is impossible"))
     }

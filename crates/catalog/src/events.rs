@@ -24,7 +24,7 @@ pub struct LoggedEvent {
 
 /// The log of events.
 pub trait Events {
-    /// At most `limit` events, newest first: the one numbered `from` and older ones. Begins with
-    /// the newest event if `from` is `None`.
+    /// At most `limit` events, newest first. The list begins with the event numbered `from`, or
+    /// with the newest event if `from` is `None`.
     fn events(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedEvent>, CatalogError>;
 }

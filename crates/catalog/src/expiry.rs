@@ -6,24 +6,24 @@ use model::{DirPath, FilespaceId, ServerTime};
 
 use crate::CatalogError;
 
-/// A day, counted from 1970 by the server's clock.
+/// Number of a day, counted from 1970 by the server's clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Day(pub i64);
 
 impl Day {
     const MICROS: i64 = 86_400_000_000;
 
-    /// The day that `time` is in.
+    /// Returns the day in which `time` lies.
     pub fn of(time: ServerTime) -> Self {
         Self(time.0.div_euclid(Self::MICROS))
     }
 }
 
-/// Progress of expiration with a filespace.
+/// Progress of expiration in a filespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExpiryState {
-    /// Time up to which every version that was due is gone; `None` if expiration has to look at
-    /// every version.
+    /// Time up to which all versions that had to expire have been removed; `None` if expiration has
+    /// to examine every version.
     pub done_to: Option<ServerTime>,
 }
 
@@ -36,7 +36,7 @@ pub struct Ending {
 
 /// The state of expiration.
 pub trait Expiry {
-    /// Progress of expiration with the filespace. Fails with `NotFound`.
+    /// Progress of expiration in the filespace. Fails with `NotFound` for an unknown filespace.
     fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError>;
 
     /// At most `limit` endings on `days` after `after`, in order of day and path.

@@ -11,7 +11,7 @@ pub struct Filespace {
     pub node: NodeId,
     /// Mount point of the filespace on the node.
     pub name: Vec<u8>,
-    /// Start of the last backup that examined everything that it was asked to.
+    /// Start of the last backup that examined everything that it was told to.
     pub last_backup: Option<ServerTime>,
 }
 
@@ -20,7 +20,8 @@ pub trait Filespaces {
     /// A node's filespaces, by name.
     fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError>;
 
-    /// At most `limit` of a node's filespaces, by name: the one named `from` and those after it.
+    /// At most `limit` of a node's filespaces, by name. The list begins with the name `from`, or
+    /// with the first name after it.
     fn filespaces_from(
         &self,
         node: NodeId,
@@ -35,8 +36,8 @@ pub trait Filespaces {
         archives: &[u64],
     ) -> Result<Vec<Vec<Filespace>>, CatalogError>;
 
-    /// A node's filespace by name; an unknown one is made. Fails with `NotFound` for an unknown
-    /// node.
+    /// Returns a node's filespace by its name. An unknown filespace is made. Fails with `NotFound`
+    /// for an unknown node.
     fn open_filespace(
         &self,
         node: NodeId,

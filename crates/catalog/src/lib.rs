@@ -1,10 +1,10 @@
 //! The catalogue: the durable truth about nodes, their filespaces, policy, packs, pools and
 //! volumes.
 //!
-//! [`Catalog`] is the seam between Holdfast and its database. It is the sum of one trait for each
-//! noun, which stands in a file of its own with the rows of that noun. The engines are [`sqlite`],
-//! which is embedded, and [`postgres`], which several servers may share. Their statements are in
-//! `sql`, in files of the same names.
+//! [`Catalog`] is the seam between Holdfast and its database. It combines one trait for each noun.
+//! Each trait is in a file of its own, with the rows of its noun. The engines are [`sqlite`], which
+//! is embedded, and [`postgres`], which several servers may share. Their statements are in `sql`,
+//! in files of the same names.
 //!
 //! The catalogue does not interpret bulk rows: a directory page is a key, a digest and a body of
 //! bytes. [`change`] is the pure half of a backup's commit: it computes the next state of a page.
@@ -23,6 +23,7 @@ mod error;
 mod events;
 mod expiry;
 mod filespaces;
+mod move_state;
 mod nodes;
 mod packs;
 mod pages;
@@ -33,7 +34,6 @@ mod relocate;
 mod sessions;
 mod sql;
 pub mod sqlite;
-mod standing;
 mod tasks;
 mod versions;
 mod volumes;
@@ -46,6 +46,7 @@ pub use error::CatalogError;
 pub use events::{EventRow, Events, LoggedEvent};
 pub use expiry::{Day, Ending, Expiry, ExpiryState};
 pub use filespaces::{Filespace, Filespaces};
+pub use move_state::MoveState;
 pub use nodes::{Node, NodeChange, Nodes};
 pub use packs::{PackRow, PackState, Packs};
 pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
@@ -53,17 +54,16 @@ pub use policies::{OptionSet, Policies};
 pub use pools::{Collocation, PoolRow, Pools};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use sessions::{SessionRow, Sessions};
-pub use standing::Standing;
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
 pub use versions::{VersionKey, VersionRow, Versions};
 pub use volumes::{
     LibraryRow, PartRow, StoredPack, VolumeAccess, VolumePart, VolumeRow, VolumeState, Volumes,
 };
 
-/// All operations that Holdfast needs of its database.
+/// All operations that Holdfast needs from its database.
 ///
-/// Methods block; every one may be called from any thread. Writes return when they survive a power
-/// cut. Readers see all batches that were committed before they were called.
+/// Methods block, and may be called from any thread. A write returns once its effect survives a
+/// power cut. Readers see all batches that were committed before they were called.
 pub trait Catalog:
     Nodes
     + Credentials

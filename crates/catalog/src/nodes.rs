@@ -28,11 +28,11 @@ pub struct Node {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeChange {
     pub domain: Option<DomainId>,
-    /// `Some(None)` takes the option set away.
+    /// New option set; `Some(None)` removes it from the node.
     pub option_set: Option<Option<String>>,
     pub deletes_backups: Option<bool>,
     pub deletes_archives: Option<bool>,
-    /// `Some(None)` takes the node out of its group.
+    /// New group; `Some(None)` removes the node from its group.
     pub collocation_group: Option<Option<String>>,
 }
 
@@ -50,7 +50,8 @@ pub trait Nodes {
     /// All nodes, by name.
     fn nodes(&self) -> Result<Vec<Node>, CatalogError>;
 
-    /// At most `limit` nodes, by name: the one named `from` and those after it.
+    /// At most `limit` nodes, by name. The list begins with the name `from`, or with the first name
+    /// after it.
     fn nodes_from(&self, from: &str, limit: usize) -> Result<Vec<Node>, CatalogError>;
 
     /// The node called `name`. Fails with `NotFound`.

@@ -1,4 +1,4 @@
-//! Packs, wherever their pools have them.
+//! Packs, in whatever storage their pools have them.
 
 use model::{DomainId, NodeId, PackNumber};
 
@@ -34,8 +34,8 @@ pub struct PackRow {
     pub domain: DomainId,
     pub state: PackState,
     pub bytes: u64,
-    /// The node whose data the pack has, if it is only one node's. Writing `None` leaves the stored
-    /// node as it is.
+    /// The node whose data the pack has, if all its data is of one node. Writing `None` leaves the
+    /// stored node as it is.
     pub node: Option<NodeId>,
 }
 
@@ -44,6 +44,6 @@ pub trait Packs {
     /// All packs, by number.
     fn packs(&self) -> Result<Vec<PackRow>, CatalogError>;
 
-    /// The lowest number that no pack has had.
+    /// The lowest number that no pack has ever had.
     fn next_pack(&self) -> Result<PackNumber, CatalogError>;
 }

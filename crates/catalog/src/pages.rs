@@ -64,7 +64,7 @@ impl PageSpan {
 
 /// The directory pages of filespaces.
 pub trait Pages {
-    /// Calls `visit` with the digest of every page at or below `within`, in no order, until it
+    /// Calls `visit` with the digest of every page at or below `within`, in no order, until `visit`
     /// returns false. For the root this includes the page above the root, which holds the root
     /// itself.
     fn digests(
@@ -74,19 +74,19 @@ pub trait Pages {
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError>;
 
-    /// One page.
+    /// Returns the page with this key, if it exists.
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
 
-    /// The existing pages of those with the keys `keys`, in no order. An engine behind a network
-    /// looks up many keys with one request.
+    /// Returns the pages that exist for `keys`, in no order. An engine that is reached over a
+    /// network looks up many keys with one request.
     fn pages_at(
         &self,
         filespace: FilespaceId,
         keys: &[PageKey],
     ) -> Result<Vec<PageRow>, CatalogError>;
 
-    /// The page of `directory` that holds or would hold `name`: the last one whose first name is
-    /// not greater.
+    /// The page of `directory` that holds or would hold `name`: the last page whose first name is
+    /// not greater than `name`.
     fn page_holding(
         &self,
         filespace: FilespaceId,

@@ -36,8 +36,8 @@ pub trait Policies {
         now: ServerTime,
     ) -> Result<(), CatalogError>;
 
-    /// Makes `set` the domain's active one, removes the draft and records `event`. Expiration looks
-    /// at every version of the domain's nodes again.
+    /// Makes `set` the domain's active set, removes the draft and records `event`. Expiration
+    /// examines every version of the domain's nodes again.
     fn activate(
         &self,
         domain: DomainId,

@@ -26,19 +26,19 @@ pub struct PoolRow {
     pub is_copy: bool,
     /// Identity that is written into the pool's folder.
     pub mark: [u8; 16],
-    /// The pool that the packs are drained to.
+    /// The pool to which the packs are drained.
     pub next: Option<PoolId>,
     pub capacity_bytes: Option<u64>,
-    /// Occupancy at which a drain to the next pool begins.
+    /// Occupancy in per cent at which a drain to the next pool begins.
     pub high_percent: u8,
-    /// Occupancy at which the drain ends.
+    /// Occupancy in per cent at which the drain ends.
     pub low_percent: u8,
-    /// Days for which packs stay before they are drained, unless the pool would run full.
+    /// Number of days for which packs stay before they are drained, unless the pool would run full.
     pub delay_days: u16,
     pub collocation: Collocation,
-    /// Dead part of a full volume's data at which the volume is reclaimed.
+    /// Dead part of a full volume's data, in per cent, at which the volume is reclaimed.
     pub reclaim_percent: u8,
-    /// Days after which an emptied volume may be written again.
+    /// Number of days after which an emptied volume may be written again.
     pub reuse_delay_days: u16,
 }
 
@@ -55,6 +55,6 @@ pub trait Pools {
     fn change_pool(&self, pool: &PoolRow) -> Result<(), CatalogError>;
 
     /// Removes a pool, and the rows that say where its packs lie on volumes. No pool may have it as
-    /// its next. The volumes stay as they are. Fails with `NotFound`.
+    /// its next pool. The volumes stay as they are. Fails with `NotFound`.
     fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError>;
 }

@@ -5,15 +5,15 @@
 //! ```
 //!
 //! Nobody uses a marked catalogue. Between the steps the caller writes the new place into the
-//! server's configuration. A move that was cut off anywhere is begun again and continues after the
-//! last finished step.
+//! server's configuration. A move that was interrupted anywhere is begun again and continues after
+//! the last finished step.
 
 use std::path::{Path, PathBuf};
 
+use crate::move_state::{mark_arriving, mark_left, unmark_arriving};
 use crate::postgres::Postgres;
 use crate::sql::{Sql, tables};
-use crate::standing::{mark_arriving, mark_left, unmark_arriving};
-use crate::{CatalogError, Standing, sqlite};
+use crate::{CatalogError, MoveState, sqlite};
 
 /// Place of a catalogue.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,14 +24,14 @@ pub enum Location {
     Database(String),
 }
 
-/// Name that the file of a catalogue gets when the catalogue has left it.
+/// Returns the name that the file of a catalogue gets when the catalogue has been moved away.
 fn left(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".moved");
     PathBuf::from(name)
 }
 
-/// Returns true if this file had a catalogue that has left it.
+/// Returns true if this file had a catalogue that has been moved away.
 pub fn has_left(path: &Path) -> Result<bool, CatalogError> {
     Ok(!exists(path)? && exists(&left(path))?)
 }
@@ -40,20 +40,20 @@ fn exists(path: &Path) -> Result<bool, CatalogError> {
     path.try_exists().map_err(CatalogError::failed)
 }
 
-/// Standing of the catalogue at `place`.
-pub fn standing(place: &Location) -> Result<Standing, CatalogError> {
+/// Returns the state in a move of the catalogue at `place`.
+pub fn standing(place: &Location) -> Result<MoveState, CatalogError> {
     match place {
         Location::File(path) if has_left(path)? => {
-            sqlite::look_at(&left(path), &mut |sql| Standing::read(sql))
+            sqlite::look_at(&left(path), &mut |sql| MoveState::read(sql))
         }
         // Opening the file would create it.
-        Location::File(path) if !exists(path)? => Ok(Standing::Whole),
-        Location::File(path) => sqlite::look_at(path, &mut |sql| Standing::read(sql)),
+        Location::File(path) if !exists(path)? => Ok(MoveState::Whole),
+        Location::File(path) => sqlite::look_at(path, &mut |sql| MoveState::read(sql)),
         Location::Database(url) => Postgres::open(url)?.standing(),
     }
 }
 
-/// Marks the catalogue at `place` as left by the move of this number; a file gets another name.
+/// Marks the catalogue at `place` as moved away by the move `number`. A file is also renamed.
 pub fn leave(place: &Location, number: i64) -> Result<(), CatalogError> {
     match place {
         Location::Database(url) => {
@@ -73,7 +73,7 @@ pub fn arrive(place: &Location) -> Result<(), CatalogError> {
         Location::Database(url) => Postgres::open(url)?.write_into(&mut |sql| unmark_arriving(sql)),
         Location::File(path) => {
             sqlite::write_into(path, &mut |sql| unmark_arriving(sql))?;
-            // An older catalogue that has left this place is of no use to anybody.
+            // An older catalogue that was moved away from this place is not needed any more.
             match std::fs::remove_file(left(path)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(CatalogError::failed(error))
@@ -85,9 +85,9 @@ pub fn arrive(place: &Location) -> Result<(), CatalogError> {
 }
 
 /// Writes all rows of the catalogue `from` into `to` as a whole or not at all, compares them, and
-/// marks `to` as arriving by the move of this `number`. Returns the number of rows.
+/// marks `to` as arriving in the move `number`. Returns the number of rows.
 ///
-/// `to` must have no nodes, packs and pools, unless it is [`Standing::Arriving`]; otherwise the
+/// `to` must have no nodes, packs or pools, unless it is [`MoveState::Arriving`]; otherwise the
 /// call fails with `Exists`. Nobody may write to either catalogue. `tell` gets the name of the
 /// current table and the number of rows so far; an error of `tell` ends the move.
 pub fn relocate(
@@ -99,7 +99,7 @@ pub fn relocate(
     assert!(from != to, "a catalogue is not written over itself");
     look_at(from, &mut |from| {
         write_into(to, &mut |to| {
-            let is_unfinished = matches!(Standing::read(to)?, Standing::Arriving(_));
+            let is_unfinished = matches!(MoveState::read(to)?, MoveState::Arriving(_));
             for table in ["node", "pack", "pool"] {
                 let has_rows = to.exists(&format!("SELECT 1 FROM {table}"), &[])?;
                 if has_rows && !is_unfinished {

@@ -1,7 +1,7 @@
 //! The embedded engine: one SQLite file in WAL mode with `synchronous=FULL`.
 //!
-//! One thread owns the writing connection. It takes all pieces of work that wait, performs each in
-//! a savepoint unless it is the only one, and commits once: sessions share the cost of making a
+//! One thread owns the writing connection. It takes all waiting pieces of work, performs each in a
+//! savepoint (unless there is only one), and commits once: sessions share the cost of making a
 //! commit durable. Readers take a connection from a free list and never wait for the writer.
 //!
 //! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup
@@ -21,11 +21,11 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql};
-use sys::fault::EndsProcess;
+use sys::fault::ProcessEnd;
 use sys::lock::{Mutex, MutexGuard};
 
-use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, batches, pages, tables};
-use crate::{CatalogError, CommitError, PageKey, PageRow, Standing, Write};
+use crate::sql::{Columns, Engine, Row, RowVisitor, Sql, ToValue, Value, batches, pages, tables};
+use crate::{CatalogError, CommitError, MoveState, PageKey, PageRow, Write};
 
 use database_error::database;
 
@@ -67,8 +67,9 @@ impl Sqlite {
         let writer = std::thread::Builder::new()
             .name("catalogue".to_owned())
             .spawn(move || {
-                // Without its writer the catalogue would refuse every write until a restart.
-                let _guard = EndsProcess;
+                // If the writer panics, the process ends: without its writer the catalogue would
+                // refuse every write until a restart.
+                let _guard = ProcessEnd;
                 write_all(&connection, &place, &receiver);
             })
             .map_err(CatalogError::failed)?;
@@ -80,9 +81,9 @@ impl Sqlite {
         })
     }
 
-    /// Standing of the catalogue in a move.
-    pub fn standing(&self) -> Result<Standing, CatalogError> {
-        self.read(Standing::read)
+    /// Returns the state of the catalogue in a move.
+    pub fn standing(&self) -> Result<MoveState, CatalogError> {
+        self.read(MoveState::read)
     }
 
     /// Lets the writer perform `work`, and waits until it is durable.
@@ -115,7 +116,7 @@ impl Sqlite {
         };
         let answer = query(&connection)?;
         let mut readers = self.free_readers();
-        assert!(readers.len() <= READERS_MAX, "only as many are given back");
+        assert!(readers.len() <= READERS_MAX, "at most READERS_MAX connections are free");
         if readers.len() < READERS_MAX {
             readers.push(connection);
         }
@@ -146,12 +147,13 @@ impl Engine for Sqlite {
         self.perform(move |connection| batches::perform(connection, &writes))
     }
 
-    /// A catalogue in a file has one server, which knows all packs that were condemned.
+    /// Ignores the generation: a catalogue in a file has one server, which knows all condemned
+    /// packs.
     fn commit_at(&self, _generation: u64, writes: Vec<Write>) -> Result<(), CommitError> {
         Ok(Engine::commit(self, writes)?)
     }
 
-    /// Looks up one page after the other: there is no network between.
+    /// Looks up one page after the other, because there is no network in between.
     fn pages_at(
         &self,
         filespace: FilespaceId,
@@ -176,14 +178,15 @@ impl Engine for Sqlite {
     }
 
     /// Copies database page by database page, so that unchanged pages are at the same places as in
-    /// the copy before.
+    /// the previous copy.
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
         let mut target = create_private(path)?;
-        // Nobody needs a copy that a power cut has left.
+        // A copy that a power cut has interrupted is useless, so it need not be durable.
         target.execute_batch("PRAGMA synchronous=OFF").map_err(database)?;
         self.look(|connection| {
             let copy = Backup::new(connection, &mut target).map_err(database)?;
-            // The copy is one step: it has the state at its beginning, and writers go on meanwhile.
+            // The copy is one step: the copy has the state at the beginning of the step, and
+            // writers go on meanwhile.
             match copy.step(-1).map_err(database)? {
                 StepResult::Done => Ok(()),
                 _ => Err(CatalogError::failed("the catalogue could not be copied; try again")),
@@ -214,7 +217,7 @@ impl Columns for rusqlite::Row<'_> {
             ValueRef::Integer(number) => Value::Integer(number),
             ValueRef::Blob(bytes) => Value::Bytes(bytes),
             ValueRef::Text(text) => Value::Text(std::str::from_utf8(text).map_err(|_| {
-                CatalogError::Damaged(format!("column {column} of a row is no text"))
+                CatalogError::Damaged(format!("column {column} of a row is not valid text"))
             })?),
             ValueRef::Real(_) => {
                 return Err(CatalogError::Damaged(format!("column {column} is not an integer")));
@@ -227,7 +230,7 @@ impl Sql for Connection {
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
-        assert_eq!(statement.parameter_count(), values.len(), "a value each");
+        assert_eq!(statement.parameter_count(), values.len(), "one value for each parameter");
         statement.execute(rusqlite::params_from_iter(values)).map_err(database)
     }
 
@@ -235,11 +238,11 @@ impl Sql for Connection {
         &self,
         statement: &str,
         values: &[&dyn ToValue],
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), CatalogError> {
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
-        assert_eq!(statement.parameter_count(), values.len(), "a value each");
+        assert_eq!(statement.parameter_count(), values.len(), "one value for each parameter");
         let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(database)?;
         while let Some(row) = rows.next().map_err(database)? {
             if !visit(&Row(row))? {
@@ -267,8 +270,8 @@ impl Sql for Connection {
     }
 }
 
-/// Creates a database in the new file `path`, which nobody else can read: a catalogue says what
-/// every node has.
+/// Creates a database in the new file `path`, which no other user can read: a catalogue has the
+/// names of all files of every node.
 fn create_private(path: &Path) -> Result<Connection, CatalogError> {
     sys::durable::write(path, b"", 0o600).map_err(CatalogError::failed)?;
     Connection::open(path).map_err(database)
@@ -277,8 +280,8 @@ fn create_private(path: &Path) -> Result<Connection, CatalogError> {
 /// Writes all rows of `from` into the new file `path`.
 pub(crate) fn write_copy(path: &Path, from: &dyn Sql) -> Result<(), CatalogError> {
     let target = create_private(path)?;
-    // Nobody needs a copy that a power cut has left. The database of `from` has checked the foreign
-    // keys already.
+    // A copy that a power cut has interrupted is useless, so it need not be durable. The database
+    // of `from` has already checked the foreign keys.
     target
         .execute_batch("PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF")
         .map_err(database)?;
@@ -330,10 +333,11 @@ impl Drop for Sqlite {
 }
 
 fn prepare(connection: &Connection, cache_kib: i64) -> Result<(), CatalogError> {
-    assert!(cache_kib > 0, "SQLite takes a negative size for a number of pages");
+    assert!(cache_kib > 0, "the size of the cache must be positive");
     connection.busy_timeout(std::time::Duration::from_secs(30)).map_err(database)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // Without this SQLite prepares a statement again for each value that a range begins with.
+    // Without this setting, SQLite prepares a statement again for each value at which a range
+    // begins.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(database)?;
@@ -344,7 +348,7 @@ fn prepare(connection: &Connection, cache_kib: i64) -> Result<(), CatalogError> 
     connection.execute_batch(&pragmas).map_err(database)
 }
 
-/// The file of the catalogue that is open.
+/// The open file of the catalogue.
 struct Place {
     path: PathBuf,
     device: u64,
@@ -352,13 +356,14 @@ struct Place {
 }
 
 impl Place {
-    /// The file at `path`, which was opened just now.
+    /// Returns the file at `path`, which has just been opened.
     fn of(path: &Path) -> Result<Self, CatalogError> {
         let found = std::fs::metadata(path).map_err(CatalogError::failed)?;
         Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
     }
 
-    /// Fails if another file is at the path by now. Nobody would find what is written to this one.
+    /// Fails if another file is now at the path: nobody would find the data written to the open
+    /// file.
     fn check(&self) -> Result<(), CatalogError> {
         let is_there = std::fs::metadata(&self.path)
             .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode));
@@ -366,14 +371,15 @@ impl Place {
             return Ok(());
         }
         Err(CatalogError::Unusable(format!(
-            "{} is not the file any more that the server has open; somebody has moved or replaced \
-             it. Stop the server, put the right file there, and start it again",
+            "somebody has moved or replaced {} while the server has it open; stop the server, put \
+             the right file there, and start the server again",
             self.path.display()
         )))
     }
 }
 
-/// The writing thread: commits the waiting pieces group by group until all senders are gone.
+/// Commits the waiting pieces of work, group by group, until all senders are gone. This is the
+/// writing thread.
 fn write_all(connection: &Connection, place: &Place, queue: &Receiver<Piece>) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
@@ -383,7 +389,7 @@ fn write_all(connection: &Connection, place: &Place, queue: &Receiver<Piece>) {
 }
 
 fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
-    assert!((1..=GROUP_MAX).contains(&group.len()), "a group begins with a piece");
+    assert!((1..=GROUP_MAX).contains(&group.len()), "a group has at least one piece");
     let piece_count = group.len();
     let is_alone = group.len() == 1;
     let mut waiting = group.into_iter();
@@ -392,11 +398,11 @@ fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
     while committed.is_ok()
         && let Some(mut piece) = waiting.next()
     {
-        // A savepoint is not free: in it SQLite saves every page before it changes.
+        // A savepoint has a cost: SQLite saves every page that changes in it.
         let outcome =
             if is_alone { (piece.work)(connection) } else { in_savepoint(connection, piece.work) };
         if connection.is_autocommit() || (is_alone && outcome.is_err()) {
-            // The transaction has ended or will be rolled back, and with it the pieces before.
+            // The transaction has ended or will be rolled back, and the earlier pieces with it.
             committed = Err(outcome.as_ref().err().map_or_else(stopped, same));
         }
         performed.push((piece.done, outcome));
@@ -420,7 +426,7 @@ fn in_savepoint(connection: &Connection, mut work: Work) -> Result<(), CatalogEr
     execute(connection, "SAVEPOINT piece")?;
     let outcome = work(connection).and_then(|()| execute(connection, "RELEASE piece"));
     if outcome.is_err() && execute(connection, "ROLLBACK TO piece; RELEASE piece").is_err() {
-        // ROLLBACK fails if SQLite has rolled back by itself, as it does without space.
+        // ROLLBACK fails if SQLite has rolled back by itself, as it does when space runs out.
         drop(execute(connection, "ROLLBACK"));
     }
     outcome

@@ -9,10 +9,10 @@ use crate::CatalogError;
 pub struct TaskRun {
     /// Name of the task, in a few words.
     pub task: String,
-    /// Time at which the run was to begin.
+    /// Time at which the run was due.
     pub due: ServerTime,
     pub started: ServerTime,
-    /// End of the run; `None` while it goes on.
+    /// End of the run; `None` while it is running.
     pub ended: Option<TaskEnd>,
 }
 
@@ -42,7 +42,7 @@ impl TaskEnd {
 
 /// The runs of the server's tasks.
 pub trait Tasks {
-    /// At most `limit` runs, the last begun first: the one numbered `from` and older ones. Begins
+    /// At most `limit` runs, the last begun first. The list begins with the run numbered `from`, or
     /// with the last run if `from` is `None`.
     fn task_runs(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError>;
 }

@@ -19,14 +19,14 @@ pub struct VersionRow {
     pub name: Name,
     pub inserted: ServerTime,
     pub deactivated: ServerTime,
-    /// A page of this one object.
+    /// An encoded page that has only this object.
     pub body: Vec<u8>,
 }
 
 /// The inactive versions in filespaces.
 pub trait Versions {
     /// At most `limit` directories within `span` after `after` that have inactive versions, in
-    /// order.
+    /// ascending order.
     fn version_directories(
         &self,
         filespace: FilespaceId,

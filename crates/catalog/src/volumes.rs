@@ -56,7 +56,7 @@ pub struct VolumeRow {
     pub name: String,
     /// Identity in the volume's label.
     pub label: [u8; 16],
-    /// Size of the largest block on the volume.
+    /// Size of the largest block on the volume, in bytes.
     pub block_bytes: u32,
     /// The pool whose packs the volume holds.
     pub pool: Option<PoolId>,
@@ -66,7 +66,7 @@ pub struct VolumeRow {
     pub access: VolumeAccess,
     /// Place of the volume, in words.
     pub location: String,
-    /// Size of all data on the volume, live or dead.
+    /// Size of all data on the volume, live or dead, in bytes.
     pub written_bytes: u64,
     /// Number of failures of the volume.
     pub errors: u32,
@@ -74,7 +74,7 @@ pub struct VolumeRow {
     pub changed: ServerTime,
 }
 
-/// One part of a pack on a volume. A pack has several parts where a volume ended within it. See
+/// One part of a pack on a volume. A pack has several parts if a volume ended within it. See
 /// `format::volume::Part`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartRow {
@@ -94,7 +94,7 @@ pub struct PartRow {
     pub is_last: bool,
 }
 
-/// A part on a volume, and the pack that it belongs to.
+/// A part on a volume, with the pack to which it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumePart {
     pub pool: PoolId,
@@ -140,6 +140,6 @@ pub trait Volumes {
     /// The parts of packs on the volume, in order of position.
     fn volume_parts(&self, volume: u64) -> Result<Vec<VolumePart>, CatalogError>;
 
-    /// Size of all parts on each volume that has any.
+    /// Size in bytes of all parts together, for each volume that has parts.
     fn volume_bytes(&self) -> Result<BTreeMap<u64, u64>, CatalogError>;
 }

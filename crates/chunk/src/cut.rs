@@ -1,14 +1,15 @@
 //! Content-defined cutting: FastCDC of 2020, normalisation level 3.
 //!
-//! Cut points are a disk format: with other cuts, no old chunk would be found again. Therefore the
-//! major version of the crate is pinned, and a test has known cuts.
+//! Cut points are part of the disk format: with other cuts, deduplication would find no old chunk.
+//! Therefore the major version of the crate `fastcdc` is pinned, and a test compares known cuts.
 
 use fastcdc::v2020::{FastCDC, Normalization};
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN};
 
-/// The length of the first chunk of `data`, or `None` if more data is needed to tell.
+/// Returns the length of the first chunk of `data`, or `None` if more data is needed to find its
+/// end.
 ///
-/// `data` starts at a cut. `at_end` is true if nothing follows `data`; then the result is `None`
+/// `data` must start at a cut. `at_end` is true if no more data follows; the result is then `None`
 /// only for empty data.
 pub fn cut(data: &[u8], at_end: bool) -> Option<usize> {
     if data.len() < CHUNK_BYTES_MAX && !at_end {

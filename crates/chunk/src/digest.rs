@@ -1,8 +1,9 @@
-//! Digests: of chunks, and of whole contents.
+//! Digests of chunks and of whole contents.
 
 use model::ChunkDigest;
 
-/// The key of a deduplication domain: digests made with another key tell nothing about its chunks.
+/// Key of a deduplication domain. Digests that were made with another key say nothing about the
+/// chunks of this domain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DomainKey([u8; 32]);
 
@@ -17,7 +18,7 @@ impl DomainKey {
         &self.0
     }
 
-    /// Keyed BLAKE3 of `chunk`.
+    /// Returns the keyed BLAKE3 hash of `chunk`.
     pub fn digest(&self, chunk: &[u8]) -> ChunkDigest {
         ChunkDigest(*blake3::keyed_hash(&self.0, chunk).as_bytes())
     }
@@ -29,8 +30,8 @@ impl std::fmt::Debug for DomainKey {
     }
 }
 
-/// Reduces a content, given as its chunk digests and holes in order, to 128 bits: so both ends can
-/// compare a file with its backed-up content without sending its digests.
+/// Hashes the content of a file, given as chunk digests and holes in order, to 128 bits. With this
+/// hash, client and server compare a file with its backed-up content without sending the digests.
 #[derive(Default)]
 pub struct ContentHasher {
     hasher: blake3::Hasher,

@@ -1,8 +1,8 @@
-//! Data: cutting it into chunks, naming chunks by digest, and making quanta of them.
+//! Data as chunks and quanta: cutting, digests, compression, encryption.
 //!
-//! Small files are one chunk each; larger ones are cut where their content says so, so that an edit
-//! moves few cuts. Chunks are collected into quanta, and each quantum is coded alone: any number of
-//! threads can make or open them, in any order.
+//! A small file is one chunk. A larger file is cut at points that depend on its content, so that an
+//! edit moves few cuts. Chunks are collected into quanta. Each quantum is compressed alone, so any
+//! number of threads can make or open quanta, in any order.
 
 mod cut;
 mod digest;

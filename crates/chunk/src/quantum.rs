@@ -1,8 +1,8 @@
-//! Making and opening quanta.
+//! Quanta: collecting chunks, compression and decompression.
 
 use std::{fmt, io};
 
-use format::Damaged;
+use format::DamageError;
 use format::quantum::{Codec, Record, encode};
 use model::QUANTUM_BYTES_MAX;
 use zstd::zstd_safe::{CParameter, Strategy};
@@ -10,23 +10,23 @@ use zstd::zstd_safe::{CParameter, Strategy};
 /// Chunks collected for one quantum, uncompressed.
 ///
 /// Invariants: the lengths add up to `used`, the part of the data that holds chunks; no chunk is
-/// empty; at most [`QUANTUM_BYTES_MAX`] bytes are taken.
+/// empty; `used` is at most [`QUANTUM_BYTES_MAX`].
 #[derive(Clone, Debug, Default)]
 pub struct RawQuantum {
     lengths: Vec<u32>,
-    /// The bytes after `used` are room that was written before: for the kernel, new memory costs as
-    /// much time as compressing a tenth of it.
+    /// The chunks, followed by room for more. The room is kept and used again: to get new memory
+    /// from the kernel takes as much time as to compress a tenth of that memory.
     data: Vec<u8>,
     used: usize,
 }
 
 impl RawQuantum {
-    /// An empty quantum with room for the maximum number of bytes.
+    /// Returns an empty quantum with room for the maximum number of bytes.
     pub fn with_room() -> Self {
         Self { lengths: Vec::new(), data: vec![0; QUANTUM_BYTES_MAX], used: 0 }
     }
 
-    /// Returns true if `chunk_bytes` more fit.
+    /// Returns true if a chunk of `chunk_bytes` bytes fits too.
     pub fn fits(&self, chunk_bytes: usize) -> bool {
         self.used + chunk_bytes <= QUANTUM_BYTES_MAX
     }
@@ -37,7 +37,8 @@ impl RawQuantum {
         self.take(chunk.len())
     }
 
-    /// Room for the next chunk, of `bytes` that must fit, to be written before [`Self::take`].
+    /// Returns room for `bytes` bytes, which must fit. The caller writes the next chunk there and
+    /// then calls [`Self::take`].
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         assert!(self.fits(bytes), "callers ask fits() first");
         let end = self.used + bytes;
@@ -47,10 +48,13 @@ impl RawQuantum {
         &mut self.data[self.used..end]
     }
 
-    /// Adds the first `bytes` that were last written to [`Self::room`] as a chunk; returns its
-    /// index.
+    /// Adds the first `bytes` bytes of the room that [`Self::room`] returned as a chunk. Returns
+    /// the index of the chunk.
     pub fn take(&mut self, bytes: usize) -> u32 {
-        assert!(bytes > 0 && self.used + bytes <= self.data.len(), "a chunk is what room() gave");
+        assert!(
+            bytes > 0 && self.used + bytes <= self.data.len(),
+            "a chunk lies in the room that room() returned"
+        );
         let index = u32::try_from(self.lengths.len()).expect("at most 2^21 chunks");
         self.lengths.push(u32::try_from(bytes).expect("at most 2 MiB"));
         self.used += bytes;
@@ -71,12 +75,12 @@ impl RawQuantum {
         &self.lengths
     }
 
-    /// The chunks, one after the other.
+    /// Returns all chunks as one slice.
     pub fn data(&self) -> &[u8] {
         &self.data[..self.used]
     }
 
-    /// The chunks in order.
+    /// Returns the chunks in order.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.data();
         self.lengths.iter().map(move |&length| {
@@ -100,13 +104,13 @@ impl Eq for RawQuantum {}
 pub enum Compression {
     /// No compression.
     Stored,
-    /// A strength just below zstd's level 3: two hash tables as at that level, but small enough for
-    /// a core's own cache. Measured on source trees in quanta of 2 MiB, the result is 9 % smaller
-    /// than that of level 1 and takes a quarter more time; it is 1 % larger than that of level 3
-    /// and takes 6 % less time.
+    /// A strength just below zstd's level 3: it has two hash tables as that level has, but they fit
+    /// into a core's own cache. Measured on source trees in quanta of 2 MiB, the result is 9 %
+    /// smaller than that of level 1 and takes a quarter more time; it is 1 % larger than that of
+    /// level 3 and takes 6 % less time.
     #[default]
     Standard,
-    /// A level of zstd, negative ones included.
+    /// A level of zstd, which may be negative.
     Level(i32),
 }
 
@@ -131,7 +135,7 @@ const STANDARD: [CParameter; 5] = [
 ];
 
 impl Compression {
-    /// The level of zstd, and the parameters that differ from it.
+    /// Returns the level of zstd, and the parameters that differ from that level.
     pub fn parameters(self) -> (i32, &'static [CParameter]) {
         match self {
             Self::Stored => (1, &[]),
@@ -150,7 +154,8 @@ pub(crate) fn context(compression: Compression) -> io::Result<zstd::bulk::Compre
     Ok(context)
 }
 
-/// A zstd context, to be used for many quanta: making one costs as much as compressing a file.
+/// Compresses quanta. It is used again for each quantum, because a new zstd context takes as long
+/// to make as a file takes to compress.
 pub struct Compressor {
     context: zstd::bulk::Compressor<'static>,
     compression: Compression,
@@ -158,11 +163,12 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Share of its length below which a payload must shrink: other payloads are stored
-    /// uncompressed, because decompression would cost time at every restore.
+    /// Maximum length of a compressed payload, in thousandths of its uncompressed length. A payload
+    /// that shrinks less is stored uncompressed, because decompression would cost time at every
+    /// restore.
     const WORTH_PER_MILLE: usize = 970;
 
-    /// Fails if zstd does not know the level.
+    /// Makes a compressor. Fails if zstd does not know the level.
     pub fn new(compression: Compression) -> io::Result<Self> {
         let context = context(compression)?;
         Ok(Self { context, compression, buffer: vec![0; QUANTUM_BYTES_MAX] })
@@ -177,7 +183,7 @@ impl Compressor {
         Ok(())
     }
 
-    /// The record of `quantum`, which must not be empty.
+    /// Returns the record of `quantum`, which must not be empty.
     pub fn encode(&mut self, quantum: &RawQuantum) -> Vec<u8> {
         match self.shrink(quantum.data()) {
             Some(bytes) => encode(Codec::Zstd, &quantum.lengths, &self.buffer[..bytes]),
@@ -185,18 +191,20 @@ impl Compressor {
         }
     }
 
-    /// Compresses `data` into the buffer if that is worth it; returns the compressed length.
+    /// Compresses `data` into the buffer. Returns the compressed length, or `None` if `data`
+    /// shrinks too little.
     fn shrink(&mut self, data: &[u8]) -> Option<usize> {
         if self.compression == Compression::Stored {
             return None;
         }
-        // A buffer too small for the result makes zstd give up early on incompressible data.
+        // The buffer is too small for incompressible data, so zstd stops early on such data.
         let room = data.len() * Self::WORTH_PER_MILLE / 1000;
         self.context.compress_to_buffer(data, &mut self.buffer[..room]).ok()
     }
 }
 
-/// Opens quanta. Reused, because a context takes long to make.
+/// Decompresses quanta. It is used again for each quantum, because a zstd context takes long to
+/// make.
 pub struct Decompressor {
     context: zstd::bulk::Decompressor<'static>,
 }
@@ -206,15 +214,20 @@ impl Decompressor {
         Ok(Self { context: zstd::bulk::Decompressor::new()? })
     }
 
-    /// Takes `record` apart: checksum verified, chunks decompressed.
-    pub fn decode(&mut self, record: &[u8]) -> Result<RawQuantum, Damaged> {
+    /// Verifies the checksum of `record` and decompresses its chunks.
+    pub fn decode(&mut self, record: &[u8]) -> Result<RawQuantum, DamageError> {
         let mut quantum = RawQuantum::default();
         self.decode_into(record, &mut quantum)?;
         Ok(quantum)
     }
 
-    /// Decodes as [`Self::decode`] does, into the room of `quantum`. After an error it is empty.
-    pub fn decode_into(&mut self, record: &[u8], quantum: &mut RawQuantum) -> Result<(), Damaged> {
+    /// Decodes as [`Self::decode`] does, into the room of `quantum`. After an error `quantum` is
+    /// empty.
+    pub fn decode_into(
+        &mut self,
+        record: &[u8],
+        quantum: &mut RawQuantum,
+    ) -> Result<(), DamageError> {
         quantum.clear();
         let record = Record::decode(record)?;
         let raw_bytes = record.raw_bytes();
@@ -225,13 +238,17 @@ impl Decompressor {
                 raw_bytes
             }
             Codec::Stored => record.payload.len(),
-            Codec::Zstd => self
-                .context
-                .decompress_to_buffer(record.payload, room)
-                .map_err(|_| Damaged { what: "quantum", why: "not decompressible" })?,
+            Codec::Zstd => {
+                self.context.decompress_to_buffer(record.payload, room).map_err(|_| {
+                    DamageError { what: "quantum", why: "its payload cannot be decompressed" }
+                })?
+            }
         };
         if bytes != raw_bytes {
-            return Err(Damaged { what: "quantum", why: "its payload has another length" });
+            return Err(DamageError {
+                what: "quantum",
+                why: "its payload is not as long as its chunks",
+            });
         }
         quantum.lengths = record.lengths;
         quantum.used = raw_bytes;
@@ -239,7 +256,7 @@ impl Decompressor {
     }
 }
 
-/// Makes a quantum of the chunks of `quantum` for which `keep` is true, by index.
+/// Returns a quantum of those chunks of `quantum` for whose index `keep` is true.
 pub fn recode(quantum: &RawQuantum, keep: &[bool]) -> RawQuantum {
     let mut kept = RawQuantum::default();
     for (chunk, _) in quantum.chunks().zip(keep).filter(|(_, keep)| **keep) {

@@ -1,4 +1,4 @@
-//! Sealed chunks: compressed and encrypted by the node, so that the server can neither read nor
+//! Sealed chunks. The node compresses and encrypts them, so that the server can neither read nor
 //! compress them, and no other node shares them.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //! Equal chunks become equal bytes under the same key, so they are stored once: the vector is a
 //! keyed hash of codec and content, and the key of each chunk comes from the vector. No two
 //! contents are ever encrypted under one key, so the nonce may be zero. (The construction is that
-//! of RFC 5297: a vector made from what is encrypted, checked when it is opened.)
+//! of RFC 5297: the vector is computed from the content, and is checked when a chunk is opened.)
 
 use std::io;
 
@@ -29,15 +29,16 @@ const STORED: u8 = 0;
 const ZSTD: u8 = 1;
 const HEADER_BYTES: usize = 42;
 const TAG_BYTES: usize = 16;
-/// Share of its length below which a content must shrink: other contents are stored uncompressed,
-/// because decompression would cost time at every restore.
+/// Maximum length of a compressed content, in thousandths of its uncompressed length. A content
+/// that shrinks less is stored uncompressed, because decompression would cost time at every
+/// restore.
 const WORTH_PER_MILLE: usize = 970;
 
 /// Bytes by which a sealed chunk is longer than its content.
 pub const SEAL_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
-/// Name of a key. All chunks that the key has sealed contain it; it says nothing about the key
-/// itself.
+/// Name of a key. Every chunk that the key has sealed contains the name. The name does not reveal
+/// the key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyName(pub [u8; 8]);
 
@@ -85,7 +86,7 @@ impl SealKey {
         *hasher.finalize().as_bytes()
     }
 
-    /// The cipher of the one chunk that `vector` is made from.
+    /// Returns the cipher for the only chunk that has this `vector`.
     fn cipher(&self, vector: &[u8]) -> LessSafeKey {
         let key = blake3::keyed_hash(&self.content_key, vector);
         let key = UnboundKey::new(&AES_256_GCM, key.as_bytes()).expect("a key has 32 bytes");
@@ -99,7 +100,7 @@ impl std::fmt::Debug for SealKey {
     }
 }
 
-/// Seals chunks. Reused, because a context takes long to make.
+/// Seals chunks. It is used again for each chunk, because a zstd context takes long to make.
 pub struct Sealer {
     key: SealKey,
     context: zstd::bulk::Compressor<'static>,
@@ -112,8 +113,8 @@ impl Sealer {
         Ok(Self { key, context, buffer: Vec::new() })
     }
 
-    /// The sealed form of `chunk`, at most [`SEAL_BYTES`] longer. Tries to compress it if
-    /// `compresses` is set.
+    /// Returns the sealed form of `chunk`, which is at most [`SEAL_BYTES`] longer. If `compresses`
+    /// is set, the chunk is compressed unless it shrinks too little.
     pub fn seal(&mut self, chunk: &[u8], compresses: bool) -> Vec<u8> {
         let shrunk = if compresses { self.shrink(chunk) } else { None };
         let (codec, content) = match shrunk {
@@ -136,7 +137,8 @@ impl Sealer {
         sealed
     }
 
-    /// Compresses `chunk` into the buffer if that is worth it; returns the compressed length.
+    /// Compresses `chunk` into the buffer. Returns the compressed length, or `None` if the chunk
+    /// shrinks too little.
     fn shrink(&mut self, chunk: &[u8]) -> Option<usize> {
         let room = chunk.len() * WORTH_PER_MILLE / 1000;
         self.buffer.resize(room.max(self.buffer.len()), 0);
@@ -148,16 +150,19 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Reasons for which a sealed chunk cannot be opened.
+/// Reason why a sealed chunk cannot be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnsealError {
-    #[error("it is encrypted with the key {0}, which this node does not have")]
+    #[error(
+        "the data is encrypted with the key {0}, which this node does not have; \
+         add the key with 'holdfast key import'"
+    )]
     NoKey(KeyName),
     #[error("the encrypted data is damaged")]
     Damaged,
 }
 
-/// Opens sealed chunks. Reused, because a context takes long to make.
+/// Opens sealed chunks. It is used again for each chunk, because a zstd context takes long to make.
 pub struct Unsealer<'a> {
     keys: &'a [SealKey],
     context: zstd::bulk::Decompressor<'static>,
@@ -168,7 +173,7 @@ impl<'a> Unsealer<'a> {
         Ok(Self { keys, context: zstd::bulk::Decompressor::new()? })
     }
 
-    /// The chunk of `bytes` that `sealed` holds.
+    /// Returns the chunk that `sealed` holds, which must have `bytes` bytes.
     pub fn unseal(&mut self, sealed: &[u8], bytes: usize) -> Result<Vec<u8>, UnsealError> {
         let damaged = UnsealError::Damaged;
         if sealed.len() < SEAL_BYTES || sealed[0] != VERSION || bytes > CHUNK_BYTES_MAX {
@@ -230,7 +235,7 @@ mod tests {
         assert_ne!(seal(b"the same", 1, true), seal(b"the same", 2, true));
         let (a, b) = (seal(&[0; 100], 1, false), seal(&[1; 100], 1, false));
         let (a, b) = (&a[HEADER_BYTES..], &b[HEADER_BYTES..]);
-        // If one key stream had encrypted both, the difference of the contents would be visible.
+        // If one key stream had encrypted both contents, their difference would be visible.
         assert!(a.iter().zip(b).take(100).any(|(a, b)| a ^ b != 1));
     }
 

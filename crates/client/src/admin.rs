@@ -1,7 +1,7 @@
 //! Administration over the socket in the server's folder.
 //!
-//! One module for each noun: its types, their conversion from messages, and the calls. A value that
-//! a newer server sends and this version does not know is `Unknown`, or is refused by name.
+//! Each module covers one noun: its types, their conversion from messages, and the calls. A value
+//! that only a newer server knows becomes `Unknown`, or is refused with an error that names it.
 
 mod audit;
 mod catalog;
@@ -23,7 +23,7 @@ mod volumes;
 mod words;
 
 pub use audit::{Audit, AuditRequest, ChunkRange, Damage, LostVersion};
-pub use catalog::{CatalogCopy, CatalogCopying};
+pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::Admin;
 pub use events::Event;
 pub use expiration::{Expiration, ExpirationRequest};

@@ -28,12 +28,12 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<DeletionSum
             return Ok(deletion);
         }
     }
-    let message = format!("the server holds nothing of {} to delete", model::escaped(&path));
+    let message = format!("the server has no version of {} to delete", model::escaped(&path));
     Err(ClientError::new(ErrorKind::NotFound, message))
 }
 
 /// Deletes the files of an archive on this machine, after the server has proved that it has them. A
-/// file that has changed since stays.
+/// file that has changed since it was archived stays.
 pub(crate) fn delete_local(
     link: &Link,
     number: u64,
@@ -76,15 +76,15 @@ pub(crate) fn delete_local(
 /// Reason why an archived file was not deleted.
 #[derive(Debug, thiserror::Error)]
 enum RemoveFailure {
-    /// The archive does not have this state: the file stays.
-    #[error("it has changed since it was archived; it was not deleted")]
+    /// The archive does not have the present state of the file, so the file stays.
+    #[error("changed since it was archived, so it was not deleted")]
     Changed,
-    /// Delete it by hand.
-    #[error("it was archived but not deleted: {0}")]
+    /// The file is in the archive. The user can delete it by hand.
+    #[error("archived, but not deleted: {0}")]
     Failed(#[from] io::Error),
 }
 
-/// Removes an object that was archived, unless it is a directory; returns true if it did.
+/// Removes an archived object unless it is a directory. Returns true if the object was removed.
 fn remove(path: &[u8], object: &Object) -> Result<bool, RemoveFailure> {
     if object.stat.kind == Kind::Directory {
         return Ok(false);
@@ -96,8 +96,8 @@ fn remove(path: &[u8], object: &Object) -> Result<bool, RemoveFailure> {
     let archived = &object.stat;
     let is_same = found.is_some_and(|found| {
         let stat = found.stat;
-        // Deleting another name of the file changes its change time, so that of a file with several
-        // names is not compared.
+        // The change time of a file changes when another name of the file is deleted. So it is not
+        // compared for a file with several names.
         let same_ctime =
             archived.linked || archived.ctime == NO_CHANGE_TIME || stat.ctime == archived.ctime;
         (stat.kind, stat.size, stat.mtime, stat.inode)
@@ -137,7 +137,7 @@ mod tests {
             (|stat| stat.mtime.secs += 1, false),
             (|stat| stat.ctime.secs += 1, false),
             (|stat| stat.inode += 1, false),
-            // The archive omits the change time of a file that had changed just before the archive.
+            // The archive has no change time of a file that changed just before it was archived.
             (|stat| stat.ctime = NO_CHANGE_TIME, true),
         ];
         for (change, expected) in changes {

@@ -1,4 +1,4 @@
-//! Backup.
+//! Backup of file systems and of streams.
 //!
 //! ```text
 //! walk (threads) --same digest--> counted, done
@@ -9,10 +9,10 @@
 //! examine (threads): compare, read, cut, digest, deduplicate, compress --or--> press (threads)
 //!   | page changes, quanta                                                        | quanta
 //!   v                                                                             v
-//! outbox (one thread): a change goes out after the quanta that it names; transactions; answers
+//! outbox (one thread): sends a change after the quanta that it names; transactions; answers
 //! ```
 //!
-//! Queues are bounded and all arrows point down, so no threads wait for each other in a circle.
+//! Queues are bounded and all arrows point down, so threads never wait for each other in a circle.
 
 mod answers;
 mod assembler;
@@ -29,8 +29,9 @@ mod expiry;
 mod fixtures;
 mod hidden;
 mod inventory;
+mod open_target;
 mod outbox;
-mod outgoing;
+mod outbox_message;
 mod pipeline;
 mod presented;
 mod press;
@@ -45,7 +46,6 @@ mod stream;
 mod stub;
 mod tally;
 mod threads;
-mod top;
 mod tuner;
 mod walk;
 
@@ -113,7 +113,7 @@ pub(crate) fn run(
                 let held = snapshot::hold(mount_point, choice, &tally)?;
                 let (root, reflinks) = (held.root(mount_point), held.reflinks);
                 if hidden::is_hidden_at(root) {
-                    let error = "its files are hidden; start 'holdfast hsm run'".to_owned();
+                    let error = "the files are hidden; start 'holdfast hsm run'".to_owned();
                     tally.fail(Failure { path: mount_point.clone(), error });
                     held.end(mount_point, &tally);
                     continue;
@@ -138,16 +138,17 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// Returns how filespaces stand still while they are read.
+/// Returns the way in which filespaces are held still while a backup reads them.
 fn snapshot_choice(home: &Home, options: &BackupOptions) -> Result<Stillness, ClientError> {
     let choice = options.snapshot.unwrap_or(home.config.snapshot);
     if options.dry_run || options.archive.is_some() || choice == Stillness::Off {
         return Ok(Stillness::Off);
     }
     if options.cross_filesystems {
-        // File systems that are mounted below are not in a snapshot: their objects would expire.
-        let message = "a snapshot is of one file system: leave out --cross-filesystems, and name \
-                       the others, or give --snapshot off";
+        // A snapshot does not contain the file systems that are mounted below, so their objects
+        // would expire.
+        let message = "a snapshot covers one file system: leave out --cross-filesystems and name \
+                       the other file systems, or give --snapshot off";
         return Err(ClientError::new(ErrorKind::Usage, message));
     }
     Ok(choice)

@@ -1,12 +1,12 @@
 //! Deduplication cache: grants by chunk digest, so that chunks that the server has are not sent
 //! again.
 //!
-//! The cache is a table in a mapped file, of buckets of eight entries. An entry has four words:
-//! digest prefix (2), place, MAC. The table begins small and doubles when a bucket is full, up to a
-//! limit: a table that is much larger than its content would cost a page fault a grant, and its
-//! size in writes. At the limit a full bucket replaces one of its entries; the table is never
-//! emptied as a whole. Entries need no lock: an entry that two writers have torn is a grant that
-//! the server refuses, and then the client sends the data.
+//! The cache is a table in a mapped file. The table consists of buckets of eight entries. An entry
+//! has four words: digest prefix (2), place, MAC. The table begins small and doubles when a bucket
+//! is full, up to a limit: if it were much larger than its content, each grant would cost a page
+//! fault, and the whole table would be written. At the limit, a new entry replaces an old entry of
+//! a full bucket; the table is never emptied as a whole. Entries need no lock: if two writers mix
+//! up an entry, the server refuses the grant, and the client sends the data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ const BUCKET_BYTES: u64 = BUCKET_WORDS as u64 * 8;
 /// Maximum number of grants in memory, if no file can be mapped.
 const MEMORY_ENTRIES_MAX: usize = 1 << 20;
 
-/// Number of buckets of a new table: 1 MiB.
+/// Number of buckets of a new table, which takes 1 MiB.
 const BUCKETS_FIRST: u64 = 4096;
 
 /// Grants of one node at one server.
 pub(crate) enum Cache {
     Mapped(GrowingTable),
-    /// Fallback while another process has the file or the disk has no room for it.
+    /// Fallback if another process uses the file or the disk has no room for it.
     Memory(Mutex<HashMap<[u8; 16], ChunkGrant>>),
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct GrowingTable {
 struct Table {
     words: MappedWords,
     buckets: u64,
-    /// True if it cannot grow any more.
+    /// True if the table cannot grow any more.
     is_final: bool,
 }
 
 impl Cache {
-    /// Opens the cache file `path` of up to `megabytes`. Without room for it the cache is in
-    /// memory.
+    /// Opens the cache file `path`, which may grow to `megabytes`. If the file cannot be used, the
+    /// cache is in memory.
     pub(crate) fn open(path: &Path, megabytes: u64) -> Self {
         let buckets_max = (megabytes << 20) / BUCKET_BYTES;
         let there = path.metadata().map_or(0, |file| file.len()) / BUCKET_BYTES;
@@ -124,14 +124,15 @@ impl GrowingTable {
             if table.is_final || has_slot(bucket, prefix) {
                 return write(slot(bucket, prefix, grant.place), prefix, grant);
             }
-            // A file that is longer than the server keeps quanta for needs each of its grants.
+            // The server keeps sent quanta only for a while, so a large file needs each of its
+            // grants. No grant is replaced while the table can grow.
             let buckets = table.buckets;
             drop(table);
             self.grow_from(buckets);
         }
     }
 
-    /// Doubles the table, unless another thread did so: then it does not have `buckets` any more. A
+    /// Doubles the table of `buckets` buckets, unless another thread has already doubled it. A
     /// table that cannot grow becomes final.
     fn grow_from(&self, buckets: u64) {
         let mut table = self.table.write();
@@ -146,7 +147,7 @@ impl GrowingTable {
 }
 
 impl Table {
-    /// Opens a table; `None` if the file cannot be mapped or the disk has little room left.
+    /// Opens a table. Returns `None` if the file cannot be mapped or the disk has little room left.
     fn open(path: &Path, buckets: u64, is_final: bool) -> Option<Self> {
         let bytes = buckets * BUCKET_BYTES;
         let claimed = path.metadata().map_or(0, |file| file.len());
@@ -159,12 +160,12 @@ impl Table {
         Some(Self { words, buckets, is_final })
     }
 
-    /// Makes a table of twice the size with the same grants, in place of this one.
+    /// Makes a table of twice the size with the same grants. Its file replaces the old file.
     fn doubled(&self, path: &Path, buckets_max: u64) -> Option<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        // A process that died while it doubled the table has left it.
+        // The file may exist, if a process died while it doubled the table.
         drop(std::fs::remove_file(&new));
         let buckets = (self.buckets * 2).min(buckets_max);
         assert!(buckets > self.buckets, "a table that is not final has room to grow");
@@ -292,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("cache");
         let cache = Cache::open(&path, 256);
-        let bytes = || path.metadata().expect("is there").len();
+        let bytes = || path.metadata().expect("the file exists").len();
         assert_eq!(bytes(), 1 << 20);
         let count = 200_000;
         for number in 0..count {
@@ -337,7 +338,7 @@ mod tests {
                 });
                 // In a full table some grants have replaced others.
                 assert!(found.count() > 900, "{byte} {length}");
-                let bytes = path.metadata().expect("is there").len();
+                let bytes = path.metadata().expect("the file exists").len();
                 assert!(bytes <= megabytes << 20 || bytes == length as u64, "{byte} {length}");
             }
         }
@@ -365,7 +366,7 @@ mod tests {
         let cache = Cache::open(&path, 64);
         let count = 40_000;
         (0..count).for_each(|number| cache.put(&digest(u64::from(number)), grant(number)));
-        assert!(path.metadata().expect("is there").len() > 1 << 20, "it has grown");
+        assert!(path.metadata().expect("the file exists").len() > 1 << 20, "the table has grown");
         assert!(left.metadata().is_err());
         assert!((0..count).all(|n| cache.get(&digest(u64::from(n))) == Some(grant(n))));
     }

@@ -1,4 +1,4 @@
-//! Errors that end a command, by what the user or a script can do about them.
+//! Errors that end a command, in kinds that ask the user or a script for different reactions.
 
 use std::io;
 
@@ -6,19 +6,19 @@ use tonic::{Code, Status};
 
 use crate::link::version::unknown;
 
-/// Kind of an error, by the reaction to it.
+/// Kind of an error. The kind decides the reaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// The server cannot be reached, or the connection was lost: try again.
     Retry,
-    /// Something else uses the object: wait.
+    /// Another session or program uses the object: wait.
     Busy,
-    /// The node or the user may not do that.
+    /// The node or the user has no right to the operation.
     Refused,
     NotFound,
     NoSpace,
     Damaged,
-    /// The command makes no sense.
+    /// The command or the configuration is not valid.
     Usage,
     /// Holdfast has a fault.
     Bug,
@@ -40,7 +40,7 @@ enum Origin {
 #[error("{message}")]
 pub struct ClientError {
     pub kind: ErrorKind,
-    /// Event and object.
+    /// Text for people: the event, and the object that it concerns.
     pub message: String,
     origin: Origin,
 }
@@ -50,16 +50,16 @@ impl ClientError {
         Self { kind, message: message.into(), origin: Origin::Connection }
     }
 
-    /// Makes the error of a connection that was lost.
+    /// Makes the error for a lost connection.
     pub(crate) fn lost() -> Self {
         Self::new(ErrorKind::Retry, "the connection to the server was lost")
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self::new(ErrorKind::Interrupted, "interrupted; what was committed stays")
+        Self::new(ErrorKind::Interrupted, "interrupted; committed data is kept")
     }
 
-    /// Makes the error of a file of the client. `verb` names the operation that failed.
+    /// Makes the error for a file of the client. `verb` names the operation that failed.
     pub(crate) fn file(verb: &str, path: &std::path::Path, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -70,14 +70,16 @@ impl ClientError {
         Self::new(kind, format!("cannot {verb} {}: {error}", path.display()))
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not have it.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ErrorKind::Retry => match self.origin {
                 Origin::Server => Some("try again later; the server's log has more"),
                 Origin::Connection => Some("is the server running, and is its address right?"),
             },
-            ErrorKind::Busy => Some("wait until the other one has ended"),
+            ErrorKind::Busy => {
+                Some("wait until the other session or program has ended, then try again")
+            }
             ErrorKind::NoSpace => Some("free space, then run the same command again"),
             ErrorKind::Damaged => Some("run 'holdfast verify --data' to see what is affected"),
             ErrorKind::Bug => Some("please report this with the server's log"),
@@ -106,7 +108,8 @@ impl From<Status> for ClientError {
             | Code::Unimplemented => ErrorKind::Usage,
             _ => ErrorKind::Bug,
         };
-        // tonic keeps a source for its own failures only. A status of the server has none.
+        // tonic sets a source only for its own failures. A status that the server sent has no
+        // source.
         let source = std::error::Error::source(&status);
         let origin = match (status.code(), source) {
             (Code::Unavailable, None) => Origin::Server,

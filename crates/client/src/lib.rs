@@ -40,13 +40,13 @@ pub use list::{ListedCopy, ListedVersion};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin,
-    PreviewOptions, Replace, RestoreOptions, STREAM_FILESPACE, Stream, Targets, VerifyOptions,
+    PreviewOptions, ReplaceRule, RestoreOptions, STREAM_FILESPACE, Stream, Targets, VerifyOptions,
     VersionChoice, is_left_out,
 };
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
-pub use restore::{Filling, RecallRequest};
+pub use restore::{FileFiller, RecallRequest};
 pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
 pub use wire::PORT;
@@ -73,12 +73,12 @@ impl Client {
         self.link.hello()
     }
 
-    /// Returns true if another server may go on after this one has died.
+    /// Returns true if another server can continue the work after this server has died.
     pub fn has_several_servers(&self) -> bool {
         self.home.has_several_servers()
     }
 
-    /// Returns the server's address of the enrolment.
+    /// Returns the address of the server that enrolled the node.
     pub fn server(&self) -> &str {
         &self.home.config.server
     }
@@ -102,7 +102,7 @@ impl Client {
         self.link.set_archive(number, event, held)
     }
 
-    /// Deletes versions of the node at the server, if the node may.
+    /// Deletes versions of the node at the server, if the node has the right to.
     pub fn delete(&self, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
         archive::delete(&self.link, options)
     }
@@ -116,8 +116,8 @@ impl Client {
         self.link.undelete(number)
     }
 
-    /// Backs up. Single objects that cannot be backed up are in the report. An error means that the
-    /// whole run could not go on; everything that it has committed stays.
+    /// Runs a backup. Objects that cannot be backed up are in the report. An error means that the
+    /// run could not continue. Everything that it has committed is kept.
     pub fn backup(
         &self,
         options: &BackupOptions,
@@ -132,7 +132,7 @@ impl Client {
         Ok(report)
     }
 
-    /// Returns what a backup would do with each path, and the rule that decides it; with warnings
+    /// Returns the decision of a backup about each path, with the rule that decides, and warnings
     /// about the rules.
     pub fn explain(
         &self,
@@ -141,8 +141,8 @@ impl Client {
         preview::explain(&self.link, &self.home, options)
     }
 
-    /// Calls `visit` with what a backup would do with each object at and below the paths, until it
-    /// returns false.
+    /// Calls `visit` with the decision of a backup about each object at and below the paths, until
+    /// `visit` returns false.
     pub fn preview(
         &self,
         options: &PreviewOptions,
@@ -162,8 +162,8 @@ impl Client {
         backup::run_stream(&self.link, &self.home, options, name, stream, progress)
     }
 
-    /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`; returns for
-    /// each the state that the server has durably.
+    /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`. Returns, for
+    /// each file, the state that is durable at the server.
     pub fn migrate(
         &self,
         mount_point: &[u8],
@@ -173,14 +173,14 @@ impl Client {
         backup::migrate(&self.link, &self.home, mount_point, batch, migrants)
     }
 
-    /// Returns the rules for files that are to migrate.
+    /// Returns the rules that exclude files from migration.
     pub fn space_rules(&self) -> Result<SpaceRules, ClientError> {
         SpaceRules::load(&self.home, self.link.hello())
     }
 
-    /// Returns, for each of `files`, the digest of the content that the server has a backup of;
-    /// `None` if the backup is not of the file's current state. `files` lie in `directory` of the
-    /// mount point and are sorted by name.
+    /// Returns, for each of `files`, the digest of its content in the backup; `None` if the backup
+    /// does not have the file's current state. `files` lie in `directory` of the mount point and
+    /// must be sorted by name.
     pub fn backed_up(
         &self,
         mount_point: &[u8],
@@ -190,20 +190,21 @@ impl Client {
         backup::backed_up(&self.link, mount_point, directory, files)
     }
 
-    /// Fetches copies of files of `mount_point`. A copy that the server does not have is neither
-    /// completed nor lost. `progress` can stop it.
+    /// Fetches copies of files of `mount_point`. For a copy that the server does not have, neither
+    /// `complete` nor `lose` is called. `progress` can stop the recall.
     pub fn recall(
         &self,
         mount_point: &[u8],
         request: RecallRequest,
-        filling: &dyn Filling,
+        filling: &dyn FileFiller,
         progress: &Arc<Progress>,
     ) -> Result<(), ClientError> {
         restore::recall(&self.link, &self.recent, mount_point, request, filling, progress)
     }
 
     /// Makes the server plan the recall of `copies` of files of `mount_point`. With
-    /// [`StageMode::Read`] it reads the volumes for them, until the result is dropped.
+    /// [`StageMode::Read`] the server then reads the volumes for them, until the returned
+    /// [`Staging`] is dropped.
     pub fn stage(
         &self,
         mount_point: &[u8],
@@ -223,17 +224,18 @@ impl Client {
         list::copies(&self.link, mount_point, released)
     }
 
-    /// Releases copies, which are sorted: their class decides how long they are kept.
+    /// Releases copies, which must be sorted. Their class then decides how long they are kept.
     pub fn release(&self, mount_point: &[u8], copies: &[CopyId]) -> Result<(), ClientError> {
         backup::release(&self.link, &self.home, mount_point, copies)
     }
 
-    /// Digests the current content of the file at `path`, as the server digests its copy.
+    /// Returns the digest of the current content of the file at `path`, computed as the server does
+    /// for its copy.
     pub fn content(&self, path: &[u8], file: (&Dir, &Name)) -> Result<[u8; 16], ClientError> {
         backup::content(&self.link, &self.home, path, file)
     }
 
-    /// Restores. A second run skips the objects that are right already.
+    /// Runs a restore. A second run skips the objects that are already right.
     pub fn restore(
         &self,
         options: &RestoreOptions,
@@ -251,7 +253,8 @@ impl Client {
         restore::verify(&self.link, options, progress)
     }
 
-    /// Calls `visit` with each listed version in path order, newest first, until it returns false.
+    /// Calls `visit` with each listed version in path order, newest first, until `visit` returns
+    /// false.
     pub fn list(
         &self,
         options: &ListOptions,

@@ -1,6 +1,6 @@
 //! Connection to the server: greeting, renewal of the certificate, and the messages.
 //!
-//! Types of the wire stay in this folder. The rest of the client sees types of its own.
+//! Types of the wire stay in this folder. The rest of the client uses types of its own.
 
 pub(crate) mod archives;
 pub(crate) mod backup;
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 use wire::proto::Capability;
 use wire::proto::node_client::NodeClient;
-use wire::version::Settled;
+use wire::version::Agreement;
 use wire::{MESSAGE_BYTES_MAX, proto};
 
 use self::hello::{Greeting, Hello};
@@ -46,15 +46,15 @@ pub struct FilespaceSummary {
     pub last_backup: Option<ServerTime>,
 }
 
-/// Open connection.
+/// Open connection to the server, after the greeting.
 pub(crate) struct Link {
     runtime: Runtime,
     client: NodeClient<Channel>,
     hello: Hello,
     /// Agreement with the server on protocol and capabilities.
-    settled: Settled,
+    agreement: Agreement,
     pub(crate) domain_key: DomainKey,
-    /// Keys of the node itself, oldest first.
+    /// Keys with which the node encrypts files, oldest first.
     pub(crate) seal_keys: Vec<SealKey>,
     pub(crate) digest_key: [u8; 32],
 }
@@ -67,7 +67,7 @@ impl Link {
             let is_one_of_several = home.has_several_servers();
             loop {
                 match greet(home).await {
-                    // The server died after it had taken the connection.
+                    // The server died after it had accepted the connection.
                     Err(error)
                         if error.kind == ErrorKind::Retry
                             && is_one_of_several
@@ -79,34 +79,34 @@ impl Link {
                 }
             }
         });
-        let Connection { client, reply, settled } =
+        let Connection { client, reply, agreement } =
             greeted.map_err(|error| about_node(home, error))?;
         let seal_keys = keys::load(home)?;
         let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
         let domain_key = DomainKey::new(domain_key);
-        Ok(Self { runtime, client, hello, settled, domain_key, seal_keys, digest_key })
+        Ok(Self { runtime, client, hello, agreement, domain_key, seal_keys, digest_key })
     }
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Returns true if the server checks quanta by their data, where the client has no digests.
+    /// Returns true if the server can check quanta without digests, by their data.
     pub(crate) fn takes_quanta_without_digests(&self) -> bool {
         self.has(Capability::RawCheck)
     }
 
     /// Returns true if server and client both have `capability`.
     fn has(&self, capability: Capability) -> bool {
-        self.settled.has(capability)
+        self.agreement.has(capability)
     }
 
-    /// Returns the error of a message that a newer server has sent.
+    /// Returns the error for a message that only a newer client knows.
     fn unknown_message(&self) -> ClientError {
         version::unknown_from(&self.hello.server_version, "a message")
     }
 
-    /// Returns a handle for calls. It is cheap.
+    /// Returns a handle for calls. A handle is cheap.
     fn client(&self) -> NodeClient<Channel> {
         self.client.clone()
     }
@@ -145,14 +145,14 @@ impl Link {
     }
 }
 
-/// A connection whose two ends have greeted each other.
+/// A connection after the greeting.
 struct Connection {
     client: NodeClient<Channel>,
     reply: proto::HelloReply,
-    settled: Settled,
+    agreement: Agreement,
 }
 
-/// Connects and says hello; renews the certificate when that is due.
+/// Connects and greets the server. Renews the certificate if that is due.
 async fn greet(home: &Home) -> Result<Connection, ClientError> {
     let identity = home.identity()?;
     let expires = expiry(&identity.leaf);
@@ -162,15 +162,15 @@ async fn greet(home: &Home) -> Result<Connection, ClientError> {
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let reply = client.hello(version::greeting()).await?.into_inner();
-    let settled = version::settle(&reply)?;
+    let agreement = version::settle(&reply)?;
     home.learn(&reply.servers);
     if expires - sys::clock::now().secs() < RENEW_SECS {
         renew(home, &mut client).await?;
     }
-    Ok(Connection { client, reply, settled })
+    Ok(Connection { client, reply, agreement })
 }
 
-/// Adds node and server to a refusal.
+/// Adds the names of node and server to the message of a refusal.
 fn about_node(home: &Home, error: ClientError) -> ClientError {
     if error.kind != ErrorKind::Refused {
         return error;
@@ -180,7 +180,8 @@ fn about_node(home: &Home, error: ClientError) -> ClientError {
     ClientError::new(error.kind, message)
 }
 
-/// Returns the end of the certificate in seconds since 1970; 0 if it cannot be read.
+/// Returns the time at which the certificate expires, in seconds since 1970; 0 if it cannot be
+/// read.
 fn expiry(leaf: &CertificateDer<'_>) -> i64 {
     x509_parser::parse_x509_certificate(leaf)
         .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp())
@@ -200,16 +201,17 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Makes the link to a server that has greeted with `hello` and answers nothing any more.
+    /// Makes a link to a server that has answered the greeting with `hello` and answers no more
+    /// calls.
     pub(crate) fn unanswered(hello: Hello) -> Link {
         let runtime = runtime::runtime().expect("threads");
         // Nobody listens on port 0.
         let endpoint = Endpoint::from_static("http://127.0.0.1:0");
         let client = runtime.block_on(async { NodeClient::new(endpoint.connect_lazy()) });
         let speaker = |role| Speaker::own(role, "test");
-        let settled = settle(&speaker(Role::Client), &speaker(Role::Server)).expect("agreed");
+        let agreement = settle(&speaker(Role::Client), &speaker(Role::Server)).expect("agreed");
         let domain_key = DomainKey::new([1; 32]);
         let seal_keys = Vec::new();
-        Link { runtime, client, hello, settled, domain_key, seal_keys, digest_key: [2; 32] }
+        Link { runtime, client, hello, agreement, domain_key, seal_keys, digest_key: [2; 32] }
     }
 }

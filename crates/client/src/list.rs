@@ -21,8 +21,8 @@ pub struct ListedVersion {
     pub deactivated: Option<ServerTime>,
 }
 
-/// Lists the versions that `options` select. A directory comes with the objects directly in it, or
-/// with all objects below it in a recursive list. The list ends when `visit` returns false.
+/// Lists the versions that `options` select. For a directory, also lists the objects directly in
+/// it, or all objects below it if the list is recursive. The list ends when `visit` returns false.
 pub(crate) fn run(
     link: &Link,
     options: &ListOptions,
@@ -45,7 +45,7 @@ pub(crate) fn run(
             return Ok(());
         }
     }
-    let message = format!("nothing of {} is stored", model::escaped(&path));
+    let message = format!("the server has no version of {}", model::escaped(&path));
     Err(ClientError::new(ErrorKind::NotFound, message))
 }
 
@@ -61,7 +61,7 @@ fn with_options(selection: Selection, options: &ListOptions) -> Selection {
     Selection { all_versions: options.all_versions, ..selection.with_versions(&options.which) }
 }
 
-/// Lists one place; returns true if the server has any version there.
+/// Lists one place. Returns true if the server has any version there.
 fn list_place(
     link: &Link,
     place: &Place,
@@ -155,8 +155,9 @@ fn list(
     Ok(summary)
 }
 
-/// Sorts the versions of a message by name; the versions of one name newest first. The server sends
-/// the versions of a directory in rounds: the newest of each name, then the next of each.
+/// Sorts the versions of a message by path, and the versions of one path from the newest to the
+/// oldest. The server sends the versions of a directory in rounds: the newest version of each name,
+/// then the next version of each name.
 fn versions(link: &Link, filespace: &[u8], entries: Vec<Entry>) -> Vec<ListedVersion> {
     let version = |entry: Entry| ListedVersion {
         path: absolute(filespace, &entry.directory.join(&entry.object.name)),

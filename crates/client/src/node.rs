@@ -1,4 +1,4 @@
-//! The node: its folder, its encryption keys, and how it is enrolled.
+//! The node: its folder, its encryption keys, and its enrolment.
 
 mod enrolment;
 pub(crate) mod home;

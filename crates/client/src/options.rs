@@ -6,13 +6,14 @@ use model::{Kind, ServerTime, Stat};
 
 use crate::tuning::{Stillness, Tuning};
 
-/// Paths of a backup, and how much of them is sent.
+/// Paths of a backup, and the kind of backup.
 #[derive(Clone, Debug)]
 pub enum Targets {
-    /// Everything at and below these paths, progressively: an unchanged object is not sent, and an
-    /// object that is gone expires.
+    /// Progressive backup of everything at and below these paths. Unchanged objects are not sent,
+    /// and objects that are gone expire.
     Paths(Vec<Vec<u8>>),
-    /// Everything at and below these paths is sent, changed or not. Nothing expires.
+    /// Selective backup of everything at and below these paths. All objects are sent, changed or
+    /// not. Nothing expires.
     Selective(Vec<Vec<u8>>),
 }
 
@@ -34,23 +35,23 @@ impl Targets {
 pub struct BackupOptions {
     /// Directories, files or whole file systems, as the user gave them.
     pub targets: Targets,
-    /// Patterns of excluded objects, beside the rules of node and server.
+    /// Patterns of excluded objects, in addition to the rules of node and server.
     pub excludes: Vec<Vec<u8>>,
-    /// List of statements that replaces the node's own.
+    /// File of statements that replaces the node's own file.
     pub inclexcl: Option<PathBuf>,
-    /// Read every object again, changed or not.
+    /// True to read every object again, changed or not.
     pub full: bool,
-    /// Only report what a backup would do.
+    /// True to only report what a backup would do.
     pub dry_run: bool,
-    /// Descend into other file systems below the paths too.
+    /// True to descend into other file systems below the paths too.
     pub cross_filesystems: bool,
-    /// Expire even where most of the last backup's objects are gone.
+    /// True to expire objects even if most objects of the last backup are gone.
     pub confirm_expire: bool,
-    /// Overrides the setting in the node's folder.
+    /// Means of holding files still. It overrides the setting in the node's folder.
     pub snapshot: Option<Stillness>,
-    /// Overrides the settings in the node's folder, one by one.
+    /// Settings that override those in the node's folder, one by one.
     pub tuning: Tuning,
-    /// Make an archive instead of a backup. Its targets are selective.
+    /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.
     pub archive: Option<ArchiveOptions>,
 }
 
@@ -58,19 +59,19 @@ pub struct BackupOptions {
 #[derive(Clone, Debug, Default)]
 pub struct ArchiveOptions {
     pub description: String,
-    /// Management class of every object, whatever the rules say.
+    /// Management class of every object. It overrides the rules.
     pub class: Option<String>,
-    /// Delete the files on this machine once the archive is complete and verified.
+    /// True to delete the files on this machine once the archive is complete and verified.
     pub delete: bool,
 }
 
-/// Source of bytes with an end, to be backed up as a file.
+/// Source of bytes, which is backed up as a file.
 pub trait Stream {
-    /// Reads some bytes; returns 0 at the end. Returns [`std::io::ErrorKind::Interrupted`] when no
-    /// byte has come for a while, so that the backup can be stopped meanwhile.
+    /// Reads some bytes. Returns 0 at the end. Fails with [`std::io::ErrorKind::Interrupted`] if no
+    /// byte arrives for a while, so that the caller can check whether the backup was stopped.
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize>;
 
-    /// Fails if the bytes that were read are not the whole stream. Called once, at the end.
+    /// Fails if the bytes that were read are not the whole stream. It is called once, at the end.
     fn finish(&mut self) -> std::io::Result<()>;
 
     /// Returns true if a read after [`Self::finish`] starts again at the first byte.
@@ -89,7 +90,7 @@ pub enum Origin {
     Archives(ArchiveFilter),
 }
 
-/// Selects archives; an empty filter selects all of them.
+/// Filter of archives. An empty filter selects all archives.
 #[derive(Clone, Debug, Default)]
 pub struct ArchiveFilter {
     pub number: Option<u64>,
@@ -103,29 +104,29 @@ pub struct DeleteOptions {
     pub path: Vec<u8>,
     /// Archive to delete from; `None` deletes backups.
     pub archive: Option<u64>,
-    /// Delete active versions.
+    /// True to delete active versions.
     pub active: bool,
-    /// Delete inactive versions.
+    /// True to delete inactive versions.
     pub inactive: bool,
-    /// Only report what would be deleted.
+    /// True to only report what would be deleted.
     pub dry_run: bool,
 }
 
-/// Selects one version of each object.
+/// Choice of one version of each object.
 #[derive(Clone, Debug, Default)]
 pub struct VersionChoice {
     /// Time whose state is selected; `None` selects the current state.
     pub at: Option<ServerTime>,
-    /// Select the newest inactive version of an object that is gone.
+    /// True to select the newest inactive version of an object that is gone.
     pub inactive: bool,
 }
 
-/// Decides about objects that exist in the target and differ from the stored version.
+/// Rule for objects that exist in the target and differ from the stored version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Replace {
+pub enum ReplaceRule {
     #[default]
     No,
-    /// Replace if the stored version has the newer mtime.
+    /// Replace the object if the stored version has a newer mtime.
     IfNewer,
     All,
 }
@@ -135,12 +136,13 @@ pub enum Replace {
 pub struct RestoreOptions {
     /// Absolute paths of the objects when they were backed up.
     pub paths: Vec<Vec<u8>>,
-    /// Folder that receives the last component of each path; `None` restores to the old place.
+    /// Folder that receives the last component of each path; `None` restores to the original path.
     pub to: Option<Vec<u8>>,
     pub which: VersionChoice,
-    pub replace: Replace,
+    pub replace: ReplaceRule,
     pub origin: Origin,
-    /// Size in bytes from which files are left out: space management makes stubs of them.
+    /// Minimum size, in bytes, of the files that a restore leaves out because space management
+    /// makes stubs of them.
     pub left_out_from: Option<u64>,
 }
 
@@ -153,11 +155,11 @@ pub fn is_left_out(stat: &Stat, left_out_from: Option<u64>) -> bool {
 /// Options of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
-    /// Absolute paths; none selects everything that the node has.
+    /// Absolute paths. If there are none, everything that the node has is verified.
     pub paths: Vec<Vec<u8>>,
-    /// Read every chunk back and check it. Otherwise only the server's tables are checked.
+    /// True to read every chunk back and check it. Otherwise only the server's tables are checked.
     pub data: bool,
-    /// Verify this archive only.
+    /// Archive to verify; `None` verifies backups and archives.
     pub archive: Option<u64>,
 }
 
@@ -168,9 +170,9 @@ pub struct ListOptions {
     pub path: Option<Vec<u8>>,
     pub which: VersionChoice,
     pub recursive: bool,
-    /// List every version, not only the one that a restore would take.
+    /// True to list every version, and not only the version that a restore would select.
     pub all_versions: bool,
-    /// List this archive instead of backups.
+    /// Archive to list; `None` lists backups.
     pub archive: Option<u64>,
 }
 
@@ -180,7 +182,7 @@ pub struct PreviewOptions {
     pub paths: Vec<Vec<u8>>,
     /// Patterns of excluded objects, as for a backup.
     pub excludes: Vec<Vec<u8>>,
-    /// List of statements that replaces the node's own.
+    /// File of statements that replaces the node's own file.
     pub inclexcl: Option<PathBuf>,
 }
 

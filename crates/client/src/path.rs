@@ -1,10 +1,10 @@
-//! Paths on the node, filespaces, and paths within filespaces: pure arithmetic on bytes.
+//! Paths on the node, filespaces, and paths within filespaces.
 
 use model::{DirPath, Name, mount_point};
 
 use crate::error::{ClientError, ErrorKind};
 
-/// An object or a directory in a filespace.
+/// Place of an object or a directory in a filespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) filespace: Vec<u8>,
@@ -54,7 +54,7 @@ pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// followed, because their targets may be gone.
 pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
     if !path.starts_with(b"/") {
-        let message = format!("{} is not a path from '/'", model::escaped(path));
+        let message = format!("{} is not an absolute path", model::escaped(path));
         return Err(ClientError::new(ErrorKind::Usage, message));
     }
     let mut parts: Vec<&[u8]> = Vec::new();
@@ -68,13 +68,16 @@ pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
         }
     }
     let plain = [b"/", parts.join(&b'/').as_slice()].concat();
-    assert!(plain.len() <= path.len(), "a plain path is no longer than the one it is made of");
+    assert!(
+        plain.len() <= path.len(),
+        "a plain path is not longer than the path that it is made of"
+    );
     Ok(plain)
 }
 
-/// Returns the places where `path` may be stored. The first is the path as it is written. If its
-/// symbolic links above the last component lead elsewhere, the second is the path with these links
-/// followed, as a backup of it does.
+/// Returns the places where `path` may be stored. First come those of the path as it is written. If
+/// symbolic links above its last component lead elsewhere, those of the resolved path follow,
+/// because a backup follows such links.
 pub(crate) fn places<'a>(
     filespaces: impl Iterator<Item = &'a [u8]> + Clone,
     path: &[u8],

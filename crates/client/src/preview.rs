@@ -1,4 +1,4 @@
-//! Preview: what a backup would do with objects, and the rule that decides it.
+//! Preview: the decisions of a backup about objects, and the rules that decide.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::rules::{FileTreatment, Rules};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
     pub path: Vec<u8>,
-    /// Kind of the object; `None` if there is none. Then the path counts as a file's, or as a
-    /// directory's if it ends with a slash.
+    /// Kind of the object; `None` if no object exists. Then the path counts as that of a file, or
+    /// of a directory if it ends with a slash.
     pub kind: Option<Kind>,
     pub bytes: u64,
     pub included: bool,
@@ -27,7 +27,7 @@ pub struct Decision {
     /// Copy group of the class; `None` if its objects are not backed up.
     pub keeps: Option<BackupCopyGroup>,
     pub treatment: FileTreatment,
-    /// Statement that decides; `None` if none matches.
+    /// Statement that decides; `None` if no statement matches.
     pub rule: Option<RuleSummary>,
 }
 
@@ -37,11 +37,12 @@ pub struct RuleSummary {
     /// File and line, option set and line, or option of the command.
     pub source: String,
     pub text: String,
-    /// Directory or file system above the object, if the statement excludes that.
+    /// Directory or file system above the object, if that is what the statement excludes.
     pub about: Option<Vec<u8>>,
 }
 
-/// Decides about each path, also about paths without an object; returns warnings too.
+/// Returns the decision about each path, even if no object exists there, and warnings about the
+/// rules.
 pub(crate) fn explain(
     link: &Link,
     home: &Home,
@@ -71,7 +72,8 @@ fn explain_one(rules: &Rules, path: &[u8]) -> Result<Decision, ClientError> {
         let kind = if is_directory { Kind::Directory } else { Kind::File };
         let path = if is_directory { &path[..path.len() - 1] } else { path };
         if !path.starts_with(b"/") {
-            let message = format!("{} is not there; give its whole path", model::escaped(path));
+            let message =
+                format!("{} does not exist; give its absolute path", model::escaped(path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
         return Ok(Decision { kind: None, ..decide(rules, path, kind, 0) });
@@ -104,7 +106,8 @@ fn stat(filespace: &[u8], target: &[u8]) -> Option<(Kind, u64)> {
     Some((found.stat.kind, found.stat.size))
 }
 
-/// Returns the statement and the directory above `target` that a file in the directory excludes.
+/// Finds a directory above `target` that is excluded because of a tag file in it. Returns the index
+/// of the statement, and the directory.
 fn tag_above(rules: &Rules, filespace: &[u8], target: &[u8]) -> Option<(usize, Vec<u8>)> {
     let mut dir = Dir::open(filespace).ok()?;
     let mut path = filespace.strip_suffix(b"/").unwrap_or(filespace).to_vec();
@@ -168,8 +171,8 @@ fn ruled(
     }
 }
 
-/// Calls `visit` with each object at and below the paths, until it returns false. Objects below an
-/// excluded directory are not looked at.
+/// Calls `visit` with the decision about each object at and below the paths, until `visit` returns
+/// false. Objects below an excluded directory are left out.
 pub(crate) fn preview(
     link: &Link,
     home: &Home,
@@ -187,7 +190,7 @@ pub(crate) fn preview(
     for path in &options.paths {
         let top = explain_one(&rules, path)?;
         if top.kind.is_none() {
-            let message = format!("{} is not there", model::escaped(path));
+            let message = format!("{} does not exist", model::escaped(path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
         let descends = top.included && top.kind == Some(Kind::Directory);
@@ -224,7 +227,7 @@ fn below(
         ClientError::new(ErrorKind::NotFound, message)
     })?;
     let top = top.strip_suffix(b"/").unwrap_or(top).to_vec();
-    // A directory is opened when its turn comes, from the one that it is in.
+    // Each directory is opened only when it is listed, from its parent directory.
     let mut waiting = vec![(top, Arc::new(dir), None::<Vec<u8>>)];
     while let Some((path, dir, name)) = waiting.pop() {
         let opened = match name {
@@ -254,7 +257,7 @@ fn below(
             let object = Candidate { path: &of_entry, kind, bytes };
             let ruling = rules.ruling(|| of_entry.clone(), found.stat.kind);
             let mut entry = ruled(rules, ruling.verdict, object, None);
-            // A statement that excludes the object comes before a tag, as in an explanation.
+            // As in `explain`, a statement that excludes the object has precedence over a tag file.
             if entry.included
                 && let Some((index, tag)) = &tagged
                 && *tag != name

@@ -1,4 +1,4 @@
-//! Progress of a command: counters that its threads raise and any thread may read.
+//! Progress of a command: counters that its threads increment and any thread may read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -16,17 +16,19 @@ pub enum Phase {
 pub struct Progress {
     phase: AtomicU8,
     stop: AtomicBool,
-    /// Objects looked at (backup), or made, skipped or checked (restore, verify).
+    /// Number of objects that were examined (backup), or made, skipped or checked (restore,
+    /// verify).
     pub objects: AtomicU64,
-    /// Expected number of objects: of the last backup, or of the selection; 0 if it is not known.
+    /// Expected number of objects: that of the last backup, or of the selection; 0 if it is not
+    /// known.
     pub objects_expected: AtomicU64,
-    /// Bytes of file data read or written.
+    /// Number of bytes of file data that were read or written.
     pub bytes: AtomicU64,
-    /// Expected number of bytes, if that says more about the end than objects do; otherwise 0.
+    /// Expected number of bytes, if they predict the end better than the objects; otherwise 0.
     pub bytes_expected: AtomicU64,
-    /// Bytes sent or received.
+    /// Number of bytes that were sent or received.
     pub bytes_transferred: AtomicU64,
-    /// Objects backed up or restored.
+    /// Number of objects that were backed up or restored.
     pub done: AtomicU64,
     pub failed: AtomicU64,
 }
@@ -48,7 +50,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Asks the command to stop soon. Everything that it has committed stays.
+    /// Asks the command to stop soon. Everything that it has committed is kept.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -70,7 +72,7 @@ impl Progress {
         self.phase.store(phase as u8, Relaxed);
     }
 
-    /// Returns the objects and bytes so far. Their sum is what a rate is computed from.
+    /// Returns the numbers of objects and bytes so far. Rates are computed from them.
     pub fn so_far(&self) -> (u64, u64) {
         (self.objects.load(Relaxed), self.bytes.load(Relaxed))
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Maximum number of failures that a report lists. All are counted.
+/// Maximum number of failures that a report lists. All failures are counted.
 pub(crate) const FAILURES_LISTED: usize = 1000;
 
-/// Object that a command has failed with.
+/// Object with which a command has failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// Path on the node, from `/`.
@@ -22,41 +22,42 @@ pub struct BackupReport {
     pub node: String,
     /// Names of the filespaces that were backed up.
     pub filespaces: Vec<Vec<u8>>,
-    /// Number of objects looked at, directories included.
+    /// Number of examined objects, including directories.
     pub inspected: u64,
     /// Number of new versions.
     pub backed_up: u64,
     /// Number of objects with new attributes only.
     pub updated: u64,
     pub rebound: u64,
-    /// Local objects deleted after an archive: none in a backup.
+    /// Number of local objects that were deleted after an archive; 0 for a backup.
     pub deleted: u64,
-    /// Active versions that became inactive because their objects are gone or excluded.
+    /// Number of active versions that became inactive because their objects are gone or excluded.
     pub expired: u64,
     pub failed: u64,
     pub encrypted: u64,
-    /// Objects that went through deduplication.
+    /// Number of objects that went through deduplication.
     pub deduplicated: u64,
-    /// Objects that compression made larger.
+    /// Number of objects that compression made larger.
     pub grew: u64,
-    /// Readings that were repeated because the object changed, and objects sent twice.
+    /// Number of reads that were repeated because the object changed, and of objects that were sent
+    /// twice.
     pub retries: u64,
-    /// Sockets, which are never backed up.
+    /// Number of sockets, which are never backed up.
     pub sockets_skipped: u64,
     /// Sum of the sizes of inspected objects.
     pub bytes_inspected: u64,
-    /// Bytes left to send before compression.
+    /// Bytes to send after deduplication, before compression.
     pub bytes_processed: u64,
     pub bytes_before_dedup: u64,
     pub bytes_after_dedup: u64,
-    /// Bytes on the wire, retries included.
+    /// Bytes on the wire, including retries.
     pub bytes_transferred: u64,
     /// Time inside network sends, summed over all sessions.
     pub data_transfer: Duration,
     pub elapsed: Duration,
-    /// At most 1000.
+    /// Failures, at most 1000.
     pub failures: Vec<Failure>,
-    /// Facts that the user must know and that are no failure of one object, such as withheld
+    /// Facts that the user must know and that do not concern a single object, such as withheld
     /// expirations.
     pub warnings: Vec<String>,
     pub dry_run: bool,
@@ -66,7 +67,7 @@ pub struct BackupReport {
     pub planned: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Returns kilobytes of 1024 bytes a second; 0 if no time has passed.
+/// Returns a rate in kilobytes of 1024 bytes per second; 0 if no time has passed.
 fn rate(bytes: u64, time: Duration) -> f64 {
     let secs = time.as_secs_f64();
     if secs > 0.0 { to_f64(bytes) / 1024.0 / secs } else { 0.0 }
@@ -158,9 +159,10 @@ impl BackupReport {
 pub struct RestoreReport {
     pub node: String,
     pub restored: u64,
-    /// Objects that were there already and right, or there and not to be replaced.
+    /// Number of objects that existed in the target and were right, or were not to be replaced.
     pub skipped: u64,
-    /// Skipped objects that differ from the stored version, and stay because of the replace option.
+    /// Number of skipped objects that differ from the stored version, and were kept because of the
+    /// replace option.
     pub kept: u64,
     pub failed: u64,
     pub bytes_restored: u64,
@@ -185,7 +187,7 @@ impl RestoreReport {
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
     pub node: String,
-    /// Number of versions looked at, active and inactive.
+    /// Number of examined versions, active and inactive.
     pub versions: u64,
     pub damaged: u64,
     pub bytes_verified: u64,
@@ -206,7 +208,7 @@ impl VerifyReport {
 mod tests {
     use super::*;
 
-    /// First run of the reference node; see the definition of each line.
+    /// The figures are those of the first backup of a real node.
     #[test]
     fn the_reference_report_comes_out() {
         let gib = |value: f64| -> u64 {
@@ -274,7 +276,7 @@ mod tests {
         check(0, &[], [0, 0]);
         check(1, &[], [4, 4]);
         check(0, &["look"], [8, 8]);
-        // A backup without an expiration that is due says so before all else.
+        // In a backup, a warning such as withheld expirations is worse than a failed object.
         check(1, &["look"], [8, 4]);
         let kept = RestoreReport { kept: 1, skipped: 1, ..Default::default() };
         assert_eq!(kept.exit_code(), 4);

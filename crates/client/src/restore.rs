@@ -1,12 +1,13 @@
 //! Restore and verification.
 //!
 //! The server sends windows of entries in path order. The client makes directories, links and empty
-//! files as they come, looks at the objects that exist, and answers which files it lacks. Then
-//! their quanta come in media order. Threads decompress them, check every chunk, and write it to
-//! every place of the window that needs it. A file appears under its name only when it is whole.
+//! files as they arrive, compares the objects that exist, and answers with the files that it lacks.
+//! Then the server sends the quanta of these files in media order. Threads decompress the quanta,
+//! check every chunk, and write it to all files of the window that need it. A file appears under
+//! its name only when it is whole.
 //!
 //! Invariants:
-//! 1. No symbolic link is followed below the target's top.
+//! 1. No symbolic link is followed below the target.
 //! 2. A chunk is written only after its digest has been checked.
 //! 3. A directory gets its attributes after everything in it has been made.
 
@@ -29,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use self::make::Maker;
 pub(crate) use self::recall::recall;
-pub use self::recall::{Filling, RecallRequest};
+pub use self::recall::{FileFiller, RecallRequest};
 use self::receive::receive;
 pub(crate) use self::recent::RecentQuanta;
 use self::tally::Tally;
@@ -82,7 +83,7 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// Fails if two paths have the same last component: their objects would mix in the target.
+/// Fails if two paths have the same last component, because their objects would mix in the target.
 fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     let mut names = HashMap::new();
     for path in paths {
@@ -107,16 +108,18 @@ fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
 fn nothing_stored(path: &[u8], origin: &Origin) -> ClientError {
     let shown = model::escaped(path);
     let message = match origin {
-        Origin::Backups => format!("nothing of {shown} is stored; 'holdfast list' shows what is"),
+        Origin::Backups => {
+            format!("the server has no version of {shown}; 'holdfast list' shows what it has")
+        }
         Origin::Archives(_) => {
-            format!("nothing of {shown} is in these archives; 'holdfast archives' shows all")
+            format!("these archives do not have {shown}; 'holdfast archives' shows all archives")
         }
     };
     ClientError::new(ErrorKind::NotFound, message)
 }
 
-/// Restores one path from the first filespace that has it, innermost mount point first; returns
-/// true if any has.
+/// Restores one path from the first filespace that has it, innermost mount point first. Returns
+/// true if a filespace has it.
 fn restore_path(
     link: &Link,
     options: &RestoreOptions,
@@ -160,8 +163,8 @@ mod tests {
     #[test]
     fn a_path_that_is_not_stored_says_where_to_look() {
         let message = |origin| nothing_stored(b"/x", &origin).message;
-        assert!(message(Origin::Backups).ends_with("'holdfast list' shows what is"));
+        assert!(message(Origin::Backups).ends_with("'holdfast list' shows what it has"));
         let archives = Origin::Archives(crate::options::ArchiveFilter::default());
-        assert!(message(archives).ends_with("'holdfast archives' shows all"));
+        assert!(message(archives).ends_with("'holdfast archives' shows all archives"));
     }
 }

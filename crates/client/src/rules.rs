@@ -12,7 +12,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::hello::{Class, Hello, OptionSet};
 use crate::node::home::Home;
 
-/// File with the node's own statements, unless `client.toml` names another one.
+/// File with the node's own statements, unless `client.toml` names another file.
 const LIST_FILE: &str = "inclexcl";
 
 /// Rules of one run.
@@ -22,7 +22,7 @@ pub(crate) struct Rules {
     default_class: ClassId,
     directory_class: ClassId,
     operation: Operation,
-    /// Class of every object, whatever the statements say.
+    /// Class of every object. It overrides the statements.
     all_class: Option<ClassId>,
     /// Class that each statement binds to, by the index of the statement.
     bound: Vec<Option<ClassId>>,
@@ -32,7 +32,7 @@ pub(crate) struct Rules {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Rules for files that are to migrate.
+/// Rules that exclude files from migration.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceRules(Selection);
 
@@ -42,7 +42,8 @@ impl SpaceRules {
         Ok(Self(rules.selection))
     }
 
-    /// Returns the source of the statement that keeps the file `path` from migrating.
+    /// Returns the source of the statement that excludes the file `path` from migration; `None` if
+    /// the file may migrate.
     pub fn excludes(&self, path: &[u8]) -> Option<String> {
         match self.0.treating(path, Treatment::SpaceManagement)? {
             (true, _) => None,
@@ -60,7 +61,7 @@ pub(crate) struct Ruling {
 
 /// Refusal of objects whose class has no copy group for the operation.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("its class {class} has no {group} copy group")]
+#[error("the management class {class} has no {group} copy group")]
 pub(crate) struct NoCopyGroup {
     class: String,
     group: &'static str,
@@ -111,7 +112,7 @@ impl Rules {
         let has_tags = selection.tags().next().is_some();
         let is_archived =
             |id: &ClassId| hello.classes.get(id).is_some_and(|class| class.archive.is_some());
-        // Archives are not compared: their directories are kept as long as their files.
+        // Archives are not compared, so their directories are kept only as long as their files.
         let directory_class = match operation {
             Operation::Backup => dirmc.unwrap_or(hello.directory_class),
             Operation::Archive => dirmc.filter(is_archived).unwrap_or(hello.default_class),
@@ -130,13 +131,13 @@ impl Rules {
         }
     }
 
-    /// Returns true if the rules have no statement: then only the kind of an object decides.
+    /// Returns true if the rules have no statements. Then only the kind of an object decides.
     pub(crate) fn is_plain(&self) -> bool {
         self.selection.statements().is_empty()
     }
 
-    /// Decides about an object in a directory that is not excluded. `path` makes its path on the
-    /// node, and is called only if the path matters.
+    /// Decides about an object in a directory that is not excluded. `path` returns the object's
+    /// path on the node. It is called only if the path matters.
     pub(crate) fn ruling(&self, path: impl FnOnce() -> Vec<u8>, kind: Kind) -> Ruling {
         let by_kind = match kind {
             Kind::Directory => self.directory_class,
@@ -151,7 +152,7 @@ impl Rules {
         Ruling { verdict, class: self.all_class.or(bound).unwrap_or(by_kind) }
     }
 
-    /// Binds everything to the class called `name`.
+    /// Binds all objects to the class `name`.
     pub(crate) fn bind_all_to(&mut self, name: &str) -> Result<(), ClientError> {
         let named = |(_, class): &(&ClassId, &Class)| class.name.eq_ignore_ascii_case(name);
         let found = self.classes.iter().find(named).map(|(id, _)| *id);
@@ -169,7 +170,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Fails if objects of the class cannot be taken.
+    /// Fails if the class has no copy group for the operation.
     pub(crate) fn check(&self, class: ClassId) -> Result<(), NoCopyGroup> {
         let known = self.classes.get(&class);
         let (has_group, group) = match self.operation {
@@ -197,7 +198,7 @@ impl Rules {
             && self.group(class).is_some_and(|group| group.mode == Mode::Absolute)
     }
 
-    /// Returns the treatment of a file. `path` makes its path on the node.
+    /// Returns the treatment of a file. `path` returns the file's path on the node.
     pub(crate) fn treatment(&self, path: impl FnOnce() -> Vec<u8>) -> FileTreatment {
         if !self.has_treatments {
             return FileTreatment::default();
@@ -223,7 +224,7 @@ impl Rules {
     }
 
     /// Returns the index of the statement that excludes the content of the directory `dir`, and the
-    /// name of the file that it is excluded by. `names` are the entries of the directory.
+    /// name of the tag file that causes the exclusion. `names` are the entries of the directory.
     pub(crate) fn tag_in<'a>(
         &self,
         dir: &Dir,
@@ -242,7 +243,7 @@ impl Rules {
         if self.is_plain() || self.operation == Operation::Archive {
             return None;
         }
-        // An unknown type matches no statement. The path still may.
+        // An unknown type matches no statement, but the path still may match one.
         let name = sys::mount::filesystem_type(path).ok().flatten().unwrap_or_default();
         self.selection.excludes_filesystem(path, &name)
     }
@@ -259,8 +260,8 @@ impl Rules {
         format!("{} is left out by '{rule}' ({source})", model::escaped(path))
     }
 
-    /// Returns bytes that differ for any two rules that may choose, bind or send objects
-    /// differently.
+    /// Returns the canonical form of the rules. It differs for any two rules that may choose, bind
+    /// or send objects differently.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let mut bytes = self.selection.canonical();
         for class in &self.bound {
@@ -327,8 +328,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Makes the greeting of a server with classes that send files as they differ (1), always (2),
-    /// and never (3), and with one for directories (4).
+    /// Makes the answer of a server with classes that send files if they differ (1), always (2) and
+    /// never (3), and with a class for directories (4).
     pub(crate) fn hello() -> Hello {
         let class = |name: &str, mode: Option<Mode>| {
             let backup = mode.map(|mode| BackupCopyGroup { mode, ..BackupCopyGroup::default() });
@@ -359,7 +360,7 @@ pub(crate) mod tests {
         Rules::new(selection, &hello(), None, operation)
     }
 
-    /// Checks if `path` is included by `list`, and its class.
+    /// Checks if `list` includes `path`, and the class of `path`.
     #[track_caller]
     fn check(list: &str, path: &str, kind: Kind, expected: (bool, u16)) {
         let ruling = rules(list, Operation::Backup).ruling(|| path.as_bytes().to_vec(), kind);
@@ -388,10 +389,10 @@ pub(crate) mod tests {
         let backup = rules("", Operation::Backup);
         assert_eq!(backup.check(ClassId(1)), Ok(()));
         let refusal = backup.check(ClassId(3)).expect_err("refused");
-        assert_eq!(refusal.to_string(), "its class none has no backup copy group");
+        assert_eq!(refusal.to_string(), "the management class none has no backup copy group");
         let archive = rules("", Operation::Archive);
         let refusal = archive.check(ClassId(1)).expect_err("refused");
-        assert_eq!(refusal.to_string(), "its class standard has no archive copy group");
+        assert_eq!(refusal.to_string(), "the management class standard has no archive copy group");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Settings that users may tune. The others tune themselves or have a default.
+//! Settings that users may tune. Other settings tune themselves or are constants.
 
 use std::str::FromStr;
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub enum CompressionChoice {
     Fixed(Compression),
-    /// Strength by the bottleneck of the running backup: more while it is the network, less while
-    /// it is the processors.
+    /// Strength that follows the bottleneck of the running backup: it rises while the network is
+    /// the bottleneck, and falls while the processors are.
     Auto,
 }
 
@@ -22,9 +22,9 @@ impl Default for CompressionChoice {
     }
 }
 
-/// Refusal of a word that is not a choice.
+/// Error for a word that is not one of the choices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("it is {choices}")]
+#[error("the value must be {choices}")]
 pub struct UnknownChoice {
     choices: &'static str,
 }
@@ -65,20 +65,20 @@ impl From<CompressionChoice> for String {
     }
 }
 
-/// Means by which files stand still while they are read.
+/// Means by which a backup holds files still while it reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stillness {
-    /// Files are read as they are when it is their turn.
+    /// No means: files may change while they are read.
     #[default]
     Off,
-    /// The best means of the file system.
+    /// The best means that the file system has.
     Auto,
     /// Snapshot of the btrfs subvolume.
     Btrfs,
     /// Snapshot of the logical volume.
     Lvm,
-    /// Reflink of each file, made when it is its turn, on XFS and btrfs.
+    /// Reflink of each file, which is made before the file is read, on XFS and btrfs.
     Reflink,
 }
 
@@ -110,13 +110,13 @@ pub struct Tuning {
     #[schemars(with = "Option<String>")]
     #[schemars(extend("default" = CompressionChoice::default()))]
     pub compression: Option<CompressionChoice>,
-    /// True if chunks that the server has are presented by grants instead of sent.
+    /// True to send grants in place of chunks that the server already has.
     #[schemars(extend("default" = DEDUPLICATION))]
     pub deduplication: Option<bool>,
-    /// Number of bytes sent after which a transaction closes.
+    /// Number of sent bytes after which a transaction ends.
     #[schemars(extend("default" = TRANSACTION_BYTES))]
     pub transaction_bytes: Option<u64>,
-    /// Number of objects after which a transaction closes.
+    /// Number of objects after which a transaction ends.
     #[schemars(extend("default" = TRANSACTION_OBJECTS))]
     pub transaction_objects: Option<u32>,
     /// Size of the connection's buffers in the kernel, for each direction; at least 65536.
@@ -125,9 +125,9 @@ pub struct Tuning {
     pub socket_buffer_bytes: Option<u32>,
 }
 
-/// Smallest size of the buffers. With smaller buffers a message of the protocol does not fit, and
-/// each message waits for the network many times: a backup took forty times as long with a quarter
-/// of this.
+/// Minimum size of the buffers, in bytes. Smaller buffers do not hold a message of the protocol,
+/// and each message waits for the network many times: a backup took forty times as long with a
+/// quarter of this size.
 const SOCKET_BUFFER_BYTES_MIN: u32 = 64 << 10;
 
 /// Maximum number of walking threads, and of reading threads, that a user may set.
@@ -136,9 +136,9 @@ const THREADS_MAX: u8 = 100;
 fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
     let threads = Option::<u8>::deserialize(from)?;
     match threads {
-        // Without a thread nothing would be looked at, and nothing would fail.
+        // Without a thread nothing would be examined, and nothing would fail.
         Some(threads) if !(1..=THREADS_MAX).contains(&threads) => Err(serde::de::Error::custom(
-            format!("resource_utilization is from 1 to {THREADS_MAX}"),
+            format!("resource_utilization must be from 1 to {THREADS_MAX}"),
         )),
         threads => Ok(threads),
     }
@@ -148,20 +148,20 @@ fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
     let bytes = Option::<u32>::deserialize(from)?;
     match bytes {
         Some(bytes) if bytes < SOCKET_BUFFER_BYTES_MIN => Err(serde::de::Error::custom(format!(
-            "socket_buffer_bytes is at least {SOCKET_BUFFER_BYTES_MIN}"
+            "socket_buffer_bytes must be at least {SOCKET_BUFFER_BYTES_MIN}"
         ))),
         bytes => Ok(bytes),
     }
 }
 
-/// Bytes after which a transaction closes. Smaller transactions wait for the server's disk more
-/// often; larger ones lose more when they are cut off.
+/// Default number of bytes after which a transaction ends. Smaller transactions wait for the
+/// server's disk more often; larger transactions lose more work if they are interrupted.
 const TRANSACTION_BYTES: u64 = 32 << 20;
 const TRANSACTION_OBJECTS: u32 = 1 << 16;
 const DEDUPLICATION: bool = true;
 
 impl Tuning {
-    /// Returns these settings, with those of `other` for the settings that are not set.
+    /// Returns these settings. Settings that are not set are taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -215,7 +215,7 @@ mod tests {
         assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65535").is_err());
     }
 
-    /// A backup with no thread looked at nothing, and reported success.
+    /// Regression: a backup without a thread examined nothing and reported success.
     #[test]
     fn a_backup_has_at_least_one_thread() {
         for (threads, is_valid) in [(0, false), (1, true), (100, true), (101, false)] {

@@ -15,7 +15,9 @@ use e2e::session_tree;
 use e2e::transcript::{Recorder, encode};
 
 fn main() {
-    let folder = std::env::args_os().nth(1).expect("the folder of the transcripts is named");
+    let folder = std::env::args_os()
+        .nth(1)
+        .expect("an argument must name the folder of the transcripts");
     let folder = Path::new(&folder);
     std::fs::create_dir_all(folder).expect("the folder is made");
     let scratch = Scratch::new();
@@ -24,7 +26,7 @@ fn main() {
     let recorder = Recorder::start(server.dir(), node.home(), server.port());
     session_tree::redirect(&node, &server, recorder.port());
     let tree = Path::new(session_tree::RECORDED);
-    // The tree of an earlier run, if there is one.
+    // An earlier run may have left its tree.
     drop(std::fs::remove_dir_all(tree));
     session_tree::plant(tree);
     let write = |name: &str| {

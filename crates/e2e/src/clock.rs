@@ -1,8 +1,8 @@
-//! The only door to the real clock: the harness waits for real processes.
+//! The only access to the real clock. The harness needs it to wait for real processes.
 
 use std::time::{Duration, Instant};
 
-/// Runs `work`; returns its result and its time.
+/// Runs `work`; returns its result and the time that it took.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = now();
     let result = work();
@@ -14,8 +14,8 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits for `duration`: for a moment that no event marks, such as the middle of a run that is to
-/// be killed.
+/// Waits for `duration`, until a moment that no event marks, such as the middle of a run that a
+/// test kills.
 #[expect(clippy::disallowed_methods, reason = "nothing announces the moment of a kill")]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
@@ -24,7 +24,8 @@ pub fn pause(duration: Duration) {
 /// Returns a time between the work before this call and the work after it, as RFC 3339 in whole
 /// seconds.
 ///
-/// Waits before and after that time, so that it is also right for a server that counts in seconds.
+/// The call waits before and after that time, so that the time is also right for a server that
+/// counts in seconds.
 pub fn divide() -> String {
     pause(Duration::from_millis(1100));
     let second = jiff::Timestamp::now().as_second();

@@ -1,6 +1,6 @@
-//! An open folder: everything in it is reached relative to it, so no path is ever too long.
+//! An open folder. Its objects are reached relative to it, so no path is ever too long.
 //!
-//! No call follows a symlink in the name it is given.
+//! If an object of the folder is a symlink, no call follows the symlink.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, IFlags, Mode, OFlags, Stat, Timespec};
 
-/// The kernel's own limit, both for the list of names and for one value.
+/// Maximum number of bytes in the list of names, and in one value: the kernel's own limits.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Folder {
         self.child(name)
     }
 
-    /// Makes a regular file, which must not be there, and opens it for writing.
+    /// Makes a regular file, which must not exist yet, and opens it for writing.
     pub fn create(&self, name: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         Ok(fs::openat(&self.fd, name, flags, Mode::from_raw_mode(0o644))?.into())
@@ -92,7 +92,7 @@ impl Folder {
         Ok(fs::chownat(&self.fd, name, Some(uid), Some(gid), flags)?)
     }
 
-    /// Sets the time of the last change, and leaves that of the last access.
+    /// Sets the time of the last modification, and keeps the time of the last access.
     pub fn set_mtime(&self, name: &[u8], time: Timespec) -> io::Result<()> {
         let omit = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
         let times = fs::Timestamps { last_access: omit, last_modification: time };
@@ -128,7 +128,8 @@ impl Folder {
         Ok(fs::lremovexattr(self.path_in_proc(name).as_slice(), attribute)?)
     }
 
-    /// Returns the inode flags of a regular file or folder, `None` if the file system has none.
+    /// Returns the inode flags of a regular file or folder; `None` if the file system has no such
+    /// flags.
     pub fn flags(&self, name: &[u8]) -> io::Result<Option<IFlags>> {
         match fs::ioctl_getflags(self.read(name)?) {
             Ok(flags) => Ok(Some(IFlags::from_bits_retain(flags.bits()))),

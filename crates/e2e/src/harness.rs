@@ -1,7 +1,7 @@
 //! Runs the real `holdfast`, and checks the outcome.
 //!
 //! 1. No process runs for ever: each wait has a limit, after which the process is killed and the
-//!    test fails with all it printed.
+//!    test fails with all output of the process.
 //! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
@@ -23,12 +23,12 @@ mod tmpfs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use ceph::{Ceph, Listed};
+pub use ceph::{Ceph, VersionEntry};
 pub use garage::Garage;
 pub use image::{Image, succeeds};
 pub use node::{Node, enrol};
 pub use postgres::Cluster;
-pub use process::{Outcome, Running, path_bytes, start};
+pub use process::{Outcome, Process, path_bytes, start};
 pub use proxy::{Proxy, Weather};
 pub use ring::Ring;
 pub use server::Server;
@@ -36,15 +36,16 @@ pub use stores::is_in_folders;
 pub use tls::Tls;
 pub use tmpfs::Tmpfs;
 
-/// Time limit of any command; a hang shows after this time.
+/// Time limit of any command. A command that hangs fails its test after this time.
 pub const COMMAND_MAX: Duration = Duration::from_secs(120);
 
-/// Returns the program under test.
+/// Returns the path of the program under test.
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("HOLDFAST_BIN") {
         return path.into();
     }
-    let test = std::env::current_exe().unwrap_or_else(|error| panic!("find this test: {error}"));
+    let test = std::env::current_exe()
+        .unwrap_or_else(|error| panic!("cannot find the path of this test: {error}"));
     // A test is target/PROFILE/deps/it-HASH, a bench target/PROFILE/bench.
     let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join("holdfast"));
     let beside: Vec<PathBuf> = beside.collect();
@@ -52,13 +53,12 @@ pub fn binary() -> PathBuf {
     let path = path.cloned().unwrap_or_default();
     assert!(
         path.is_file(),
-        "there is no {path:?}: run `cargo build -p holdfast`, or name the program in HOLDFAST_BIN"
+        "{path:?} does not exist: run `cargo build -p holdfast`, or set HOLDFAST_BIN to the program"
     );
     path
 }
 
-/// Returns true if the tests run as root. Otherwise a test that needs root is left out, and a line
-/// says so.
+/// Returns true if the tests run as root. Otherwise tests that need root are left out.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,7 +1,7 @@
 //! Content and attributes of a tree, path by path, so that two trees can be compared.
 //!
-//! Left out: ctime, inode number and atime, which no restore can bring back; the size of a folder,
-//! which depends on the file system; sockets, which are never backed up.
+//! A manifest leaves out ctime, inode number and atime, which no restore can bring back; the size
+//! of a folder, which depends on the file system; and sockets, which are never backed up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -13,10 +13,10 @@ use rustix::fs::{FileType, IFlags, SeekFrom, Stat, seek};
 
 use crate::folder::Folder;
 
-/// Files are compared in units of this size; units of zeros count as a hole does.
+/// Size of the units in which files are compared. A unit of zeros counts as a hole.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// The flags that users set and a restore brings back; other flags describe the file system.
+/// Flags that users set and a restore brings back. Other flags describe the file system.
 const FLAGS_COMPARED: IFlags = IFlags::SYNC
     .union(IFlags::IMMUTABLE)
     .union(IFlags::APPEND)
@@ -27,7 +27,7 @@ const FLAGS_COMPARED: IFlags = IFlags::SYNC
     .union(IFlags::TOPDIR)
     .union(IFlags::NOCOW);
 
-/// The objects of a tree by their path relative to it; the top itself is the empty path.
+/// The objects of a tree, by their paths relative to its top. The top itself has the empty path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub objects: BTreeMap<Vec<u8>, Object>,
@@ -42,18 +42,18 @@ pub struct Object {
     pub gid: u32,
     /// Size of a regular file or a symlink.
     pub bytes: Option<u64>,
-    /// Size that `stat` reports, of folders too: a session report counts it.
+    /// Size that `stat` reports, even for folders. Session reports count this size.
     pub stat_bytes: u64,
     pub mtime_ns: i128,
-    /// ACLs are among them, as `system.posix_acl_access` and `system.posix_acl_default`.
+    /// Extended attributes. ACLs are `system.posix_acl_access` and `system.posix_acl_default`.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub flags: u32,
     pub symlink_target: Option<Vec<u8>>,
     /// Number of a device node.
     pub device: Option<u64>,
-    /// The smallest path in the tree that names the same inode; `None` for an inode with one name.
+    /// The first path, in byte order, that names the same inode; `None` for an inode with one name.
     pub link_group: Option<Vec<u8>>,
-    /// Space of a regular file.
+    /// Space that a regular file takes on disk.
     pub allocation: Option<Allocation>,
     pub content: Option<Content>,
 }
@@ -68,7 +68,7 @@ pub enum Kind {
     BlockDevice,
 }
 
-/// Space that a file takes; a restored file may take less, never much more.
+/// Space that a file takes on disk. A restored file may take less, but never much more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
     pub bytes: u64,
@@ -78,7 +78,7 @@ pub struct Allocation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// BLAKE3 over the size and every unit that is not all zeros, with its offset.
+    /// BLAKE3 over the size, and over each unit that is not all zeros, with the number of the unit.
     Digest(blake3::Hash),
     Unreadable(String),
 }
@@ -105,7 +105,7 @@ impl Manifest {
         object.unwrap_or_else(|| panic!("{} is not in the manifest", shown(path)))
     }
 
-    /// Returns the manifest without the objects whose path `drop_path` picks.
+    /// Returns the manifest without the objects for whose paths `drop_path` returns true.
     pub fn without(mut self, drop_path: impl Fn(&[u8]) -> bool) -> Self {
         self.objects.retain(|path, _| !drop_path(path));
         self
@@ -148,10 +148,16 @@ pub fn diff(source: &Manifest, restored: &Manifest) -> Vec<String> {
 pub fn assert_same(source: &Manifest, restored: &Manifest) {
     let lines = diff(source, restored);
     let first: Vec<_> = lines.iter().take(25).map(String::as_str).collect();
-    assert!(lines.is_empty(), "{} differences:\n{}", lines.len(), first.join("\n"));
+    assert!(
+        lines.is_empty(),
+        "the trees differ; number of differences: {}\n{}",
+        lines.len(),
+        first.join("\n")
+    );
 }
 
-/// Returns `path` for a reader: bytes outside ASCII escaped, the top as a dot.
+/// Returns `path` as text for people, with bytes outside ASCII escaped. The top becomes a dot, and
+/// a long path is shortened.
 pub fn shown(path: &[u8]) -> String {
     match path.len() {
         0 => ".".to_owned(),
@@ -195,8 +201,8 @@ impl Object {
 }
 
 impl Allocation {
-    /// Difference in size on disk that is no fault: a hole may begin and end within a block, and a
-    /// file of many extents needs a tree of them.
+    /// Returns the difference in size on disk that is acceptable: a hole may begin and end within a
+    /// block, and a file of many extents needs more blocks for the list of its extents.
     fn tolerance_bytes(self) -> u64 {
         self.block_bytes * 2 * (self.extents + 1)
     }
@@ -233,7 +239,7 @@ fn optional(bytes: &Option<Vec<u8>>) -> String {
 #[derive(Default)]
 struct Walk {
     objects: BTreeMap<Vec<u8>, Object>,
-    /// The paths of each inode that has several names.
+    /// Paths of each inode that has several names.
     links: HashMap<(u64, u64), Vec<Vec<u8>>>,
 }
 
@@ -255,7 +261,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Describes one object; `None` if it is a socket.
+    /// Describes one object and returns its kind. A socket is left out and has no kind.
     fn visit(&mut self, folder: &Folder, name: &[u8], path: Vec<u8>) -> io::Result<Option<Kind>> {
         let stat = folder.stat(name)?;
         let Some(kind) = kind(&stat) else { return Ok(None) };
@@ -263,7 +269,7 @@ impl Walk {
             self.links.entry((stat.st_dev, stat.st_ino)).or_default().push(path.clone());
         }
         let earlier = self.objects.insert(path, describe(folder, name, kind, &stat)?);
-        assert!(earlier.is_none(), "a path is visited once");
+        assert!(earlier.is_none(), "each path must be visited once");
         Ok(Some(kind))
     }
 
@@ -326,12 +332,12 @@ fn kind(stat: &Stat) -> Option<Kind> {
 }
 
 fn allocation(stat: &Stat, extents: u64) -> Allocation {
-    let blocks = u64::try_from(stat.st_blocks).expect("a file takes no negative room");
+    let blocks = u64::try_from(stat.st_blocks).expect("a file takes no negative space");
     let block_bytes = u64::try_from(stat.st_blksize).expect("a block has a size");
     Allocation { bytes: blocks * 512, extents, block_bytes }
 }
 
-/// Returns the digest of a file's content and the number of its extents, reading only those.
+/// Returns the digest of a file's content and the number of its extents. Reads only the extents.
 fn digest(file: &File, bytes: u64) -> io::Result<(blake3::Hash, u64)> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&bytes.to_le_bytes());
@@ -339,7 +345,7 @@ fn digest(file: &File, bytes: u64) -> io::Result<(blake3::Hash, u64)> {
     let (mut offset, mut extents) = (0, 0);
     let mut unit_next = 0;
     while let Some((begin, end)) = extent(file, offset)? {
-        // Units are aligned, so that the digest does not depend on where the extents lie.
+        // Units are aligned, so that the digest does not depend on the positions of the extents.
         let unit_bytes = UNIT_BYTES as u64;
         for index in (begin / unit_bytes).max(unit_next)..end.div_ceil(unit_bytes) {
             let filled = read_unit(file, &mut unit, index * unit_bytes)?;
@@ -355,7 +361,7 @@ fn digest(file: &File, bytes: u64) -> io::Result<(blake3::Hash, u64)> {
     Ok((hasher.finalize(), extents))
 }
 
-/// Returns the begin and end of the next data at or after `offset`.
+/// Returns the start and end of the next data at or after `offset`.
 fn extent(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(offset)) {
         Ok(begin) => Ok(Some((begin, seek(file, SeekFrom::Hole(begin))?))),

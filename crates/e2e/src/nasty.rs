@@ -1,12 +1,12 @@
 //! A tree with everything that is hard to back up and to bring back.
 //!
-//! The same seed gives the same tree: content, names, attributes and times are drawn from it, and
-//! nothing depends on the clock. Parts that the file system or the caller's rights refuse are left
-//! out and listed; a test decides if it can do without them.
+//! The same seed gives the same tree: content, names, attributes and times are derived from the
+//! seed, and nothing depends on the clock. Parts that the file system or the caller's rights do not
+//! allow are left out and listed; a test decides whether it can do without them.
 //!
-//! Order: objects first, then times (making an object changes the times of its folder), then modes
-//! (a closed folder cannot be walked by its owner), flags last (nothing about an immutable file can
-//! be set).
+//! Objects are made first. Times follow, because making an object changes the time of its folder.
+//! Modes follow the times, because an owner cannot enter a closed folder. Flags are last, because
+//! nothing of an immutable file can be changed.
 
 mod attributes;
 mod kinds;
@@ -19,18 +19,18 @@ use rustix::fs::{FileType, IFlags, Timespec};
 
 use crate::folder::Folder;
 
-/// Number of files in the one large folder: more than a directory page holds (512), several times.
+/// Number of files in the one large folder: several times as many as a directory page holds (512).
 pub const MANY_FILES: usize = 3000;
 
-/// Unusual objects that [`plant`] made.
+/// Report of [`plant`].
 #[derive(Debug, Default)]
-pub struct Planted {
+pub struct PlantReport {
     pub refused: Vec<Refusal>,
-    /// Sockets, which a backup skips and a manifest leaves out.
+    /// Number of sockets, which a backup skips and a manifest leaves out.
     pub sockets: u64,
 }
 
-/// A part of the tree that this file system or this user cannot have.
+/// A part of the tree that this file system or this user's rights do not allow.
 #[derive(Debug)]
 pub struct Refusal {
     pub what: String,
@@ -38,11 +38,11 @@ pub struct Refusal {
 }
 
 /// Fills the existing folder `top` with the tree of `seed`.
-pub fn plant(top: &Path, seed: u64) -> io::Result<Planted> {
+pub fn plant(top: &Path, seed: u64) -> io::Result<PlantReport> {
     let mut planter = Planter {
         top: Folder::open(top)?,
         seed,
-        planted: Planted::default(),
+        planted: PlantReport::default(),
         times: BTreeMap::new(),
         modes: Vec::new(),
         flags: Vec::new(),
@@ -68,8 +68,8 @@ pub fn plant(top: &Path, seed: u64) -> io::Result<Planted> {
 struct Planter {
     top: Folder,
     seed: u64,
-    planted: Planted,
-    /// Times that matter, by path; other objects get a time drawn from the seed.
+    planted: PlantReport,
+    /// Special times, by path. Other objects get a time that is derived from the seed.
     times: BTreeMap<Vec<u8>, Timespec>,
     modes: Vec<(&'static str, Vec<u8>, u32)>,
     flags: Vec<(&'static str, Vec<u8>, IFlags)>,
@@ -81,7 +81,7 @@ impl Planter {
         io::Write::write_all(&mut folder.create(name)?, content)
     }
 
-    /// Notes a refusal; the tree does without that part.
+    /// Notes the error of `result`, if it has one. The tree then lacks the part `what`.
     fn attempt(&mut self, what: impl Into<String>, result: io::Result<()>) {
         if let Err(error) = result {
             self.planted.refused.push(Refusal { what: what.into(), error });
@@ -140,7 +140,7 @@ impl Planter {
     }
 }
 
-/// Numbers that depend only on a seed and on their purpose (splitmix64).
+/// Generator of numbers that depend only on a seed and on a purpose (splitmix64).
 pub struct Random {
     state: u64,
 }
@@ -162,11 +162,11 @@ impl Random {
     }
 
     pub fn below(&mut self, limit: u32) -> u32 {
-        assert!(limit > 0, "there is no number below zero");
+        assert!(limit > 0, "the limit must be greater than 0");
         u32::try_from(self.word() % u64::from(limit)).expect("a remainder is below its divisor")
     }
 
-    /// Returns bytes that no compressor makes smaller.
+    /// Returns bytes that no program can compress.
     pub fn bytes(&mut self, bytes: usize) -> Vec<u8> {
         let words = bytes.div_ceil(8);
         let mut data: Vec<u8> = (0..words).flat_map(|_| self.word().to_le_bytes()).collect();

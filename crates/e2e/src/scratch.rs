@@ -16,7 +16,7 @@ impl Scratch {
     /// Makes a folder with a short path: a socket below it must fit in 108 bytes.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("hf").tempdir();
-        Self { dir: dir.unwrap_or_else(|error| panic!("make a temporary folder: {error}")) }
+        Self { dir: dir.unwrap_or_else(|error| panic!("cannot make a temporary folder: {error}")) }
     }
 
     pub fn path(&self) -> &Path {
@@ -31,7 +31,8 @@ impl Scratch {
     /// Makes the folder `name` and returns its path.
     pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.join(name);
-        std::fs::create_dir_all(&path).unwrap_or_else(|error| panic!("make {path:?}: {error}"));
+        std::fs::create_dir_all(&path)
+            .unwrap_or_else(|error| panic!("cannot make {path:?}: {error}"));
         path
     }
 }
@@ -50,7 +51,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Clears flags and modes that keep the objects below `folder` from being removed.
+/// Clears flags and modes that prevent the removal of the objects below `folder`.
 pub fn release(folder: &Folder) -> io::Result<()> {
     let fences = IFlags::IMMUTABLE | IFlags::APPEND;
     for name in folder.names()? {

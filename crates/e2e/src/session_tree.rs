@@ -1,4 +1,4 @@
-//! The scene of recorded sessions: a small tree and a server: the bytes of the tree and the keys of
+//! The scene of recorded sessions: a small tree and a server. The bytes of the tree and the keys of
 //! the server are always the same.
 
 use std::fs::{self, File, Permissions};
@@ -31,12 +31,12 @@ const MASTER_KEY: [u8; 32] = *b"the master key of the recording!";
 const MODIFIED_SECS: u64 = 1_700_000_000;
 const NOISE_BYTES: usize = 6_000;
 
-/// Makes a server in `dir` with the keys of the recorded one, and runs it.
+/// Makes a server in `dir` with the keys of the recorded server, and runs it.
 #[track_caller]
 pub fn server(dir: &Path) -> Server {
     let port = Server::free_port();
     Server::init_with(dir, port, &[]).expect(&[0]);
-    fs::write(dir.join("master.key"), MASTER_KEY).expect("the folder is there");
+    fs::write(dir.join("master.key"), MASTER_KEY).expect("the folder exists");
     Server::start_at(dir, port)
 }
 
@@ -45,7 +45,7 @@ pub fn redirect(node: &Node, server: &Server, port: u16) {
     let path = node.home().join("client.toml");
     let own = fs::read_to_string(&path).expect("the node is enrolled");
     let other = own.replace(&server.address(), &format!("127.0.0.1:{port}"));
-    assert_ne!(own, other, "the configuration names the server");
+    assert_ne!(own, other, "the configuration should name the server");
     fs::write(&path, other).expect("the configuration is written");
 }
 
@@ -73,16 +73,17 @@ fn write(path: &Path, bytes: &[u8], mode: u32) {
     date(path);
 }
 
-/// Gives the directories their times and modes, after their content is there.
+/// Gives the directories their times and modes, after their content has been made.
 fn settle(top: &Path) {
     for directory in [top.join("folder"), top.to_owned()] {
-        fs::set_permissions(&directory, Permissions::from_mode(0o755)).expect("it is ours");
+        fs::set_permissions(&directory, Permissions::from_mode(0o755))
+            .expect("the directory is ours");
         date(&directory);
     }
 }
 
 fn date(path: &Path) {
     let time = UNIX_EPOCH + Duration::from_secs(MODIFIED_SECS);
-    let file = File::open(path).expect("the object is there");
+    let file = File::open(path).expect("the object exists");
     file.set_modified(time).expect("the object is ours");
 }

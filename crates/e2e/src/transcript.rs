@@ -10,8 +10,9 @@
 //!   bytes       1: path of the method; 2, 4: the message; 3: none; 5: gRPC code, space, text
 //! ```
 //!
-//! Events stand in the order in which they passed the recorder. A message that answers another
-//! stands after it, so a replay that keeps the order never waits for what cannot come.
+//! Events are in the order in which they passed the recorder. An answer comes after the message
+//! that it answers, so a replay in this order never waits for the answer to a message that it has
+//! not sent yet.
 
 mod compare;
 mod grpc;
@@ -22,7 +23,7 @@ mod stage;
 pub use recorder::Recorder;
 pub use replay::{Imitation, end_of_call, replay};
 
-/// Magic of a file.
+/// First bytes of a file.
 const MAGIC: &[u8; 8] = b"HFSESS01";
 
 /// An event of a call.

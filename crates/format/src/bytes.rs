@@ -1,6 +1,6 @@
 //! Little-endian integers, LEB128 varints and length-prefixed byte strings.
 
-use crate::Damaged;
+use crate::DamageError;
 
 /// Maximum number of bytes in a varint of 64 bits.
 const VARINT_BYTES_MAX: usize = 10;
@@ -28,7 +28,7 @@ impl Writer {
         self.bytes.extend_from_slice(value);
     }
 
-    /// LEB128: 7 bits a byte, least significant first.
+    /// Appends `value` as LEB128: 7 bits in each byte, least significant first.
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.bytes.push(low_byte(value) | 0x80);
@@ -41,7 +41,7 @@ impl Writer {
         self.varint(zigzag(value));
     }
 
-    /// A varint length, then the bytes.
+    /// Appends the length as a varint, then the bytes.
     pub fn string(&mut self, value: &[u8]) {
         self.varint(value.len() as u64);
         self.raw(value);
@@ -69,60 +69,61 @@ pub fn zigzag(value: i64) -> u64 {
     (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned()
 }
 
-/// The inverse of [`zigzag`].
+/// Inverse of [`zigzag`].
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Takes primitive values off a slice. Every method fails, rather than panics, at the end.
+/// Reads primitive values from a slice. At the end of the slice every method returns an error; none
+/// panics.
 pub struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, which should be of the kind `what`.
+    /// Makes a reader of `bytes`. Its errors name `what` as the expected format.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { rest: bytes, what }
     }
 
-    /// The error for an impossible value.
-    pub fn damaged(&self, why: &'static str) -> Damaged {
-        Damaged { what: self.what, why }
+    /// Returns the error for an impossible value.
+    pub fn damaged(&self, why: &'static str) -> DamageError {
+        DamageError { what: self.what, why }
     }
 
-    pub fn raw(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
+    pub fn raw(&mut self, count: usize) -> Result<&'a [u8], DamageError> {
         let (taken, rest) =
             self.rest.split_at_checked(count).ok_or_else(|| self.damaged(ENDS_EARLY))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub fn u8(&mut self) -> Result<u8, Damaged> {
+    pub fn u8(&mut self) -> Result<u8, DamageError> {
         Ok(self.raw(1)?[0])
     }
 
-    pub fn u32(&mut self) -> Result<u32, Damaged> {
+    pub fn u32(&mut self) -> Result<u32, DamageError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub fn u64(&mut self) -> Result<u64, Damaged> {
+    pub fn u64(&mut self) -> Result<u64, DamageError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Takes `N` reserved bytes, which are zero in this version.
-    pub fn zeros<const N: usize>(&mut self) -> Result<(), Damaged> {
+    /// Reads `N` reserved bytes, which are zero in this version.
+    pub fn zeros<const N: usize>(&mut self) -> Result<(), DamageError> {
         if self.array::<N>()? == [0; N] { Ok(()) } else { Err(self.damaged(RESERVED)) }
     }
 
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DamageError> {
         let mut array = [0; N];
         array.copy_from_slice(self.raw(N)?);
         Ok(array)
     }
 
     #[inline]
-    pub fn varint(&mut self) -> Result<u64, Damaged> {
+    pub fn varint(&mut self) -> Result<u64, DamageError> {
         match self.rest {
             [byte @ ..0x80, rest @ ..] => {
                 self.rest = rest;
@@ -132,7 +133,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, Damaged> {
+    fn long_varint(&mut self) -> Result<u64, DamageError> {
         let mut value = 0_u64;
         for (at, &byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let bits = u64::from(byte & 0x7f);
@@ -149,32 +150,37 @@ impl<'a> Reader<'a> {
         Err(self.damaged(if is_cut { ENDS_EARLY } else { "a number has more than 64 bits" }))
     }
 
-    /// A varint that must fit a `T`.
-    pub fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Damaged> {
+    /// Reads a varint that must fit a `T`.
+    pub fn number<T: TryFrom<u64>>(&mut self) -> Result<T, DamageError> {
         T::try_from(self.varint()?).map_err(|_| self.damaged("a number is out of range"))
     }
 
-    /// A varint count of items. Each item takes at least one more byte, which bounds allocations.
-    pub fn count(&mut self) -> Result<usize, Damaged> {
+    /// Reads a varint count of items. Each item takes at least one byte, so the count is at most
+    /// the number of bytes left. This bounds allocations.
+    pub fn count(&mut self) -> Result<usize, DamageError> {
         let count = self.number::<usize>()?;
         if count > self.rest.len() {
-            return Err(self.damaged("a count is larger than the rest"));
+            return Err(self.damaged("a count is larger than the number of bytes left"));
         }
         Ok(count)
     }
 
-    pub fn signed(&mut self) -> Result<i64, Damaged> {
+    pub fn signed(&mut self) -> Result<i64, DamageError> {
         Ok(unzigzag(self.varint()?))
     }
 
-    pub fn string(&mut self) -> Result<&'a [u8], Damaged> {
+    pub fn string(&mut self) -> Result<&'a [u8], DamageError> {
         let count = self.number::<usize>()?;
         self.raw(count)
     }
 
     /// Succeeds only if no bytes are left.
-    pub fn end(&self) -> Result<(), Damaged> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.damaged("bytes are left over")) }
+    pub fn end(&self) -> Result<(), DamageError> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.damaged("there are bytes after its end"))
+        }
     }
 
     pub fn rest(&self) -> &'a [u8] {

@@ -1,4 +1,4 @@
-//! A copy of the catalogue: the list of its blocks, which lie in packs, in order.
+//! A copy of the catalogue: the ordered list of the catalogue's blocks, which lie in packs.
 //!
 //! ```text
 //! offset  bytes  field
@@ -7,28 +7,28 @@
 //!     16      8  time at which it was taken, in microseconds
 //!     24      8  bytes of the catalogue
 //!     32     32  BLAKE3 of the catalogue
-//!     64         count of runs, then per run: place of its first block (zigzag, less the place
-//!                after the run before), count of blocks; LEB128
-//!                xxh3-64 of all before it: the last 8 bytes
+//!     64         count of runs, then per run: place of its first block (signed difference from the
+//!                place after the run before, zigzag), count of blocks; LEB128
+//!                xxh3-64 of all bytes before it: the last 8 bytes
 //! ```
 
 use model::{Place, PlaceCode as _, ServerTime};
 
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 const MAGIC: [u8; 8] = *b"HFCATC01";
 const CHECKSUM_BYTES: usize = 8;
 
-/// Bytes of a block; the last one has the rest. It is a multiple of the pages of any database, so
-/// that an unchanged part of the file is the same block.
+/// Bytes of a block; the last block may be shorter. The size is a multiple of every database's page
+/// size, so that an unchanged part of the file gives the same block.
 pub const BLOCK_BYTES: u64 = 16 << 10;
 
 /// A copy of the catalogue.
 ///
-/// Invariant: there are as many places as blocks.
+/// Invariant: there is one place for each block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CatalogCopy {
-    /// Number of the copy, counted up from 1.
+    /// Number of the copy, from 1.
     pub number: u64,
     pub taken: ServerTime,
     /// Bytes of the catalogue's file.
@@ -41,7 +41,11 @@ pub struct CatalogCopy {
 
 impl CatalogCopy {
     pub fn encode(&self) -> Vec<u8> {
-        assert_eq!(self.places.len() as u64, self.bytes.div_ceil(BLOCK_BYTES), "one place a block");
+        assert_eq!(
+            self.places.len() as u64,
+            self.bytes.div_ceil(BLOCK_BYTES),
+            "each block has a place"
+        );
         let runs = runs(&self.places);
         let mut writer = Writer::new();
         writer.raw(&MAGIC);
@@ -63,8 +67,8 @@ impl CatalogCopy {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
-        let damaged = |why| Damaged { what: "copy of the catalogue", why };
+    pub fn decode(bytes: &[u8]) -> Result<Self, DamageError> {
+        let damaged = |why| DamageError { what: "copy of the catalogue", why };
         let content = bytes.len().checked_sub(CHECKSUM_BYTES).map(|end| bytes.split_at(end));
         let (content, checksum) = content.ok_or(damaged("it is too short"))?;
         if xxhash_rust::xxh3::xxh3_64(content).to_le_bytes() != *checksum {
@@ -85,10 +89,10 @@ impl CatalogCopy {
             let first = expected.wrapping_add_signed(reader.signed()?);
             let count = reader.varint()?;
             if count > blocks - places.len() as u64 {
-                return Err(damaged("it has more blocks than bytes"));
+                return Err(damaged("it lists more blocks than the catalogue has"));
             }
             for code in first..first.saturating_add(count) {
-                places.push(Place::from_code(code).ok_or(damaged("no such place"))?);
+                places.push(Place::from_code(code).ok_or(damaged("a place is impossible"))?);
             }
             expected = first.saturating_add(count);
         }
@@ -96,12 +100,13 @@ impl CatalogCopy {
         if places.len() as u64 == blocks {
             Ok(Self { number, taken, bytes, digest, places })
         } else {
-            Err(damaged("it has fewer blocks than bytes"))
+            Err(damaged("it lists fewer blocks than the catalogue has"))
         }
     }
 }
 
-/// Runs of places that follow each other: the code of the first place and the number of places.
+/// Returns the runs of consecutive places: the code of each run's first place, and the number of
+/// places.
 fn runs(places: &[Place]) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for place in places {

@@ -1,14 +1,15 @@
-//! The bytes of Holdfast: directory pages, quanta, packs, volumes, and lists of a catalogue's
-//! blocks.
+//! Byte formats of Holdfast: directory pages, quanta, packs, volumes, stubs, and copies of the
+//! catalogue.
 //!
-//! Everything here is pure: bytes in, values out. Every decoder takes bytes from a disk or a peer
-//! and answers with a value or with `Damaged`; it never panics and never allocates more than its
-//! named limit. Each format has a version byte of its own, a byte table in `docs/format/`, and
-//! golden files in `testdata/` written by the release that introduced it.
+//! The crate is pure: it converts between bytes and values, and does no I/O. Every decoder takes
+//! bytes from a disk or a peer and returns a value or the error `DamageError`. It never panics and
+//! never allocates more than its named limit. Each format has a version byte of its own, a byte
+//! table in `docs/format/`, and golden files in `testdata/` that the release wrote that introduced
+//! the format.
 
 mod bytes;
 pub mod catalog_copy;
-mod damaged;
+mod damage_error;
 pub mod pack;
 pub mod page;
 pub mod quantum;
@@ -16,10 +17,11 @@ pub mod stub;
 pub mod volume;
 
 pub use bytes::{Reader, Writer, unzigzag, zigzag};
-pub use damaged::Damaged;
+pub use damage_error::DamageError;
 
-/// The hash by which digests travel without their paths: xxh3-64. A collision costs a comparison of
-/// the page, because the digest itself covers the path.
+/// Returns the xxh3-64 hash of a path. Digests are sent with this hash in place of the path. If two
+/// paths have the same hash, their pages are compared object by object, because the digest covers
+/// the path.
 pub fn path_hash(directory: &model::DirPath) -> model::PathHash {
     model::PathHash(xxhash_rust::xxh3::xxh3_64(directory.as_bytes()).to_le_bytes())
 }

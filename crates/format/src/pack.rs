@@ -15,12 +15,12 @@
 //!             magic "HFPACKND" (8): the last 32 bytes of a sealed pack
 //! ```
 //!
-//! All integers are little-endian. A pack without a footer (its server died) is recovered by
+//! All integers are little-endian. A pack has no footer if its server died. It is then recovered by
 //! reading its records from the front; see [`crate::quantum`].
 
 use model::{CHUNK_INDEX_MAX, ChunkDigest, DomainId, PackNumber};
 
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 /// Bytes of a pack's header.
 pub const HEADER_BYTES: usize = 32;
@@ -29,10 +29,10 @@ pub const TRAILER_BYTES: usize = 32;
 const HEADER_MAGIC: [u8; 8] = *b"HFPACK01";
 const TRAILER_MAGIC: [u8; 8] = *b"HFPACKND";
 const FOOTER_VERSION: u8 = 1;
-/// Maximum length of a footer: 2^24 chunks of one byte each. Nothing larger is read.
+/// Maximum length of a footer, in bytes: that of a pack with 2^24 chunks. No larger footer is read.
 pub const FOOTER_BYTES_MAX: u32 = 36 * (CHUNK_INDEX_MAX + 1);
 
-/// The first bytes of a pack.
+/// Header of a pack: its first [`HEADER_BYTES`] bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub pack: PackNumber,
@@ -51,15 +51,15 @@ impl Header {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DamageError> {
         let mut reader = Reader::new(bytes, "pack");
         if reader.array()? != HEADER_MAGIC {
-            return Err(Damaged::pack("no magic number"));
+            return Err(DamageError::pack("no magic number"));
         }
         let header = Self { pack: PackNumber(reader.u64()?), domain: DomainId(reader.u32()?) };
         let reserved = reader.zeros::<4>();
         if reader.u64()? != xxhash_rust::xxh3::xxh3_64(&bytes[..24]) {
-            return Err(Damaged::pack("the header's checksum differs"));
+            return Err(DamageError::pack("the header's checksum differs"));
         }
         reserved?;
         Ok(header)
@@ -69,18 +69,18 @@ impl Header {
 /// One quantum of a pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuantumEntry {
-    /// Offset from the start of the pack.
+    /// Offset of the record from the start of the pack.
     pub offset: u64,
     pub record_bytes: u32,
-    /// The index in the pack of the quantum's first chunk.
+    /// Index of the quantum's first chunk in the pack.
     pub first_index: u32,
     pub chunk_count: u32,
 }
 
 /// The table of a pack: its footer, or the same data collected while the pack is open.
 ///
-/// Invariants: quanta are in order of offset and of first index and leave no gap; there are as many
-/// lengths and digests as chunks.
+/// Invariants: the quanta are sorted by offset and by first index, without gaps; there is one
+/// length and one digest for each chunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
     pub pack: PackNumber,
@@ -91,14 +91,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of a pack that holds nothing.
+    /// Returns the table of an empty pack.
     pub fn new(pack: PackNumber, domain: DomainId) -> Self {
         Self { pack, domain, quanta: Vec::new(), lengths: Vec::new(), digests: Vec::new() }
     }
 
-    /// Adds the quantum that was appended after all others; returns the index of its first chunk.
+    /// Adds the quantum that was appended to the pack last. Returns the index of its first chunk.
     pub fn push(&mut self, record_bytes: usize, lengths: &[u32], digests: &[ChunkDigest]) -> u32 {
-        assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
+        assert_eq!(lengths.len(), digests.len(), "each chunk has a digest");
         assert!(!lengths.is_empty(), "no quantum is empty");
         let first_index = self.chunk_count();
         let chunk_count = u32::try_from(lengths.len()).expect("bounded by the quantum");
@@ -114,7 +114,7 @@ impl Table {
         first_index
     }
 
-    /// The quanta of the first `end` chunks, without a quantum of which only a part is among them.
+    /// Returns a table with those quanta that lie wholly within the first `end` chunks.
     #[must_use]
     pub fn until(&self, end: u32) -> Self {
         let mut table = Self::new(self.pack, self.domain);
@@ -128,12 +128,13 @@ impl Table {
     }
 
     fn assert_invariants(&self) {
-        assert_eq!(self.lengths.len(), self.digests.len(), "one digest a chunk");
+        assert_eq!(self.lengths.len(), self.digests.len(), "each chunk has a digest");
         let held = self.quanta.last().map_or(0, |last| last.first_index + last.chunk_count);
         assert_eq!(held as usize, self.digests.len(), "the quanta hold all chunks");
     }
 
-    /// The offset of the next record: header and records together, in bytes.
+    /// Returns the offset of the next record, which is the length of the header and all records, in
+    /// bytes.
     pub fn end(&self) -> u64 {
         self.quanta
             .last()
@@ -148,24 +149,24 @@ impl Table {
         &self.quanta
     }
 
-    /// The digests of all chunks, by index.
+    /// Returns the digests of all chunks, by index.
     pub fn digests(&self) -> &[ChunkDigest] {
         &self.digests
     }
 
-    /// The length and digest of the chunk at `index`, if there is one.
+    /// Returns the length and digest of the chunk at `index`, if the pack has one.
     pub fn chunk(&self, index: u32) -> Option<(u32, ChunkDigest)> {
         let index = index as usize;
         Some((*self.lengths.get(index)?, *self.digests.get(index)?))
     }
 
-    /// The quantum that holds the chunk at `index`, by its position in [`Table::quanta`].
+    /// Returns the position, in [`Table::quanta`], of the quantum that holds the chunk at `index`.
     pub fn quantum_of(&self, index: u32) -> Option<usize> {
         let after = self.quanta.partition_point(|quantum| quantum.first_index <= index);
         (index < self.chunk_count()).then(|| after - 1)
     }
 
-    /// Footer and trailer: the bytes that sealing appends at [`Table::end`].
+    /// Encodes footer and trailer: the bytes that sealing appends at [`Table::end`].
     pub fn encode_footer(&self) -> Vec<u8> {
         self.assert_invariants();
         let mut writer = Writer::new();
@@ -193,7 +194,7 @@ impl Table {
     }
 
     /// Parses a footer without its trailer.
-    fn decode_footer(bytes: &[u8]) -> Result<Self, Damaged> {
+    fn decode_footer(bytes: &[u8]) -> Result<Self, DamageError> {
         let mut reader = Reader::new(bytes, "pack footer");
         if reader.u8()? != FOOTER_VERSION {
             return Err(reader.damaged("unknown version"));
@@ -214,10 +215,10 @@ impl Table {
             first_index = first_index
                 .checked_add(count)
                 .filter(|&end| end as usize <= chunk_count && count > 0)
-                .ok_or_else(|| reader.damaged("quanta hold more chunks than the pack"))?;
+                .ok_or_else(|| reader.damaged("its quanta hold more chunks than the pack"))?;
         }
         if first_index as usize != chunk_count || first_index > CHUNK_INDEX_MAX + 1 {
-            return Err(reader.damaged("quanta hold fewer chunks than the pack"));
+            return Err(reader.damaged("its quanta hold fewer chunks than the pack"));
         }
         table.lengths =
             (0..chunk_count).map(|_| reader.number::<u32>()).collect::<Result<_, _>>()?;
@@ -230,7 +231,7 @@ impl Table {
     }
 }
 
-/// The place of a sealed pack's footer.
+/// Trailer of a sealed pack, which says where the footer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trailer {
     pub footer_offset: u64,
@@ -239,8 +240,8 @@ pub struct Trailer {
 }
 
 impl Trailer {
-    /// Parses the last [`TRAILER_BYTES`] of a pack of `pack_bytes`.
-    pub fn decode(bytes: &[u8], pack_bytes: u64) -> Result<Self, Damaged> {
+    /// Parses the last [`TRAILER_BYTES`] bytes of a pack of `pack_bytes`.
+    pub fn decode(bytes: &[u8], pack_bytes: u64) -> Result<Self, DamageError> {
         let mut reader = Reader::new(bytes, "pack trailer");
         let footer_offset = reader.u64()?;
         let footer_bytes = reader.u32()?;
@@ -252,21 +253,21 @@ impl Trailer {
         reader.end()?;
         let end = footer_offset.checked_add(u64::from(footer_bytes) + TRAILER_BYTES as u64);
         if end != Some(pack_bytes) || footer_bytes > FOOTER_BYTES_MAX {
-            return Err(reader.damaged("sizes do not add up"));
+            return Err(reader.damaged("its sizes do not add up"));
         }
         Ok(Self { footer_offset, footer_bytes, checksum })
     }
 
-    /// Parses the footer that this trailer announces.
-    pub fn open(&self, footer: &[u8]) -> Result<Table, Damaged> {
+    /// Parses the footer that this trailer describes.
+    pub fn open(&self, footer: &[u8]) -> Result<Table, DamageError> {
         if xxhash_rust::xxh3::xxh3_64(footer) != self.checksum {
-            return Err(Damaged::pack("the footer's checksum differs"));
+            return Err(DamageError::pack("the footer's checksum differs"));
         }
         let table = Table::decode_footer(footer)?;
         if table.end() == self.footer_offset {
             Ok(table)
         } else {
-            Err(Damaged::pack("the footer does not follow the last quantum"))
+            Err(DamageError::pack("the footer does not follow the last quantum"))
         }
     }
 }
@@ -283,12 +284,12 @@ mod tests {
         table
     }
 
-    fn reopen(bytes: &[u8], end: u64) -> Result<Table, Damaged> {
+    fn reopen(bytes: &[u8], end: u64) -> Result<Table, DamageError> {
         let (footer, trailer) = bytes
             .len()
             .checked_sub(TRAILER_BYTES)
             .map(|at| bytes.split_at(at))
-            .ok_or(Damaged::pack("too short"))?;
+            .ok_or(DamageError::pack("too short"))?;
         Trailer::decode(trailer, end + bytes.len() as u64)?.open(footer)
     }
 

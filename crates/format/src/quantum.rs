@@ -1,36 +1,36 @@
-//! A quantum: up to 2 MiB of consecutive chunks as one independent, self-checking record, the same
-//! on the wire and in a pack.
+//! A quantum: up to 2 MiB of consecutive chunks as one independent record with a checksum. The
+//! record is the same on the wire and in a pack.
 //!
 //! ```text
 //! offset  bytes  field
 //!      0      4  magic "HFQ1"
 //!      4      1  codec: 0 stored, 1 zstd
 //!      5      3  reserved: zero
-//!      8      4  raw bytes: the chunks together, 1..=2^21
+//!      8      4  raw bytes: length of all chunks together, 1..=2^21
 //!     12      4  payload bytes
 //!     16      4  chunk count, at least 1
 //!     20      4  table bytes
 //!     24      8  xxh3-64 of bytes 0..24, table and payload
 //!     32      -  table: the length of each chunk, a varint each
-//!      -      -  payload: the chunks in order, coded
+//!      -      -  payload: the chunks in order, as the codec says
 //! ```
 //!
-//! The record holds no digests: they can be computed from it, so a pack that lost its footer is
-//! still whole.
+//! The record holds no digests. They can be computed from the chunks, so a pack that lost its
+//! footer still has everything.
 
 use model::QUANTUM_BYTES_MAX;
 
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 const MAGIC: [u8; 4] = *b"HFQ1";
 
 /// Bytes of the fixed part of a record.
 pub const HEADER_BYTES: usize = 32;
 
-/// Maximum length of a record: an incompressible quantum of one-byte chunks.
+/// Maximum length of a record, in bytes: that of an incompressible quantum of one-byte chunks.
 pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 2 * QUANTUM_BYTES_MAX;
 
-/// Coding of a payload.
+/// Encoding of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
     Stored,
@@ -49,20 +49,20 @@ pub struct Header {
 }
 
 impl Header {
-    /// Parses the first [`HEADER_BYTES`] of a record; more bytes may follow.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    /// Parses the first [`HEADER_BYTES`] bytes of a record; more bytes may follow.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DamageError> {
         let mut reader = Reader::new(bytes, "quantum");
         if reader.array()? != MAGIC {
-            return Err(Damaged::quantum("no magic number"));
+            return Err(DamageError::quantum("no magic number"));
         }
         let [codec, reserved @ ..] = reader.array::<4>()?;
         let codec = match codec {
             0 => Codec::Stored,
             1 => Codec::Zstd,
-            _ => return Err(Damaged::quantum("unknown codec")),
+            _ => return Err(DamageError::quantum("unknown codec")),
         };
         if reserved != [0; 3] {
-            return Err(Damaged::quantum("reserved bytes are not zero"));
+            return Err(DamageError::quantum("reserved bytes are not zero"));
         }
         let header = Self {
             codec,
@@ -77,51 +77,51 @@ impl Header {
             && (1..=limit).contains(&u64::from(header.payload_bytes))
             && (1..=header.raw_bytes).contains(&header.chunk_count)
             && u64::from(header.table_bytes) <= limit;
-        if sane { Ok(header) } else { Err(Damaged::quantum("a size is out of range")) }
+        if sane { Ok(header) } else { Err(DamageError::quantum("a size is out of range")) }
     }
 
-    /// Bytes of the whole record.
+    /// Returns the length of the whole record, in bytes.
     pub fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.table_bytes as usize + self.payload_bytes as usize
     }
 }
 
-/// A record taken apart, its checksum verified.
+/// A parsed record whose checksum was verified.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Record<'a> {
     pub codec: Codec,
     /// Bytes of each chunk, in order; none is 0.
     pub lengths: Vec<u32>,
-    /// The chunks, coded.
+    /// The chunks, encoded as `codec` says.
     pub payload: &'a [u8],
 }
 
 impl<'a> Record<'a> {
     /// Parses exactly one record.
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Damaged> {
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DamageError> {
         let header = Header::decode(bytes)?;
         if bytes.len() != header.record_bytes() {
-            return Err(Damaged::quantum("its length differs from its header"));
+            return Err(DamageError::quantum("its length differs from that in its header"));
         }
         let (head, body) = bytes.split_at(HEADER_BYTES);
         if checksum(&head[..24], body) != header.checksum {
-            return Err(Damaged::quantum("checksum differs"));
+            return Err(DamageError::quantum("its checksum differs"));
         }
         let (table, payload) = body.split_at(header.table_bytes as usize);
         let lengths = decode_lengths(table, &header)?;
         Ok(Self { codec: header.codec, lengths, payload })
     }
 
-    /// Bytes of the chunks together.
+    /// Returns the length of all chunks together, in bytes.
     pub fn raw_bytes(&self) -> usize {
         self.lengths.iter().map(|&length| length as usize).sum()
     }
 }
 
-fn decode_lengths(table: &[u8], header: &Header) -> Result<Vec<u32>, Damaged> {
+fn decode_lengths(table: &[u8], header: &Header) -> Result<Vec<u32>, DamageError> {
     let mut reader = Reader::new(table, "quantum");
     if header.chunk_count as usize > table.len() {
-        return Err(Damaged::quantum("more chunks than its table holds"));
+        return Err(DamageError::quantum("it has more chunks than its table holds"));
     }
     let lengths = (0..header.chunk_count)
         .map(|_| reader.number::<u32>())
@@ -129,12 +129,12 @@ fn decode_lengths(table: &[u8], header: &Header) -> Result<Vec<u32>, Damaged> {
     reader.end()?;
     let sum: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     if sum != u64::from(header.raw_bytes) || lengths.contains(&0) {
-        return Err(Damaged::quantum("chunk lengths do not add up"));
+        return Err(DamageError::quantum("the lengths of its chunks do not add up"));
     }
     Ok(lengths)
 }
 
-/// Makes the record of chunks of `lengths` bytes whose coded form is `payload`.
+/// Makes the record of the chunks with these `lengths`, whose encoded form is `payload`.
 pub fn encode(codec: Codec, lengths: &[u32], payload: &[u8]) -> Vec<u8> {
     let mut table = Writer::new();
     lengths.iter().for_each(|&length| table.varint(u64::from(length)));

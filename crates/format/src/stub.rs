@@ -1,41 +1,43 @@
-//! The record of a space-managed file, in an extended attribute of it.
+//! The record of a space-managed file, in an extended attribute of the file.
 //!
 //! ```text
 //! offset  bytes  field
 //!      0      4  magic "HFS1"
 //!      4      1  state: 0 premigrated, 1 migrated
-//!      5      1  1 if content was recalled since the file was migrated; 2 if some of that may
-//!                not be on the disk yet; other bits zero
+//!      5      1  flag 1 if content was recalled since the file was migrated; flag 2 if some of
+//!                that content may not be on the disk yet; other bits zero
 //!      6      2  index of the copy in its batch
 //!      8      8  batch
 //!     16      8  size of the file, bytes
 //!     24      8  mtime, seconds since 1970, signed
 //!     32      4  mtime, nanoseconds
-//!     36     16  digest of the content, as server and client make it
-//!     52      -  of a migrated file: a bit a grain, lowest first, set where content is resident
-//!      -      8  with 2 above: the start of the machine for which that holds
-//!      -      -  with 2 above: the bits that hold after any other start
+//!     36     16  digest of the content, as server and client compute it
+//!     52      -  of a migrated file: one bit for each grain, lowest first, set if it is resident
+//!      -      8  with flag 2: the start of the machine for which the bits of the grains hold
+//!      -      -  with flag 2: the bits of the grains that hold after any other start
 //!      -      8  xxh3-64 of the bytes before
 //! ```
 //!
-//! All numbers are little endian. A grain is the least power of two, of 1 MiB or more, by which a
-//! file has no more than [`GRAINS_MAX`].
+//! All numbers are little endian. The size of a file's grains is the smallest power of two, but at
+//! least 1 MiB, with which the file has at most [`GRAINS_MAX`] grains.
 
 use std::ops::Range;
 
 use model::{BatchId, CopyId, Timestamp};
 
 use crate::bytes::RESERVED;
-use crate::{Damaged, Reader};
+use crate::{DamageError, Reader};
 
-/// Name of the attribute. Only root sees it, and nobody copies it. With a name this short the
-/// record of a file of up to 8 grains has room in an ext4 inode of 256 bytes, and takes no block.
+/// Name of the attribute. Only root sees the attribute, and no program copies it. With so short a
+/// name, the record of a file of up to 8 grains fits into an ext4 inode of 256 bytes and takes no
+/// block.
 pub const STUB_ATTRIBUTE: &str = "trusted.hf";
 
-/// Folder for root alone, in the root directory of a file system whose files are hidden.
+/// Name of the folder, in the root directory of a file system, that hides the file system's files.
+/// Only root may enter it.
 pub const HIDDEN_FOLDER: &[u8] = b".holdfast-hidden";
-/// Directory in [`HIDDEN_FOLDER`] that is shown instead of the root directory while a process
-/// stands between readers and stubs.
+/// Name of the directory in [`HIDDEN_FOLDER`] that holds the hidden files. While a keeper is
+/// running, this directory is shown in the place of the root directory.
 pub const HIDDEN_FILES: &[u8] = b"files";
 
 const MAGIC: [u8; 4] = *b"HFS1";
@@ -44,12 +46,12 @@ const CHECK_BYTES: usize = 8;
 const GRAIN_BYTES_MIN: u64 = 1 << 20;
 /// Maximum number of grains of a file.
 pub const GRAINS_MAX: u64 = 4096;
-/// Maximum length of a record.
+/// Maximum length of a record, in bytes.
 pub const STUB_BYTES_MAX: usize = FIXED_BYTES + 2 * (GRAINS_MAX / 8) as usize + 8 + CHECK_BYTES;
 const RECALLED: u8 = 1;
 const UNSYNCED: u8 = 2;
 
-/// Place of the content.
+/// State of a space-managed file: the machines that have its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
     /// The content is on this machine and at the server.
@@ -58,11 +60,11 @@ pub enum State {
     Migrated(Grains),
 }
 
-/// A space-managed file's record.
+/// The record of a space-managed file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stub {
     pub state: State,
-    /// True after a recall: the file's times do not prove any more that its content is that of the
+    /// True after a recall. The file's times then no longer prove that its content is that of the
     /// copy.
     pub was_recalled: bool,
     pub copy: CopyId,
@@ -70,40 +72,42 @@ pub struct Stub {
     pub size: u64,
     pub mtime: Timestamp,
     pub content: [u8; 16],
-    /// Certain state of a migrated file, if some of its grains may not be on the disk yet.
-    pub unsynced: Option<Unsynced>,
+    /// Grains that are certainly on the disk, if other resident grains of a migrated file may not
+    /// be on the disk yet.
+    pub unsynced: Option<SyncState>,
 }
 
-/// Grains that are certain in a file that may have content that is not on the disk yet.
+/// Sync state of a file of which some resident grains may not be on the disk yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsynced {
-    /// The start of the machine for which the rest of the record holds.
+pub struct SyncState {
+    /// Start of the machine for which the record's resident grains hold. After any other start only
+    /// the `synced` grains are resident.
     pub boot: u64,
     pub synced: Grains,
 }
 
-/// Set of the grains of a file that are resident.
+/// Set of the resident grains of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grains {
     file_bytes: u64,
     bits: Vec<u8>,
 }
 
-/// Bytes of a grain of a file of `file_bytes`.
+/// Returns the size of a grain, in bytes, of a file of `file_bytes`.
 pub fn grain_bytes(file_bytes: u64) -> u64 {
     let least = file_bytes.div_ceil(GRAINS_MAX).next_power_of_two();
     least.max(GRAIN_BYTES_MIN)
 }
 
 impl Grains {
-    /// A bitmap for a file of `file_bytes` without resident grains.
+    /// Returns the empty set for a file of `file_bytes`.
     pub fn none(file_bytes: u64) -> Self {
         let count = file_bytes.div_ceil(grain_bytes(file_bytes));
         let bytes = usize::try_from(count.div_ceil(8)).expect("at most GRAINS_MAX bits");
         Self { file_bytes, bits: vec![0; bytes] }
     }
 
-    fn read(reader: &mut Reader<'_>, file_bytes: u64) -> Result<Self, Damaged> {
+    fn read(reader: &mut Reader<'_>, file_bytes: u64) -> Result<Self, DamageError> {
         let mut grains = Self::none(file_bytes);
         let bits = reader.raw(grains.bits.len())?;
         grains.bits.copy_from_slice(bits);
@@ -124,15 +128,15 @@ impl Grains {
         self.bits.get(at).is_some_and(|byte| byte >> (grain % 8) & 1 == 1)
     }
 
-    /// The grains that hold some of `range`.
+    /// Returns the numbers of the grains that overlap `range`.
     fn grains_of(&self, range: &Range<u64>) -> Range<u64> {
         let grain = grain_bytes(self.file_bytes);
         let end = range.end.min(self.file_bytes);
         if range.start >= end { 0..0 } else { range.start / grain..end.div_ceil(grain) }
     }
 
-    /// The ranges to recall so that all of `range` is resident: whole grains, with neighbours
-    /// joined.
+    /// Returns the ranges to recall so that all of `range` is resident: whole grains, with
+    /// neighbours joined.
     pub fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let grain = grain_bytes(self.file_bytes);
         let mut missing: Vec<Range<u64>> = Vec::new();
@@ -146,7 +150,7 @@ impl Grains {
         missing
     }
 
-    /// Notes that `range`, which consists of whole grains, is resident.
+    /// Adds the grains of `range`, which must consist of whole grains.
     pub fn set(&mut self, range: &Range<u64>) {
         let grain = grain_bytes(self.file_bytes);
         debug_assert!(range.start.is_multiple_of(grain), "a resident range begins with a grain");
@@ -186,24 +190,24 @@ impl Stub {
         record.extend_from_slice(&self.mtime.nanos.to_le_bytes());
         record.extend_from_slice(&self.content);
         record.extend_from_slice(bits);
-        if let Some(Unsynced { boot, synced }) = unsynced {
+        if let Some(SyncState { boot, synced }) = unsynced {
             record.extend_from_slice(&boot.to_le_bytes());
             record.extend_from_slice(&synced.bits);
         }
         let check = xxhash_rust::xxh3::xxh3_64(&record);
         record.extend_from_slice(&check.to_le_bytes());
         assert!(record.len() <= STUB_BYTES_MAX, "a record fits its attribute");
-        debug_assert!(Self::decode(&record).is_ok(), "a reader takes the record");
+        debug_assert!(Self::decode(&record).is_ok(), "the record can be decoded");
         record
     }
 
-    pub fn decode(record: &[u8]) -> Result<Self, Damaged> {
-        let damaged = |why| Damaged { what: "stub", why };
+    pub fn decode(record: &[u8]) -> Result<Self, DamageError> {
+        let damaged = |why| DamageError { what: "stub", why };
         let Some((body, check)) = record.split_last_chunk::<CHECK_BYTES>() else {
-            return Err(damaged("too short"));
+            return Err(damaged("it is too short"));
         };
         if xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() != *check {
-            return Err(damaged("checksum differs"));
+            return Err(damaged("its checksum differs"));
         }
         let mut reader = Reader::new(body, "stub");
         if reader.array()? != MAGIC {
@@ -220,7 +224,7 @@ impl Stub {
             return Err(damaged(RESERVED));
         }
         if flags & UNSYNCED != 0 && state == 0 {
-            return Err(damaged("content of a premigrated file is on the disk"));
+            return Err(damaged("a premigrated file is marked as not on the disk yet"));
         }
         let mut unsynced = None;
         let state = match state {
@@ -229,7 +233,7 @@ impl Stub {
                 let grains = Grains::read(&mut reader, size)?;
                 if flags & UNSYNCED != 0 {
                     let boot = reader.u64()?;
-                    unsynced = Some(Unsynced { boot, synced: Grains::read(&mut reader, size)? });
+                    unsynced = Some(SyncState { boot, synced: Grains::read(&mut reader, size)? });
                 }
                 State::Migrated(grains)
             }
@@ -241,8 +245,8 @@ impl Stub {
         Ok(Self { state, was_recalled, copy, size, mtime, content, unsynced })
     }
 
-    /// The record as it is valid after the start `boot` of the machine: without grains that may not
-    /// have been on the disk when the machine stopped.
+    /// Returns the record as it holds after the start `boot` of the machine: without grains that
+    /// may not have been on the disk when the machine stopped.
     pub fn as_of(self, boot: u64) -> Self {
         match (self.unsynced, self.state) {
             (Some(unsynced), State::Migrated(_)) if unsynced.boot != boot => {
@@ -284,7 +288,7 @@ mod tests {
         synced.set(&(0..1 << 20));
         let mut grains = synced.clone();
         grains.set(&(4 << 20..6 << 20));
-        let unsynced = Some(Unsynced { boot: 77, synced: synced.clone() });
+        let unsynced = Some(SyncState { boot: 77, synced: synced.clone() });
         let stub = Stub { unsynced, ..stub(State::Migrated(grains.clone()), 9 << 20) };
         let read = Stub::decode(&stub.encode()).expect("just encoded");
         assert_eq!(read, stub);
@@ -310,7 +314,8 @@ mod tests {
         }
     }
 
-    /// Changes the byte `at` of the record of `stub` by `change` and seals the record again.
+    /// Changes the byte `at` of the record of `stub` by `change`, corrects the checksum and decodes
+    /// the record.
     fn decode_changed(stub: &Stub, at: usize, change: u8) -> Result<Stub, &'static str> {
         let mut record = stub.encode();
         record[at] ^= change;

@@ -1,4 +1,4 @@
-//! A volume: the blocks on a tape, or in a file that stands for one.
+//! A volume: the blocks on a tape, or in a file that stands for a tape.
 //!
 //! ```text
 //! label | objects, a filemark after each group | index | objects ... | index
@@ -8,16 +8,17 @@
 //!                    0      8  magic "HFBLK001"
 //!                    8      1  kind: 1 label, 2 object, 3 index
 //!                    9      1  flags: 1 for the last block of the object or index, others zero
-//!                   10      2  bytes of the object's name, before its bytes in the payload of
-//!                              the first block that a volume has of it; zero if it has none
+//!                   10      2  bytes of the object's name. The name comes before the content in
+//!                              the payload of the first block that a volume has of the object;
+//!                              zero in other blocks, and if the object has no name
 //!                   12      4  payload bytes
 //!                   16     16  identity of the volume
 //!                   32      8  position on the volume
 //!                   40     16  identity of the object; zero in label and index
 //!                   56      8  sequence of the block in its object or index, from 0
 //!                   64      8  offset in the object of the payload's first byte
-//!                   72      4  sequence of the object on the volume, from 1; of an index, that
-//!                              of the last object before it; zero in the label
+//!                   72      4  sequence of the object on the volume, from 1; in an index, the
+//!                              sequence of the last object before it; zero in the label
 //!                   76      4  reserved: zero
 //!                   80      8  xxh3-64 of the payload
 //!                   88      8  xxh3-64 of bytes 0..88
@@ -25,8 +26,8 @@
 //! ```
 //!
 //! All integers are little-endian. A block shorter than 512 bytes is padded with zeros. Bytes that
-//! a medium returns after the payload are not looked at: there are drives that do not tell the
-//! length of a short block.
+//! a medium returns after the payload are ignored, because some drives do not report the length of
+//! a short block.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,17 +36,17 @@ use model::{Name, ServerTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bytes::RESERVED;
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 /// Bytes before a block's payload.
 pub const HEADER_BYTES: usize = 96;
-/// Minimum length of a block: some drives refuse very short ones.
+/// Minimum length of a block, in bytes. Some drives refuse very short blocks.
 pub const PADDED_BYTES_MIN: usize = 512;
-/// Minimum length of a block of an object.
+/// Minimum block size that a volume can have, in bytes.
 pub const BLOCK_BYTES_MIN: u32 = 4 << 10;
-/// Length of a volume's blocks by default: all LTO drives take it.
+/// Default block size of a volume, in bytes. All LTO drives support it.
 pub const BLOCK_BYTES_DEFAULT: u32 = 512 << 10;
-/// Maximum length of a block: READ(6) and WRITE(6) have 24 bits for it.
+/// Maximum length of a block, in bytes: READ(6) and WRITE(6) have 24 bits for it.
 pub const BLOCK_BYTES_MAX: u32 = (16 << 20) - 1;
 /// Identity of the object in the header of a block that belongs to no object.
 const NO_OBJECT: ObjectId = ObjectId([0; 16]);
@@ -92,11 +93,11 @@ impl fmt::Display for VolumeName {
     }
 }
 
-/// Identity of a volume. Each labelling gives it another one.
+/// Identity of a volume. Each labelling gives the volume a new identity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VolumeId(pub [u8; 16]);
 
-/// An object on volumes, as its owner numbers it.
+/// Identity of an object on volumes, as the object's owner chose it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub [u8; 16]);
 
@@ -124,12 +125,12 @@ impl BlockKind {
     }
 }
 
-/// Parses the name of an object, which is any name that a file can have.
+/// Parses the name of an object. It may be any name that a file can have.
 fn object_name(bytes: &[u8]) -> Option<Name> {
     Name::new(bytes).ok().filter(|name| *name != Name::root())
 }
 
-/// Header before every block's payload.
+/// Header of a block, before the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockHeader {
     pub kind: BlockKind,
@@ -145,12 +146,12 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Writes the header into the first [`HEADER_BYTES`] of `block`, whose rest is payload, and
-    /// pads the block to [`PADDED_BYTES_MIN`].
+    /// Writes the header into the first [`HEADER_BYTES`] bytes of `block`, whose other bytes are
+    /// the payload, and pads the block to [`PADDED_BYTES_MIN`].
     pub fn seal(&self, block: &mut Vec<u8>) {
         let (head, payload) = block.split_at_mut(HEADER_BYTES);
         assert!(usize::from(self.name_bytes) <= payload.len(), "the name lies in the payload");
-        assert!(self.is_of_its_kind(), "labels and indexes are of no object");
+        assert!(self.is_of_its_kind(), "a label or an index names no object");
         let payload_bytes = u32::try_from(payload.len()).expect("bounded by BLOCK_BYTES_MAX");
         head[..8].copy_from_slice(&MAGIC);
         head[8] = self.kind.code();
@@ -171,8 +172,8 @@ impl BlockHeader {
         block.resize(block.len().max(PADDED_BYTES_MIN), 0);
     }
 
-    /// Parses a block; returns its payload too. Bytes after the payload are ignored.
-    pub fn open(block: &[u8]) -> Result<(Self, &[u8]), Damaged> {
+    /// Parses a block. Returns its header and its payload. Bytes after the payload are ignored.
+    pub fn open(block: &[u8]) -> Result<(Self, &[u8]), DamageError> {
         let mut reader = Reader::new(block, "volume block");
         if reader.array()? != MAGIC {
             return Err(reader.damaged("no magic number"));
@@ -223,15 +224,15 @@ impl BlockHeader {
         }
     }
 
-    /// True unless a label or an index names an object.
+    /// Returns false if a label or an index names an object.
     fn is_of_its_kind(&self) -> bool {
         self.kind == BlockKind::Object || (self.object == NO_OBJECT && self.name_bytes == 0)
     }
 
-    /// Splits the payload of this header's block into the object's name and its bytes.
+    /// Splits the payload of this header's block into the object's name and the object's content.
     pub fn split<'a>(&self, payload: &'a [u8]) -> (Option<Name>, &'a [u8]) {
         let (name, content) = payload.split_at(usize::from(self.name_bytes));
-        // Bytes that cannot be a name count as no name: the object still has its number.
+        // Bytes that cannot be a name count as no name. The object still has its number.
         (object_name(name), content)
     }
 }
@@ -241,17 +242,17 @@ impl BlockHeader {
 pub struct Label {
     pub volume: VolumeId,
     pub name: VolumeName,
-    /// The pool that the volume belongs to.
+    /// Pool that the volume belongs to.
     pub pool: String,
     pub labelled: ServerTime,
     /// Number of the volume among those of its pool, in the order in which they were labelled.
     pub sequence: u64,
-    /// The largest block on the volume: [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`].
+    /// Size of the largest block on the volume: [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`].
     pub block_bytes: u32,
 }
 
 impl Label {
-    /// The first block.
+    /// Returns the first block of the volume, which is the label.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.raw(&[0; HEADER_BYTES]);
@@ -278,11 +279,11 @@ impl Label {
         block
     }
 
-    pub fn decode(block: &[u8]) -> Result<Self, Damaged> {
+    pub fn decode(block: &[u8]) -> Result<Self, DamageError> {
         let (header, payload) = BlockHeader::open(block)?;
         let mut reader = Reader::new(payload, "volume label");
         if (header.kind, header.position) != (BlockKind::Label, 0) {
-            return Err(reader.damaged("it is another kind of block"));
+            return Err(reader.damaged("the block is not a label"));
         }
         if reader.u8()? != LABEL_VERSION {
             return Err(reader.damaged("unknown version"));
@@ -297,15 +298,15 @@ impl Label {
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
             return Err(reader.damaged("the block size is out of range"));
         }
-        let name = name.ok_or(reader.damaged("the name cannot be one"))?;
-        let pool = pool.map_err(|_| reader.damaged("the pool's name is no text"))?;
+        let name = name.ok_or(reader.damaged("the volume's name is not valid"))?;
+        let pool = pool.map_err(|_| reader.damaged("the pool's name is not UTF-8"))?;
         Ok(Self { volume: header.volume, name, pool, labelled, sequence, block_bytes })
     }
 }
 
-/// Kind of a first block that is not ours.
+/// Content of a volume that Holdfast has not labelled, recognised by the first block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Foreign {
+pub enum ForeignContent {
     Ltfs,
     /// ANSI X3.27, ISO 1001: the labels of most backup systems.
     AnsiLabel,
@@ -316,7 +317,7 @@ pub enum Foreign {
     Unknown,
 }
 
-impl fmt::Display for Foreign {
+impl fmt::Display for ForeignContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ltfs => "an LTFS volume",
@@ -329,8 +330,9 @@ impl fmt::Display for Foreign {
     }
 }
 
-impl Foreign {
-    /// Recognises `block`; `None` if it has our magic number, damaged or not.
+impl ForeignContent {
+    /// Recognises the content by the first block. Returns `None` if the block has Holdfast's magic
+    /// number, damaged or not.
     pub fn of(block: &[u8]) -> Option<Self> {
         const TAR_MAGIC_AT: usize = 257;
         let starts = |magic: &[u8]| block.starts_with(magic);
@@ -341,7 +343,7 @@ impl Foreign {
             return None;
         }
         Some(match () {
-            // LTFS format specification, VOL1 label: implementation identifier.
+            // Implementation identifier in the VOL1 label, by the LTFS format specification.
             () if starts(b"VOL1") && at(24, b"LTFS") => Self::Ltfs,
             () if starts(b"VOL1") => Self::AnsiLabel,
             () if starts(&[0xe5, 0xd6, 0xd3, 0xf1]) => Self::IbmLabel,
@@ -352,43 +354,45 @@ impl Foreign {
     }
 }
 
-/// An object on a volume, or as much of it as fitted.
+/// An object on a volume, or as much of the object as fitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     pub object: ObjectId,
     /// Number of the object on the volume, from 1.
     pub object_sequence: u32,
-    /// Position of the first block.
+    /// Position of the part's first block.
     pub position: u64,
     pub block_count: u64,
-    /// Number of the first block in its object; more than 0 if the object began on another volume.
+    /// Sequence of the part's first block in the object; more than 0 if the object began on another
+    /// volume.
     pub first_sequence: u64,
-    /// Offset of the first byte in its object.
+    /// Offset of the part's first byte in the object.
     pub offset: u64,
     pub bytes: u64,
-    /// True if the object ends here. Otherwise it continues on another volume, or was given up.
+    /// True if the object ends with this part. Otherwise the object continues on another volume, or
+    /// was never finished.
     pub is_last: bool,
 }
 
-/// The parts that were written between two indexes.
+/// An index of a volume: the parts that were written since the index before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
-    /// Number of the session, counted from 1.
+    /// Number of the session that wrote the index, from 1.
     pub session: u32,
     /// Position at which the index before this one begins.
     pub previous: Option<u64>,
-    /// The parts in the order in which they lie.
+    /// The parts, sorted by position.
     pub parts: Vec<Part>,
-    /// Names of the objects that have one, by their number on the volume.
+    /// Names of the objects that have a name, by their sequence on the volume.
     pub names: BTreeMap<u32, Name>,
 }
 
 impl Index {
-    /// The content of the blocks of the index together. Each block has the position of the first
-    /// block before its piece of the content.
+    /// Returns the content of the index, which is split into pieces, one for each block. The
+    /// payload of each block is the position of the index's first block, then the piece.
     pub fn encode(&self) -> Vec<u8> {
         let is_in_order = self.parts.is_sorted_by(|a, b| a.position < b.position);
-        assert!(is_in_order, "parts are listed as they lie");
+        assert!(is_in_order, "parts are sorted by position");
         let mut writer = Writer::new();
         writer.u8(INDEX_VERSION);
         writer.varint(self.session.into());
@@ -416,7 +420,7 @@ impl Index {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DamageError> {
         let mut reader = Reader::new(bytes, "volume index");
         if reader.u8()? != INDEX_VERSION {
             return Err(reader.damaged("unknown version"));
@@ -450,7 +454,7 @@ impl Index {
             parts.push(part);
             if flags & PART_FLAG_NAMED != 0 {
                 let name = object_name(reader.string()?);
-                let name = name.ok_or(reader.damaged("an object's name cannot be one"))?;
+                let name = name.ok_or(reader.damaged("an object's name is not valid"))?;
                 names.insert(object_sequence, name);
             }
         }
@@ -499,7 +503,7 @@ mod tests {
         }
     }
 
-    /// Opens a block after `change` of its header, with a checksum that fits the changed header.
+    /// Applies `change` to the header of a block, corrects the checksum, and opens the block.
     fn open_changed(header: BlockHeader, change: impl Fn(&mut [u8])) -> Result<(), &'static str> {
         let mut block = vec![7; HEADER_BYTES + 10];
         header.seal(&mut block);
@@ -532,22 +536,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_foreign(at: usize, magic: &[u8], expected: Option<Foreign>) {
+    fn check_foreign(at: usize, magic: &[u8], expected: Option<ForeignContent>) {
         let mut block = vec![0; 512];
         block[at..at + magic.len()].copy_from_slice(magic);
-        assert_eq!(Foreign::of(&block), expected);
+        assert_eq!(ForeignContent::of(&block), expected);
     }
 
     #[test]
     fn other_peoples_volumes_are_recognised() {
-        check_foreign(0, b"VOL1A00001L             LTFS", Some(Foreign::Ltfs));
-        check_foreign(0, b"VOL1A00001", Some(Foreign::AnsiLabel));
-        check_foreign(0, &[0xe5, 0xd6, 0xd3, 0xf1], Some(Foreign::IbmLabel));
-        check_foreign(257, b"ustar\0", Some(Foreign::Tar));
-        check_foreign(0, b"070701", Some(Foreign::Cpio));
-        check_foreign(0, b"BB02", Some(Foreign::Unknown));
+        check_foreign(0, b"VOL1A00001L             LTFS", Some(ForeignContent::Ltfs));
+        check_foreign(0, b"VOL1A00001", Some(ForeignContent::AnsiLabel));
+        check_foreign(0, &[0xe5, 0xd6, 0xd3, 0xf1], Some(ForeignContent::IbmLabel));
+        check_foreign(257, b"ustar\0", Some(ForeignContent::Tar));
+        check_foreign(0, b"070701", Some(ForeignContent::Cpio));
+        check_foreign(0, b"BB02", Some(ForeignContent::Unknown));
         check_foreign(0, &MAGIC, None);
-        assert_eq!(Foreign::of(b""), Some(Foreign::Unknown));
+        assert_eq!(ForeignContent::of(b""), Some(ForeignContent::Unknown));
     }
 
     #[test]
@@ -570,8 +574,8 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(Index::decode(&bytes[..end]).is_err());
         }
-        // The flags of the part that has a name come before the name, which is its length and two
-        // bytes.
+        // The flags of the named part are followed by the name: one byte of length, two bytes of
+        // text, hence 4 bytes before the end.
         for bit in 2..8 {
             let mut later = bytes.clone();
             let flags_at = later.len() - 4;

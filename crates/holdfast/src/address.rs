@@ -1,6 +1,6 @@
-//! Addresses as people write them: without a port they mean the default one.
+//! Addresses as people write them. An address without a port has the default port.
 
-/// Adds the default port to each of the addresses, which have commas between them.
+/// Adds the default port to each address of a list, separated by commas, that has none.
 pub(crate) fn with_ports(addresses: &str) -> String {
     let each: Vec<String> = addresses.split(',').map(|one| with_port(one.trim())).collect();
     each.join(",")

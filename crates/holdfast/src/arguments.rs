@@ -106,7 +106,11 @@ mod tests {
         match parse(words(line)) {
             Err(Stop::Usage(error)) => {
                 assert_eq!(error.hint, None);
-                assert!(!error.message.contains('\n'), "one line: {}", error.message);
+                assert!(
+                    !error.message.contains('\n'),
+                    "the message has more than one line: {}",
+                    error.message
+                );
                 error.message
             }
             other => panic!("{line} should be refused: {other:?}"),

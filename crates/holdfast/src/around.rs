@@ -1,5 +1,5 @@
-//! The commands around a backup: the one before it makes an application's files consistent, and
-//! the one after it lets the application go on.
+//! The commands around a backup: the first makes an application's files consistent, and the second
+//! lets the application continue.
 
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
@@ -9,10 +9,10 @@ use client::{BackupReport, Commands};
 use crate::error::{CommandError, NOT_DONE};
 use crate::output;
 
-/// Variable in which the command after a backup finds the backup's exit code.
+/// Environment variable in which the command after a backup finds the backup's exit code.
 const EXIT_CODE: &str = "HOLDFAST_EXIT_CODE";
 
-/// Reason why a command is not done.
+/// Reason why a shell command failed.
 #[derive(Debug, thiserror::Error)]
 enum ShellError {
     #[error("('{command}') ended with {status}")]
@@ -21,9 +21,9 @@ enum ShellError {
     Start { command: String, source: io::Error },
 }
 
-/// Runs `work` between the commands. If the command before it fails, neither `work` nor the command
-/// after it runs. Otherwise the command after it always runs, even when `work` fails or is stopped
-/// before it begins. Its failure is a warning of the report.
+/// Runs `work` between the two commands. If the first command fails, neither `work` nor the second
+/// command runs. Otherwise the second command always runs, even if `work` fails or is stopped
+/// before it begins. A failure of the second command becomes a warning of the report.
 pub(crate) fn run(
     commands: &Commands,
     is_stopped: impl Fn() -> bool,
@@ -53,14 +53,14 @@ pub(crate) fn run(
     done
 }
 
-/// Returns a shell with `command`, which reads nothing and writes to standard error.
+/// Returns a shell that runs `command` without input and writes to standard error.
 fn shell(command: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).stdin(Stdio::null()).stdout(io::stderr());
     shell
 }
 
-/// Runs `shell`, which has `command`, to its end.
+/// Runs `shell`, which executes `command`, and waits until it ends.
 fn complete(command: &str, shell: &mut Command) -> Result<(), ShellError> {
     let command = command.to_owned();
     match shell.status() {
@@ -109,7 +109,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         let post = format!("test $HOLDFAST_EXIT_CODE = 12 && touch {}", mark.display());
-        let work = || unreachable!("it was stopped");
+        let work = || unreachable!("the backup was stopped");
         assert!(run(&commands("true", &post), || true, work).is_err());
         assert!(mark.try_exists().unwrap());
     }

@@ -53,8 +53,8 @@ impl Context {
         Ok(result?)
     }
 
-    /// Runs `work` as [`Self::watch`] does. When the connection to the server is lost and there are
-    /// other servers, runs it again with one of these, which finds the part that is done.
+    /// Runs `work` as [`Self::watch`] does. If the connection to the server is lost and other
+    /// servers exist, runs `work` again with another server, which knows the part that is done.
     pub(crate) fn watch_at_any_server<T>(
         &self,
         work: impl Fn(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
@@ -73,7 +73,7 @@ impl Context {
                         && servers > 0
                         && !progress.is_stopped() =>
                 {
-                    output::say(&format!("{}; going on with another server", error.message));
+                    output::say(&format!("{}; continuing with another server", error.message));
                     // A server that has lost the catalogue may not have noticed yet.
                     sys::clock::sleep(SERVER_PAUSE);
                 }
@@ -89,7 +89,8 @@ impl Context {
         Meter::start(progress, mode)
     }
 
-    /// Returns the progress that a signal stops. Signals are caught from the first call on.
+    /// Returns the progress of the command, which a signal stops. The first call begins to catch
+    /// signals.
     pub(crate) fn progress(&self) -> Result<Arc<Progress>, CommandError> {
         if let Some(progress) = self.progress.get() {
             return Ok(Arc::clone(progress));
@@ -104,7 +105,7 @@ impl Context {
         !self.global.quiet && (self.global.progress || output::stderr_is_terminal())
     }
 
-    /// Returns the maximum number of failures that a text names.
+    /// Returns the maximum number of failures that a report names.
     pub(crate) fn failures_max(&self) -> usize {
         if self.global.verbose { usize::MAX } else { FAILURES_SHOWN }
     }

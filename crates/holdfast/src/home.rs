@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::CommandError;
 
-/// Everything that the choice of the folder depends on.
+/// Facts on which the choice of the folder depends.
 #[derive(Default)]
 struct Environment {
     option: Option<PathBuf>,
@@ -15,8 +15,8 @@ struct Environment {
     home: Option<OsString>,
 }
 
-/// Chooses the folder: `option`, or `HOLDFAST_HOME`, or the system's for root and the user's own
-/// for everybody else.
+/// Returns the node's folder: `option` if it is given, otherwise `HOLDFAST_HOME`, otherwise the
+/// system's folder for root and a folder in the home directory for other users.
 pub(crate) fn folder(option: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
     let folder = choose(Environment {
         option: option.cloned(),
@@ -26,7 +26,9 @@ pub(crate) fn folder(option: Option<&PathBuf>) -> Result<PathBuf, CommandError> 
         home: std::env::var_os("HOME"),
     });
     let folder = folder.ok_or_else(|| {
-        CommandError::new("there is no folder for keys: HOME is not set; name one with --home DIR")
+        CommandError::new(
+            "there is no folder for keys: HOME is not set; name a folder with --home DIR",
+        )
     })?;
     std::path::absolute(&folder)
         .map_err(|error| CommandError::new(format!("cannot use {}: {error}", folder.display())))

@@ -15,7 +15,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals; needs a tokio runtime around it.
+    /// Catches the signals. The caller must be inside a tokio runtime.
     pub(crate) fn catch() -> Result<Self, CommandError> {
         let catch = |kind| {
             signal(kind)
@@ -65,7 +65,7 @@ pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), Command
         })
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
-    // No thread waits for this one: it has nothing to finish.
+    // No thread joins the signal thread, which has nothing to finish.
     drop(thread.spawn(watch).map_err(failed)?);
     Ok(())
 }

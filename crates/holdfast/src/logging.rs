@@ -5,7 +5,8 @@ use tracing_subscriber::EnvFilter;
 use crate::error::CommandError;
 use crate::output;
 
-/// Variable with a filter that goes before the level, as in `HOLDFAST_LOG=server=debug`.
+/// Environment variable with a filter that replaces the filter of the level, as in
+/// `HOLDFAST_LOG=server=debug`.
 const VARIABLE: &str = "HOLDFAST_LOG";
 /// Filter that shows details of the program's own crates.
 const VERBOSE: &str = "info,holdfast=debug,client=debug,server=debug,catalog=debug,pool=debug";
@@ -14,9 +15,9 @@ const VERBOSE: &str = "info,holdfast=debug,client=debug,server=debug,catalog=deb
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
     Quiet,
-    /// Warnings only: a command has a report.
+    /// Warnings only, because a command has a report.
     Command,
-    /// Also the steps of its work: a server has no report.
+    /// Warnings and the steps of the work, because a server has no report.
     Server,
     Verbose,
 }

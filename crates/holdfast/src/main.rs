@@ -10,7 +10,7 @@
 //! 2. Only this crate reads the environment, the working directory and the terminal.
 //! 3. Exit codes are TSM's: 0 all done, 4 some objects failed or were skipped, 8 done with
 //!    warnings, 12 not done.
-//! 4. No command sees a message of the wire: `client` and `server` have plain types.
+//! 4. No command handles messages of the wire protocol: `client` and `server` have plain types.
 //!
 //! Deliberately absent: the work of a backup or a server.
 

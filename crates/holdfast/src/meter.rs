@@ -1,9 +1,10 @@
 //! Progress on standard error while a command runs.
 //!
-//! A thread reads the command's counters a few times a second. On a terminal it draws one line over
-//! and over and removes it at the end. Elsewhere it writes a line a second, if that is asked for.
+//! A thread reads the command's counters a few times per second. On a terminal it redraws one line,
+//! and removes the line at the end. Without a terminal it writes one line per second, if
+//! `--progress` is given.
 //!
-//! The share done and the time left are shown only where the total is known.
+//! The share that is done and the time left are shown only if the total is known.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl Mode {
     }
 }
 
-/// A running display. It ends and disappears when this is dropped.
+/// Handle of a running display. Dropping the handle ends and removes the display.
 pub(crate) struct Meter {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -63,7 +64,7 @@ impl Meter {
             }
             display.end(&progress);
         };
-        // Without this thread the command runs just as well, without a display.
+        // If the thread cannot start, the command runs without a display.
         let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(display).ok();
         Self { end: Some(end), thread }
     }
@@ -177,7 +178,7 @@ impl Pace {
         } else {
             (newest.objects, expected.objects, objects_rate)
         };
-        // The share is hidden once there is more than was expected.
+        // The share is hidden once more is done than was expected.
         if expected > 0 && done <= expected {
             parts.push(format!("{}%", u128::from(done) * 100 / u128::from(expected)));
             if rate > 0 && !finishing {

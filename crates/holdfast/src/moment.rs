@@ -1,17 +1,17 @@
-//! Times as people write them, and times for people.
+//! Times as people write them, and as the program shows them to people.
 //!
 //! ```text
 //!   2026-11-20T18:00:00Z   RFC 3339, with an offset or Z
-//!   2026-11-20 18:00       local time; 18:00:05 too, and a T between
+//!   2026-11-20 18:00       local time; also 18:00:05, and a T instead of the space
 //!   2026-11-20             the end of that day
-//!   yesterday 18:00        local time; today too
+//!   yesterday 18:00        local time; also today 18:00
 //!   yesterday, today       the end of that day
 //!   now
-//!   30m 12h 3d 2w          this long ago; 90s and 1h30m too
+//!   30m 12h 3d 2w          this long ago; also 90s and 1h30m
 //! ```
 //!
-//! A day means its end, 23:59:59, and a time given to the second means the end of that second: a
-//! version that a list shows with the backup time 18:00:05 is there at 18:00:05.
+//! A day stands for its end, 23:59:59. A time that is given to the second stands for the end of
+//! that second: a version that a list shows with the backup time 18:00:05 exists at 18:00:05.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -26,17 +26,17 @@ const NEVER: &str = "never";
 /// Error for a text that is no time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a time is 2026-11-20, '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, \
+    "a time must be 2026-11-20, '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, \
      or a length of time before now: 30m, 12h, 3d, 2w"
 )]
 pub(crate) struct MomentError;
 
 /// Error for a text that is no length of time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a length of time is a number with s, m, h, d or w, as in 24h")]
+#[error("a length of time must be a number with s, m, h, d or w, as in 24h")]
 pub(crate) struct LengthError;
 
-/// Parses a moment, seen from the present time and the local time zone.
+/// Parses a moment, relative to the present time, in the local time zone.
 pub(crate) fn parse(text: &str) -> Result<ServerTime, MomentError> {
     let now = Timestamp::from_microsecond(sys::clock::now().0).map_err(|_| MomentError)?;
     parse_from(text, &now.to_zoned(TimeZone::system()))
@@ -76,7 +76,7 @@ fn parse_day(text: &str, now: &Zoned) -> Result<Date, MomentError> {
 
 fn parse_time(text: &str) -> Result<Time, MomentError> {
     let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    // The parser would also take an hour alone.
+    // The parser would also accept an hour alone.
     if starts_well && text.contains(':') {
         text.parse().map_err(|_| MomentError)
     } else {
@@ -102,14 +102,15 @@ fn server_time(time: Timestamp) -> ServerTime {
 
 /// Parses a length of time, as in `3d` or `1h 30m`.
 fn span(text: &str) -> Option<Span> {
-    // The parser would also take a time of day, and a fraction.
+    // The parser would also accept a time of day, and a fraction.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b' ';
     let starts_well = text.starts_with(|first: char| first.is_ascii_digit());
     if !starts_well || !text.bytes().all(is_plain) {
         return None;
     }
     let span: Span = text.parse().ok()?;
-    // Months and years differ in length. "3 days ago" is negative.
+    // Months and years are refused because they differ in length. The span of "3 days ago" is
+    // negative.
     let is_fixed = span.get_years() == 0 && span.get_months() == 0;
     (is_fixed && !span.is_negative()).then_some(span)
 }
@@ -159,7 +160,8 @@ pub(crate) fn file_time(time: model::Timestamp) -> String {
     }
 }
 
-/// Returns a time beyond the year 9999, which file systems can hold, in the notation of GNU date.
+/// Returns a time outside the years of `Timestamp`, which file systems can hold, in the notation of
+/// GNU date.
 fn outside(secs: i64, nanos: u32) -> String {
     format!("@{secs}.{nanos:09}")
 }
@@ -224,7 +226,7 @@ mod tests {
         check("3 days", "2026-11-17T11:30:00.25Z");
     }
 
-    /// The clocks went back on 2026-10-25: the day before is 25 hours away.
+    /// Clocks were set back on 2026-10-25, so that noon of the day before is 25 hours away.
     #[test]
     fn days_follow_the_calendar() {
         let now = "2026-10-25T12:00:00[Europe/Berlin]";

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Global options")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Global {
-    /// The folder with this node's configuration and keys [default: HOLDFAST_HOME; without it
-    /// /etc/holdfast for root and ~/.config/holdfast for others]
+    /// The folder with this node's configuration and keys [default: $HOLDFAST_HOME; if it is not
+    /// set, /etc/holdfast for root and ~/.config/holdfast for other users]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// Write JSON to standard output: one document, or one a line for lists
+    /// Write JSON to standard output: one document, or for a list one document per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Write results, failures and warnings only

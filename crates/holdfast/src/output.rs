@@ -1,7 +1,7 @@
-//! The only door to standard output and standard error.
+//! The only way to standard output and standard error.
 //!
-//! Standard output carries results alone. A reader that goes away (`holdfast list | head`) ends the
-//! output and nothing else: the command keeps its exit code. [`Output::finish`] returns any other
+//! Standard output carries results alone. A reader that closes the pipe (`holdfast list | head`)
+//! ends the output only: the command keeps its exit code. [`Output::finish`] returns any other
 //! fault of standard output.
 
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
@@ -14,7 +14,7 @@ use crate::error::CommandError;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     Text,
-    /// One document, or one document a line.
+    /// One document, or one document per line.
     Json,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Output {
 /// State of standard output.
 enum State {
     Open,
-    /// The reader has gone away.
+    /// The reader has closed the pipe.
     Closed,
     Failed(io::Error),
 }
@@ -58,8 +58,8 @@ impl Output {
 
     /// Writes one document on one line.
     pub(crate) fn json(&mut self, document: &impl Serialize) {
-        let line =
-            serde_json::to_string(document).expect("keys are strings and nothing else fails");
+        let line = serde_json::to_string(document)
+            .expect("all keys are strings, and nothing else can fail");
         self.text(&line);
     }
 
@@ -68,7 +68,7 @@ impl Output {
         self.heed(written);
     }
 
-    /// Sends the buffered results on their way.
+    /// Writes the buffered results.
     pub(crate) fn flush(&mut self) {
         let flushed = if self.is_open() { self.stdout.flush() } else { Ok(()) };
         self.heed(flushed);
@@ -83,7 +83,8 @@ impl Output {
 
     pub(crate) fn finish(mut self) -> Result<(), CommandError> {
         self.flush();
-        // The rest of the buffer cannot be written; dropping the writer would try again.
+        // After a failure the rest of the buffer cannot be written. Dropping the writer would try
+        // again.
         drop(self.stdout.into_parts());
         match self.state {
             State::Open | State::Closed => Ok(()),
@@ -118,7 +119,7 @@ pub(crate) fn say_error(error: &CommandError) {
 
 /// Writes clap's help text, in colours where the terminal has them.
 pub(crate) fn help(help: &clap::Error) {
-    // A reader that goes away has read enough of the help.
+    // A reader that closes the pipe has read enough of the help.
     drop(help.print());
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// Returns the path of a folder of this machine from `/` on.
+/// Returns the absolute path of a folder of this machine.
 pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
     match std::path::absolute(folder) {
         Ok(folder) => Ok(bytes(&folder)),
@@ -38,8 +38,8 @@ pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
-/// Returns `paths` from `/` on. Their parts stay as they are: `..` after a symbolic link leads
-/// elsewhere than its text says.
+/// Returns the absolute forms of `paths`. Their parts stay as they are: `..` after a symbolic link
+/// does not lead to the directory that stands before it.
 pub(crate) fn from_root(paths: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, CommandError> {
     // An empty path names nothing.
     let is_relative = |path: &Vec<u8>| !path.is_empty() && !path.starts_with(b"/");
@@ -60,7 +60,7 @@ fn working_directory() -> Result<Vec<u8>, CommandError> {
     Ok(bytes(&working))
 }
 
-/// Returns `paths` from `/` on, as the server names them.
+/// Returns the absolute forms of `paths`, as the server names them.
 pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
     if paths.iter().all(|path| path.is_absolute()) {
         return Ok(paths.iter().map(|path| resolved(b"/", path.as_os_str().as_bytes())).collect());
@@ -72,9 +72,10 @@ pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
         .collect())
 }
 
-/// Returns `path` seen from the directory `working`, without `.`, `..` and superfluous slashes.
+/// Returns the absolute form of `path`, relative to the directory `working`, without `.`, `..` and
+/// superfluous slashes.
 ///
-/// The file system is not asked: an object that was backed up need not exist any more.
+/// Does not look at the file system, because an object that was backed up may no longer exist.
 fn resolved(working: &[u8], path: &[u8]) -> Vec<u8> {
     let start = if path.starts_with(b"/") { &b""[..] } else { working };
     let mut parts: Vec<&[u8]> = Vec::new();

@@ -10,8 +10,8 @@ pub(crate) fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// Formats a count with its noun: `1 node`, `1,234 nodes`. The noun gets an `s`, or `es` after an
-/// `h`. The last word of `noun` is the counted one.
+/// Formats a count with its noun: `1 node`, `1,234 nodes`. The last word of `noun` is the counted
+/// one; [`plural`] gives its form.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number, noun))
 }
@@ -36,9 +36,10 @@ pub(crate) fn are(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// Formats a number of bytes, apart from its unit: `("1,023", "B")`, `("1.23", "KB")`.
+/// Formats a number of bytes and returns it apart from its unit: `("1,023", "B")`, `("1.23",
+/// "KB")`.
 ///
-/// Two decimals, rounded half to even from the exact number.
+/// The number has two decimals, computed from the exact value; a half is rounded to even.
 pub(crate) fn bytes(number: u64) -> (String, &'static str) {
     let mut power = 0;
     while power + 1 < UNITS.len() && number >= 1 << (10 * (power + 1)) {
@@ -75,7 +76,7 @@ pub(crate) fn percent(number: f64, decimals: usize) -> String {
     if is_zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// Formats a duration as `hh:mm:ss`; there may be more than 99 hours.
+/// Formats a duration as `hh:mm:ss`. The hours may have more than two digits.
 pub(crate) fn clock(time: Duration) -> String {
     let secs = time.as_secs();
     format!("{:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(are), ["are", "is", "are"]);
     }
 
-    /// 1024 * 1.125 = 1152 lies half-way between 1.12 and 1.13, 1.375 between 1.37 and 1.38.
+    /// 1152 bytes are 1.125 KB, half-way between 1.12 and 1.13. 1408 bytes are 1.375 KB.
     #[test]
     fn halves_go_to_the_even_digit() {
         assert_eq!(bytes_with_unit(1_152), "1.12 KB");

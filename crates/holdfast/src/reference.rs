@@ -1,4 +1,4 @@
-//! Pages of the documents that are made from the code, and compared with it.
+//! Tests that make pages of the reference from the code, and compare the files with them.
 
 mod configuration;
 mod options;
@@ -6,7 +6,7 @@ mod options;
 use std::path::Path;
 
 const FOLDER: &str = "../../docs/reference";
-/// Variable with which the tests write the pages instead of comparing them.
+/// Environment variable that makes the tests write the pages instead of comparing them.
 const WRITE: &str = "HOLDFAST_WRITE_REFERENCE";
 
 /// Fails if the page is not `expected`, and names the first line that differs.
@@ -16,9 +16,9 @@ fn compare(page: &str, expected: &str) {
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&path, expected).expect("the page can be written");
     }
-    let written = std::fs::read_to_string(&path).expect("the page is there");
+    let written = std::fs::read_to_string(&path).expect("the page can be read");
     let mut lines = (1..).zip(written.lines().zip(expected.lines()));
     let first = lines.find(|(_, (written, expected))| written != expected);
     let is_same = written == expected;
-    assert!(is_same, "{page} is not that of the code, line {first:?}: write it with {WRITE}=1");
+    assert!(is_same, "{page} differs from the code at line {first:?}: write it with {WRITE}=1");
 }

@@ -22,7 +22,7 @@ impl Input {
         let input = io::stdin();
         if input.is_terminal() {
             let message = "standard input is a terminal; pipe the data to back up into it, \
-                           or name a --stdin-command";
+                           or give a --stdin-command";
             return Err(CommandError::new(message));
         }
         let unbuffered = input
@@ -48,7 +48,7 @@ impl Stream for Input {
 }
 
 /// Output of a shell command. The command starts at the first read, and starts again at the first
-/// read after its end. A command that has not ended is killed when this is dropped.
+/// read after its end. Dropping the output kills a command that has not ended.
 pub(crate) struct Output {
     command: String,
     running: Option<(Child, ChildStdout)>,
@@ -65,7 +65,8 @@ impl Output {
                 .args(["-c", &self.command])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
-                // A group of its own: a kill reaches all processes that it has started.
+                // The command gets a process group of its own, so that a kill reaches all its
+                // processes.
                 .process_group(0)
                 .spawn()?;
             self.running = child.stdout.take().map(|output| (child, output));

@@ -1,7 +1,7 @@
 //! Tables for people: columns as wide as their widest cell.
 //!
 //! Names of objects may hold wide characters, which take two columns of a terminal, and control
-//! characters, which must not reach it.
+//! characters, which must not reach the terminal.
 
 use std::borrow::Cow;
 

@@ -21,12 +21,12 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
 
 /// Parses `yes` or `no`.
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, ValueError> {
-    choice(text, "yes", "no").ok_or(ValueError::Rule("the value is yes or no"))
+    choice(text, "yes", "no").ok_or(ValueError::Rule("the value must be yes or no"))
 }
 
 /// Parses `on` or `off`.
 pub(crate) fn on_or_off(text: &str) -> Result<bool, ValueError> {
-    choice(text, "on", "off").ok_or(ValueError::Rule("the value is on or off"))
+    choice(text, "on", "off").ok_or(ValueError::Rule("the value must be on or off"))
 }
 
 fn choice(text: &str, yes: &str, no: &str) -> Option<bool> {

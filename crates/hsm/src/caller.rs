@@ -8,7 +8,7 @@ use crate::control::{FileOutcome, PathText, Reply};
 use crate::outcome::Outcome;
 use crate::requester::Requester;
 
-/// Sends replies to one user, and notices when the user has gone.
+/// Sends replies to one user, and notices when the user has disconnected.
 pub(crate) struct Caller {
     socket: UnixStream,
     pub(crate) requester: Requester,
@@ -51,14 +51,14 @@ mod tests {
     use std::io::{BufRead as _, BufReader};
 
     use super::*;
-    use crate::outcome::{FileError, Settled};
+    use crate::outcome::{FileError, FinalState};
     use crate::record::FileState;
 
     #[test]
     fn outcomes_arrive_one_a_line_until_the_user_has_gone() {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let caller = Caller::new(ours, Requester::default());
-        let settled = Settled { state: FileState::Migrated, bytes: 5 };
+        let settled = FinalState { state: FileState::Migrated, bytes: 5 };
         caller.send_file(b"/a\xff", Ok(settled));
         caller.send_file(b"/b", Err(FileError::InUse));
         let mut lines = BufReader::new(theirs).lines();

@@ -1,5 +1,5 @@
-//! The worker's connection to the server: made when it is first needed, and made again after the
-//! server was away.
+//! The worker's connection to the server: opened when it is first needed, and opened again after
+//! the server was unavailable.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Connection {
         Self { home: home.to_owned(), client: Mutex::default() }
     }
 
-    /// The client, which connects if no connection is open. An open connection may be dead already.
+    /// The client, which connects if no connection is open. An open connection may already be dead.
     pub(crate) fn client(&self) -> Result<Arc<Client>, ClientError> {
         let mut client = self.client.lock();
         if let Some(client) = &*client {
@@ -32,7 +32,7 @@ impl Connection {
         Ok(new)
     }
 
-    /// The client, after the server has answered a request of it.
+    /// Returns a client whose connection was tested by a request.
     pub(crate) fn tested_client(&self) -> Result<Arc<Client>, ClientError> {
         let client = self.client()?;
         match client.filespaces() {
@@ -50,7 +50,7 @@ impl Connection {
         self.tested_client()?.space_rules()
     }
 
-    /// Gives the connection up. The next [`Self::client`] makes another.
+    /// Drops the connection. The next call of [`Self::client`] opens another.
     pub(crate) fn disconnect(&self) {
         *self.client.lock() = None;
     }

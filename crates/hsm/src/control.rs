@@ -1,6 +1,6 @@
-//! The language of commands and the worker, over a socket in the node's folder. A command sends a
-//! request, which is one JSON document on one line. The worker answers with any number of replies,
-//! one a line; the last one is `done` or `refused`.
+//! The protocol between commands and the worker, over a socket in the node's folder. A command
+//! sends a request, which is one JSON document on one line. The worker answers with any number of
+//! replies, one per line; the last reply is `done` or `refused`.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::SOCKET;
 use crate::settings::written;
 
-/// Interval at which a command looks whether its user still waits.
+/// Interval at which a command checks if its user still waits.
 const WAITS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A path of any bytes as text of a document.
+/// A path, which may hold any bytes, as text of a document.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PathText(#[serde(with = "written")] pub Vec<u8>);
 
@@ -43,9 +43,9 @@ pub enum Request {
     Reconcile { mount_point: PathText, dry_run: bool },
     /// Makes stubs again for copies that no file names any more.
     Undelete { mount_point: PathText },
-    /// Makes stubs of files that are backed up and not there.
+    /// Makes stubs of files that are backed up and missing in the file system.
     MakeStubs { paths: Vec<PathText>, bytes_min: u64 },
-    /// Shows the recalls that have waiters.
+    /// Shows the recalls for which somebody waits.
     Status,
     /// Cancels a recall.
     Cancel { number: u64 },
@@ -82,7 +82,7 @@ pub enum Reply {
     },
     /// The request was carried out; single files may have failed.
     Done,
-    /// The request was not carried out, or not to the end.
+    /// The request was not carried out, or not completely.
     Refused {
         reason: String,
     },
@@ -92,9 +92,9 @@ pub enum Reply {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileOutcome {
     pub path: PathText,
-    /// `r`, `p`, `m` or `purged`; absent if it failed.
+    /// `r`, `p`, `m` or `purged`; absent if the file failed.
     pub state: Option<String>,
-    /// Number of bytes that came free, were copied or were recalled.
+    /// Number of bytes that were freed, copied or recalled.
     pub bytes: u64,
     pub error: Option<String>,
 }
@@ -116,7 +116,7 @@ pub struct PlanState {
     pub estimate_secs: f64,
 }
 
-/// A volume that a recall needs, or the problem that keeps files from coming.
+/// A volume that a recall needs, or a problem because of which files cannot be recalled.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlannedVolume {
     pub library: String,
@@ -156,7 +156,7 @@ impl PlanState {
     }
 }
 
-/// A recall that has waiters.
+/// State of a recall for which somebody waits.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RequestState {
     pub number: u64,
@@ -180,10 +180,10 @@ pub struct RequestState {
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Start 'holdfast hsm run'.
-    #[error("space management does not run; start 'holdfast hsm run'")]
+    #[error("space management is not running; start 'holdfast hsm run'")]
     NotRunning,
-    /// The user has stopped waiting. Repeat the request to go on with the rest.
-    #[error("interrupted; what is done stays")]
+    /// The user has stopped waiting. Repeat the request to continue.
+    #[error("interrupted; the files that are done stay done")]
     Interrupted,
     /// The worker has died, and another one starts: repeat the request.
     #[error("space management ended before the request was done")]
@@ -204,8 +204,8 @@ impl From<std::io::Error> for AskError {
     }
 }
 
-/// Sends a request to the worker with a socket in `folder`. Calls `visit` with each reply but the
-/// last, until it returns false.
+/// Sends a request to the worker with a socket in `folder`. Calls `visit` with each reply except
+/// the last, until `visit` returns false.
 pub fn ask(
     folder: &Path,
     request: &Request,
@@ -233,7 +233,7 @@ pub fn ask_while(
         match replies.read_until(b'\n', &mut line) {
             Ok(0) => return Err(AskError::Ended),
             Ok(_) => {}
-            // The part of the line that has come stays in `line`.
+            // The received part of the line stays in `line`.
             Err(error) if error.kind() == ErrorKind::WouldBlock && waits() => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 return Err(AskError::Interrupted);
@@ -264,7 +264,7 @@ mod tests {
         PathText(text.to_vec())
     }
 
-    /// The documents are read by commands of another release, so their words must stay.
+    /// Commands of other releases read the documents, so the words must not change.
     #[test]
     fn requests_keep_their_words() {
         #[track_caller]
@@ -333,7 +333,7 @@ mod tests {
         assert_eq!((sum.disk_files, sum.mounts, sum.estimate_secs), (2, 4, 3.0));
     }
 
-    /// Answers one request with `text`; returns the result at the side of the command.
+    /// Answers one request with `text`. Returns the replies that the command gets.
     fn answered(text: &'static str) -> Result<Vec<Reply>, AskError> {
         let folder = tempfile::tempdir().expect("a folder");
         let listener = sys::net::bind_unix(folder.path(), SOCKET).expect("a socket");

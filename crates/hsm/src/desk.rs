@@ -1,4 +1,4 @@
-//! The place at which the requests of one user are carried out.
+//! Objects with which the requests of one user are carried out.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::mount::Mount;
 use crate::recall::Recaller;
 
-/// Reason why a request is not carried out, or not to the end.
+/// Reason why a request is not carried out, or not completely.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// Ask as root.
@@ -21,7 +21,7 @@ pub(crate) enum RequestError {
     #[error("you have no request {0}")]
     NoRecall(u64),
     /// The file system is not managed: manage it, or start 'holdfast hsm run' again.
-    #[error("{} is not managed by the space management that runs; restart it", model::escaped(.0))]
+    #[error("{} is not managed yet; restart 'holdfast hsm run'", model::escaped(.0))]
     NotManaged(Vec<u8>),
     /// Name a path of a managed file system.
     #[error("{} is in no managed file system", model::escaped(.0))]
@@ -32,7 +32,7 @@ pub(crate) enum RequestError {
          releases them"
     )]
     CopiesLeft(String),
-    /// See to the server.
+    /// Check the server.
     #[error("{}", .0.message)]
     Server(#[from] ClientError),
     /// The file system failed: repair it.
@@ -40,7 +40,7 @@ pub(crate) enum RequestError {
     System(#[from] io::Error),
 }
 
-/// The requests of one user, and the objects that they need.
+/// Objects that the requests of one user need.
 pub(crate) struct Desk<'a> {
     pub(crate) recaller: &'a Recaller,
     pub(crate) connection: &'a Connection,
@@ -55,7 +55,7 @@ impl Desk<'_> {
         mount.ok_or_else(|| RequestError::NotManaged(mount_point.to_vec()))
     }
 
-    /// The managed file system that `path` lies in; the path need not exist.
+    /// The managed file system that holds `path`. The path need not exist.
     pub(crate) fn mount_holding(&self, path: &[u8]) -> Result<&Mount, RequestError> {
         let holding = self.recaller.mounts().iter().filter(|mount| mount.within(path).is_some());
         let innermost = holding.max_by_key(|mount| mount.mount_point().len());

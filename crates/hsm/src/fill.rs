@@ -1,8 +1,9 @@
 //! Filling a part of one stub with its content.
 //!
-//! After a worker has died, the holes of a stub tell the next worker what is still missing: a block
-//! that takes space counts as written. So every block is written as a whole or not at all. Chunks
-//! do not end where blocks end; the pieces of a block wait in memory until the block is complete.
+//! After a worker has died, the holes of a stub show the next worker which content is missing: a
+//! block that takes space counts as written. So every block is written as a whole or not at all.
+//! Chunks do not end where blocks end; the pieces of a block wait in memory until the block is
+//! complete.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use client::{Client, ClientError, ErrorKind, Filling, Progress, Purpose, RecallRequest};
+use client::{Client, ClientError, ErrorKind, FileFiller, Progress, Purpose, RecallRequest};
 use format::stub::Stub;
 use rustix::io::Errno;
 use sys::lock::Mutex;
@@ -33,7 +34,7 @@ pub(crate) trait ContentSource: Send + Sync {
     fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError>;
 }
 
-/// Reason why content does not come. Each variant asks for another reaction of the recall.
+/// Reason why content does not arrive. The recall reacts differently to each variant.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FillError {
     /// The server cannot be reached: connect and try again.
@@ -42,19 +43,19 @@ pub(crate) enum FillError {
     /// The file system is full: make room and try again.
     #[error("{0}")]
     NoRoom(#[source] io::Error),
-    /// The server does not have the content, or not undamaged: give up.
+    /// The server has no undamaged copy of the content: the recall fails.
     #[error("{0}")]
     Lost(String),
-    /// The file cannot be read or written: give up.
+    /// The file cannot be read or written: the recall fails.
     #[error("{0}")]
     System(#[from] io::Error),
-    /// The file system is not managed any more: give up.
+    /// The file system is not managed any more: the recall fails.
     #[error("its file system is not managed any more")]
     Unmanaged,
 }
 
 impl FillError {
-    /// The error that a program gets that waits for the content.
+    /// The error for a program that waits for the content.
     pub(crate) fn errno(&self) -> Errno {
         match self {
             Self::Unreachable(_) => Errno::AGAIN,
@@ -78,7 +79,7 @@ impl FillError {
     }
 }
 
-/// The server's last word on the copy.
+/// The server's result for the copy.
 enum Verdict {
     Unknown,
     Complete,
@@ -101,8 +102,8 @@ struct PartFilling<'a> {
     range: Range<u64>,
     /// Pieces of incomplete units, by the offset of the unit.
     incomplete: Mutex<HashMap<u64, Pieces>>,
-    /// Held from reading the time of the file until that time is set again. If another thread wrote
-    /// in between, the moment of its write would become the time of the file.
+    /// Lock held from reading the time of the file until that time is set again. If another thread
+    /// wrote meanwhile, the moment of that write would become the time of the file.
     writing: Mutex<()>,
     progress: &'a Progress,
     /// The first error of writing.
@@ -131,7 +132,7 @@ impl<'a> PartFilling<'a> {
         *self.verdict.lock() = verdict;
     }
 
-    /// Notes an error of writing and returns its text for the client.
+    /// Stores an error of writing, and returns its text for the client.
     fn note(&self, error: io::Error) -> String {
         let text = error.to_string();
         self.failure.lock().get_or_insert(error);
@@ -168,7 +169,7 @@ impl<'a> PartFilling<'a> {
         if (bytes as u64) < unit_bytes {
             return Ok(());
         }
-        let mut pieces = incomplete.remove(&unit).expect("just added to");
+        let mut pieces = incomplete.remove(&unit).expect("a piece was just added");
         drop(incomplete);
         pieces.sort_unstable();
         let whole: Vec<u8> = pieces.into_iter().flat_map(|(_, piece)| piece).collect();
@@ -197,7 +198,7 @@ impl<'a> PartFilling<'a> {
             return Ok(());
         }
         let _held = self.writing.lock();
-        // A program may have cut the file meanwhile: it must not grow again.
+        // A program may have truncated the file meanwhile: the write must not extend it.
         let before = self.file.stat()?.stat;
         let to = to.min(before.size);
         if from >= to {
@@ -215,7 +216,7 @@ impl<'a> PartFilling<'a> {
         written
     }
 
-    /// The result, after the client has returned.
+    /// The result of the filling, after the client has returned.
     fn finish(self) -> Result<(), FillError> {
         match self.verdict.into_inner() {
             Verdict::Complete => Ok(()),
@@ -223,16 +224,18 @@ impl<'a> PartFilling<'a> {
                 Some(no_room @ FillError::NoRoom(_)) => no_room,
                 _ => FillError::Lost(reason),
             }),
-            Verdict::Unknown => Err(FillError::Lost("the server does not have it".to_owned())),
+            Verdict::Unknown => {
+                Err(FillError::Lost("the server has no copy of the file".to_owned()))
+            }
         }
     }
 }
 
 fn within(offset: u64, at: u64) -> usize {
-    usize::try_from(at - offset).expect("within the content that came")
+    usize::try_from(at - offset).expect("the position is within the content")
 }
 
-impl Filling for PartFilling<'_> {
+impl FileFiller for PartFilling<'_> {
     fn wants(&self, index: u16) -> bool {
         index == self.index
     }
@@ -290,14 +293,14 @@ mod tests {
     const TIME: Timestamp = Timestamp { secs: 1_000_000_000, nanos: 7 };
 
     /// A file that is one hole, and its folder.
-    struct Sparse {
+    struct SparseFile {
         _folder: tempfile::TempDir,
         path: PathBuf,
         file: SpaceFile,
         stub: Stub,
     }
 
-    impl Sparse {
+    impl SparseFile {
         fn new(bytes: u64) -> Self {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
@@ -341,7 +344,7 @@ mod tests {
     fn content_that_comes_on_several_threads_leaves_the_file_its_time() {
         const BYTES: u64 = 512 * UNIT_BYTES;
         static CONTENT: [u8; 64 << 10] = [1; 64 << 10];
-        let sparse = Sparse::new(BYTES);
+        let sparse = SparseFile::new(BYTES);
         let progress = Progress::default();
         let filling = sparse.filling(0..BYTES, &progress);
         std::thread::scope(|scope| {
@@ -363,15 +366,14 @@ mod tests {
     fn chunks_that_end_within_units_come_whole_from_several_threads() {
         const CHUNK: u64 = 40_961;
         let bytes = 20 * UNIT_BYTES + 77;
-        let (sparse, content) = (Sparse::new(bytes), noise(bytes));
+        let (sparse, content) = (SparseFile::new(bytes), noise(bytes));
         let progress = Progress::default();
         let filling = sparse.filling(0..bytes, &progress);
         std::thread::scope(|scope| {
             for first in 0..3 {
                 let (filling, content) = (&filling, &content);
                 scope.spawn(move || {
-                    // From the end to the beginning, because the order of the chunks is not
-                    // promised.
+                    // The chunks are written in reverse order, because no order is guaranteed.
                     let chunks: Vec<u64> = (first..bytes.div_ceil(CHUNK)).step_by(3).collect();
                     for chunk in chunks.into_iter().rev() {
                         let (from, to) = (chunk * CHUNK, ((chunk + 1) * CHUNK).min(bytes));
@@ -388,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_incomplete_unit_leaves_no_block() {
-        let sparse = Sparse::new(4 * UNIT_BYTES);
+        let sparse = SparseFile::new(4 * UNIT_BYTES);
         let progress = Progress::default();
         let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
         filling.write(3, &[1; 1000], 5).unwrap();
@@ -400,7 +402,7 @@ mod tests {
 
     #[test]
     fn what_was_written_to_a_stub_stays() {
-        let sparse = Sparse::new(4 * UNIT_BYTES);
+        let sparse = SparseFile::new(4 * UNIT_BYTES);
         sparse.file.write_at(&[9; 64 << 10], UNIT_BYTES).unwrap();
         let progress = Progress::default();
         let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
@@ -412,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_cut_does_not_grow() {
-        let sparse = Sparse::new(4 * UNIT_BYTES);
+        let sparse = SparseFile::new(4 * UNIT_BYTES);
         let progress = Progress::default();
         let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
         std::fs::File::options()
@@ -427,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_part_leaves_the_rest_of_the_file_alone() {
-        let sparse = Sparse::new(8 * UNIT_BYTES);
+        let sparse = SparseFile::new(8 * UNIT_BYTES);
         let progress = Progress::default();
         let filling = sparse.filling(2 * UNIT_BYTES..4 * UNIT_BYTES, &progress);
         assert!(filling.wants(3) && !filling.wants(4));
@@ -439,14 +441,14 @@ mod tests {
     fn a_verdict_decides_what_the_recall_does_next() {
         #[track_caller]
         fn check(conclude: impl FnOnce(&PartFilling<'_>), errno: Errno, text: &str) {
-            let sparse = Sparse::new(UNIT_BYTES);
+            let sparse = SparseFile::new(UNIT_BYTES);
             let progress = Progress::default();
             let filling = sparse.filling(0..UNIT_BYTES, &progress);
             conclude(&filling);
             let error = filling.finish().unwrap_err();
             assert_eq!((error.errno(), error.to_string().as_str()), (errno, text));
         }
-        check(|_| {}, Errno::IO, "the server does not have it");
+        check(|_| {}, Errno::IO, "the server has no copy of the file");
         check(|filling| filling.lose(3, "damaged"), Errno::IO, "damaged");
         let full = || io::Error::from_raw_os_error(Errno::DQUOT.raw_os_error());
         let no_room = full().to_string();

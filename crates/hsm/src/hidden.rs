@@ -1,34 +1,34 @@
-//! Hiding the files of a file system from everybody who mounts it without a keeper: stubs would
-//! read as zeros there.
+//! Hiding the files of a file system from everybody who mounts it without a keeper, because stubs
+//! would read as zeros there.
 //!
 //! ```text
 //!   mounted by anybody                         shown by the keeper, once the kernel asks it
 //!   /data                                      /data = .holdfast-hidden/files
 //!     FILES-ARE-HIDDEN                           2024/...
-//!     .holdfast-hidden/    (root's alone)
+//!     .holdfast-hidden/    (only for root)
 //!       files/2024/...
 //! ```
 //!
-//! All files lie in a folder that only root may enter. After the kernel was told to ask about the
-//! files, the keeper mounts that folder's directory in the place of the root directory. So no
-//! program has a file open from before. A program that looks for a path without a keeper finds
-//! nothing there and gets an error.
+//! All files are in a folder that only root may enter. After the kernel was told to ask about the
+//! files, the keeper mounts the directory `files` over the root directory. So no program can have
+//! opened a file earlier. Without a keeper, a program that looks for a path finds nothing and gets
+//! an error.
 
 use std::io;
 
 use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
 use model::{Attributes, Stat, escaped};
-use sys::mount::{Detached, mounted, mounted_below};
+use sys::mount::{DetachedMount, mounted, mounted_below};
 use sys::{Dir, Listing, Refusal};
 
 /// Name of the directory that becomes [`HIDDEN_FILES`] once it has the attributes of the root
 /// directory.
 const NEW_FILES: &[u8] = b"new";
-/// Name of a symbolic link to nothing, for users who wonder where their files are. A link is made
-/// without opening a file, about which the kernel would ask.
+/// Name of a symbolic link to nothing, for users who wonder where their files are. Making a link
+/// opens no file about which the kernel would ask.
 const NOTE: &[u8] = b"FILES-ARE-HIDDEN";
 const NOTE_TEXT: &[u8] = b"until 'holdfast hsm run' shows them here";
-/// Names that stay in the root directory. Some of them fsck and quotas look for there.
+/// Names that stay in the root directory. Fsck and quotas look for some of them there.
 const STAYS: [&[u8]; 5] = [HIDDEN_FOLDER, NOTE, b"lost+found", b"aquota.user", b"aquota.group"];
 
 /// The view of a file system at its mount point.
@@ -38,8 +38,8 @@ enum View {
     Plain,
     /// The root directory of a file system whose files are hidden.
     Hidden,
-    /// Files that are hidden while there is no keeper. `root` is the path of the root directory in
-    /// the file system.
+    /// Files that are hidden while no keeper runs. `root` is the path of the root directory in the
+    /// file system.
     Shown { root: Vec<u8> },
 }
 
@@ -55,59 +55,60 @@ fn view(mount_point: &[u8]) -> io::Result<View> {
 }
 
 /// Hides the files of the file system at `mount_point`, unless they are hidden already, and shows
-/// them there. The kernel must ask about them already. Returns the names that stay behind in the
-/// root directory because a file of the same name is shown.
+/// them at the mount point. The kernel must already ask about the files. Returns the names that
+/// stay in the root directory because a shown file has the same name.
 pub(crate) fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let view = view(mount_point)?;
     if let View::Shown { root } = &view {
-        // A call of `give_up` may have been cut off.
+        // An interrupted call of `give_up` may have left files in the root directory.
         let (_whole, root) = root_directory(mount_point, root)?;
         return move_all(&root, &files_of(&root)?, &STAYS);
     }
     if let Some(below) = mounted_below(mount_point)? {
-        let text = format!("{} is mounted below it; unmount that first", escaped(&below));
+        let text =
+            format!("{} is mounted inside it; unmount that file system first", escaped(&below));
         return Err(io::Error::other(text));
     }
     let root = Dir::open(mount_point)?;
-    let looks = Looks::of(&root)?;
-    let files = folder_of_files(&root, &looks)?;
+    let metadata = DirectoryMetadata::of(&root)?;
+    let files = folder_of_files(&root, &metadata)?;
     if !root.has(NOTE)? {
         root.make_symlink(NOTE, NOTE_TEXT)?;
     }
     if let Err(error) = move_all(&root, &files, &STAYS) {
         if view == View::Plain {
             // An error of moving back is more serious than the first error.
-            bring_back(&root, &files, &looks)?;
+            bring_back(&root, &files, &metadata)?;
         }
         return Err(error);
     }
     if view == View::Plain {
         // The moves have changed the times of the directory.
-        looks.apply(&files)?;
+        metadata.apply(&files)?;
     }
     sys::space::sync_filesystem(&root)?;
-    Detached::of(&files)?.replace(mount_point)?;
-    // Files that were made there meanwhile are moved too.
+    DetachedMount::of(&files)?.replace(mount_point)?;
+    // Files that were made in the root directory meanwhile are moved too.
     move_all(&root, &files, &STAYS)
 }
 
-/// The directory to which the files move; it is made with the `looks` of the root directory.
-fn folder_of_files(root: &Dir, looks: &Looks) -> io::Result<Dir> {
+/// The directory to which the files move; it is made with the `metadata` of the root directory.
+fn folder_of_files(root: &Dir, metadata: &DirectoryMetadata) -> io::Result<Dir> {
     let folder = root.make_dir(HIDDEN_FOLDER)?;
     let told = folder.stat_self()?.stat;
     if told.uid != 0 || told.mode & 0o7777 != 0o700 {
-        let text = format!("{} is not of root alone", escaped(HIDDEN_FOLDER));
+        let text = format!("{} must belong to root and have mode 0700", escaped(HIDDEN_FOLDER));
         return Err(io::Error::other(text));
     }
     if !folder.has(HIDDEN_FILES)? {
-        looks.apply(&folder.make_dir(NEW_FILES)?)?;
+        metadata.apply(&folder.make_dir(NEW_FILES)?)?;
         folder.move_to(NEW_FILES, &folder, HIDDEN_FILES)?;
     }
     folder.open_dir(HIDDEN_FILES)
 }
 
 /// Moves the files back to the root directory, where everybody sees them, and shows that directory.
-/// There must be no stub among them.
+/// No stub may be among the files.
 pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
     match view(mount_point)? {
         View::Plain => Ok(()),
@@ -137,8 +138,8 @@ pub(crate) fn conceal(mount_point: &[u8]) -> io::Result<()> {
 }
 
 /// The root directory whose files are shown at `mount_point`, and the mount of its file system.
-fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Dir)> {
-    let whole = Detached::whole(mount_point, within)?;
+fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(DetachedMount, Dir)> {
+    let whole = DetachedMount::whole(mount_point, within)?;
     let top = whole.root()?;
     if top.has(HIDDEN_FOLDER)? {
         return Ok((whole, top));
@@ -149,9 +150,9 @@ fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Di
 }
 
 /// Makes a mount of `root`, which lies in the mount `whole`.
-fn shown_from(whole: Detached, root: &Dir) -> io::Result<Detached> {
+fn shown_from(whole: DetachedMount, root: &Dir) -> io::Result<DetachedMount> {
     let is_top = whole.root()?.stat_self()?.stat.inode == root.stat_self()?.stat.inode;
-    if is_top { Ok(whole) } else { Detached::of(root) }
+    if is_top { Ok(whole) } else { DetachedMount::of(root) }
 }
 
 fn files_of(root: &Dir) -> io::Result<Dir> {
@@ -160,16 +161,17 @@ fn files_of(root: &Dir) -> io::Result<Dir> {
 
 fn bring_all_back(root: &Dir) -> io::Result<()> {
     let files = files_of(root)?;
-    bring_back(root, &files, &Looks::of(&files)?)
+    bring_back(root, &files, &DirectoryMetadata::of(&files)?)
 }
 
-/// Moves everything in `files` to `root`, which gets `looks`.
-fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
+/// Moves everything in `files` to `root`, which gets `metadata`.
+fn bring_back(root: &Dir, files: &Dir, metadata: &DirectoryMetadata) -> io::Result<()> {
     let two = |name: &[u8]| {
-        let text = format!("there are two of the name {}; give one another", escaped(name));
+        let text = format!("two files have the name {}; rename one of them", escaped(name));
         io::Error::other(text)
     };
-    // Listed before the first move: otherwise users would see only a part of the files.
+    // The names are checked before the first move: otherwise users would see only some of the
+    // files.
     let mut listing = Listing::default();
     files.list(&mut listing)?;
     for entry in listing.entries() {
@@ -186,11 +188,11 @@ fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
     if root.has(NOTE)? {
         root.remove(NOTE, false)?;
     }
-    looks.apply(root)?;
+    metadata.apply(root)?;
     sys::space::sync_filesystem(root)
 }
 
-/// Moves the entries of `from`, except those in `stays`. Returns the names that are taken in `to`.
+/// Moves the entries of `from`, except those in `stays`. Returns the names that `to` already has.
 fn move_all(from: &Dir, to: &Dir, stays: &[&[u8]]) -> io::Result<Vec<Vec<u8>>> {
     let mut listing = Listing::default();
     from.list(&mut listing)?;
@@ -212,12 +214,12 @@ fn move_all(from: &Dir, to: &Dir, stays: &[&[u8]]) -> io::Result<Vec<Vec<u8>>> {
 }
 
 /// Owner, mode, attributes and times of a directory.
-struct Looks {
+struct DirectoryMetadata {
     stat: Stat,
     attributes: Attributes,
 }
 
-impl Looks {
+impl DirectoryMetadata {
     fn of(directory: &Dir) -> io::Result<Self> {
         let stat = directory.stat_self()?.stat;
         Ok(Self { stat, attributes: directory.own_attributes()? })

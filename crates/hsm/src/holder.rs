@@ -1,8 +1,8 @@
 //! The holder: a third process, which holds the kernel's questions and does nothing else. While a
-//! process holds them, the programs that use files wait. So no program reads zeros where keeper and
-//! worker are killed together: the holder becomes the keeper.
+//! process holds the questions, the programs that use files wait. So no program reads zeros if
+//! keeper and worker are killed together, because the holder then becomes the keeper.
 //!
-//! Where a service manager holds the questions there is no holder.
+//! If a service manager holds the questions, no holder is started.
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -12,23 +12,23 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::fanotify::Group;
 
-/// Message to the holder of a keeper that ends in order.
+/// Message to the holder of a keeper that ends orderly.
 const DISMISSAL: &[u8] = b"end";
 /// Pause between two attempts to become the keeper.
 const TRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// The ends that a holder inherits.
+/// The descriptors that a holder inherits.
 pub struct HolderEnds<'a> {
     pub group: &'a Group,
     /// The pipe at which the holder waits.
     pub pipe: BorrowedFd<'a>,
 }
 
-/// The holder at the side of keeper and worker: the writing end of the pipe at which it waits. The
-/// holder becomes the keeper once no process has that end open.
+/// The holder as keeper and worker see it: the writing end of the pipe at which the holder waits.
+/// The holder becomes the keeper once no process has that end open.
 pub struct Holder {
     pipe: PipeWriter,
-    /// The process, if this one has started it.
+    /// The holder's process, if this process has started it.
     child: Option<Child>,
 }
 
@@ -59,13 +59,13 @@ impl Holder {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_gone = poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0);
         if is_gone && let Some(child) = &mut self.child {
-            // The exit status has no use.
+            // The exit status is not needed.
             drop(child.wait());
         }
         is_gone
     }
 
-    /// Lets the holder end.
+    /// Tells the holder to end.
     pub(crate) fn dismiss(mut self) {
         // A holder that was killed needs no dismissal.
         drop(self.pipe.write_all(DISMISSAL));
@@ -81,8 +81,8 @@ pub fn hold(
     say: &dyn Fn(&str),
 ) {
     sys::fault::end_process_on_panic();
-    // The holder takes next to no memory. When memory is short, the kernel should rather end keeper
-    // and worker.
+    // The holder needs hardly any memory. When memory is short, the kernel should kill the keeper
+    // or the worker instead.
     drop(std::fs::write("/proc/self/oom_score_adj", "-1000"));
     if is_dismissed(PipeReader::from(pipe)) {
         return;
@@ -91,7 +91,7 @@ pub fn hold(
     // The worker may have died while the kernel did not ask about a file that was losing its
     // content.
     if let Err(error) = group.watch_all_again() {
-        say(&format!("cannot have the kernel ask about all files: {error}"));
+        say(&format!("cannot make the kernel ask about all files: {error}"));
     }
     loop {
         let error = become_keeper(group);
@@ -101,8 +101,8 @@ pub fn hold(
     }
 }
 
-/// Waits until no process has the other end of the pipe open. Returns true if the last word was a
-/// dismissal.
+/// Waits until no process has the other end of the pipe open. Returns true if the last message was
+/// a dismissal.
 fn is_dismissed(mut pipe: PipeReader) -> bool {
     let mut message = Vec::new();
     pipe.read_to_end(&mut message).is_ok() && message == DISMISSAL
@@ -112,12 +112,12 @@ fn is_dismissed(mut pipe: PipeReader) -> bool {
 mod tests {
     use std::process::Command;
 
-    use sys::fanotify::Asks;
+    use sys::fanotify::QuestionKinds;
 
     use super::*;
 
     fn group() -> Group {
-        Group::inherited(tempfile::tempfile().expect("a file").into(), Asks::Ranges)
+        Group::inherited(tempfile::tempfile().expect("a file").into(), QuestionKinds::Ranges)
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         assert!(is_dismissed(waits));
         let (waits, pipe) = io::pipe().expect("a pipe");
         drop(Holder { pipe, child: None });
-        assert!(!is_dismissed(waits), "it was left alone");
+        assert!(!is_dismissed(waits), "the pipe was closed without a dismissal");
     }
 
     /// Name of the environment variable that makes this program the child of a test.

@@ -1,8 +1,8 @@
-//! The keeper: lets programs go on that use no stub, hands questions about stubs to the worker, and
-//! keeps these questions while there is no worker.
+//! The keeper: it lets programs continue that use no stub, passes questions about stubs to the
+//! worker, and holds these questions while no worker runs.
 //!
 //! The keeper does as little as possible, because a keeper that fails leaves readers waiting. It
-//! opens no file, talks to no server, and knows of a stub only that it has a record.
+//! opens no file, talks to no server, and recognises a stub only by its record.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,29 +19,29 @@ use sys::fanotify::{Answer, Group, Question};
 use crate::questions::{self, OpenQuestions};
 use crate::relay::{Inquiry, Relay};
 
-/// Maximum number of questions that the keeper holds; more stay in the kernel. Each holds a
-/// descriptor.
+/// Maximum number of questions that the keeper holds; further questions stay in the kernel. Each
+/// question needs a descriptor.
 const HELD_MAX: usize = 100_000;
-/// Time without a worker after which the programs that wait are refused.
+/// Time without a worker after which the waiting programs are refused.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before the next worker starts if several have died early. A worker dies early if it lives
 /// for less than this time.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
 /// Number of workers that may die early, one after the other, before the keeper pauses.
 const EARLY_DEATHS_MAX: u32 = 5;
-/// Longest wait of the loop.
+/// Longest wait of the keeper's loop.
 const TICK: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Interval at which a keeper that is to end checks if a managed file system is still in use.
 const USE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The ends that a worker inherits.
+/// The descriptors that a worker inherits.
 pub struct WorkerEnds<'a> {
     pub group: &'a Group,
     pub relay: BorrowedFd<'a>,
 }
 
-/// The surroundings of a keeper.
-pub(crate) struct Keeping<'a> {
+/// The group of a keeper, and the callbacks of its process.
+pub(crate) struct KeeperContext<'a> {
     pub(crate) group: Group,
     pub(crate) start_worker: &'a dyn Fn(WorkerEnds<'_>) -> io::Result<Child>,
     /// Number of times that this process was told to end.
@@ -50,15 +50,15 @@ pub(crate) struct Keeping<'a> {
     pub(crate) tend_holder: &'a dyn Fn(),
     /// Lets another keeper start. This keeper stays, and only refuses questions.
     pub(crate) step_aside: &'a dyn Fn(),
-    /// Tells the user.
+    /// Reports a text to the user.
     pub(crate) say: &'a dyn Fn(&str),
 }
 
-/// A question that waits.
+/// A question whose program waits.
 struct HeldQuestion {
     inquiry: Inquiry,
     file: OwnedFd,
-    /// Keeps the kernel from giving the number of an inherited question to another one.
+    /// Keeps the kernel from giving the number of an inherited question to another question.
     _reserved: Option<OwnedFd>,
 }
 
@@ -69,10 +69,10 @@ struct Worker {
 }
 
 struct Keeper<'a> {
-    keeping: Keeping<'a>,
+    context: KeeperContext<'a>,
     held: HashMap<RawFd, HeldQuestion>,
-    /// Numbers of held questions that the worker does not have yet, oldest first. A number may be
-    /// that of a question that was answered meanwhile.
+    /// Numbers of held questions that the worker does not have yet, oldest first. A number may
+    /// belong to a question that was answered meanwhile.
     unsent: VecDeque<RawFd>,
     worker: Option<Worker>,
     /// Time at which the last worker ended, or at which this keeper began without one.
@@ -80,20 +80,21 @@ struct Keeper<'a> {
     /// Earliest time for the next worker.
     start_at: Instant,
     early_deaths: u32,
-    /// True once the keeper was told to end: from then on it only refuses.
+    /// True once the keeper was told to end. From then on it only refuses questions.
     is_ending: bool,
-    /// Time of the last check if file systems are in use: the kernel's list of uses is long.
+    /// Time of the last check if file systems are in use. Checks take long, because the kernel's
+    /// list of uses is long.
     looked: Instant,
 }
 
 /// Keeps the questions of the group until the process is told to end and no managed file system is
 /// mounted any more, or until it is told a second time. A panic of any thread ends the process;
 /// the worker, the holder or the service manager then starts another keeper.
-pub(crate) fn keep(keeping: Keeping<'_>, adopted: Option<OpenQuestions>) {
+pub(crate) fn keep(context: KeeperContext<'_>, adopted: Option<OpenQuestions>) {
     sys::fault::end_process_on_panic();
     let now = sys::clock::monotonic();
     let mut keeper = Keeper {
-        keeping,
+        context,
         held: HashMap::new(),
         unsent: VecDeque::new(),
         worker: None,
@@ -107,11 +108,11 @@ pub(crate) fn keep(keeping: Keeping<'_>, adopted: Option<OpenQuestions>) {
         keeper.adopt(adopted);
     }
     while keeper.goes_on() {
-        (keeper.keeping.tend_holder)();
+        (keeper.context.tend_holder)();
         keeper.tend_worker();
         if let Err(error) = keeper.wait_and_serve() {
             // The keeper must not end: programs would read stubs as zeros.
-            (keeper.keeping.say)(&format!("cannot read the kernel's questions: {error}"));
+            (keeper.context.say)(&format!("cannot read the kernel's questions: {error}"));
             sys::clock::sleep(RESTART_PAUSE);
         }
     }
@@ -121,7 +122,7 @@ pub(crate) fn keep(keeping: Keeping<'_>, adopted: Option<OpenQuestions>) {
 
 impl Keeper<'_> {
     /// Takes over the questions that another keeper has left. Programs are refused if the old
-    /// keeper has read their question and not handed it on.
+    /// keeper has read their question and not passed it on.
     fn adopt(&mut self, adopted: OpenQuestions) {
         for (inquiry, file) in adopted.into_inner() {
             let reserved = reserve_number(&file, inquiry.number);
@@ -129,19 +130,19 @@ impl Keeper<'_> {
             self.held.insert(number, HeldQuestion { inquiry, file, _reserved: reserved });
         }
         self.unsent = self.held.keys().copied().collect();
-        // The worker that died may have been removing a file's content.
+        // The dead worker may have been removing a file's content.
         self.watch_all_again();
-        questions::refuse_unknown(&self.keeping.group, |number| self.held.contains_key(&number));
+        questions::refuse_unknown(&self.context.group, |number| self.held.contains_key(&number));
     }
 
     fn watch_all_again(&self) {
-        if let Err(error) = self.keeping.group.watch_all_again() {
-            (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
+        if let Err(error) = self.context.group.watch_all_again() {
+            (self.context.say)(&format!("cannot make the kernel ask about all files: {error}"));
         }
     }
 
     fn goes_on(&mut self) -> bool {
-        match self.keeping.told_to_end.load(Relaxed) {
+        match self.context.told_to_end.load(Relaxed) {
             0 => true,
             1 => {
                 if !self.is_ending {
@@ -158,7 +159,7 @@ impl Keeper<'_> {
 
     /// True while a managed file system may be in use.
     fn is_anything_mounted(&self) -> bool {
-        self.keeping.group.watches().unwrap_or(true)
+        self.context.group.watches().unwrap_or(true)
     }
 
     /// Ends the worker. From now on programs that use stubs fail.
@@ -167,9 +168,9 @@ impl Keeper<'_> {
         self.is_ending = true;
         self.end_worker();
         self.refuse_held();
-        (self.keeping.step_aside)();
+        (self.context.step_aside)();
         if self.is_anything_mounted() {
-            (self.keeping.say)(
+            (self.context.say)(
                 "stubs cannot be used from now on; this process stays until nobody uses their \
                  file systems, because without it they would read as zeros",
             );
@@ -179,8 +180,8 @@ impl Keeper<'_> {
     /// Ends the worker, if there is one; returns its exit status and the time of its start.
     fn end_worker(&mut self) -> Option<(String, Instant)> {
         let Worker { mut child, relay, started } = self.worker.take()?;
-        // The worker is killed before its relay closes: it would take a closed relay for the death
-        // of the keeper.
+        // The worker is killed before its relay closes, because a worker regards a closed relay as
+        // the death of the keeper.
         drop(child.kill());
         let status = child.wait();
         drop(relay);
@@ -195,11 +196,11 @@ impl Keeper<'_> {
     fn refuse_held(&mut self) {
         self.unsent.clear();
         for (number, _) in self.held.drain() {
-            questions::refuse(&self.keeping.group, number);
+            questions::refuse(&self.context.group, number);
         }
     }
 
-    /// Starts a worker where there is none, and hands it the questions that wait.
+    /// Starts a worker if none runs, and passes it the waiting questions.
     fn tend_worker(&mut self) {
         let now = sys::clock::monotonic();
         if let Some(worker) = &mut self.worker {
@@ -223,7 +224,7 @@ impl Keeper<'_> {
                 self.hand_over();
             }
             Err(error) => {
-                (self.keeping.say)(&format!("cannot start the worker: {error}"));
+                (self.context.say)(&format!("cannot start the worker: {error}"));
                 self.start_at = now + RESTART_PAUSE;
             }
         }
@@ -231,15 +232,15 @@ impl Keeper<'_> {
 
     fn start_worker(&self) -> io::Result<Worker> {
         let (own, its) = Relay::pair()?;
-        let ends = WorkerEnds { group: &self.keeping.group, relay: its.as_fd() };
-        let child = (self.keeping.start_worker)(ends)?;
+        let ends = WorkerEnds { group: &self.context.group, relay: its.as_fd() };
+        let child = (self.context.start_worker)(ends)?;
         Ok(Worker { child, relay: own, started: sys::clock::monotonic() })
     }
 
     fn lose_worker(&mut self) {
         let Some((status, started)) = self.end_worker() else { return };
         let now = sys::clock::monotonic();
-        (self.keeping.say)(&format!("the worker has ended ({status}); starting another"));
+        (self.context.say)(&format!("the worker has ended ({status}); starting another"));
         self.alone_since = now;
         self.early_deaths = if now - started < RESTART_PAUSE { self.early_deaths + 1 } else { 0 };
         // A worker starts at once, unless workers keep dying: without a worker no process can take
@@ -248,7 +249,7 @@ impl Keeper<'_> {
         self.start_at = if pauses { now + RESTART_PAUSE } else { now };
     }
 
-    /// Hands the worker the questions that it does not have, as many as it takes.
+    /// Passes the worker the questions that it does not have yet, as many as the relay accepts.
     fn hand_over(&mut self) {
         while let Some(worker) = &self.worker
             && let Some(&number) = self.unsent.front()
@@ -265,13 +266,13 @@ impl Keeper<'_> {
         }
     }
 
-    /// Takes all answers that the worker has sent, and passes them on to the kernel.
+    /// Takes all answers that the worker has sent, and passes them to the kernel.
     fn take_answers(&mut self) {
         while let Some(worker) = &self.worker {
             match worker.relay.next_answer() {
                 Ok(Some((number, answer))) => {
                     if self.held.remove(&number).is_some() {
-                        questions::answer(&self.keeping.group, number, answer);
+                        questions::answer(&self.context.group, number, answer);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -284,7 +285,7 @@ impl Keeper<'_> {
         let has_questions = self.wait()?;
         self.take_answers();
         if has_questions {
-            for question in self.keeping.group.read()? {
+            for question in self.context.group.read()? {
                 self.take(question);
             }
         }
@@ -297,7 +298,7 @@ impl Keeper<'_> {
     fn wait(&self) -> io::Result<bool> {
         let none = PollFlags::empty();
         let asks = if self.held.len() < HELD_MAX { PollFlags::IN } else { none };
-        let mut polled = vec![PollFd::new(&self.keeping.group, asks)];
+        let mut polled = vec![PollFd::new(&self.context.group, asks)];
         if let Some(worker) = &self.worker {
             let out = if self.unsent.is_empty() { none } else { PollFlags::OUT };
             polled.push(PollFd::new(&worker.relay, PollFlags::IN | out));
@@ -334,12 +335,12 @@ impl Keeper<'_> {
         }
     }
 
-    /// Answers a question after closing its file: the program that goes on may be the worker, which
-    /// then checks if the file is open elsewhere. No other question gets the number before the next
-    /// ones are read.
+    /// Answers a question after closing its file: the program that continues may be the worker,
+    /// which then checks if the file is open elsewhere. The number of the question is not used
+    /// again before the next questions are read.
     fn answer(&self, file: OwnedFd, number: RawFd, answer: Answer) {
         drop(file);
-        questions::answer(&self.keeping.group, number, answer);
+        questions::answer(&self.context.group, number, answer);
     }
 
     /// Tells the kernel not to ask again about a file that is no stub.
@@ -348,17 +349,17 @@ impl Keeper<'_> {
     /// gets its record before it loses its marks. So either this second look finds the record, or
     /// the migration removes the mark.
     fn ask_no_more(&self, file: &OwnedFd) {
-        if self.keeping.group.ignore(file, true).is_err() {
+        if self.context.group.ignore(file, true).is_err() {
             return;
         }
         let record = sys::space::attribute::<STUB_BYTES_MAX>(file, STUB_ATTRIBUTE);
         if !matches!(record, Ok(None)) {
-            drop(self.keeping.group.watch_again(file));
+            drop(self.context.group.watch_again(file));
         }
     }
 }
 
-/// A descriptor with this very `number`, if the number is free.
+/// Duplicates `file` with this very `number`, if the number is free.
 fn reserve_number(file: &OwnedFd, number: RawFd) -> Option<OwnedFd> {
     let fd = rustix::io::fcntl_dupfd_cloexec(file, number).ok()?;
     (fd.as_raw_fd() == number).then_some(fd)

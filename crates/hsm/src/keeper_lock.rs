@@ -17,7 +17,7 @@ const FILE: &str = "hsm.lock";
 const TRIES: u32 = 50;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// A keeper that runs.
+/// A running keeper.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct KeeperProcess {
     pid: u32,
@@ -26,8 +26,8 @@ pub(crate) struct KeeperProcess {
 }
 
 impl KeeperProcess {
-    /// The keeper that `signature` names, if it is another process and still runs. The kernel uses
-    /// process numbers again, so the process with that number may be another program.
+    /// The keeper that `signature` names, if it is another process and still runs. The kernel
+    /// reuses process numbers, so the process with that number may be another program.
     fn of_signature(signature: &str) -> Option<Self> {
         let (pid, began) = signature.split_once(' ')?;
         let pid = pid.parse::<u32>().ok().filter(|pid| *pid != std::process::id())?;
@@ -39,8 +39,8 @@ impl KeeperProcess {
         is_keeper.then_some(Self { pid, command_line })
     }
 
-    /// True if the keeper has taken the place of a dead keeper. Then the service manager, or the
-    /// user who started the dead one, does not know it.
+    /// True if the keeper has taken the place of a dead keeper. Then neither the service manager
+    /// nor the user who started the dead keeper knows it.
     pub(crate) fn has_taken_over(&self) -> bool {
         self.command_line.contains("\0--adopt\0")
     }
@@ -68,8 +68,8 @@ impl KeeperLock {
         }
     }
 
-    /// Takes the lock. A keeper that has taken over from a dead one gives way: it is told to end.
-    /// `None` while any other process holds the lock.
+    /// Takes the lock. A keeper that has taken over from a dead keeper gives way: it is told to
+    /// end. `None` while any other process holds the lock.
     pub(crate) fn lock_or_replace(home: &Path) -> io::Result<Option<Self>> {
         if let Some(lock) = Self::try_lock(home)? {
             return Ok(Some(lock));
@@ -83,8 +83,7 @@ impl KeeperLock {
         }
     }
 
-    /// Takes the lock. Waits for a moment if another process is about to release it; `None` if it
-    /// does not.
+    /// Takes the lock. Waits a moment for another process to release it; `None` if it does not.
     fn lock_soon(home: &Path) -> io::Result<Option<Self>> {
         for _ in 0..TRIES {
             if let Some(lock) = Self::try_lock(home)? {
@@ -118,8 +117,8 @@ impl KeeperLock {
         KeeperProcess::of_signature(&std::fs::read_to_string(Self::path(home)).ok()?)
     }
 
-    /// Ends a keeper that has stayed without the lock, and signs once it has gone: two processes
-    /// must not read the same questions.
+    /// Ends a keeper that still runs without the lock, and signs the lock after that keeper has
+    /// ended: two processes must not read the same questions.
     pub(crate) fn take_over(&self, home: &Path) -> io::Result<()> {
         for _ in 0..TRIES {
             let Some(keeper) = Self::last_keeper(home) else { return self.sign() };
@@ -130,7 +129,7 @@ impl KeeperLock {
         Err(io::Error::other("it does not end"))
     }
 
-    /// Writes down that this process is the keeper.
+    /// Writes into the lock that this process is the keeper.
     pub(crate) fn sign(&self) -> io::Result<()> {
         let pid = std::process::id();
         let began = sys::process::began(pid).ok_or(io::ErrorKind::NotFound)?;
@@ -195,7 +194,7 @@ mod tests {
             let began = sys::process::began(child.id()).expect("it runs");
             let signature = format!("{} {began}", child.id());
             std::fs::write(home.path().join(FILE), signature).expect("written");
-            // Another open file of this process stands for that of the keeper.
+            // Another open file of this process stands for the file of the keeper.
             let of_keeper = KeeperLock::try_lock(home.path()).expect("opened").expect("free");
             let keeper = KeeperLock::last_keeper(home.path()).expect("it runs");
             assert_eq!((keeper.pid, keeper.has_taken_over()), (child.id(), gives_way));

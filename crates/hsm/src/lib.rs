@@ -4,28 +4,29 @@
 //! ```text
 //!  reader --open, read--> kernel (fanotify) --question--> keeper --stubs only--> worker
 //!     ^                                                     |                      | fills from
-//!     +------------------- goes on, or fails <--------------+<------answer---------+ the server
+//!     +------------------ continues or fails <--------------+<------answer---------+ the server
 //! ```
 //!
-//! The *keeper* is a process that only passes questions on. While the keeper or the worker has the
-//! group of questions open, nobody reads a stub before its content is there. The *worker* does
-//! everything else. A third process, the *holder*, only holds the group.
+//! The *keeper* is a process that only passes on questions. While the keeper or the worker has the
+//! group of questions open, nobody reads a stub before its content is there. The *worker* does all
+//! other work. A third process, the *holder*, only holds the group.
 //!
-//! | dies | is replaced by |
+//! | process that dies | replacement |
 //! |---|---|
 //! | the worker | another worker, which the keeper starts and hands the questions that wait |
 //! | the keeper | the worker, which becomes the keeper |
 //! | keeper and worker | the holder, or the next keeper of a service manager that holds the group |
 //!
-//! A panic of any thread ends its process, so that the next one answers. A keeper that is told to
-//! end stays while anybody uses a managed file system, and refuses programs that use stubs.
+//! A panic of any thread ends its process, so that the next process answers. A keeper that is told
+//! to end stays while anybody uses a managed file system, and refuses programs that use stubs.
 //!
 //! Invariants:
 //! 1. A file loses its content only while nobody has it open, after the server has durably
 //!    acknowledged a copy of that very state.
-//! 2. The record of a stub is on the disk before its content goes.
+//! 2. The record of a stub is on the disk before its content is removed.
 //! 3. Content is written to a stub only where nothing was written since the migration, and only
-//!    after its digest was checked. Programs that wait for it go on only after that, or fail.
+//!    after its digest was checked. Programs that wait for the content continue only afterwards,
+//!    or fail.
 //! 4. No stub has a mark that keeps the kernel from asking about it.
 //! 5. Where files are hidden (`hidden.rs`), nobody finds them before the kernel asks about them.
 //! 6. The times of a file do not show that it was migrated or recalled, except its change time.
@@ -69,9 +70,9 @@ pub use relay::OpenQuestion;
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use station::{KeeperError, Launcher, Station, Supervisor};
 pub use tree::{Counts, ListedFile, count, list};
-pub use worker::{BecomeKeeper, Channels, Places, work};
+pub use worker::{Channels, Places, Succession, work};
 
 /// Name of the socket in the node's folder by which the worker takes requests.
 pub const SOCKET: &str = "hsm.socket";
-/// Folder of the socket for every user, if the files of the system's own node are managed.
+/// Folder of the public socket, which every user may use, if the system's own node is managed.
 pub const PUBLIC_FOLDER: &str = "/run/holdfast";

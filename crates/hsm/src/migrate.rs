@@ -1,30 +1,31 @@
 //! Migration: files are copied to the server in batches. Then each file loses its content, if
-//! nobody has it open and if it still is what was copied.
+//! nobody has it open and if it has not changed since it was copied.
 //!
 //! The steps for one file, and the state that a stop of the machine leaves after each:
 //! 1. The server has a durable copy of the content. (A copy that no file names is released later.)
 //! 2. The file is locked against opening, and compared with what was copied.
-//! 3. The kernel does not ask about the file; otherwise taking its content would raise a question.
+//! 3. The kernel is told not to ask about the file, because removing its content would raise a
+//!    question.
 //! 4. The record on the disk says that the file is migrated. (Its content is there and is read.)
-//! 5. The content goes, and the times come back.
-//! 6. The kernel asks again. Programs that wait to open the file go on.
+//! 5. The content is removed, and the times are restored.
+//! 6. The kernel asks again. Programs that wait to open the file continue.
 
 use std::sync::Arc;
 
 use client::{BATCH_FILES_MAX, Client, ClientError, Migrant, SpaceRules, StoredCopy};
 use format::stub::{State, Stub};
 use model::{BatchId, CopyId, DirPath, Kind, Name, Stat};
-use sys::fanotify::Asks;
+use sys::fanotify::QuestionKinds;
 use sys::space::SpaceFile;
 use sys::{Dir, ObjectStatus};
 
 use crate::connection::Connection;
 use crate::mount::{FileId, Mount};
-use crate::outcome::{FileError, Ineligible, Outcome, Settled};
+use crate::outcome::{FileError, FinalState, Ineligibility, Outcome};
 use crate::recall::Recaller;
 use crate::record::{self, FileState, is_unchanged, state_of};
 
-/// Size above which a batch is sent, so that no batch takes long.
+/// Size in bytes above which a batch is sent, so that no batch takes long.
 const BATCH_BYTES: u64 = 256 << 20;
 
 /// A file that is to be migrated.
@@ -43,16 +44,16 @@ impl Candidate {
     }
 }
 
-/// The state that files are to get.
+/// The state that files get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
     /// Copied to the server; the content stays.
     Premigrated,
-    /// Copied to the server; the content goes.
+    /// Copied to the server; the content is removed.
     Migrated,
 }
 
-/// Digest of the content of a file, as server and client make it.
+/// Digest of the content of a file, as server and client compute it.
 type ContentDigest = [u8; 16];
 
 /// The server's answer about one file of a batch.
@@ -73,7 +74,7 @@ pub(crate) struct Migrator<'a> {
 
 /// A candidate that may migrate, with the state in which it was found.
 #[derive(Clone)]
-struct Eligible {
+struct EligibleFile {
     /// Index of the candidate.
     index: usize,
     found: ObjectStatus,
@@ -81,7 +82,7 @@ struct Eligible {
 }
 
 /// The decision on a candidate: the file to migrate, or the state in which it stays.
-type Decision = Result<Eligible, FileState>;
+type Decision = Result<EligibleFile, FileState>;
 
 impl Migrator<'_> {
     /// Migrates `candidates`, and calls `report` with the index and the outcome of each. Stops
@@ -96,7 +97,7 @@ impl Migrator<'_> {
         let _alone = self.mount.lock_migration();
         // A file with an unsynced record is open, and cannot be locked.
         self.recaller.catch_up();
-        let mut batch: Vec<Eligible> = Vec::new();
+        let mut batch: Vec<EligibleFile> = Vec::new();
         let mut bytes = 0;
         for (index, candidate) in candidates.iter().enumerate() {
             match self.decide(index, candidate) {
@@ -104,7 +105,7 @@ impl Migrator<'_> {
                     bytes += eligible.found.stat.size;
                     batch.push(eligible);
                 }
-                Ok(Err(state)) => report(index, Ok(Settled::unmoved(state))),
+                Ok(Err(state)) => report(index, Ok(FinalState::unmoved(state))),
                 Err(error) => report(index, Err(error)),
             }
             if batch.len() == BATCH_FILES_MAX || bytes >= BATCH_BYTES {
@@ -123,12 +124,12 @@ impl Migrator<'_> {
         let name = candidate.name.as_bytes();
         let path = self.mount.absolute(&candidate.file_path());
         if let Some(statement) = self.rules.excludes(&path) {
-            return Err(Ineligible::Excluded(statement).into());
+            return Err(Ineligibility::Excluded(statement).into());
         }
-        let found = candidate.directory.stat(name)?.ok_or(Ineligible::Socket)?;
+        let found = candidate.directory.stat(name)?.ok_or(Ineligibility::Socket)?;
         self.check_kind(&found)?;
         let file = SpaceFile::open(&candidate.directory, name)?;
-        // A program that has the file mapped can change it without moving its times. So a file in
+        // A program that has the file mapped can change it without changing its times. So a file in
         // use is not even read.
         if !file.lock_alone()? {
             return Err(FileError::InUse);
@@ -139,18 +140,18 @@ impl Migrator<'_> {
         Ok(match (state_of(&found.stat, stub.as_ref()), self.target) {
             (FileState::Migrated, _) => Err(FileState::Migrated),
             (FileState::Premigrated, Target::Premigrated) => Err(FileState::Premigrated),
-            _ => Ok(Eligible { index, found, stub }),
+            _ => Ok(EligibleFile { index, found, stub }),
         })
     }
 
-    fn check_kind(&self, found: &ObjectStatus) -> Result<(), Ineligible> {
+    fn check_kind(&self, found: &ObjectStatus) -> Result<(), Ineligibility> {
         let bytes_min = self.mount.settings.file_bytes_min;
         if found.stat.kind != Kind::File {
-            Err(Ineligible::NotRegular)
+            Err(Ineligibility::NotRegular)
         } else if found.device_id != self.mount.device_id {
-            Err(Ineligible::OtherFilesystem)
+            Err(Ineligibility::OtherFilesystem)
         } else if found.stat.size < bytes_min {
-            Err(Ineligible::TooSmall { bytes_min })
+            Err(Ineligibility::TooSmall { bytes_min })
         } else {
             Ok(())
         }
@@ -159,7 +160,7 @@ impl Migrator<'_> {
     fn migrate_batch(
         &self,
         candidates: &[Candidate],
-        batch: Vec<Eligible>,
+        batch: Vec<EligibleFile>,
         report: &mut dyn FnMut(usize, Outcome),
     ) {
         if batch.is_empty() {
@@ -169,7 +170,7 @@ impl Migrator<'_> {
             Ok(client) => client,
             Err(error) => return report_all(&batch, &error, report),
         };
-        let (copied, to_copy): (Vec<Eligible>, Vec<Eligible>) = batch
+        let (copied, to_copy): (Vec<EligibleFile>, Vec<EligibleFile>) = batch
             .into_iter()
             .partition(|eligible| self.is_copied(&client, candidates, eligible));
         for eligible in copied {
@@ -190,13 +191,13 @@ impl Migrator<'_> {
         }
     }
 
-    /// Finishes the files of a batch that the server has answered about. Returns the copies that no
-    /// file names. A copy that a record named before is not among them: another file may have a
-    /// copy of that record. The next reconciliation finds it.
+    /// Finishes the files of a batch for which the server has sent receipts. Returns the copies
+    /// that no file names. A copy that a record named earlier is not returned, because another file
+    /// may have a copy of that record. The next reconciliation finds it.
     fn finish_copied(
         &self,
         candidates: &[Candidate],
-        files: &[Eligible],
+        files: &[EligibleFile],
         receipts: Vec<Receipt>,
         report: &mut dyn FnMut(usize, Outcome),
     ) -> Vec<CopyId> {
@@ -205,7 +206,7 @@ impl Migrator<'_> {
         for (eligible, receipt) in files.iter().zip(receipts) {
             let outcome = match receipt {
                 Receipt::Copied { copy, copied } => {
-                    let then = Eligible { found: copied.found, ..eligible.clone() };
+                    let then = EligibleFile { found: copied.found, ..eligible.clone() };
                     let stub = stub_of(copy, &copied);
                     let outcome = self.finish(&candidates[eligible.index], &stub, &then);
                     unused.extend(outcome.is_err().then_some(copy));
@@ -230,14 +231,14 @@ impl Migrator<'_> {
             tracing::warn!(
                 %error,
                 copies = copies.len(),
-                "cannot release copies that no file names; the next reconciliation does it"
+                "cannot release copies that no file names; the next reconciliation releases them"
             );
         }
     }
 
-    /// True if the server's copy is that of the file as it is now. Times do not prove it: a program
-    /// can set them back.
-    fn is_copied(&self, client: &Client, candidates: &[Candidate], file: &Eligible) -> bool {
+    /// True if the server's copy has the present content of the file. Times do not prove this,
+    /// because a program can set them back.
+    fn is_copied(&self, client: &Client, candidates: &[Candidate], file: &EligibleFile) -> bool {
         let Some(stub) = &file.stub else { return false };
         if !is_unchanged(&file.found.stat, stub) {
             return false;
@@ -254,7 +255,7 @@ impl Migrator<'_> {
         &self,
         client: &Client,
         candidates: &[Candidate],
-        files: &[Eligible],
+        files: &[EligibleFile],
         batch: BatchId,
     ) -> Result<Vec<Receipt>, ClientError> {
         if files.is_empty() {
@@ -278,7 +279,7 @@ impl Migrator<'_> {
         if !migrants.is_empty() {
             copied = client.migrate(self.mount.mount_point(), batch, &migrants)?;
         }
-        assert_eq!(migrants.len(), copied.len(), "the client tells of each file");
+        assert_eq!(migrants.len(), copied.len(), "the client reports each file");
         let mut sent = (0..).map(|index| CopyId { batch, index }).zip(copied);
         let receipt = |known: &Option<ContentDigest>| match may_migrate(known).then(|| sent.next())
         {
@@ -291,12 +292,13 @@ impl Migrator<'_> {
         Ok(backed_up.iter().map(receipt).collect())
     }
 
-    /// For each file the digest of its backup, if that is a backup of its current state.
+    /// Returns for each file the digest of its backup, or `None` if its current state is not backed
+    /// up.
     fn backed_up(
         &self,
         client: &Client,
         candidates: &[Candidate],
-        files: &[Eligible],
+        files: &[EligibleFile],
     ) -> Result<Vec<Option<ContentDigest>>, ClientError> {
         let mut known = vec![None; files.len()];
         let mut order: Vec<usize> = (0..files.len()).collect();
@@ -310,7 +312,7 @@ impl Migrator<'_> {
             let asked: Vec<(&Name, ObjectStatus)> =
                 of_directory.iter().map(|&at| (place(at).1, files[at].found)).collect();
             let contents = client.backed_up(self.mount.mount_point(), directory, &asked)?;
-            assert_eq!(asked.len(), contents.len(), "the client tells of each file");
+            assert_eq!(asked.len(), contents.len(), "the client reports each file");
             for (&at, content) in of_directory.iter().zip(contents) {
                 known[at] = content;
             }
@@ -320,7 +322,7 @@ impl Migrator<'_> {
 
     /// Writes the record, and removes the content if that is the target. `then` is the state of the
     /// file when its content was copied, or compared with the copy.
-    fn finish(&self, candidate: &Candidate, stub: &Stub, then: &Eligible) -> Outcome {
+    fn finish(&self, candidate: &Candidate, stub: &Stub, then: &EligibleFile) -> Outcome {
         let file = SpaceFile::open(&candidate.directory, candidate.name.as_bytes())?;
         if self.recaller.is_busy(FileId::of(&file.stat()?)) {
             return Err(FileError::Changed("it is being recalled"));
@@ -330,10 +332,10 @@ impl Migrator<'_> {
             // The mark is set before the lock: the kernel cannot open a locked file for a question,
             // and would refuse the program. With the mark the program waits for the lock, and the
             // question comes when the program reads.
-            Asks::Ranges => group.ignore(&file, false)?,
-            // On such a kernel no question comes after opening, so a program that opens the locked
-            // file must be refused.
-            Asks::Opening => group.watch_again(&file)?,
+            QuestionKinds::Ranges => group.ignore(&file, false)?,
+            // A kernel that asks only at opening asks no question later, so a program that opens
+            // the locked file must be refused.
+            QuestionKinds::Opening => group.watch_again(&file)?,
         }
         let outcome = self.finish_locked(&file, stub, then);
         // The kernel must ask again whatever the outcome is: a stub about which it does not ask
@@ -343,12 +345,12 @@ impl Migrator<'_> {
         outcome
     }
 
-    fn finish_locked(&self, file: &SpaceFile, stub: &Stub, then: &Eligible) -> Outcome {
+    fn finish_locked(&self, file: &SpaceFile, stub: &Stub, then: &EligibleFile) -> Outcome {
         if !file.lock_alone()? {
             return Err(FileError::InUse);
         }
         let now = file.stat()?.stat;
-        // Since then nothing has changed the file's change time or its record.
+        // The file is unchanged if its change time and its record are the same as then.
         if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.stub {
             return Err(FileError::Changed("it has changed since it was copied"));
         }
@@ -359,7 +361,7 @@ impl Migrator<'_> {
     }
 }
 
-fn report_all(files: &[Eligible], error: &ClientError, report: &mut dyn FnMut(usize, Outcome)) {
+fn report_all(files: &[EligibleFile], error: &ClientError, report: &mut dyn FnMut(usize, Outcome)) {
     for file in files {
         report(file.index, Err(FileError::Server(error.to_string())));
     }
@@ -371,20 +373,20 @@ fn is_same_state(now: &Stat, then: &Stat) -> bool {
 }
 
 fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> Outcome {
-    assert_eq!(stub.size, stat.size, "the copy is of the file as it is");
+    assert_eq!(stub.size, stat.size, "the copy has the size of the file");
     let allocated = file.stat()?.allocated_bytes;
     record::write(file, &record::emptied(stub.clone()))?;
     file.sync()?;
     file.keeping_capabilities(|| file.punch(stat.size))?;
     file.set_times(None, stat.mtime)?;
     let left = file.stat()?.allocated_bytes;
-    Ok(Settled { state: FileState::Migrated, bytes: allocated.saturating_sub(left) })
+    Ok(FinalState { state: FileState::Migrated, bytes: allocated.saturating_sub(left) })
 }
 
 fn premigrate(file: &SpaceFile, stub: &Stub) -> Outcome {
     record::write(file, &record::premigrated(stub.clone()))?;
     file.sync()?;
-    Ok(Settled { state: FileState::Premigrated, bytes: stub.size })
+    Ok(FinalState { state: FileState::Premigrated, bytes: stub.size })
 }
 
 fn stub_of(copy: CopyId, copied: &StoredCopy) -> Stub {

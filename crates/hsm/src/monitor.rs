@@ -26,9 +26,9 @@ const STEP_FILES_MAX: usize = 512;
 pub(crate) enum Goal {
     /// The same as [`Self::Policy`], if more than the high threshold is in use; otherwise nothing.
     PolicyIfFull,
-    /// Down to the low threshold, and with as many premigrated bytes as the settings say.
+    /// Relief down to the low threshold, and premigration of as many bytes as the settings say.
     Policy,
-    /// Down to the low threshold: a recall waits for room.
+    /// Relief down to the low threshold, because a recall waits for room.
     Room,
 }
 
@@ -39,7 +39,7 @@ fn used_percent(room: &Room) -> u8 {
     u8::try_from(percent).unwrap_or(100)
 }
 
-/// Bytes to free until the low threshold is reached: at least 1 above it, otherwise 0.
+/// Number of bytes to free until the low threshold is reached: at least 1 above it, otherwise 0.
 fn excess_bytes(room: &Room, settings: &FilesystemSettings) -> u64 {
     if used_percent(room) <= settings.low_percent {
         return 0;
@@ -49,9 +49,9 @@ fn excess_bytes(room: &Room, settings: &FilesystemSettings) -> u64 {
     used.saturating_sub(low).max(1)
 }
 
-/// A file that may migrate. The order is that of the scores: the greatest migrates first.
+/// A file that may migrate. The file with the greatest score migrates first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Ranked {
+struct RankedFile {
     score: u64,
     directory: DirPath,
     name: Name,
@@ -61,21 +61,20 @@ struct Ranked {
 /// Candidates of one file system, and the amount that is premigrated already.
 #[derive(Default)]
 struct Ranking {
-    ranked: BTreeSet<Ranked>,
+    ranked: BTreeSet<RankedFile>,
     premigrated_bytes: u64,
 }
 
 impl Ranking {
-    fn insert(&mut self, ranked: Ranked) {
+    fn insert(&mut self, ranked: RankedFile) {
         self.ranked.insert(ranked);
         if self.ranked.len() > CANDIDATES_MAX {
             self.ranked.pop_first();
         }
     }
 
-    /// Takes the best candidates, until together they have `bytes`; at most [`STEP_FILES_MAX`] in
-    /// one step.
-    fn take_step(&mut self, bytes: u64) -> Vec<Ranked> {
+    /// Takes the best candidates until they have `bytes` together, but at most [`STEP_FILES_MAX`].
+    fn take_step(&mut self, bytes: u64) -> Vec<RankedFile> {
         let (mut step, mut taken) = (Vec::new(), 0);
         while step.len() < STEP_FILES_MAX && taken < bytes {
             let Some(best) = self.ranked.pop_last() else { break };
@@ -109,7 +108,7 @@ impl Monitor<'_> {
         let rules = self.connection.rules().map_err(std::io::Error::other)?;
         let mut ranking = self.ranking(&rules)?;
         let mut run =
-            |step: &[Ranked], target| self.run_step(step, target, &rules, report, goes_on);
+            |step: &[RankedFile], target| self.run_step(step, target, &rules, report, goes_on);
         while goes_on() {
             let excess = excess_bytes(&self.room()?, settings);
             if excess == 0 {
@@ -136,7 +135,7 @@ impl Monitor<'_> {
         Ok(())
     }
 
-    /// Makes room for a recall; returns true if there is more room than before.
+    /// Makes room for a recall. Returns true if there is more room than before.
     pub(crate) fn make_room(&self) -> bool {
         let free = || self.room().map_or(0, |room| room.free_bytes);
         let before = free();
@@ -146,7 +145,7 @@ impl Monitor<'_> {
             return true;
         }
         let mount_point = model::escaped(self.mount.mount_point());
-        tracing::warn!(mount_point, "no room for a recall; files migrate to make some");
+        tracing::warn!(mount_point, "no room for a recall; migrating files to make room");
         if let Err(error) = self.relieve(Goal::Room, &mut |_, _| {}, &|| true) {
             tracing::error!(mount_point, %error, "cannot make room");
         }
@@ -160,14 +159,14 @@ impl Monitor<'_> {
     /// Migrates the files of one step; returns the bytes that were freed or copied.
     fn run_step(
         &self,
-        step: &[Ranked],
+        step: &[RankedFile],
         target: Target,
         rules: &SpaceRules,
         report: &mut dyn FnMut(&[u8], Outcome),
         goes_on: &dyn Fn() -> bool,
     ) -> u64 {
-        let candidate = |ranked: &Ranked| {
-            // A directory that has gone takes its candidates with it.
+        let candidate = |ranked: &RankedFile| {
+            // Candidates of a removed directory are skipped.
             let directory = self.mount.directory(&ranked.directory).ok()?;
             Some(Candidate { directory, path: ranked.directory.clone(), name: ranked.name.clone() })
         };
@@ -183,7 +182,7 @@ impl Monitor<'_> {
         bytes
     }
 
-    /// Looks through the file system for candidates.
+    /// Searches the file system for candidates.
     fn ranking(&self, rules: &SpaceRules) -> std::io::Result<Ranking> {
         let rule = Eligibility {
             file_bytes_min: self.mount.settings.file_bytes_min,
@@ -191,7 +190,7 @@ impl Monitor<'_> {
         };
         let now = sys::clock::now();
         let mut ranking = Ranking::default();
-        let mut visit = |visited: tree::Visited<'_>| {
+        let mut visit = |visited: tree::VisitedFile<'_>| {
             let stat = &visited.found.stat;
             let state = visited.state();
             let is_premigrated = state == FileState::Premigrated;
@@ -208,12 +207,12 @@ impl Monitor<'_> {
                 FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };
             if let Some(score) = facts.score(&rule, now) {
                 let (directory, name) = (visited.path.clone(), visited.name.clone());
-                ranking.insert(Ranked { score, directory, name, bytes: stat.size });
+                ranking.insert(RankedFile { score, directory, name, bytes: stat.size });
             }
             true
         };
         let mut fail = |path: &[u8], error: &std::io::Error| {
-            tracing::warn!(path = model::escaped(path), %error, "cannot look for candidates");
+            tracing::warn!(path = model::escaped(path), %error, "cannot search for candidates");
         };
         tree::walk(self.mount.mount_point(), b"/", &mut visit, &mut fail)?;
         Ok(ranking)
@@ -261,9 +260,9 @@ mod tests {
         assert_eq!(excess_bytes(&room, &settings), 51);
     }
 
-    fn ranked(score: u64, name: &str, bytes: u64) -> Ranked {
+    fn ranked(score: u64, name: &str, bytes: u64) -> RankedFile {
         let name = Name::new(name.as_bytes()).expect("a name");
-        Ranked { score, directory: DirPath::root(), name, bytes }
+        RankedFile { score, directory: DirPath::root(), name, bytes }
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Mount {
         &self.settings.mount_point
     }
 
-    /// The whole path of `path`, which is counted from the root of the file system.
+    /// Returns the absolute path of `path`, which begins at the root of the file system.
     pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
         absolute(self.mount_point(), path)
     }
@@ -65,19 +65,21 @@ impl Mount {
         parts.try_fold(Arc::clone(&self.root), |above, part| above.open_dir(part).map(Arc::new))
     }
 
-    /// The right to take records or content off files. If two threads had it at once, one would
-    /// read content that the other one has removed in part.
+    /// Lock for removing records or content of files. Without it, one thread would read content
+    /// that another thread has removed in part.
     pub(crate) fn lock_migration(&self) -> MutexGuard<'_, ()> {
         self.migration.lock()
     }
 
-    /// The right to make room for recalls: a second thread finds the room that the first one made.
+    /// Lock for making room for recalls. The second thread then finds the room that the first one
+    /// made.
     pub(crate) fn lock_relief(&self) -> MutexGuard<'_, ()> {
         self.relief.lock()
     }
 }
 
-/// The whole path of `path`, which begins at the root of the file system mounted at `mount_point`.
+/// Returns the absolute path of `path`, which begins at the root of the file system at
+/// `mount_point`.
 pub(crate) fn absolute(mount_point: &[u8], path: &[u8]) -> Vec<u8> {
     match mount_point {
         b"/" => path.to_vec(),

@@ -1,4 +1,4 @@
-//! The result of one file of a request: its new state, or why it keeps its state.
+//! The result for one file of a request: its new state, or the reason why it keeps its state.
 
 use std::io;
 
@@ -6,28 +6,28 @@ use crate::record::FileState;
 
 /// Final state of a file of a request or of the monitor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct FinalState {
     pub(crate) state: FileState,
-    /// Bytes that came free, were copied or were recalled.
+    /// Number of bytes that were freed, copied or recalled.
     pub(crate) bytes: u64,
 }
 
-impl Settled {
+impl FinalState {
     /// A file in `state` for which nothing had to be moved.
     pub(crate) fn unmoved(state: FileState) -> Self {
         Self { state, bytes: 0 }
     }
 }
 
-/// Result of one file.
-pub(crate) type Outcome = Result<Settled, FileError>;
+/// Result for one file.
+pub(crate) type Outcome = Result<FinalState, FileError>;
 
-/// Reason why one file keeps its state. Each variant asks for another reaction of the user.
+/// Reason why one file keeps its state. Each variant needs another reaction of the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     /// Leave the file out of the request, or change the rules.
     #[error(transparent)]
-    Ineligible(#[from] Ineligible),
+    Ineligible(#[from] Ineligibility),
     /// Repeat the request when no program has the file open.
     #[error("somebody has it open")]
     InUse,
@@ -39,7 +39,7 @@ pub(crate) enum FileError {
     NotBackedUp,
     /// Name a path that is managed and belongs to the user.
     #[error(transparent)]
-    Unmanaged(#[from] Unmanaged),
+    Refused(#[from] PathRefusal),
     /// The server gives the reason.
     #[error("{0}")]
     Server(String),
@@ -54,9 +54,9 @@ impl From<client::ClientError> for FileError {
     }
 }
 
-/// Reason why a file does not migrate here.
+/// Reason why a file may not migrate.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Ineligible {
+pub(crate) enum Ineligibility {
     #[error("it is excluded from space management: {0}")]
     Excluded(String),
     #[error("a socket is not migrated")]
@@ -71,11 +71,11 @@ pub(crate) enum Ineligible {
 
 /// Reason why a path is refused: this worker does not manage it, or the requester may not use it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Unmanaged {
+pub(crate) enum PathRefusal {
     #[error("its file system {} is not managed", model::escaped(.0))]
     Filesystem(Vec<u8>),
-    /// One text for files that are missing and files of other users, so that users do not learn of
-    /// files of others.
-    #[error("there is nothing of yours")]
+    /// The text is the same for missing files and for files of other users, so that users do not
+    /// learn which files others have.
+    #[error("you have no file there")]
     NothingOwn,
 }

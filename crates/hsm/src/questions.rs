@@ -8,11 +8,11 @@ use sys::fanotify::{Answer, Group, Question};
 
 use crate::relay::{Inquiry, OpenQuestion};
 
-/// Upper limit of the numbers of questions that a keeper may have read and not handed on before it
-/// died: a question has the number of a descriptor.
+/// End of the range of the numbers that questions can have: a question has the number of a
+/// descriptor.
 const NUMBERS_END: RawFd = 1 << 20;
 
-/// Questions that a keeper that died has left, with their files.
+/// Questions that a dead keeper has left, with their files.
 #[derive(Debug, Default)]
 pub struct OpenQuestions(Vec<(Inquiry, OwnedFd)>);
 
@@ -36,8 +36,8 @@ impl OpenQuestions {
     }
 }
 
-/// Makes every program fail that waits for an answer of `group`. No other process may have the
-/// group. The kernel asks this group no more questions.
+/// Makes every program fail that waits for an answer of `group`, and makes the kernel ask this
+/// group no more. No other process may have the group.
 pub(crate) fn refuse_group(group: &Group) {
     if let Err(error) = group.forget_filesystems() {
         tracing::error!(%error, "cannot end the questions of a group that nobody answers");
@@ -47,7 +47,7 @@ pub(crate) fn refuse_group(group: &Group) {
 }
 
 /// Answers the questions of `group` that nobody has read, before the group closes and the kernel
-/// lets all programs go on: programs that use a stub fail, the others go on.
+/// lets all programs continue. Programs that use a stub fail, the others continue.
 pub(crate) fn refuse_unread(group: &Group) {
     while let Ok(questions) = group.read()
         && !questions.is_empty()
@@ -63,8 +63,7 @@ pub(crate) fn refuse_unread(group: &Group) {
     }
 }
 
-/// Refuses the questions that a keeper that died has read and not handed on, unless they are
-/// `known`.
+/// Refuses the questions that a dead keeper has read and not passed on, unless they are `known`.
 pub(crate) fn refuse_unknown(group: &Group, known: impl Fn(RawFd) -> bool) {
     (0..NUMBERS_END)
         .filter(|number| !known(*number))

@@ -2,7 +2,7 @@
 //! file is recalled once for all of its waiters.
 //!
 //! ```text
-//!   question, request --> queue, by file --> one thread a file: fill what is missing, answer
+//!   question, request --> queue, by file --> one thread per file: fill what is missing, answer
 //!                                            the waiters that have their content, until none waits
 //! ```
 //!
@@ -20,7 +20,7 @@ use crossbeam_channel::Sender;
 use format::stub::State;
 use rustix::io::Errno;
 use sys::ObjectStatus;
-use sys::fanotify::{Access, Answer, Asks, Group, Question};
+use sys::fanotify::{Access, Answer, Group, Question, QuestionKinds};
 use sys::lock::{Condvar, Mutex};
 use sys::space::SpaceFile;
 
@@ -33,9 +33,9 @@ use crate::mount::{FileId, Mount};
 use crate::relay::{Inquiry, Relay};
 use crate::requester::Requester;
 
-/// Programs that look for holes before they read, or that move the space of files: they would take
-/// a stub for an empty file. A file that they open is recalled as a whole. The names are those of
-/// `/proc/PID/comm`.
+/// Programs that look for holes before they read, or that move the space of files: they would
+/// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
+/// those of `/proc/PID/comm`.
 const HOLE_SEEKERS: [&str; 13] = [
     "cp",
     "tar",
@@ -52,8 +52,8 @@ const HOLE_SEEKERS: [&str; 13] = [
     "xfs_io",
 ];
 
-/// Callback that makes room in a full file system; returns true if there is more room than before.
-pub(crate) type MakeRoom = Box<dyn Fn(&Recaller, &Mount) -> bool + Send + Sync>;
+/// Callback that makes room in a full file system. Returns true if there is more room than before.
+pub(crate) type RoomMaker = Box<dyn Fn(&Recaller, &Mount) -> bool + Send + Sync>;
 
 /// The recalls of all managed file systems. See the module.
 pub(crate) struct Recaller {
@@ -61,7 +61,7 @@ pub(crate) struct Recaller {
     relay: Arc<Relay>,
     mounts: Vec<Mount>,
     source: Box<dyn ContentSource>,
-    make_room: MakeRoom,
+    make_room: RoomMaker,
     records: Records,
     queue: Mutex<Queue>,
     has_work: Condvar,
@@ -73,7 +73,7 @@ impl Recaller {
         relay: Arc<Relay>,
         mounts: Vec<Mount>,
         source: Box<dyn ContentSource>,
-        make_room: MakeRoom,
+        make_room: RoomMaker,
     ) -> Self {
         Self {
             group,
@@ -101,23 +101,23 @@ impl Recaller {
     }
 
     fn answer(&self, number: RawFd, answer: Answer) {
-        // The thread that reads questions notices a keeper that has gone.
+        // The thread that reads questions notices that the keeper has died.
         drop(self.relay.answer(number, answer));
     }
 
-    /// Takes a question: answers it at once, or has its program wait for content.
+    /// Takes a question: answers it at once, or lets its program wait for content.
     pub(crate) fn take(&self, question: Question) {
         let Question { file, number, pid, access } = question;
         let file = Arc::new(SpaceFile::asked(file));
         let answered = self.consider(&file, number, pid, &access);
-        // The file is closed first: the program that goes on may check if the file is open
-        // elsewhere.
+        // The file is closed first, because the program that continues may check if the file is
+        // open elsewhere.
         drop(file);
         match answered {
             Ok(None) => {}
             Ok(Some(answer)) => self.answer(number, answer),
             Err(error) => {
-                tracing::error!(%error, "cannot look at a stub");
+                tracing::error!(%error, "cannot examine a stub");
                 self.answer(number, Answer::Fail(Errno::IO));
             }
         }
@@ -180,7 +180,7 @@ impl Recaller {
         found: &ObjectStatus,
         requester: &Requester,
     ) -> bool {
-        self.group.asks() == Asks::Opening
+        self.group.asks() == QuestionKinds::Opening
             || found.stat.size <= settings.whole_bytes_max
             || HOLE_SEEKERS.contains(&requester.program.as_str())
     }
@@ -199,8 +199,8 @@ impl Recaller {
         tracing::warn!(
             uid = requester.uid,
             program = requester.program,
-            "too many recalls wait for one user or program; 'holdfast hsm recall' is the way to \
-             many files"
+            "too many recalls of one user or program wait; 'holdfast hsm recall' recalls many \
+             files"
         );
         Some(Errno::AGAIN)
     }
@@ -232,8 +232,8 @@ impl Recaller {
         }
     }
 
-    /// Forgets the entries of a list whose reader has gone. Files without other waiters are not
-    /// recalled.
+    /// Removes the entries of a list whose reader has disconnected. Files without other waiters are
+    /// not recalled.
     pub(crate) fn withdraw(&self, list: &Sender<Completion>) {
         self.queue.lock().withdraw(list);
     }
@@ -257,12 +257,13 @@ impl Recaller {
         self.queue.lock().statuses()
     }
 
-    /// Writes the unsynced records for good, after their content has reached the disk.
+    /// Writes lasting records in place of the unsynced ones, after the content has reached the
+    /// disk.
     pub(crate) fn catch_up(&self) {
         self.records.catch_up(&self.mounts, &|id| self.queue.lock().contains(id));
     }
 
-    /// The questions that wait, each with its file.
+    /// The waiting questions, each with its file.
     pub(crate) fn open_questions(&self) -> Vec<(Inquiry, Arc<SpaceFile>)> {
         let queue = self.queue.lock();
         let open = queue.waiters().filter_map(|(recall, waiter)| match waiter {
@@ -276,7 +277,7 @@ impl Recaller {
         open.collect()
     }
 
-    /// True while content comes to the file or its record is unsynced.
+    /// True while the file is being recalled or its record is unsynced.
     pub(crate) fn is_busy(&self, id: FileId) -> bool {
         self.queue.lock().contains(id) || self.records.contains(id)
     }

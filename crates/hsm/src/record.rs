@@ -1,4 +1,4 @@
-//! The record of a file, and the state of the file that follows from it.
+//! The record of a file, and the file's state, which follows from the record.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -66,7 +66,7 @@ fn decode(record: &[u8]) -> io::Result<Stub> {
     Ok(stub.as_of(boot()))
 }
 
-/// Number of this start of the machine.
+/// Number that identifies the time since the last start of the machine.
 pub(crate) fn boot() -> u64 {
     static BOOT: LazyLock<u64> = LazyLock::new(sys::process::boot_tag);
     *BOOT
@@ -103,7 +103,7 @@ pub(crate) fn synced(stub: &Stub) -> Stub {
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
-    use format::stub::Unsynced;
+    use format::stub::SyncState;
     use model::{BatchId, CopyId, Kind, Timestamp};
 
     use super::*;
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_emptied_stub_has_no_grain_and_a_synced_whole_one_is_premigrated() {
-        let unsynced = Some(Unsynced { boot: 1, synced: grains(0..1 << 20) });
+        let unsynced = Some(SyncState { boot: 1, synced: grains(0..1 << 20) });
         let whole =
             Stub { unsynced, was_recalled: true, ..stub(State::Migrated(grains(0..BYTES))) };
         let settled = synced(&whole);
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(premigrated(partly).state, State::Premigrated);
     }
 
-    /// A file, and its record as bytes.
+    /// Returns a folder and a file in it. `None` if the test does not run as root.
     fn on_disk() -> Option<(tempfile::TempDir, Dir, SpaceFile)> {
         // Only root sees the attribute with the record.
         if !sys::process::is_root() {
@@ -219,7 +219,7 @@ mod tests {
     fn grains_of_another_start_of_the_machine_do_not_count() {
         let Some((_folder, _dir, file)) = on_disk() else { return };
         let recalled = |boot| Stub {
-            unsynced: Some(Unsynced { boot, synced: grains(0..1 << 20) }),
+            unsynced: Some(SyncState { boot, synced: grains(0..1 << 20) }),
             ..stub(State::Migrated(grains(0..2 << 20)))
         };
         write(&file, &recalled(boot())).expect("written");

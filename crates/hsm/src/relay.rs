@@ -26,13 +26,13 @@ impl Relay {
         Self { socket }
     }
 
-    /// Hands over a question about `file`. Fails with `WouldBlock` while the worker has too many
+    /// Sends a question about `file`. Fails with `WouldBlock` while the worker has too many
     /// questions.
     pub(crate) fn ask(&self, file: BorrowedFd<'_>, inquiry: &Inquiry) -> io::Result<()> {
         sys::net::send_packet(&self.socket, &inquiry.encode(), Some(file), false)
     }
 
-    /// Waits for the next question; `None` once the keeper has gone.
+    /// Waits for the next question; `None` once the keeper has ended.
     pub(crate) fn next_question(&self) -> io::Result<Option<Question>> {
         let mut buffer = [0; QUESTION_BYTES];
         let received = sys::net::receive_packet(&self.socket, &mut buffer, true)?;
@@ -57,8 +57,8 @@ impl Relay {
         sys::net::send_packet(&self.socket, &message, None, true)
     }
 
-    /// The next answer; `None` once the worker has gone. Fails with `WouldBlock` while no answer is
-    /// there.
+    /// The next answer; `None` once the worker has ended. Fails with `WouldBlock` while no answer
+    /// is available.
     pub(crate) fn next_answer(&self) -> io::Result<Option<(RawFd, Answer)>> {
         let mut buffer = [0; ANSWER_BYTES];
         let received = sys::net::receive_packet(&self.socket, &mut buffer, false)?;
@@ -145,7 +145,7 @@ impl Inquiry {
     }
 }
 
-/// A waiting question that a worker hands on when it becomes the keeper: a word of the command
+/// A waiting question that a worker passes on when it becomes the keeper: a word of the command
 /// line, and the descriptor of its file, which the next program inherits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenQuestion {

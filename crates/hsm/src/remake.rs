@@ -1,5 +1,5 @@
-//! Stubs of files that a restore has left out. The server makes copies of its backup, for which no
-//! data is sent, and the stubs stand for these copies.
+//! Making stubs of files that a restore has left out. The server makes copies from its backup,
+//! without data from the client, and the stubs name these copies.
 //!
 //! 1. A stub is made only where no object has its name, and only of an active version.
 //! 2. Directories keep the times that the restore has set.
@@ -17,23 +17,23 @@ use sys::{Dir, ObjectStatus};
 
 use crate::caller::Caller;
 use crate::mount::Mount;
-use crate::outcome::{FileError, Outcome, Settled};
+use crate::outcome::{FileError, FinalState, Outcome};
 use crate::record::FileState;
 use crate::stub;
 
 const BACKUP_CHANGED: FileError =
-    FileError::Changed("its backup has changed meanwhile; run it again");
+    FileError::Changed("its backup has changed meanwhile; repeat the request");
 
-/// A file that is to come back as a stub.
-struct Absent {
+/// A file that a stub will replace.
+struct MissingFile {
     version: ListedVersion,
     /// Path of the file's directory, from the root of the file system.
     directory: DirPath,
     name: Name,
 }
 
-/// Makes stubs of the files at and below `path` that are backed up, not there, and at least
-/// `bytes_min` large.
+/// Makes stubs of the files at and below `path` that are backed up, are missing in the file system,
+/// and have at least `bytes_min` bytes.
 pub(crate) fn remake(
     client: &Client,
     mount: &Mount,
@@ -47,9 +47,9 @@ pub(crate) fn remake(
     let mut visit = |version: &ListedVersion| {
         if version.deactivated.is_none()
             && is_left_out(&version.object.stat, Some(bytes_min))
-            && let Some(absent) = absent(mount, version)
+            && let Some(missing) = missing(mount, version)
         {
-            batch.push(absent);
+            batch.push(missing);
         }
         if batch.len() == BATCH_FILES_MAX {
             make(client, mount, caller, std::mem::take(&mut batch));
@@ -62,17 +62,17 @@ pub(crate) fn remake(
 }
 
 /// The file of the version, if it is missing in the file system.
-fn absent(mount: &Mount, version: &ListedVersion) -> Option<Absent> {
+fn missing(mount: &Mount, version: &ListedVersion) -> Option<MissingFile> {
     let path = mount.within(&version.path)?;
     let at = path.iter().rposition(|byte| *byte == b'/')?;
     let directory = DirPath::new(&path[..=at]).ok()?;
     let name = version.object.name.clone();
     let is_there = mount.directory(&directory).is_ok_and(|dir| dir.stat(name.as_bytes()).is_ok());
-    (!is_there).then(|| Absent { version: version.clone(), directory, name })
+    (!is_there).then(|| MissingFile { version: version.clone(), directory, name })
 }
 
 /// Makes the server copy the batch, and makes the stubs.
-fn make(client: &Client, mount: &Mount, caller: &Caller, batch: Vec<Absent>) {
+fn make(client: &Client, mount: &Mount, caller: &Caller, batch: Vec<MissingFile>) {
     for (directory, files) in by_directory(batch) {
         let made = mount
             .directory(&directory)
@@ -97,10 +97,10 @@ fn make(client: &Client, mount: &Mount, caller: &Caller, batch: Vec<Absent>) {
 }
 
 /// The files of a batch by directory, sorted by name, as the server compares them.
-fn by_directory(batch: Vec<Absent>) -> BTreeMap<DirPath, Vec<Absent>> {
-    let mut by_directory: BTreeMap<DirPath, Vec<Absent>> = BTreeMap::new();
-    for absent in batch {
-        by_directory.entry(absent.directory.clone()).or_default().push(absent);
+fn by_directory(batch: Vec<MissingFile>) -> BTreeMap<DirPath, Vec<MissingFile>> {
+    let mut by_directory: BTreeMap<DirPath, Vec<MissingFile>> = BTreeMap::new();
+    for missing in batch {
+        by_directory.entry(missing.directory.clone()).or_default().push(missing);
     }
     for files in by_directory.values_mut() {
         files.sort_by(|a, b| a.name.cmp(&b.name));
@@ -113,14 +113,14 @@ fn make_in(
     mount: &Mount,
     dir: &Arc<Dir>,
     directory: &DirPath,
-    files: &[Absent],
+    files: &[MissingFile],
 ) -> Result<Vec<Outcome>, FileError> {
     let asked: Vec<(&Name, ObjectStatus)> = files
         .iter()
         .map(|file| (&file.name, found(&file.version.object.stat, mount)))
         .collect();
     let contents = client.backed_up(mount.mount_point(), directory, &asked)?;
-    assert_eq!(contents.len(), files.len(), "the client tells of each file");
+    assert_eq!(contents.len(), files.len(), "the client reports each file");
     let migrants: Vec<Migrant<'_>> = asked
         .iter()
         .zip(&contents)
@@ -134,7 +134,7 @@ fn make_in(
     }
     let batch = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
     let copied = client.migrate(mount.mount_point(), batch, &migrants)?;
-    assert_eq!(copied.len(), migrants.len(), "the client tells of each file");
+    assert_eq!(copied.len(), migrants.len(), "the client reports each file");
     let times = dir.stat_self()?.stat;
     let mut unused = Vec::new();
     let mut copies = (0..).map(|index| CopyId { batch, index }).zip(copied);
@@ -145,16 +145,16 @@ fn make_in(
     let outcomes = outcomes.collect();
     if let Err(error) = dir.set_modified(times.mtime) {
         let directory = model::escaped(&mount.absolute(directory.as_bytes()));
-        tracing::warn!(directory, %error, "cannot give the directory its time back");
+        tracing::warn!(directory, %error, "cannot restore the time of the directory");
     }
     release(client, mount, &unused);
     Ok(outcomes)
 }
 
-/// Makes one stub. A copy that stays without a stub goes to `unused`.
+/// Makes one stub. A copy for which no stub could be made goes to `unused`.
 fn make_one(
     mount: &Mount,
-    file: &Absent,
+    file: &MissingFile,
     copy: Option<(CopyId, Result<StoredCopy, CopyFailure>)>,
     unused: &mut Vec<CopyId>,
 ) -> Outcome {
@@ -169,7 +169,7 @@ fn make_one(
         path: path.clone(),
     };
     stub::make(mount, &copy, &object.attributes).inspect_err(|_| unused.push(id))?;
-    Ok(Settled::unmoved(FileState::Migrated))
+    Ok(FinalState::unmoved(FileState::Migrated))
 }
 
 fn release(client: &Client, mount: &Mount, copies: &[CopyId]) {
@@ -179,12 +179,12 @@ fn release(client: &Client, mount: &Mount, copies: &[CopyId]) {
         tracing::warn!(
             %error,
             copies = copies.len(),
-            "cannot release copies without a stub; the next reconciliation does it"
+            "cannot release copies without a stub; the next reconciliation releases them"
         );
     }
 }
 
-/// The status that the file would have if it were there.
+/// Returns the status that the file would have if it existed.
 fn found(stat: &Stat, mount: &Mount) -> ObjectStatus {
     ObjectStatus { stat: *stat, device_id: mount.device_id, allocated_bytes: 0 }
 }

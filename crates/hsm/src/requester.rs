@@ -1,5 +1,5 @@
-//! The process that wants content. The limits of a user or a program, and the server's log, depend
-//! on it.
+//! The process that waits for content or has sent a request. The limits of a user or a program, and
+//! the server's log, depend on it.
 
 use client::{Purpose, PurposeKind};
 
@@ -12,8 +12,8 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// Reads the requester of the process `pid` from `/proc`. A process that has ended has no
-    /// program, and a user number that no user has.
+    /// Reads the program and the user of the process `pid` from `/proc`. A process that has ended
+    /// gets an empty program and the user number `u32::MAX`.
     pub(crate) fn of(pid: u32) -> Self {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
         let program = read("comm").unwrap_or_default().trim_end().to_owned();

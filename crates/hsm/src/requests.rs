@@ -23,9 +23,9 @@ use crate::recall::{RecallStatus, Recaller, Stage};
 use crate::remake;
 use crate::requester::Requester;
 
-/// Maximum size of a request of root.
+/// Maximum size of a request of root, in bytes.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size of a request of another user.
+/// Maximum size of a request of another user, in bytes.
 const USER_REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Time within which a user has to send the request.
 const REQUEST_WAIT: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ pub struct FilesystemSettings {
     /// The mount point. Bytes that are not UTF-8, and `%`, are written as `%` and two digits.
     #[serde(with = "written")]
     pub mount_point: Vec<u8>,
-    /// Per cent in use above which files migrate by themselves (HTHRESHOLD); 100: never.
+    /// Per cent in use above which files migrate by themselves (HTHRESHOLD); 100 stands for never.
     pub high_percent: u8,
     /// Per cent in use down to which files migrate (LTHRESHOLD).
     pub low_percent: u8,
@@ -35,8 +35,7 @@ pub struct FilesystemSettings {
     /// True if a file migrates only if its current state is backed up (MIGREQUIRESBKUP).
     pub backup_first: bool,
     /// Size up to which a file is recalled as a whole when it is opened. Larger files are recalled
-    /// range by range as they are read; programs that look for holes take such a file for an empty
-    /// one.
+    /// range by range as they are read; programs that look for holes regard such a file as empty.
     pub whole_bytes_max: u64,
     /// Maximum number of recalls of one user that wait; further ones fail.
     pub user_recalls_max: u32,
@@ -71,11 +70,11 @@ impl FilesystemSettings {
     fn problem(&self) -> Option<&'static str> {
         let percents = [self.high_percent, self.low_percent, self.premigrated_percent];
         if percents.iter().any(|&percent| percent > 100) {
-            Some("a threshold is a number of per cent, at most 100")
+            Some("a threshold must be at most 100 per cent")
         } else if self.low_percent > self.high_percent {
-            Some("the low threshold is above the high one")
+            Some("the low threshold must not be above the high threshold")
         } else if self.premigrated_percent > self.low_percent {
-            Some("more would be premigrated than the low threshold leaves in use")
+            Some("the premigrated share must not be above the low threshold")
         } else {
             None
         }

@@ -1,5 +1,5 @@
-//! The process of the keeper: its start, the takeover from a dead keeper, and its end, at which no
-//! program may read zeros.
+//! The process of the keeper: its start, its takeover from a dead keeper, and its end, during which
+//! no program may read zeros.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,28 +11,28 @@ use std::sync::atomic::AtomicU32;
 
 use model::escaped;
 use sys::Dir;
-use sys::fanotify::{Asks, Group};
+use sys::fanotify::{Group, QuestionKinds};
 
 use crate::hidden;
 use crate::holder::{Holder, HolderEnds};
-use crate::keeper::{Keeping, WorkerEnds, keep};
+use crate::keeper::{KeeperContext, WorkerEnds, keep};
 use crate::keeper_lock::KeeperLock;
 use crate::questions::{OpenQuestions, refuse_group, refuse_unread};
 use crate::settings::Settings;
 
-/// Starts the other processes; the command line knows their arguments.
+/// Launcher of the other processes. The command line, which knows their arguments, implements it.
 pub trait Launcher {
-    /// Starts a worker that inherits both ends and the pipe of `holder`.
+    /// Starts a worker that inherits the descriptors of `ends` and the pipe of `holder`.
     fn start_worker(&self, ends: WorkerEnds<'_>, holder: Option<&Holder>) -> io::Result<Child>;
 
-    /// Starts a holder that inherits both ends.
+    /// Starts a holder that inherits the descriptors of `ends`.
     fn start_holder(&self, ends: HolderEnds<'_>) -> io::Result<Child>;
 }
 
 /// A service manager that holds the kernel's group of questions too. While it does, programs that
 /// use files wait. So no program reads zeros if keeper and worker are killed together.
 pub trait Supervisor {
-    /// The group that the supervisor has held for a keeper that has gone.
+    /// The group that the supervisor has held for a keeper that has ended.
     fn held_group(&self) -> io::Result<Option<Group>>;
 
     /// Tells the supervisor that all managed file systems are watched. The supervisor holds `group`
@@ -50,16 +50,16 @@ pub enum KeeperError {
     #[error("no file system is managed; 'holdfast hsm add' adds one")]
     NothingManaged,
     /// Another keeper works already: leave it as it is.
-    #[error("space management runs already")]
+    #[error("space management is already running")]
     RunsAlready,
     /// This program or its folder is in the file system: move it, because the program would wait
     /// for itself.
     #[error(
-        "cannot watch {}: this program or its folder {} is on it",
+        "cannot watch {}: this program or its folder {} is in it",
         escaped(.mount_point), .home.display()
     )]
     OnManaged { mount_point: Vec<u8>, home: PathBuf },
-    /// See to the system.
+    /// Check the system.
     #[error("{what}")]
     System {
         what: String,
@@ -73,7 +73,7 @@ fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> KeeperError {
     move |error| KeeperError::System { what, error }
 }
 
-/// The place of the one keeper of a node.
+/// The keeper of a node, with its surroundings.
 pub struct Station<'a> {
     /// The node's folder.
     pub home: &'a Path,
@@ -81,14 +81,14 @@ pub struct Station<'a> {
     pub supervisor: Option<&'a dyn Supervisor>,
     /// Number of times that this process was told to end.
     pub told_to_end: &'a AtomicU32,
-    /// Tells the user.
+    /// Reports a text to the user.
     pub say: &'a dyn Fn(&str),
 }
 
 impl Station<'_> {
     /// Keeps the questions about all managed file systems, until it is time to end. The kernel asks
     /// as many kinds of questions as it can, at most `asks`.
-    pub fn run(&self, settings: &Settings, asks: Asks) -> Result<(), KeeperError> {
+    pub fn run(&self, settings: &Settings, asks: QuestionKinds) -> Result<(), KeeperError> {
         if settings.filesystems.is_empty() {
             return Err(KeeperError::NothingManaged);
         }
@@ -96,17 +96,20 @@ impl Station<'_> {
             .map_err(failed(format!("cannot take the lock in {}", self.home.display())))?
             .ok_or(KeeperError::RunsAlready)?;
         let opened = Group::open(asks);
-        let opened = opened.map_err(failed("cannot have the kernel ask about files"))?;
+        let opened = opened.map_err(failed("cannot make the kernel ask about files"))?;
         let held = self.supervisor.map(Supervisor::held_group).transpose();
         // Programs are refused if a dead keeper has read their question. Questions that no keeper
         // has read are answered.
-        let (group, adopted) = match held.map_err(failed("cannot take over"))?.flatten() {
+        let (group, adopted) = match held
+            .map_err(failed("cannot take over the questions from the service manager"))?
+            .flatten()
+        {
             Some(held) => (held, Some(OpenQuestions::default())),
             None => (opened, None),
         };
         self.watch(settings, &group).inspect_err(|_| {
             // Files that are shown already are hidden again, before the group closes and the kernel
-            // lets all programs go on.
+            // lets all programs continue.
             if KeeperLock::last_keeper(self.home).is_none() {
                 self.conceal();
             }
@@ -116,10 +119,10 @@ impl Station<'_> {
         }
         lock.take_over(self.home)
             .map_err(failed("cannot end the keeper that ran before"))?;
-        if group.asks() == Asks::Opening {
+        if group.asks() == QuestionKinds::Opening {
             (self.say)(
-                "this kernel asks at opening only (before 6.14): every file is recalled as a \
-                 whole, and truncate(2) by path loses the rest of the last page of a stub",
+                "this kernel asks only when a file is opened (before 6.14): every file is recalled \
+                 as a whole, and truncate(2) by path loses the rest of the last page of a stub",
             );
         }
         let holder = self.start_holder(&group);
@@ -127,13 +130,13 @@ impl Station<'_> {
         Ok(())
     }
 
-    /// Takes the place of a keeper that has died. This process goes on as far as it can, whatever
-    /// fails: if it ended, programs would read stubs as zeros.
+    /// Takes the place of a keeper that has died. This process continues after any failure, as far
+    /// as it can: if it ended, programs would read stubs as zeros.
     pub fn take_over(&self, group: Group, holder: Option<Holder>, adopted: OpenQuestions) {
         let lock = match KeeperLock::lock_after_death(self.home) {
             Ok(Ok(lock)) => Some(lock),
             Ok(Err(other)) => {
-                (self.say)("another process keeps the questions; this one ends");
+                (self.say)("another process keeps the questions; this process ends");
                 // The other keeper has the same group if it has taken over as well, or has the
                 // group from the supervisor. Two processes must not read the questions of one
                 // group. A keeper that was started anew has a group of its own.
@@ -151,7 +154,9 @@ impl Station<'_> {
             }
         };
         if let Some(Err(error)) = lock.as_ref().map(KeeperLock::sign) {
-            (self.say)(&format!("cannot note which process keeps the questions: {error}"));
+            (self.say)(&format!(
+                "cannot write into the lock that this process is the keeper: {error}"
+            ));
         }
         let holder = holder.or_else(|| self.start_holder(&group));
         self.stay(group, lock, holder, Some(adopted));
@@ -163,7 +168,7 @@ impl Station<'_> {
         let device = |path: &Path| {
             std::fs::metadata(path)
                 .map(|metadata| metadata.dev())
-                .map_err(failed(format!("cannot look at {}", path.display())))
+                .map_err(failed(format!("cannot examine {}", path.display())))
         };
         let own = [device(Path::new("/proc/self/exe"))?, device(self.home)?];
         for filesystem in &settings.filesystems {
@@ -193,8 +198,8 @@ impl Station<'_> {
             .map_err(failed(format!("cannot hide the files of {shown} from others")))?;
         for name in left {
             (self.say)(&format!(
-                "{} was made in {shown} while its files were hidden, which have another of that \
-                 name: it stays hidden",
+                "{} was made in {shown} while the files were hidden, and a file of the same name \
+                 is shown: the new one stays hidden",
                 escaped(&name)
             ));
         }
@@ -248,7 +253,7 @@ impl Station<'_> {
         };
         let start_worker =
             |ends: WorkerEnds<'_>| self.launcher.start_worker(ends, holder.borrow().as_ref());
-        let keeping = Keeping {
+        let context = KeeperContext {
             group,
             start_worker: &start_worker,
             told_to_end: self.told_to_end,
@@ -256,7 +261,7 @@ impl Station<'_> {
             step_aside: &|| lock.iter().for_each(KeeperLock::unlock),
             say: self.say,
         };
-        keep(keeping, adopted);
+        keep(context, adopted);
         drop(lock);
         self.leave(held.ok().as_ref());
         holder.take().into_iter().for_each(Holder::dismiss);
@@ -272,7 +277,7 @@ impl Station<'_> {
                 supervisor.forget();
             }
         }
-        // The next keeper that a supervisor has started has the same group.
+        // A keeper that a supervisor has started meanwhile has the same group.
         if let Some(group) = group
             && (is_last || self.supervisor.is_none())
         {
@@ -288,7 +293,7 @@ mod tests {
     use super::*;
     use crate::FilesystemSettings;
 
-    /// Starts nothing.
+    /// Launcher that starts nothing.
     struct NoLauncher;
 
     impl Launcher for NoLauncher {
@@ -301,7 +306,7 @@ mod tests {
         }
     }
 
-    /// Runs `test` with a station in a folder of its own; returns the messages to the user.
+    /// Runs `test` with a station in a folder of its own. Returns the messages to the user.
     fn at_station(told_to_end: u32, test: impl FnOnce(&Station<'_>)) -> Vec<String> {
         let home = tempfile::tempdir().expect("a folder");
         let said = Mutex::new(Vec::new());
@@ -317,13 +322,14 @@ mod tests {
     }
 
     fn group() -> Group {
-        Group::inherited(tempfile::tempfile().expect("a file").into(), Asks::Ranges)
+        Group::inherited(tempfile::tempfile().expect("a file").into(), QuestionKinds::Ranges)
     }
 
     #[test]
     fn a_keeper_of_nothing_does_not_start() {
         at_station(0, |station| {
-            let error = station.run(&Settings::default(), Asks::Ranges).expect_err("refused");
+            let error =
+                station.run(&Settings::default(), QuestionKinds::Ranges).expect_err("refused");
             assert!(matches!(error, KeeperError::NothingManaged));
         });
     }
@@ -333,7 +339,9 @@ mod tests {
         at_station(0, |station| {
             let _lock = KeeperLock::try_lock(station.home).expect("opened").expect("free");
             let filesystems = vec![FilesystemSettings::new(b"/".to_vec())];
-            let error = station.run(&Settings { filesystems }, Asks::Ranges).expect_err("refused");
+            let error = station
+                .run(&Settings { filesystems }, QuestionKinds::Ranges)
+                .expect_err("refused");
             assert!(matches!(error, KeeperError::RunsAlready));
         });
     }
@@ -356,7 +364,10 @@ mod tests {
         let said = at_station(2, |station| {
             station.take_over(group(), None, OpenQuestions::default());
             assert_eq!(KeeperLock::last_keeper(station.home), None);
-            assert!(KeeperLock::try_lock(station.home).expect("opened").is_some(), "it holds on");
+            assert!(
+                KeeperLock::try_lock(station.home).expect("opened").is_some(),
+                "the lock was not released"
+            );
         });
         assert!(said[0].starts_with("cannot start the holder"), "{said:?}");
     }

@@ -1,4 +1,4 @@
-//! Making a stub where there is no file.
+//! Making a stub at a path without a file.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sys::{Dir, NewFile};
 use crate::mount::Mount;
 use crate::record;
 
-/// Makes a stub of `copy` where its file was, and the missing directories above it.
+/// Makes a stub of `copy` at the path of its file, and the missing directories above it. Fails with
 /// `AlreadyExists` if the name is taken.
 ///
 /// Only the worker may do this: the stub has its record before it has a name, and the keeper puts

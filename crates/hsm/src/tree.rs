@@ -13,7 +13,7 @@ use crate::record::{self, FileState, state_of};
 /// A regular file of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedFile {
-    /// Path from the root of the node.
+    /// Absolute path on the node.
     pub path: Vec<u8>,
     pub found: ObjectStatus,
     pub state: FileState,
@@ -23,9 +23,9 @@ pub struct ListedFile {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     pub files: u64,
-    /// Sum of the sizes, with content and without.
+    /// Sum of the sizes of all files, resident or not.
     pub bytes: u64,
-    /// Sum of the space on disk.
+    /// Sum of the space on disk, in bytes.
     pub allocated_bytes: u64,
     pub premigrated_files: u64,
     pub premigrated_bytes: u64,
@@ -54,7 +54,7 @@ impl Counts {
 }
 
 /// A regular file that a walk has reached.
-pub(crate) struct Visited<'a> {
+pub(crate) struct VisitedFile<'a> {
     pub(crate) directory: &'a Arc<Dir>,
     /// Path of the directory, from the root of the file system.
     pub(crate) path: &'a DirPath,
@@ -64,7 +64,7 @@ pub(crate) struct Visited<'a> {
     pub(crate) stub: Option<Stub>,
 }
 
-impl Visited<'_> {
+impl VisitedFile<'_> {
     /// Path of the file, from the root of the file system.
     pub(crate) fn file_path(&self) -> Vec<u8> {
         self.path.join(self.name)
@@ -89,7 +89,7 @@ struct Subtree {
 pub(crate) fn walk(
     mount_point: &[u8],
     path: &[u8],
-    visit: &mut dyn FnMut(Visited<'_>) -> bool,
+    visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
     let root = Dir::open(mount_point)?;
@@ -157,9 +157,9 @@ fn visit_file<'a>(
     path: &'a DirPath,
     name: &'a Name,
     found: ObjectStatus,
-) -> std::io::Result<Visited<'a>> {
+) -> std::io::Result<VisitedFile<'a>> {
     let stub = if found.stat.size == 0 { None } else { record::read_of(directory, name)? };
-    Ok(Visited { directory, path, name, found, stub })
+    Ok(VisitedFile { directory, path, name, found, stub })
 }
 
 /// Lists the files at and below `path` of the file system at `mount_point`.
@@ -169,7 +169,7 @@ pub fn list(
     visit: &mut dyn FnMut(ListedFile) -> bool,
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
-    let mut visit = |visited: Visited<'_>| {
+    let mut visit = |visited: VisitedFile<'_>| {
         let path = absolute(mount_point, &visited.file_path());
         visit(ListedFile { path, found: visited.found, state: visited.state() })
     };
@@ -221,7 +221,7 @@ mod tests {
 
     fn paths_below(folder: &Path, path: &[u8]) -> Vec<String> {
         let mut paths = Vec::new();
-        let mut visit = |visited: Visited<'_>| {
+        let mut visit = |visited: VisitedFile<'_>| {
             paths.push(model::escaped(&visited.file_path()));
             true
         };
@@ -245,7 +245,7 @@ mod tests {
     fn a_walk_begins_at_no_symbolic_link_and_ends_when_told() {
         let folder = tree();
         let mut visits = 0;
-        let mut visit = |_: Visited<'_>| {
+        let mut visit = |_: VisitedFile<'_>| {
             visits += 1;
             false
         };

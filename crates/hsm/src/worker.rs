@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use sys::fanotify::{Asks, Group};
+use sys::fanotify::{Group, QuestionKinds};
 
 use crate::connection::Connection;
 use crate::fill::ContentSource;
 use crate::monitor::{Goal, Monitor};
 use crate::mount::Mount;
 use crate::outcome::Outcome;
-use crate::recall::{MakeRoom, Recaller};
+use crate::recall::{Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
 use crate::settings::Settings;
 use crate::{SOCKET, requests};
 
 /// Interval at which the worker checks if it needs more threads for recalls.
 const THREADS_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval at which records are written for good.
+/// Interval at which lasting records are written.
 const CATCH_UP_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which the monitor looks at the file systems.
 const MONITOR_INTERVAL: Duration = Duration::from_secs(10);
@@ -33,12 +33,12 @@ const QUESTIONS_HANDED_ON_MAX: usize = 10_000;
 /// Maximum number of requests that are carried out at once.
 const CONNECTIONS_MAX: usize = 256;
 
-/// The ends of the worker's channels to the kernel and to the keeper.
+/// The descriptors of the worker's channels to the kernel and to the keeper.
 pub struct Channels {
     pub group: OwnedFd,
     pub relay: OwnedFd,
     /// The access about which the kernel asks.
-    pub asks: Asks,
+    pub asks: QuestionKinds,
 }
 
 /// Folders of a worker.
@@ -49,17 +49,17 @@ pub struct Places {
     pub public: Option<PathBuf>,
 }
 
-/// Becomes the keeper in place of a dead one, with the group and the waiting questions. Returns
-/// only if that is impossible.
-pub type BecomeKeeper<'a> = &'a dyn Fn(&Group, &[OpenQuestion]) -> io::Error;
+/// Callback that becomes the keeper in place of a dead keeper, with the group and the waiting
+/// questions. It returns only if that is impossible.
+pub type Succession<'a> = &'a dyn Fn(&Group, &[OpenQuestion]) -> io::Error;
 
-/// Works until the keeper ends this process. A panic of any thread ends it too; the keeper then
-/// starts another worker and hands it the waiting questions.
+/// Works until the keeper ends this process. A panic of any thread ends the process too; the keeper
+/// then starts another worker and passes it the waiting questions.
 pub fn work(
     places: &Places,
     settings: &Settings,
     channels: Channels,
-    become_keeper: BecomeKeeper<'_>,
+    become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     let server = Box::new(Connection::new(&places.home));
     work_with(server, places, settings, channels, become_keeper)
@@ -71,7 +71,7 @@ fn work_with(
     places: &Places,
     settings: &Settings,
     channels: Channels,
-    become_keeper: BecomeKeeper<'_>,
+    become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     sys::fault::end_process_on_panic();
     sys::space::ignore_lease_signals();
@@ -87,13 +87,14 @@ fn work_with(
         source,
         room_maker(&connection),
     );
-    // Both live as long as the process, because their threads do.
+    // The recaller lives as long as the process, because its threads do.
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));
     start_threads(recaller, &connection, places)?;
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
     }
-    // The keeper ends its worker before it closes the relay. So the keeper itself has died.
+    // The keeper ends its worker before it closes the relay. So a closed relay means that the
+    // keeper has died.
     tracing::warn!("the keeper has died; the worker takes its place");
     recaller.catch_up();
     let waiting = recaller.open_questions();
@@ -116,7 +117,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-fn room_maker(connection: &Arc<Connection>) -> MakeRoom {
+fn room_maker(connection: &Arc<Connection>) -> RoomMaker {
     let connection = Arc::clone(connection);
     Box::new(move |recaller, mount| {
         Monitor { recaller, connection: &connection, mount }.make_room()
@@ -256,7 +257,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (keeper, relay) = Relay::pair().expect("a pair");
         let group = tempfile::tempfile().expect("a file").into();
-        let channels = Channels { group, relay: relay.into_fd(), asks: Asks::Ranges };
+        let channels = Channels { group, relay: relay.into_fd(), asks: QuestionKinds::Ranges };
         let places = Places { home: folder.path().to_owned(), public: None };
         let (became, becoming) = std::sync::mpsc::channel();
         let worker = std::thread::Builder::new().spawn(move || {
@@ -290,9 +291,9 @@ mod tests {
     const CHILD: &str = "HOLDFAST_TEST_WORKER";
 
     /// A source with a bug, which the first recalling thread meets.
-    struct Buggy;
+    struct FaultySource;
 
-    impl ContentSource for Buggy {
+    impl ContentSource for FaultySource {
         fn fill(&self, _: &Part<'_>, _: &Arc<Progress>) -> Result<(), FillError> {
             panic!("a bug in a recall");
         }
@@ -307,13 +308,13 @@ mod tests {
         let stub = Stub::on_disk(1 << 20).expect("the parent has looked");
         let (keeper, relay) = Relay::pair().expect("a pair");
         let group = tempfile::tempfile().expect("a file").into();
-        let channels = Channels { group, relay: relay.into_fd(), asks: Asks::Ranges };
+        let channels = Channels { group, relay: relay.into_fd(), asks: QuestionKinds::Ranges };
         let places = Places { home: stub.folder().to_owned(), public: None };
         let inquiry = Inquiry { number: 5, pid: std::process::id(), access: Access::Open };
         keeper.ask(stub.file.as_fd(), &inquiry).expect("sent");
         let settings = Settings { filesystems: vec![stub.mount.settings] };
         let become_keeper = |_: &Group, _: &[OpenQuestion]| io::Error::other("it lives");
-        drop(work_with(Box::new(Buggy), &places, &settings, channels, &become_keeper));
+        drop(work_with(Box::new(FaultySource), &places, &settings, channels, &become_keeper));
         std::process::exit(0);
     }
 
@@ -331,6 +332,6 @@ mod tests {
             .expect("the test can be run again");
         let said = String::from_utf8_lossy(&child.stderr);
         assert_eq!(child.status.code(), Some(sys::lock::ENDED_BY_A_BUG), "{said}");
-        assert!(said.contains("src/worker.rs"), "it hides where it was: {said}");
+        assert!(said.contains("src/worker.rs"), "the place of the panic is missing: {said}");
     }
 }

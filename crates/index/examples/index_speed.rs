@@ -1,6 +1,6 @@
-//! Prints the cost of the chunk index for each chunk, on random digests in batches and on one
-//! thread; the merger has a thread of its own. Run it with `cargo run --release -p index --example
-//! index_speed`.
+//! Prints the time that the chunk index takes for a chunk, with random digests, in batches and on
+//! one thread; the merger has a thread of its own. Run it with
+//! `cargo run --release -p index --example index_speed`.
 #![expect(clippy::print_stdout, reason = "it prints measurements")]
 #![expect(clippy::disallowed_methods, reason = "it measures elapsed time itself")]
 
@@ -42,13 +42,13 @@ fn measure(folder: &Path) -> Result<(), IndexError> {
 
     let start = Instant::now();
     let scanned = index.entries().try_fold(0, |count: u64, entry| entry.map(|_| count + 1))?;
-    assert_eq!(scanned, ENTRIES, "every entry is there once");
+    assert_eq!(scanned, ENTRIES, "the scan must return every entry once");
     println!("scan: {:.0} ns an entry", per_entry(start.elapsed()));
     Ok(())
 }
 
-/// Prints the time that `batch` takes for each chunk, without the time that making the chunks
-/// takes.
+/// Prints the time that `batch` takes for each chunk. The time for making the chunks does not
+/// count.
 fn time(
     what: &str,
     seeds: Range<u64>,
@@ -75,7 +75,7 @@ fn per_entry(elapsed: Duration) -> f64 {
 
 fn absent(index: &ChunkIndex, chunks: &[Chunk]) -> Result<(), IndexError> {
     let places = look_up(index, chunks)?;
-    assert!(places.iter().all(Option::is_none), "these were not inserted");
+    assert!(places.iter().all(Option::is_none), "chunks that were not inserted must not be found");
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn present(index: &ChunkIndex, chunks: &[Chunk]) -> Result<(), IndexError> {
     let places = look_up(index, chunks)?;
     assert!(
         places.iter().copied().eq(chunks.iter().map(|chunk| Some(chunk.1))),
-        "these were inserted"
+        "chunks that were inserted must be found at their places"
     );
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! An entry of the index: a digest's prefix and a chunk's place.
+//! An entry of the index: the prefix of a chunk's digest, and the chunk's place.
 
 use model::{ChunkDigest, Place};
 
-/// The first 16 bytes of a digest, in their order.
+/// The first 16 bytes of a digest. Prefixes are ordered as their bytes are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Prefix(pub(crate) u128);
 

@@ -9,7 +9,7 @@ use crate::manifest::RunNumber;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
     Manifest,
-    /// The run is missing, has another length, or a part of it outside the blocks is damaged.
+    /// The run is missing or has another length, or its fence, filter or trailer is damaged.
     Run(RunNumber),
     Block {
         run: RunNumber,
@@ -27,15 +27,16 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Failure of a call. A caller may treat a failed look-up as a miss: that costs a duplicate, never
-/// data.
+/// Failure of a call. A caller may treat a failed look-up as "not found": the cost is a chunk that
+/// is stored twice, never lost data.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// Drop the index, `discard` its folder, open it again and insert the chunks of all packs.
+    /// Damage of a file. The caller drops the index, discards its folder, opens the index again and
+    /// inserts the chunks of all packs.
     #[error("the chunk index is damaged at {0}")]
     Damaged(Damage),
-    /// Repeat the call when the file system works again; nothing was lost.
-    #[error("the chunk index cannot use {}", path.display())]
+    /// Failure of the file system. Nothing is lost, and the caller may repeat the call.
+    #[error("the chunk index cannot use the file or folder {}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
@@ -44,7 +45,8 @@ impl IndexError {
         |source| Self::Io { path: path.to_owned(), source }
     }
 
-    /// A run that is missing or too short is damaged; other failures may pass.
+    /// Returns the error for a failure at a run. A run that is missing or too short counts as
+    /// damaged; other failures may be temporary.
     pub(crate) fn at_run(run: RunNumber, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {

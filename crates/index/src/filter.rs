@@ -5,28 +5,33 @@
 //! the line, the lower half the bits. The line number grows with the prefix, so sorted entries and
 //! sorted look-ups walk through the filter from one end to the other.
 //!
-//! A node that chooses its digests can crowd a line. That costs block reads, never a wrong answer.
+//! A node that chooses the digests of its chunks can fill one line. The cost is more reads of
+//! blocks, never a wrong answer.
 
 use crate::entry::Prefix;
 
-/// Bits of the filter for each entry. About 1 of 80 absent prefixes passes.
+/// Number of bits of the filter for each entry. About 1 of 80 absent prefixes passes.
 const BITS_PER_ENTRY: usize = 10;
 /// Number of bits that a prefix sets.
 const BITS_SET: u32 = 7;
 const LINE_BITS: usize = 512;
 const LINE_WORDS: usize = LINE_BITS / 64;
-/// Bits of a prefix that number one bit of a line.
+/// Number of bits of a prefix that select one bit of a line.
 const BIT_NUMBER_BITS: u32 = 9;
 
-const _: () = assert!(1 << BIT_NUMBER_BITS == LINE_BITS, "a bit number reaches the whole line");
-const _: () = assert!(BITS_SET * BIT_NUMBER_BITS <= 64, "the lower half numbers all the bits");
+const _: () =
+    assert!(1 << BIT_NUMBER_BITS == LINE_BITS, "a bit number must reach every bit of a line");
+const _: () = assert!(
+    BITS_SET * BIT_NUMBER_BITS <= 64,
+    "the lower half must be long enough for all bit numbers"
+);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
 struct Line([u64; LINE_WORDS]);
 
-/// A set of prefixes that recognises most absent prefixes as absent, and takes no present prefix
-/// for absent.
+/// A set of prefixes that recognises most absent prefixes, and never reports a present prefix as
+/// absent.
 ///
 /// Invariant: there is at least one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +42,7 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) const LINE_BYTES: usize = LINE_BITS / 8;
 
-    /// Returns an empty filter that stays selective up to `entries_max` entries.
+    /// Returns an empty filter that recognises absent prefixes well up to `entries_max` entries.
     pub(crate) fn new(entries_max: usize) -> Self {
         let lines = entries_max.saturating_mul(BITS_PER_ENTRY).div_ceil(LINE_BITS).max(1);
         Self { lines: vec![Line([0; LINE_WORDS]); lines] }
@@ -51,8 +56,8 @@ impl Filter {
         }
     }
 
-    /// Returns false only if `prefix` is absent. Looks at all the bits: the branches of an early
-    /// exit cost more than the bits.
+    /// Returns false only if `prefix` is absent. Always tests all the bits, because the branches of
+    /// an early exit would cost more.
     #[inline]
     pub(crate) fn may_hold(&self, prefix: Prefix) -> bool {
         let line = &self.lines[self.line_index(prefix)].0;
@@ -67,7 +72,8 @@ impl Filter {
         self.lines.iter().flat_map(|line| line.0).flat_map(u64::to_le_bytes).collect()
     }
 
-    /// Returns the filter that `bytes` encode; `None` unless they are a whole number of lines.
+    /// Returns the filter that `bytes` encode; `None` unless there is a whole number of lines, and
+    /// at least one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let (lines, rest) = bytes.as_chunks::<{ Self::LINE_BYTES }>();
         if lines.is_empty() || !rest.is_empty() {

@@ -1,7 +1,7 @@
 //! The index's folder: the names of its files and how they are replaced.
 //!
 //! A file is written under a name that ends in `.tmp`, synced and renamed, and then the folder is
-//! synced: under its own name a file is whole or absent. Files of other names are left alone.
+//! synced. So a file with its final name is always whole. Files of other names are not touched.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

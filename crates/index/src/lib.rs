@@ -1,4 +1,4 @@
-//! The chunk index tells where a chunk lies, by the first 16 bytes of its digest. Each
+//! The chunk index finds the place of a chunk by the first 16 bytes of the chunk's digest. Each
 //! deduplication domain has one index, in a folder of its own.
 //!
 //! ```text
@@ -17,14 +17,15 @@
 //! 2. Runs are ordered by age, and only neighbours are merged, so the youngest run that has a
 //!    prefix has its latest place.
 //! 3. A run's epoch tells which removals of packs are younger than the run; these removals are
-//!    applied to each entry that is read from it. The manifest drops a removal when no run is
-//!    older.
+//!    applied to each entry that is read from the run. The manifest drops a removal when no run is
+//!    older than the removal.
 //! 4. A file is deleted only after a manifest without it is durable.
 //! 5. Every block, fence, filter and manifest is checked before it is used. If the manifest or a
 //!    run is damaged, the whole index is discarded and built again.
 //!
-//! Look-ups take a lock only to copy the list of runs and to look into the memory table; they go on
-//! while a run is written or merged. The order of the locks is `merging`, `manifests`, `view`.
+//! Look-ups take a lock only to copy the list of runs and to look into the memory table. They are
+//! not blocked while a run is written or merged. The order of the locks is `merging`, `manifests`,
+//! `view`.
 //!
 //! Deliberately absent: the full digest (the caller compares it with the pack's table), a log of
 //! inserts (the packs are the log), a cache of blocks (the kernel has one), and a guard against two
@@ -56,7 +57,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use model::{ChunkDigest, PackNumber, Place};
-use sys::fault::EndsProcess;
+use sys::fault::ProcessEnd;
 
 use entry::{Entry, Prefix};
 use manifest::Manifest;
@@ -68,16 +69,16 @@ use state::State;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// Last pack up to which the index has every chunk of every pack, except for removed packs. The
-    /// caller inserts the chunks of the packs after it.
+    /// caller inserts the chunks of all later packs.
     pub complete_to: PackNumber,
-    /// Damage because of which `open` kept nothing; `None` when it kept the index.
+    /// Damage because of which `open` discarded the index; `None` if the index was kept.
     pub discarded: Option<Damage>,
 }
 
 /// An open index. All methods may be called from several threads at once.
 pub struct ChunkIndex {
     state: Arc<State>,
-    /// Channel that tells the merger of new runs. `None` only while the index is dropped.
+    /// Channel that wakes the merger after a new run. `None` only while the index is dropped.
     wake: Option<SyncSender<()>>,
     merger: Option<JoinHandle<()>>,
 }
@@ -86,7 +87,7 @@ impl ChunkIndex {
     /// Opens the index in `folder`, or creates an empty one. If a file is damaged or of another
     /// version, all files are deleted and the index is empty.
     pub fn open(folder: &Path, config: Config) -> Result<(Self, Recovery), IndexError> {
-        assert!(config.memory_entries_max > 0, "inserts go through the memory table");
+        assert!(config.memory_entries_max > 0, "the memory table must have room for an entry");
         fs::create_dir_all(folder).map_err(IndexError::at(folder))?;
         let (manifest, runs, discarded) = match load(folder) {
             Ok((manifest, runs)) => (manifest, runs, None),
@@ -106,7 +107,7 @@ impl ChunkIndex {
         let merger = std::thread::Builder::new()
             .name("chunk-index-merge".to_owned())
             .spawn(move || {
-                let _guard = EndsProcess;
+                let _guard = ProcessEnd;
                 merge_when_woken(&for_merger, &woken);
             })
             .map_err(IndexError::at(folder))?;
@@ -132,19 +133,19 @@ impl ChunkIndex {
         let run_list = view.run_list();
         drop(view);
         run_list.find(&prefixes, &mut answers)?;
-        assert_eq!(answers.len(), digests.len(), "one answer a digest");
+        assert_eq!(answers.len(), digests.len(), "there must be one answer for each digest");
         Ok(answers)
     }
 
-    /// Adds `entries`. The latest entry of a digest counts; after its pack is removed, a look-up
-    /// may answer with an earlier entry whose pack was not removed.
+    /// Adds `entries`. A look-up finds the latest entry of a digest. After the pack of that entry
+    /// is removed, a look-up may find an earlier entry whose pack was not removed.
     ///
     /// Writes a run when the memory table is full. After an error the index may have some of the
     /// entries.
     pub fn insert(&self, entries: &[(ChunkDigest, Place)]) -> Result<(), IndexError> {
         let entry = |(digest, place): &(_, _)| Entry { prefix: Prefix::of(digest), place: *place };
         let mut entries: Vec<_> = entries.iter().map(entry).collect();
-        // Stable, so that the latest of equal digests stays the latest.
+        // The sort is stable, so that the latest entry of a digest stays the last one.
         entries.sort_by_key(|entry| entry.prefix);
         let mut rest = self.state.fill_memory(&entries);
         while !rest.is_empty() {
@@ -155,8 +156,8 @@ impl ChunkIndex {
         Ok(())
     }
 
-    /// Removes all places in `packs` that were inserted so far, durably. Look-ups that begin later
-    /// do not return these places, even if this call fails.
+    /// Durably removes all places in `packs` that were inserted before the call. Later look-ups do
+    /// not return these places, even if the call fails.
     pub fn remove_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), IndexError> {
         self.state.remove_packs(packs)?;
         self.wake_merger();
@@ -172,23 +173,24 @@ impl ChunkIndex {
         Ok(())
     }
 
-    /// Puts the durable part of the index into the empty folder `folder` on the same file system,
-    /// as an index of its own whose runs are hard links. Returns the last pack up to which the new
-    /// index is complete.
+    /// Makes a second index in the empty folder `folder`, which must be on the same file system. It
+    /// has the durable part of this index; its runs are hard links. Returns the last pack up to
+    /// which the second index is complete.
     pub fn snapshot(&self, folder: &Path) -> Result<PackNumber, IndexError> {
         self.state.snapshot(folder)
     }
 
-    /// Last pack up to which the index in `folder` is complete. The index must not be open.
+    /// Returns the last pack up to which the index in `folder` is complete. The index must not be
+    /// open.
     pub fn complete_in(folder: &Path) -> PackNumber {
         let manifest = fs::read(folder::manifest_path(folder)).ok();
         let manifest = manifest.and_then(|bytes| Manifest::decode(&bytes));
         manifest.unwrap_or_else(Manifest::empty).complete_to
     }
 
-    /// Returns all present entries, ascending by prefix, so that the caller can compare them with
-    /// the tables of the packs. Copies the memory table; reads every block. Ends after the first
-    /// error.
+    /// Returns all entries that were not removed, ascending by prefix, so that the caller can
+    /// compare them with the tables of the packs. The call copies the memory table; the iterator
+    /// reads every block and ends after the first error.
     pub fn entries(&self) -> Entries {
         Entries(self.state.view().merge_all())
     }
@@ -202,7 +204,9 @@ impl ChunkIndex {
         if let Some(Err(TrySendError::Disconnected(()))) =
             self.wake.as_ref().map(|wake| wake.try_send(()))
         {
-            tracing::error!("the merger of a chunk index has ended");
+            tracing::error!(
+                "the thread that merges the runs of a chunk index has ended; restart the server"
+            );
         }
     }
 }
@@ -245,7 +249,10 @@ fn merge_when_woken(state: &State, woken: &Receiver<()>) {
         if let Err(error) = state.merge_all_due() {
             state.merges_failed.fetch_add(1, Ordering::Relaxed);
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "runs of the chunk index could not be merged");
+            tracing::warn!(
+                error,
+                "runs of the chunk index could not be merged; the next flush tries again"
+            );
         }
     }
 }

@@ -24,17 +24,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: [u8; 4] = *b"HFIM";
 const VERSION: u16 = 1;
-/// Lowest number that no pack has.
+/// Upper limit of pack numbers: every pack has a smaller number.
 const PACK_NUMBER_END: u64 = 1 << 39;
 /// Maximum number of entries in a run: more chunks than an index will have.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 40;
 
-/// The number of a run, never given to another one while the index lives.
+/// The number of a run. An index gives each number to one run only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunNumber(pub u64);
 
-/// Count of the removals of packs. A run of epoch `e` has no entry that the removals up to `e`
-/// hide.
+/// Count of the removals of packs. A run of epoch `e` has no entries of the packs that were removed
+/// up to epoch `e`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Epoch(pub(crate) u64);
 
@@ -61,7 +61,7 @@ pub(crate) struct RunIdentity {
     pub(crate) epoch: Epoch,
 }
 
-/// A run of the index, as the manifest has it.
+/// A run of the index, as the manifest describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NamedRun {
     pub(crate) number: RunNumber,
@@ -71,15 +71,15 @@ pub(crate) struct NamedRun {
 
 /// The parts of the index, as they are on disk.
 ///
-/// Invariants: run numbers are below `run_next` and differ; no epoch is above `epoch`; every run
-/// has an entry.
+/// Invariants: run numbers differ and are below `run_next`; no epoch is above `epoch`; every run
+/// has at least one entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Manifest {
-    /// Every chunk of every pack up to this one is in the runs, unless the pack was removed.
+    /// Last pack up to which every chunk of every pack is in the runs, except for removed packs.
     pub(crate) complete_to: PackNumber,
     pub(crate) run_next: RunNumber,
     pub(crate) epoch: Epoch,
-    /// Oldest first.
+    /// The runs, oldest first.
     pub(crate) runs: Vec<NamedRun>,
     pub(crate) removals: Removals,
 }
@@ -102,25 +102,31 @@ impl Manifest {
         number
     }
 
-    /// Begins a new epoch, in which the runs hold nothing of `packs`.
+    /// Begins a new epoch, and notes that `packs` were removed in it.
     pub(crate) fn remove_packs(&mut self, packs: &BTreeSet<PackNumber>) {
         self.epoch = Epoch(self.epoch.0 + 1);
-        assert!(self.runs.iter().all(|run| run.epoch < self.epoch), "every run is older");
+        assert!(
+            self.runs.iter().all(|run| run.epoch < self.epoch),
+            "every run must be older than the removal"
+        );
         self.removals.0.extend(packs.iter().map(|&pack| (pack, self.epoch)));
         self.drop_old_removals();
     }
 
-    /// Replaces the runs numbered `sources`, which are neighbours, with `merged`; `None` when the
-    /// merge left no entry.
+    /// Replaces the runs numbered `sources`, which must be neighbours, with the run `merged`, which
+    /// is `None` if no entry was left.
     pub(crate) fn replace_runs(&mut self, sources: &[RunNumber], merged: Option<NamedRun>) {
         let start = self.runs.iter().position(|run| Some(&run.number) == sources.first());
-        let start = start.expect("only a merge takes runs away, and there is one at a time");
+        let start = start.expect("only a merge removes runs, and there is one merge at a time");
         let replaced: Vec<_> = self.runs.splice(start..start + sources.len(), merged).collect();
-        assert!(replaced.iter().map(|run| &run.number).eq(sources), "merged runs are neighbours");
+        assert!(
+            replaced.iter().map(|run| &run.number).eq(sources),
+            "merged runs must be neighbours"
+        );
         self.drop_old_removals();
     }
 
-    /// Drops the removals that hide no entry: no run is older than the removal.
+    /// Drops the removals that hide no entry, because no run is older than the removal.
     fn drop_old_removals(&mut self) {
         let oldest = self.runs.iter().map(|run| run.epoch).min();
         self.removals
@@ -129,8 +135,12 @@ impl Manifest {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        assert!(self.is_sound(), "a reader refuses anything else");
-        let count = |length: usize| u32::try_from(length).expect("bounded by the packs there are");
+        assert!(
+            self.is_sound(),
+            "the invariants must hold, because a reader refuses anything else"
+        );
+        let count =
+            |length: usize| u32::try_from(length).expect("the number of packs bounds the count");
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());

@@ -7,14 +7,14 @@ use model::{PackNumber, Place};
 use crate::entry::{Entry, Prefix};
 use crate::filter::Filter;
 
-/// Estimate of the memory that an entry takes: the nodes of the tree are two thirds full.
+/// Estimate of the memory that an entry takes, in bytes: the nodes of the tree are two thirds full.
 const ENTRY_BYTES: usize = 38;
 
 /// The entries that no run holds yet.
 pub(crate) struct MemoryTable {
     entries: BTreeMap<Prefix, Place>,
-    /// Filter that saves the walk through the tree for most absent prefixes. May hold prefixes that
-    /// were removed.
+    /// Filter for absent prefixes, most of which then need no search in the tree. The filter may
+    /// hold prefixes that were removed.
     filter: Filter,
 }
 
@@ -23,7 +23,7 @@ impl MemoryTable {
         Self { entries: BTreeMap::new(), filter: Filter::new(entries_max) }
     }
 
-    /// Adds `entry`; it replaces an entry of the same prefix.
+    /// Adds `entry`. Replaces an older entry of the same prefix.
     pub(crate) fn insert(&mut self, entry: Entry) {
         self.filter.insert(entry.prefix);
         self.entries.insert(entry.prefix, entry.place);
@@ -37,7 +37,7 @@ impl MemoryTable {
         self.entries.retain(|_, place| !packs.contains(&place.pack()));
     }
 
-    /// Adds the entries of `older` whose prefixes are absent.
+    /// Adds the entries of `older` whose prefixes this table does not have.
     pub(crate) fn take_back(&mut self, older: &Self) {
         for entry in older.entries() {
             self.filter.insert(entry.prefix);

@@ -14,9 +14,9 @@ pub(crate) type Source = Box<dyn Iterator<Item = Result<Entry, IndexError>> + Se
 
 /// Returns the range of runs to merge into one, given the number of entries of each, oldest first.
 ///
-/// Afterwards every run is larger than all younger runs together. So the number of runs is at most
-/// log2 of the chunks, and the run of an entry at least doubles each time the entry is written
-/// again. The merged runs are neighbours in age, because the latest entry of a prefix must win.
+/// After the merge every run is larger than all younger runs together. So there are at most
+/// log2(chunks) runs, and each time an entry is written again, its new run is at least twice as
+/// large. The merged runs are neighbours in age, because the latest entry of a prefix must win.
 pub(crate) fn plan(entries: &[u64]) -> Option<Range<usize>> {
     let mut younger = 0;
     let mut start = entries.len();
@@ -33,14 +33,15 @@ pub(crate) fn plan(entries: &[u64]) -> Option<Range<usize>> {
 /// the youngest source that has it. Ends after the first error.
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    /// The next entry of each source, the smallest first and the youngest of equal ones.
+    /// The next entry of each source. The smallest prefix comes first; among equal prefixes the
+    /// entry of the youngest source comes first.
     heads: BinaryHeap<Reverse<Head>>,
     last: Option<Prefix>,
     failed: Option<IndexError>,
 }
 
-/// The next entry of a source. The order is by prefix, then by the source's rank in age, so that
-/// the youngest of equal prefixes comes first.
+/// The next entry of a source. Heads are ordered by prefix, then by the rank of the source, which
+/// is 0 for the youngest.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     prefix: Prefix,
@@ -49,7 +50,7 @@ struct Head {
 }
 
 impl Merge {
-    /// `sources` come youngest first.
+    /// Begins a merge of `sources`, which must be sorted with the youngest first.
     pub(crate) fn new(sources: Vec<Source>) -> Self {
         let count = sources.len();
         let mut merge = Self { sources, heads: BinaryHeap::new(), last: None, failed: None };
@@ -79,7 +80,7 @@ impl Iterator for Merge {
             }
             let Reverse(Head { prefix, rank, place }) = self.heads.pop()?;
             self.advance(rank);
-            debug_assert!(self.last <= Some(prefix), "all sources ascend");
+            debug_assert!(self.last <= Some(prefix), "all sources must ascend");
             if self.last != Some(prefix) {
                 self.last = Some(prefix);
                 return Some(Ok(Entry { prefix, place }));

@@ -21,12 +21,12 @@
 //! 16      8      place code       48      8      xxh3-64 of the trailer before
 //! ```
 //!
-//! All blocks but the last hold 170 entries. A block's checksum is seeded with the number of the
+//! All blocks except the last hold 170 entries. A block's checksum is seeded with the number of the
 //! run (rotated left by 32 bits) xor the number of the block, so the checksum of a block of another
 //! run, or from another place in this run, does not match.
 //!
-//! In memory a run keeps its fence and its filter: 0.1 + 1.25 bytes an entry. They are read when
-//! the run is opened; each look-up reads and checks the blocks that it needs.
+//! An open run has its fence and its filter in memory: 0.1 + 1.25 bytes for each entry. Opening the
+//! run reads them. Each look-up reads and checks the blocks that it needs.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -51,10 +51,10 @@ const ENTRY_BYTES: usize = PREFIX_BYTES + 8;
 const CHECKSUM_BYTES: usize = 8;
 const BLOCK_ENTRIES: usize = (BLOCK_BYTES - CHECKSUM_BYTES) / ENTRY_BYTES;
 const TRAILER_BYTES: usize = 56;
-/// Number of blocks that a scan reads at once, and that a writer collects before it writes.
+/// Number of blocks that a scan reads together, and that a writer collects before it writes them.
 const STRETCH_BLOCKS: usize = 64;
 
-const _: () = assert!(BLOCK_ENTRIES == 170, "the byte table says so");
+const _: () = assert!(BLOCK_ENTRIES == 170, "the byte table must have this number");
 
 type Block = [u8; BLOCK_BYTES];
 
@@ -66,14 +66,14 @@ pub(crate) struct Run {
     named: NamedRun,
     path: PathBuf,
     file: File,
-    /// Invariant: ascending, one prefix a block.
+    /// The first prefix of each block. Invariant: the prefixes ascend.
     fence: Vec<Prefix>,
     filter: Filter,
 }
 
 impl Run {
-    /// Writes `entries`, which ascend and are at most `entries_max`, durably to a new run. Returns
-    /// `None` when there are none.
+    /// Writes `entries` durably to a new run. They must ascend, and there must be at most
+    /// `entries_max` of them. Returns `None` when there are no entries.
     pub(crate) fn create(
         folder: &Path,
         RunIdentity { number, epoch }: RunIdentity,
@@ -96,11 +96,11 @@ impl Run {
             Ok(writer)
         })?;
         let Writer { entries, fence, filter, .. } = writer;
-        assert!(0 < entries && entries <= entries_max, "the filter has room for all entries");
+        assert!(0 < entries && entries <= entries_max, "the filter must have room for all entries");
         Ok(Some(Self { named: NamedRun { number, entries, epoch }, path, file, fence, filter }))
     }
 
-    /// Opens the run that the manifest names; checks everything but the blocks.
+    /// Opens the run that the manifest names; checks everything except the blocks.
     pub(crate) fn open(folder: &Path, named: NamedRun) -> Result<Self, IndexError> {
         let path = folder::run_path(folder, named.number);
         let at = || IndexError::at_run(named.number, &path);
@@ -138,7 +138,7 @@ impl Run {
         if trailer != expected || !fence.is_sorted_by(|one, next| one < next) {
             return Err(damaged());
         }
-        assert_eq!(fence.len() as u64, blocks, "one prefix a block was read");
+        assert_eq!(fence.len() as u64, blocks, "one prefix must have been read for each block");
         Ok(Self { named, path, file, fence, filter })
     }
 
@@ -154,14 +154,14 @@ impl Run {
         self.filter.may_hold(prefix)
     }
 
-    /// Calls `found` with the answer's position and the place for every prefix of `asked` that the
-    /// run has. `asked` ascends, so each block is read once.
+    /// Looks up the prefixes of `asked`. For each one that the run has, calls `found` with the
+    /// position of the answer and the place. `asked` must ascend, so that each block is read once.
     pub(crate) fn find(
         &self,
         asked: &[Question],
         mut found: impl FnMut(usize, Place),
     ) -> Result<(), IndexError> {
-        debug_assert!(asked.is_sorted(), "blocks are walked in order");
+        debug_assert!(asked.is_sorted(), "the prefixes must ascend");
         let mut block: Block = [0; BLOCK_BYTES];
         let mut loaded = None;
         for &(prefix, position) in asked {
@@ -233,9 +233,9 @@ impl Run {
         Ok(Entry { prefix: entry_prefix(bytes), place })
     }
 
-    /// Number of entries in the block: the last block has the rest.
+    /// Returns the number of entries in the block. The last block may have fewer than the others.
     fn entries_in(&self, block_index: usize) -> usize {
-        assert!(block_index < self.fence.len(), "every block has a prefix in the fence");
+        assert!(block_index < self.fence.len(), "every block must have a prefix in the fence");
         let before = (block_index * BLOCK_ENTRIES) as u64;
         let left = self.named.entries - before;
         usize::try_from(left).map_or(BLOCK_ENTRIES, |left| left.min(BLOCK_ENTRIES))
@@ -249,16 +249,16 @@ impl Run {
 /// Iterator over the entries of a run, ascending. Ends after the first error.
 pub(crate) struct Scan {
     run: Arc<Run>,
-    /// Whole blocks, checked.
+    /// Whole blocks of the run that were read and checked.
     bytes: Vec<u8>,
     /// Index of the first block in `bytes`.
     first: usize,
-    /// Index of the next entry, counted from the first one in `bytes`.
+    /// Index of the next entry, counted from the first entry in `bytes`.
     next: usize,
 }
 
 impl Scan {
-    /// Reads the blocks after those in `bytes`; leaves `bytes` empty at the end of the run.
+    /// Replaces `bytes` with the blocks that follow. At the end of the run `bytes` becomes empty.
     fn read_on(&mut self) -> Result<(), IndexError> {
         self.first += self.bytes.len() / BLOCK_BYTES;
         self.next = 0;
@@ -301,7 +301,7 @@ impl Iterator for Scan {
     }
 }
 
-/// Lays out the bytes of a run.
+/// Writer of a run: it lays out the bytes.
 struct Writer {
     number: RunNumber,
     /// Bytes that are not in the file yet; they end with the unfinished block.
@@ -316,7 +316,7 @@ struct Writer {
 
 impl Writer {
     fn new(number: RunNumber, entries_max: u64) -> Self {
-        assert!(entries_max <= ENTRIES_MAX, "an index has fewer chunks");
+        assert!(entries_max <= ENTRIES_MAX, "a run must not have more entries than the limit");
         let entries_max = usize::try_from(entries_max).expect("at most 2^40");
         Self {
             number,
@@ -330,7 +330,7 @@ impl Writer {
     }
 
     fn push(&mut self, entry: Entry) {
-        assert!(self.last < Some(entry.prefix), "a run's prefixes ascend");
+        assert!(self.last < Some(entry.prefix), "the prefixes of a run must ascend");
         if self.block_entries == 0 {
             self.fence.push(entry.prefix);
         }
@@ -352,7 +352,7 @@ impl Writer {
         let checksum = block_checksum(self.number, block_index, &self.bytes[start..]);
         self.bytes.extend_from_slice(&checksum.to_le_bytes());
         self.block_entries = 0;
-        debug_assert_eq!(self.bytes.len() % BLOCK_BYTES, 0, "whole blocks are collected");
+        debug_assert_eq!(self.bytes.len() % BLOCK_BYTES, 0, "only whole blocks are collected");
     }
 
     /// Appends the fence, the filter and the trailer.
@@ -374,8 +374,8 @@ impl Writer {
         self.bytes.extend_from_slice(&trailer.encode());
     }
 
-    /// Writes the bytes to `file` if there are more than `bytes_max` and the last block is
-    /// finished.
+    /// Writes the collected bytes to `file` if there are more than `bytes_max` and the last block
+    /// is complete.
     fn drain_to(
         &mut self,
         file: &mut File,

@@ -1,8 +1,8 @@
 //! The state of an open index and its transitions: the memory table becomes a run, and several runs
 //! become one.
 //!
-//! `Manifests::next` describes the index in memory; the manifest on disk follows at each commit. If
-//! a commit fails, the index goes on working, and the next commit stores both changes.
+//! `Manifests::next` describes the index in memory. Each commit writes it to the disk. If a commit
+//! fails, the index keeps working, and the next commit writes both changes.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -21,16 +21,17 @@ use crate::memory::MemoryTable;
 use crate::merge::{Merge, Source, plan};
 use crate::run::Run;
 
-/// Maximum number of runs. At this limit the writer of a run merges first.
+/// Maximum number of runs. At this limit, a thread that wants to write a run merges runs first.
 const RUNS_MAX: usize = 64;
-/// Maximum number of removed packs. Above it all runs are merged, which drops the removals.
+/// Maximum number of removed packs. When there are more, all runs are merged, which drops the
+/// removals.
 const REMOVED_PACKS_MAX: usize = 1 << 16;
 
 /// The limits of one index.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Maximum number of entries that wait in memory until they become a run; an entry takes about
-    /// 40 bytes.
+    /// Maximum number of entries in the memory table. A full table is written to a run. An entry
+    /// takes about 40 bytes.
     pub memory_entries_max: usize,
 }
 
@@ -49,8 +50,8 @@ pub struct Statistics {
     pub runs: usize,
     pub memory_bytes: usize,
     pub disk_bytes: u64,
-    /// Merges since `open` that ended with an error. The merger tries them again after the next
-    /// flush.
+    /// Number of merges since `open` that ended with an error. The merger tries them again after
+    /// the next flush.
     pub merges_failed: u64,
 }
 
@@ -67,7 +68,7 @@ pub(crate) struct View {
 /// The runs as they were at one moment.
 #[derive(Clone)]
 pub(crate) struct RunList {
-    /// Oldest first.
+    /// The runs, oldest first.
     runs: Arc<Vec<Arc<Run>>>,
     removals: Arc<Removals>,
 }
@@ -82,9 +83,10 @@ struct Manifests {
 pub(crate) struct State {
     folder: PathBuf,
     config: Config,
-    /// Lock of a merge: there is one at a time.
+    /// Lock that a merge holds: there is only one merge at a time.
     merging: Mutex<()>,
-    /// Lock of the manifests. Its holder alone changes the runs and the removals in `view`.
+    /// The manifests, behind a lock. Only a thread that holds the lock changes the runs and the
+    /// removals in `view`.
     manifests: Mutex<Manifests>,
     view: RwLock<View>,
     pub(crate) closing: AtomicBool,
@@ -93,9 +95,9 @@ pub(crate) struct State {
 
 /// The runs that a merge replaces, and the identity of the merged run.
 struct MergePlan {
-    /// Oldest first; not empty.
+    /// The runs to merge, oldest first; there is at least one.
     sources: Vec<Arc<Run>>,
-    /// The epoch of the run is that of `removals`.
+    /// Identity of the merged run. Its epoch is the epoch of `removals`.
     identity: RunIdentity,
     /// The removals at the beginning of the merge.
     removals: Arc<Removals>,
@@ -111,7 +113,7 @@ impl View {
         self.run_list.clone()
     }
 
-    /// Returns all valid entries, ascending, each prefix once.
+    /// Returns all entries that were not removed, ascending, each prefix once.
     pub(crate) fn merge_all(&self) -> Merge {
         let tables = [Some(&self.memory), self.frozen.as_deref()].into_iter().flatten();
         let copies = tables.map(|table| table.entries().map(Ok).collect::<Vec<_>>());
@@ -123,13 +125,14 @@ impl View {
 }
 
 impl RunList {
-    /// Fills the answers that are `None` from the runs, youngest first.
+    /// Looks up the prefixes whose answer is `None`, from the youngest run to the oldest, and fills
+    /// in the answers that are found.
     pub(crate) fn find(
         &self,
         prefixes: &[Prefix],
         answers: &mut [Option<Place>],
     ) -> Result<(), IndexError> {
-        assert_eq!(prefixes.len(), answers.len(), "one answer a question");
+        assert_eq!(prefixes.len(), answers.len(), "there must be one answer for each prefix");
         let mut asked = Vec::new();
         for run in self.runs.iter().rev() {
             let open = prefixes.iter().zip(answers.iter()).enumerate();
@@ -156,7 +159,10 @@ impl State {
         runs: Vec<Arc<Run>>,
     ) -> Self {
         let numbers = runs.iter().map(|run| run.named());
-        assert!(numbers.eq(manifest.runs.iter().copied()), "the runs are the manifest's");
+        assert!(
+            numbers.eq(manifest.runs.iter().copied()),
+            "the runs must be those of the manifest"
+        );
         let removals = Arc::new(manifest.removals.clone());
         let view = View {
             memory: MemoryTable::new(config.memory_entries_max),
@@ -174,7 +180,7 @@ impl State {
         }
     }
 
-    /// Puts entries into the memory table until it is full; returns the rest.
+    /// Puts entries into the memory table until it is full; returns the remaining entries.
     pub(crate) fn fill_memory<'a>(&self, entries: &'a [Entry]) -> &'a [Entry] {
         let mut view = self.view_mut();
         let room = self.config.memory_entries_max.saturating_sub(view.memory.len());
@@ -183,7 +189,8 @@ impl State {
         rest
     }
 
-    /// Writes the memory table to a run, unless another thread has done so since it was full.
+    /// Writes the full memory table to a run. Does nothing if another thread has written it
+    /// already.
     pub(crate) fn write_full_memory(&self) -> Result<(), IndexError> {
         self.make_room()?;
         let mut manifests = self.manifests();
@@ -221,7 +228,10 @@ impl State {
         manifests.next.remove_packs(packs);
         {
             let mut view = self.view_mut();
-            assert!(view.frozen.is_none(), "a run is written under the lock held here");
+            assert!(
+                view.frozen.is_none(),
+                "a run is written only under the lock that is held here"
+            );
             view.memory.remove_packs(packs);
             view.run_list.removals = Arc::new(manifests.next.removals.clone());
         }
@@ -261,7 +271,7 @@ impl State {
         self.manifests.lock()
     }
 
-    /// Merges on the calling thread while there are too many runs.
+    /// Merges runs on the calling thread until the number of runs is below the limit.
     fn make_room(&self) -> Result<(), IndexError> {
         let crowded = || {
             let runs = self.view().run_list.runs.len();
@@ -303,12 +313,12 @@ impl State {
         }
     }
 
-    /// Stores the manifest, if it has changed.
+    /// Writes the manifest to the disk if it has changed.
     fn commit(&self, manifests: &mut Manifests) -> Result<(), IndexError> {
-        assert!(manifests.next.epoch >= manifests.stored.epoch, "removals are never taken back");
+        assert!(manifests.next.epoch >= manifests.stored.epoch, "a removal must never be undone");
         assert!(
             manifests.next.complete_to >= manifests.stored.complete_to,
-            "an index does not lose packs"
+            "an index must not lose packs"
         );
         if manifests.next == manifests.stored {
             return Ok(());
@@ -320,7 +330,8 @@ impl State {
         Ok(())
     }
 
-    /// Merges the runs that are due, if any. Returns true if more merges may be due.
+    /// Merges the runs that are due for a merge. Returns false if there are none, or if the index
+    /// is being closed.
     fn merge_once(&self) -> Result<bool, IndexError> {
         let _merging = self.merging.lock();
         let Some(planned) = self.plan_merge() else { return Ok(false) };
@@ -348,7 +359,7 @@ impl State {
             plan(&entries)?
         };
         let sources = run_list.runs[range].to_vec();
-        assert!(!sources.is_empty(), "an index without runs has no removals");
+        assert!(!sources.is_empty(), "an index without runs must have no removals");
         let number = manifests.next.take_run_number();
         let identity = RunIdentity { number, epoch: manifests.next.epoch };
         Some(MergePlan { sources, identity, removals: run_list.removals })
@@ -363,7 +374,8 @@ impl State {
             let mut view = self.view_mut();
             let runs = Arc::make_mut(&mut view.run_list.runs);
             let at_source = |run: &Arc<Run>| run.named().number == numbers[0];
-            let start = runs.iter().position(at_source).expect("in the manifest, hence here");
+            let start =
+                runs.iter().position(at_source).expect("the view has every run of the manifest");
             runs.splice(start..start + sources.len(), merged.map(Arc::new));
             view.run_list.removals = Arc::new(manifests.next.removals.clone());
         }
@@ -387,7 +399,7 @@ mod tests {
     use super::*;
     use crate::tests::entry;
 
-    /// An index whose merger never wakes.
+    /// Returns the state of an index that has no merger.
     fn without_merger(folder: &Path) -> State {
         State::new(folder, Config { memory_entries_max: 10 }, Manifest::empty(), Vec::new())
     }

@@ -202,7 +202,8 @@ fn lookups_go_on_during_inserts_and_merges() {
     assert_eq!(index.statistics().merges_failed, 0);
 }
 
-/// Chunks 0..400 in pack 1, 400..500 in pack 2, flushed in two runs, with a removed pack.
+/// Builds an index of two runs, with chunks 0..400 in pack 1 and 400..500 in pack 2. Pack 3 is
+/// removed.
 fn build_for_damage(folder: &Path) {
     let (index, _) = open(folder, 1000);
     insert(&index, (0..400).map(|seed| (seed, 1)));
@@ -213,8 +214,8 @@ fn build_for_damage(folder: &Path) {
     flush(&index, 3);
 }
 
-/// Opens a damaged index and looks up every chunk: each answer is right or an error, unless `open`
-/// has discarded the index.
+/// Opens a damaged index and looks up every chunk. Each answer must be right or an error, unless
+/// `open` has discarded the index.
 fn check_damaged(folder: &Path, what: &str) {
     let (index, recovery) = open(folder, 1000);
     let digests: Vec<_> = (0..500).chain([900]).chain(10_000..10_100).map(digest).collect();
@@ -291,7 +292,8 @@ fn a_discarded_index_starts_anew() {
     assert_eq!(recovery, Recovery { complete_to: PackNumber(0), discarded: None });
 }
 
-/// A run of three chunks in packs 1, 1 and 2, pack 1 removed afterwards.
+/// The golden files are a run of three chunks, in packs 1, 1 and 2, and a manifest in which pack 1
+/// was removed after the run was written.
 #[test]
 fn files_of_version_1_are_still_read_and_written() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/format-v1");
@@ -312,7 +314,7 @@ fn files_of_version_1_are_still_read_and_written() {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Chunks of the current pack.
+    /// Inserts chunks of the current pack.
     Insert(Vec<u64>),
     Lookup(Vec<u64>),
     /// Begins the next pack.
@@ -335,12 +337,13 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The expected content of the index: for each chunk the packs it was inserted with, latest last.
+/// The expected content of the index: for each chunk the packs that it was inserted with, the
+/// latest last.
 #[derive(Default)]
 struct Model {
     places: BTreeMap<u64, Vec<u64>>,
-    /// Chunks whose latest pack was removed: the index may answer with an earlier pack, or with
-    /// none.
+    /// Chunks whose latest pack was removed or lost. The index may answer with an earlier pack, or
+    /// with none.
     uncertain: BTreeSet<u64>,
     current_pack: u64,
     complete_to: u64,
@@ -361,7 +364,8 @@ impl Model {
         }
     }
 
-    /// Loss of the memory table: the chunks of packs up to `complete_to` must remain, others may.
+    /// Notes that the memory table is lost. Chunks of packs up to `complete_to` must remain; later
+    /// chunks may be lost.
     fn lose_memory(&mut self) {
         let complete_to = self.complete_to;
         let beyond = |places: &&Vec<u64>| places.last().is_some_and(|&pack| pack > complete_to);
@@ -433,7 +437,7 @@ fn check_model(
     Ok(())
 }
 
-/// Checks that the entries in order agree with look-ups.
+/// Checks that the entries are sorted and agree with look-ups.
 fn check_entries(index: &ChunkIndex) -> Result<(), TestCaseError> {
     let digests: Vec<_> = (0..70).map(digest).collect();
     let answers = index.lookup(&digests).expect("sound");

@@ -4,23 +4,24 @@ use std::fmt;
 
 /// Maximum number of raw bytes in a quantum.
 pub const QUANTUM_BYTES_MAX: usize = 2 << 20;
-/// Files up to this many bytes are one chunk; no chunk but a file's last is shorter.
+/// Minimum length of a chunk, in bytes. Only the last chunk of a file may be shorter, and a file of
+/// at most this length is one chunk.
 pub const CHUNK_BYTES_MIN: usize = 128 << 10;
-/// Mean length of a chunk, in bytes, that content-defined cutting aims at.
+/// Target of content-defined cutting for the mean length of a chunk, in bytes.
 pub const CHUNK_BYTES_MEAN: usize = 256 << 10;
 /// Maximum length of a chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
-/// The largest index of a chunk in its pack.
+/// Largest index of a chunk in its pack.
 pub const CHUNK_INDEX_MAX: u32 = (1 << 24) - 1;
 
-const _: () = assert!(CHUNK_BYTES_MAX <= QUANTUM_BYTES_MAX, "a quantum holds any chunk");
+const _: () = assert!(CHUNK_BYTES_MAX <= QUANTUM_BYTES_MAX, "a quantum must hold any chunk");
 
-/// BLAKE3 of a chunk, keyed with its domain's key.
+/// BLAKE3 digest of a chunk, keyed with the key of its deduplication domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ChunkDigest(pub [u8; 32]);
 
 impl ChunkDigest {
-    /// The part that indexes and caches keep.
+    /// The first 16 bytes, which are all that indexes and caches keep of a digest.
     pub fn prefix(&self) -> [u8; 16] {
         let mut prefix = [0; 16];
         prefix.copy_from_slice(&self.0[..16]);
@@ -43,7 +44,7 @@ pub struct Place(u64);
 
 impl Place {
     pub fn new(pack: super::PackNumber, index: u32) -> Self {
-        assert!(pack.0 < 1 << 39, "pack numbers are below 2^39");
+        assert!(pack.0 < 1 << 39, "a pack number must be below 2^39");
         assert!(index <= CHUNK_INDEX_MAX, "a pack holds at most 2^24 chunks");
         Self(pack.0 << 24 | u64::from(index))
     }
@@ -57,8 +58,8 @@ impl Place {
     }
 }
 
-/// The place of a chunk as a client names it before its data is committed: in a quantum that it
-/// sent in this session, or among the grants that it presents with the message.
+/// The place of a chunk as a client names it before its data is committed: in a quantum that the
+/// client sent in this session, or among the grants in the same message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SessionPlace {
     /// The chunk `index` of the session's quantum number `quantum`.
@@ -86,7 +87,7 @@ impl PlaceCode for SessionPlace {
     fn code(self) -> u64 {
         match self {
             Self::Sent { quantum, index } => {
-                assert!(quantum < 1 << 38 && index <= CHUNK_INDEX_MAX, "sessions are shorter");
+                assert!(quantum < 1 << 38 && index <= CHUNK_INDEX_MAX, "too large for a code");
                 quantum << 24 | u64::from(index)
             }
             Self::Granted { grant } => Self::GRANTED + u64::from(grant),
@@ -94,10 +95,10 @@ impl PlaceCode for SessionPlace {
     }
 }
 
-/// A place of a chunk as pages and messages write it: a number that grows by one from a chunk to
-/// the next.
+/// Conversion of a chunk's place to the number that stands for it in pages and messages.
+/// Consecutive chunks have consecutive numbers.
 pub trait PlaceCode: Copy + Eq {
-    /// The place that `code` stands for.
+    /// Returns the place that `code` stands for, or `None` if it stands for no place.
     fn from_code(code: u64) -> Option<Self>;
     fn code(self) -> u64;
 }
@@ -127,8 +128,8 @@ pub enum Extent<P = Place> {
     Hole {
         bytes: u64,
     },
-    /// One chunk that the node encrypted before it sent it. Its length in the pack is that of the
-    /// encrypted bytes; `bytes` is the length of its content.
+    /// One chunk that the node encrypted before sending. `bytes` is the length of its content. In
+    /// the pack, it has the length of the encrypted bytes.
     Sealed {
         place: P,
         bytes: u32,
@@ -146,7 +147,7 @@ impl<P: Copy> Extent<P> {
     }
 }
 
-/// Proof that the server granted a node a chunk's place.
+/// Proof that the server granted the place of a chunk to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GrantMac(pub [u8; 8]);
 

@@ -1,8 +1,9 @@
-//! Errors in words.
+//! Errors as text.
 
 use std::error::Error;
 
-/// The error followed by its causes, without repeating a message that an earlier one contains.
+/// Returns the message of the error, followed by the messages of its causes. A message that an
+/// earlier one contains is left out.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

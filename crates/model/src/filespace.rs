@@ -1,9 +1,9 @@
-//! Names of filespaces: a mount point, an archive's part of one, or the files migrated from one.
+//! Names of filespaces.
 //!
-//! The part of an archive that comes from one mount point is a filespace of its own. Its name is a
-//! NUL, the archive's number, another NUL, and the mount point; no mount point has a NUL. The files
-//! migrated from a mount point are in a filespace whose name has the word `space` instead of the
-//! number.
+//! The backups of a mount point are in a filespace whose name is the mount point. The part of an
+//! archive that comes from one mount point is a filespace of its own. Its name is a NUL, the
+//! archive's number, another NUL, and the mount point; no mount point has a NUL. The files migrated
+//! from a mount point are in a filespace whose name has the word `space` instead of the number.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub fn archive_filespaces(number: u64) -> Range<Vec<u8>> {
     format!("\0{number}\0").into_bytes()..format!("\0{number}\x01").into_bytes()
 }
 
-/// The number of the archive that the filespace is a part of; `None` for one of backups.
+/// The number of the archive that the filespace belongs to; `None` if it belongs to no archive.
 pub fn archive_number(filespace: &[u8]) -> Option<u64> {
     let rest = filespace.strip_prefix(b"\0")?;
     let end = rest.iter().position(|&byte| byte == 0)?;
@@ -33,7 +33,8 @@ pub fn space_filespace(mount_point: &[u8]) -> Vec<u8> {
     [SPACE_PREFIX, mount_point].concat()
 }
 
-/// The least name of a filespace of backups. All others begin with a NUL.
+/// Lower limit of the names of filespaces for backups. The names of all other filespaces begin with
+/// a NUL.
 pub const BACKUP_FILESPACE_MIN: &[u8] = b"\x01";
 
 /// Returns true if the filespace holds files migrated from a mount point.
@@ -47,7 +48,7 @@ pub fn is_backup_filespace(filespace: &[u8]) -> bool {
     !filespace.contains(&0)
 }
 
-/// The path of the filespace on the node.
+/// The mount point on the node from which the filespace comes.
 pub fn mount_point(filespace: &[u8]) -> &[u8] {
     let Some(rest) = filespace.strip_prefix(b"\0") else { return filespace };
     match rest.iter().position(|&byte| byte == 0) {

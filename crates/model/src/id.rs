@@ -1,4 +1,4 @@
-//! Identities. Each is a type of its own, so that none can be passed for another.
+//! Identifiers. Each has a type of its own, so that no identifier can be used as another.
 
 use std::fmt;
 
@@ -17,36 +17,37 @@ macro_rules! number {
 }
 
 number!(
-    /// A registered node. Never reused.
+    /// Number of a registered node. It is never used for another node.
     NodeId(u32)
 );
 number!(
-    /// A filespace of one node. Never reused.
+    /// Number of a filespace. It is never used for another filespace.
     FilespaceId(u32)
 );
 number!(
-    /// A policy domain, which is also the scope of deduplication.
+    /// Number of a policy domain, or of a deduplication domain.
     DomainId(u32)
 );
 number!(
-    /// A management class.
+    /// Number of a management class.
     ClassId(u16)
 );
 number!(
-    /// A session of a node; the numbers of one server only grow.
+    /// Number of a session of a node. The numbers of the sessions of one server only grow.
     SessionId(u64)
 );
 number!(
-    /// A pack, numbered in order of creation from 1. At most 2^39 - 1, so that it fits a place.
+    /// Number of a pack. Packs are numbered from 1 in order of creation. The number is at most
+    /// 2^39 - 1, so that it fits into a [`Place`](crate::Place).
     PackNumber(u64)
 );
 
 number!(
-    /// A storage pool. Never reused.
+    /// Number of a storage pool. It is never used for another pool.
     PoolId(u32)
 );
 
-/// The registered name of a node: 1 to 64 of letters, digits, `.`, `-`, `_`, starting with a letter
+/// The registered name of a node: 1 to 64 letters, digits, `.`, `-` and `_`, starting with a letter
 /// or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeName(String);
@@ -54,7 +55,8 @@ pub struct NodeName(String);
 /// Reason why a string cannot name a node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a node name has 1 to 64 letters, digits, '.', '-' or '_' and starts with a letter or digit"
+    "a node name must have 1 to 64 letters, digits, '.', '-' and '_', and must start with a letter \
+     or digit"
 )]
 pub struct NodeNameError;
 

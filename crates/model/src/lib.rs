@@ -1,4 +1,4 @@
-//! The nouns of Holdfast that every other crate uses, without any I/O.
+//! The basic types of Holdfast, which every other crate uses. They do no I/O.
 //!
 //! Names and paths are bytes throughout. Within a filespace a directory is named by its *directory
 //! path*, which starts and ends with `/`; an object is its directory path plus its name. The root
@@ -35,8 +35,8 @@ pub use time::{ServerTime, Timestamp};
 /// Maximum number of objects in one directory page; larger directories have several pages.
 pub const PAGE_OBJECTS_MAX: usize = 512;
 
-/// A 128-bit keyed digest over what the client compares of one directory page. Opaque to the
-/// server.
+/// A 128-bit keyed digest over everything that the client compares of one directory page. The
+/// server does not interpret it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DirectoryDigest(pub [u8; 16]);
 

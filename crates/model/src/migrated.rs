@@ -4,18 +4,18 @@ use std::fmt;
 
 use crate::{DirPath, Name};
 
-/// Identity of a copy of a migrated file: the batch that it was migrated with, and its index in the
-/// batch. The file's name does not matter: it may change any time.
+/// Identifier of a copy of a migrated file: the batch of the copy, and the index of the copy in the
+/// batch. The name of the migrated file is not part of it, because the name may change at any time.
 ///
-/// A batch is a directory of the filespace for migrated files, so files that were migrated together
-/// are recalled together; the copies are its files.
+/// A batch is a directory of the filespace for migrated files, and the copies are the files in it.
+/// So files that were migrated together are recalled together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CopyId {
     pub batch: BatchId,
     pub index: u16,
 }
 
-/// Files that were migrated together. The number is random.
+/// Random number of a batch: of files that were migrated together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchId(pub u64);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{ClassId, Extent, Name, Place, ServerTime, Timestamp};
 
-/// Kind of an object. Sockets are never backed up.
+/// Kind of an object. Sockets have no kind, because they are never backed up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     File,
@@ -51,12 +51,13 @@ pub struct Stat {
     pub mode: u16,
     pub uid: u32,
     pub gid: u32,
-    /// Bytes, as the file system reports it: for directories too.
+    /// Size in bytes, as the file system reports it, even for directories.
     pub size: u64,
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub inode: u64,
-    /// True if several names led to the inode: then names that share it are one hard-link group.
+    /// True if the inode had several names. All objects with the same inode are then one hard-link
+    /// group.
     pub linked: bool,
     /// Major and minor of a device node, as `makedev` packs them; 0 for everything else.
     pub device: u64,
@@ -70,10 +71,11 @@ pub struct Xattr {
     pub value: Vec<u8>,
 }
 
-/// Attributes that take more than a `stat`: read only if ctime moved or the object is new.
+/// Attributes that a `stat` does not return. They are read only if the object is new or its ctime
+/// has changed.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Attributes {
-    /// Sorted by name.
+    /// Extended attributes, sorted by name.
     pub xattrs: Vec<Xattr>,
     /// Inode flags that a user may set (`FS_IOC_GETFLAGS`, masked); 0 where there are none.
     pub flags: u32,
@@ -82,7 +84,7 @@ pub struct Attributes {
 /// Content of an object, by its kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload<P = Place> {
-    /// Directories, FIFOs, devices and empty files.
+    /// No content: directories, FIFOs, devices and empty files.
     Nothing,
     /// A file's content from offset 0 to its size, without gaps.
     Extents(Vec<Extent<P>>),
@@ -97,12 +99,13 @@ pub struct Object<P = Place> {
     pub stat: Stat,
     pub attributes: Arc<Attributes>,
     pub class: ClassId,
-    /// Time at which the server committed this state; a client's value here is not used.
+    /// Time at which the server committed this state. The server ignores a client's value.
     pub inserted: ServerTime,
     pub payload: Payload<P>,
 }
 
-/// A stored state of an object with its time of life: active while `deactivated` is `None`.
+/// A stored state of an object, and the time at which it became inactive. The version is active
+/// while `deactivated` is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Version {
     pub object: Object,

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-/// Maximum length of a name that needs no memory of its own: seven of eight names in a source tree.
+/// Maximum length, in bytes, of a name that is stored without an allocation. In a source tree,
+/// seven of eight names are within this limit.
 const INLINE_BYTES: usize = 24;
 
 /// The last part of an object's path: any bytes but `/` and NUL, 1 to 255 of them. The root of a
@@ -12,19 +13,19 @@ const INLINE_BYTES: usize = 24;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name(SmallVec<[u8; INLINE_BYTES]>);
 
-/// Fault of bytes that cannot be a name or a directory path.
+/// Reason why bytes cannot be a name or a directory path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// The peer or the disk gave bytes that no file system would.
-    #[error("a name is 1 to 255 bytes without '/' and NUL, and not '.' or '..'")]
+    /// The bytes cannot be a name in any file system.
+    #[error("a name must be 1 to 255 bytes without '/' and NUL, and must not be '.' or '..'")]
     Name,
-    /// A directory path that does not start and end with `/`, or has an impossible part.
-    #[error("a directory path starts and ends with '/' and consists of names")]
+    /// The directory path does not start and end with `/`, or has an impossible part.
+    #[error("a directory path must start and end with '/' and consist of names")]
     DirPath,
 }
 
 impl Name {
-    /// Longest name in bytes. Linux file systems allow 255.
+    /// Maximum length of a name, in bytes, as in the file systems of Linux.
     pub const BYTES_MAX: usize = 255;
 
     /// Parses `bytes`.
@@ -58,7 +59,7 @@ fn is_name(bytes: &[u8]) -> bool {
 /// The path of a directory within its filespace: `/`, `/usr/`, `/usr/share/`. Empty for the
 /// directory that holds the filespace's root object.
 ///
-/// In byte order a subtree is one range: all that starts with its directory path.
+/// In byte order a subtree is one range: all paths that start with its directory path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DirPath(Vec<u8>);
 
@@ -78,7 +79,7 @@ impl DirPath {
         Self(b"/".to_vec())
     }
 
-    /// The directory path of the root object itself.
+    /// The directory path of the filespace's root object itself: the empty path.
     pub fn above_root() -> Self {
         Self(Vec::new())
     }
@@ -94,8 +95,8 @@ impl DirPath {
         Self(bytes)
     }
 
-    /// Splits into the directory that holds this directory and its name there; `None` above the
-    /// root.
+    /// Splits the path into the parent directory and this directory's name; `None` for the empty
+    /// path above the root.
     pub fn parent(&self) -> Option<(Self, Name)> {
         match self.0.as_slice() {
             b"" => None,
@@ -119,8 +120,8 @@ impl DirPath {
         other.0.starts_with(&self.0)
     }
 
-    /// The first directory path after this directory's subtree in byte order; `None` when the
-    /// subtree is everything.
+    /// The first bytes after this directory's subtree in byte order; `None` if the subtree is the
+    /// whole filespace.
     pub fn end_of_subtree(&self) -> Option<Vec<u8>> {
         let (last, rest) = self.0.split_last()?;
         let mut end = rest.to_vec();
@@ -133,8 +134,8 @@ impl DirPath {
     }
 }
 
-/// `bytes` as text for people: valid UTF-8 stays as it is, except for control characters and the
-/// backslash; every other byte becomes `\xNN`.
+/// Returns `bytes` as text for people. Valid UTF-8 stays as it is, except that a backslash becomes
+/// `\\`. Each byte of a control character or of invalid UTF-8 becomes `\xNN`.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for part in bytes.utf8_chunks() {

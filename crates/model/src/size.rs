@@ -3,16 +3,16 @@
 /// Reason why a text is not a size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SizeError {
-    #[error("a size ends with K, M, G or T")]
+    #[error("the unit of a size must be K, M, G or T")]
     Unit,
-    #[error("a size is a number such as 64M")]
+    #[error("a size must be a number, such as 64M")]
     Number,
     #[error("the size is too large")]
     TooLarge,
 }
 
-/// Parses a number with K, M, G or T after it, in powers of 1024; a number alone counts `unit`
-/// bytes. One decimal is allowed before a letter, as in `2.5G`.
+/// Parses a number with K, M, G or T after it, in powers of 1024. A number without a letter counts
+/// units of `unit` bytes. One decimal is allowed before a letter, as in `2.5G`.
 pub fn parse_bytes(text: &str, unit: u64) -> Result<u64, SizeError> {
     let (digits, unit) = match text.char_indices().next_back() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => {

@@ -1,12 +1,12 @@
 //! Two kinds of time that must not be mixed: the server's clock, which policy trusts, and the file
 //! times of a node, which are data.
 
-/// A file time as the node's kernel gave it. The order is that of time.
+/// A file time as the node's kernel gave it. Earlier times sort first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp {
     /// Seconds since 1970, negative before.
     pub secs: i64,
-    /// 0..=999_999_999, counted forward from `secs`.
+    /// Nanoseconds after `secs`: 0 to 999,999,999.
     pub nanos: u32,
 }
 

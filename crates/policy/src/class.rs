@@ -1,8 +1,8 @@
 //! Management classes, the sets that hold them, and the classes of a new server.
 //!
-//! A policy domain has an active set of management classes, and at most one draft of the next. An
-//! object is bound to a class. The class's backup copy group says how long its versions are kept,
-//! its archive copy group how long an archive copy is.
+//! A policy domain has an active set of management classes, and at most one draft of its next set.
+//! Each object is bound to a class. The class's backup copy group says how long the object's
+//! versions are kept. The class's archive copy group says how long its archive copies are kept.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,13 +28,13 @@ impl Limit {
     /// The largest number of versions that can be set.
     pub const VERSIONS_MAX: u16 = 9_999;
 
-    /// The limit that keeps longer.
+    /// Returns the one of the two limits that keeps objects longer.
     #[must_use]
     pub fn longer(self, other: Self) -> Self {
         if self.is_shorter_than(other) { other } else { self }
     }
 
-    /// Returns true if this keeps less than `other`.
+    /// Returns true if this limit is lower than `other`.
     pub fn is_shorter_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::Unlimited, _) => false,
@@ -94,10 +94,10 @@ impl From<Limit> for String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Only objects that have changed.
+    /// Each backup sends only the objects that have changed.
     #[default]
     Modified,
-    /// Everything, each time.
+    /// Each backup sends every object.
     Absolute,
 }
 
@@ -107,16 +107,17 @@ pub enum Mode {
 pub enum Serialization {
     /// The file fails at once.
     Static,
-    /// The file is tried again, and fails if it still changes.
+    /// The file is read again, and fails if it still changes.
     #[default]
     ShrStatic,
-    /// The file is tried again, and backed up in whatever state it is read if it still changes.
+    /// The file is read again. If it still changes, it is backed up in the state in which it was
+    /// read.
     ShrDynamic,
-    /// The file is backed up in whatever state it is read.
+    /// The file is backed up in the state in which it was read.
     Dynamic,
 }
 
-/// Makes an enum readable and writable by the words of its choices.
+/// Implements `Display` and `FromStr` for an enum, with one word for each variant.
 macro_rules! words {
     ($choice:ident, $($variant:ident = $word:literal),+) => {
         impl fmt::Display for $choice {
@@ -150,7 +151,7 @@ words!(
 );
 words!(RetentionStart, Creation = "creation", Event = "event");
 
-/// Rules on keeping the backup versions of an object. The limits on number and on age both hold: a
+/// Rules on keeping the backup versions of an object. There are limits on number and on age: a
 /// version is dropped at the first limit that it reaches. The active version is never dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,14 +160,13 @@ pub struct BackupCopyGroup {
     pub versions_existing_max: Limit,
     /// VERDELETED: versions kept after the object is gone.
     pub versions_deleted_max: Limit,
-    /// RETEXTRA: days that an inactive version lives after it became inactive.
+    /// RETEXTRA: days that an inactive version is kept after it became inactive.
     pub extra_days: Limit,
-    /// RETONLY: days that the last version of an object that is gone lives after it became
-    /// inactive.
+    /// RETONLY: days that the last version of an object is kept after the object is gone.
     pub only_days: Limit,
     #[serde(default)]
     pub mode: Mode,
-    /// FREQUENCY: number of days after an object was sent until a change is sent again.
+    /// FREQUENCY: minimum number of days between two versions of an object.
     #[serde(default)]
     pub frequency_days: u16,
     #[serde(default)]
@@ -174,14 +174,14 @@ pub struct BackupCopyGroup {
 }
 
 impl BackupCopyGroup {
-    /// Rules that keep versions for `days` days, in any number: for objects whose class has no
-    /// group.
+    /// Returns rules that keep any number of versions for `days` days. They are for objects whose
+    /// class has no backup copy group.
     pub fn grace(days: u16) -> Self {
         let days = Limit::AtMost(days);
         Self { extra_days: days, only_days: days, ..Self::default() }
     }
 
-    /// The limits, by TSM's names.
+    /// The limits with their names in TSM.
     pub fn limits(&self) -> [(&'static str, Limit); 4] {
         [
             ("VEREXISTS", self.versions_existing_max),
@@ -193,7 +193,7 @@ impl BackupCopyGroup {
 }
 
 impl Default for BackupCopyGroup {
-    /// Rules that keep versions by time alone.
+    /// Returns rules that limit the age of versions, but not their number.
     ///
     /// TSM's own defaults (2 versions, 1 when deleted) lose the state of three days ago as soon as
     /// a file changes twice a day; without a limit on the number every state of the last 30 days
@@ -213,14 +213,14 @@ impl Default for BackupCopyGroup {
     }
 }
 
-/// Start of the days of an archive copy.
+/// Start of the days for which an archive copy is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetentionStart {
-    /// The day on which the copy is made.
+    /// The time at which the copy is made.
     #[default]
     Creation,
-    /// The day on which somebody reports that the event has happened.
+    /// The time at which a user reports an event, such as the end of a project.
     Event,
 }
 
@@ -228,12 +228,12 @@ pub enum RetentionStart {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveCopyGroup {
-    /// RETVER: days that an archive copy is kept after its retention has begun.
+    /// RETVER: days that an archive copy is kept after the start of its retention.
     pub keep_days: Limit,
-    /// RETINIT.
+    /// RETINIT: start of the retention.
     #[serde(default)]
     pub starts: RetentionStart,
-    /// RETMIN: minimum number of days that an archive copy is kept, whenever its event is.
+    /// RETMIN: minimum number of days that an archive copy is kept, however early its event is.
     #[serde(default = "ArchiveCopyGroup::minimum_days_default")]
     pub minimum_days: u16,
 }
@@ -245,7 +245,7 @@ impl ArchiveCopyGroup {
 }
 
 impl Default for ArchiveCopyGroup {
-    /// Rules that keep a copy for a year after it was made, as TSM does.
+    /// Returns rules that keep a copy for a year after it was made, as TSM's defaults do.
     fn default() -> Self {
         Self {
             keep_days: Limit::AtMost(365),
@@ -275,7 +275,7 @@ pub struct ManagementClass {
 }
 
 impl ManagementClass {
-    /// A class with the default groups.
+    /// Returns a class with the default copy groups and without a lock.
     pub fn new(id: ClassId, name: &str) -> Self {
         Self {
             id,
@@ -328,7 +328,7 @@ mod time_number {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySet {
-    /// Sorted by name.
+    /// Classes of the set, sorted by name.
     pub classes: Vec<ManagementClass>,
     /// The class of objects that no statement binds. Invariant: one of `classes`.
     #[serde(with = "class_number")]
@@ -340,8 +340,8 @@ pub struct PolicySet {
 }
 
 impl PolicySet {
-    /// The set of a new server, with one class, so that a backup needs no configuration before. The
-    /// days of grace are TSM's.
+    /// Returns the policy set of a new server. It has one class, so that the first backup needs no
+    /// configuration. The days of grace are TSM's defaults.
     pub fn standard(class: ClassId) -> Self {
         Self {
             classes: vec![ManagementClass::new(class, STANDARD)],
@@ -356,7 +356,7 @@ impl PolicySet {
         self.classes.iter().find(|class| class.id == id)
     }
 
-    /// The class called `name`, in upper or lower case.
+    /// The class called `name`, whether in upper or lower case.
     pub fn named(&self, name: &str) -> Option<&ManagementClass> {
         self.classes.iter().find(|class| class.name.eq_ignore_ascii_case(name))
     }
@@ -365,15 +365,17 @@ impl PolicySet {
         self.class(id).or_else(|| self.class(self.default_class))
     }
 
-    /// The rules for versions bound to the class `id`: those of the class, of the default class if
-    /// it is gone, or the days of grace if that class has no backup copy group.
+    /// Returns the rules for versions that are bound to the class `id`. If the set does not have
+    /// the class, the default class takes its place. If the class has no backup copy group, the
+    /// versions are kept for the days of grace.
     pub fn backup_rules(&self, id: ClassId) -> BackupCopyGroup {
         let class = self.class_or_default(id);
         let group = class.and_then(|class| class.backup);
         group.unwrap_or_else(|| BackupCopyGroup::grace(self.backup_grace_days))
     }
 
-    /// The rules for archive copies bound to the class `id`, found in the same way.
+    /// Returns the rules for archive copies that are bound to the class `id`, in the same way as
+    /// [`Self::backup_rules`].
     pub fn archive_rules(&self, id: ClassId) -> ArchiveCopyGroup {
         let class = self.class_or_default(id);
         let grace = Limit::AtMost(self.archive_grace_days);
@@ -382,8 +384,9 @@ impl PolicySet {
             .unwrap_or(ArchiveCopyGroup { keep_days: grace, ..ArchiveCopyGroup::default() })
     }
 
-    /// The class of directories: the class that keeps the last version longest, so that a directory
-    /// outlives the objects in it. If there are several, the last of them by name.
+    /// Returns the class of directories. It is the class that keeps the last version longest, so
+    /// that a directory outlives the objects in it. Of several such classes, it is the last by
+    /// name.
     pub fn directory_class(&self) -> ClassId {
         let mut best: Option<(&ManagementClass, Limit)> = None;
         for class in &self.classes {
@@ -410,12 +413,12 @@ pub struct PolicyDomain {
     pub id: DomainId,
     pub name: String,
     pub active: PolicySet,
-    /// The set that is being edited, to become the active one.
+    /// Set that an administrator edits, and that becomes the active set once it is activated.
     pub draft: Option<PolicySet>,
 }
 
-/// Returns true if `name` can be the name of a domain, a class or an option set: 1 to 64 letters,
-/// digits, '.', '-' and '_'.
+/// Returns true if `name` can name a domain, a class or an option set: it must have 1 to 64
+/// letters, digits, '.', '-' and '_'.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)

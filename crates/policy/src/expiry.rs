@@ -1,9 +1,8 @@
-//! Versions of an object that are no longer kept.
+//! Decisions on the versions of an object that are no longer kept.
 //!
 //! Two limits hold at once, one on number and one on age, and a version is dropped at the first
 //! limit that it reaches. The age of an inactive version counts from the moment it became inactive,
-//! by the server's clock, in whole days of 24 hours. The active version is never dropped, so it
-//! does not appear here.
+//! by the server's clock, in whole days of 24 hours. The active version is never dropped.
 
 use model::ServerTime;
 
@@ -11,11 +10,12 @@ use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, RetentionStart};
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// The ranks of the inactive versions of an object that `rules` drop at `now`, newest first.
+/// Returns the indices of the inactive versions of an object that `rules` drop at `now`.
 ///
-/// `deactivated` has the times at which they became inactive, newest first; `exists` is true if
-/// there is an active version too. RETONLY is for the newest version of an object that is gone,
-/// RETEXTRA for all others; when the newest is dropped, the one before it becomes the newest.
+/// `deactivated` holds the times at which the versions became inactive, newest first. `exists` is
+/// true if the object also has an active version. RETONLY applies to the newest version of an
+/// object that is gone, RETEXTRA to all other versions. When the newest version is dropped, RETONLY
+/// applies to the next older one.
 pub fn dropped(
     rules: &BackupCopyGroup,
     exists: bool,
@@ -42,12 +42,12 @@ pub fn dropped(
     dropped
 }
 
-/// Returns true if an object whose days began at `from` is still kept.
+/// Returns true if an object that is kept for `days` from the time `from` is still kept at `now`.
 pub fn stands(days: Limit, from: ServerTime, now: ServerTime) -> bool {
     end(days, from).is_none_or(|end| now < end)
 }
 
-/// The end of `days` that began at `from`; `None` for never.
+/// The end of `days` that begin at `from`; `None` if they never end.
 pub(crate) fn end(days: Limit, from: ServerTime) -> Option<ServerTime> {
     match days {
         Limit::Unlimited => None,
@@ -59,8 +59,8 @@ fn after(from: ServerTime, days: u16) -> ServerTime {
     ServerTime(from.0.saturating_add(i64::from(days) * DAY_MICROS))
 }
 
-/// The time from which an archive copy made at `created` is no longer kept; `None` for never, or
-/// not before its event.
+/// Returns the time from which an archive copy made at `created` is no longer kept. Returns `None`
+/// if the copy is kept for ever, or if it waits for an event that has not happened yet.
 pub fn archive_end(
     rules: &ArchiveCopyGroup,
     created: ServerTime,
@@ -75,7 +75,7 @@ pub fn archive_end(
     }
 }
 
-/// The days after becoming inactive at which a version may be dropped by `rules`.
+/// The ages at which `rules` may drop a version, in days since the version became inactive.
 pub fn ages(rules: &BackupCopyGroup) -> impl Iterator<Item = u16> {
     [rules.extra_days, rules.only_days].into_iter().filter_map(|limit| match limit {
         Limit::AtMost(days) => Some(days),
@@ -91,8 +91,7 @@ mod tests {
 
     const NOW: i64 = 100_000 * DAY_MICROS;
 
-    /// `ages` are days since deactivation, newest first, after an `A` if there is an active
-    /// version; `limits` are VEREXISTS VERDELETED RETEXTRA RETONLY.
+    /// Returns rules with the `limits` VEREXISTS, VERDELETED, RETEXTRA and RETONLY.
     fn rules(limits: [Limit; 4]) -> BackupCopyGroup {
         let [versions_existing_max, versions_deleted_max, extra_days, only_days] = limits;
         BackupCopyGroup {
@@ -108,8 +107,9 @@ mod tests {
         ages.iter().map(|age| ServerTime(NOW - age * DAY_MICROS)).collect()
     }
 
-    /// `ages` are days since deactivation, newest first, after an `A` if there is an active
-    /// version; `limits` are VEREXISTS VERDELETED RETEXTRA RETONLY.
+    /// Checks which versions are dropped. `limits` are VEREXISTS, VERDELETED, RETEXTRA and RETONLY.
+    /// `ages` are the days since each version became inactive, newest first. An `A` before them
+    /// stands for an active version.
     #[track_caller]
     fn check(limits: &str, ages: &str, expected: &[usize]) {
         let limits: Vec<Limit> =
@@ -180,7 +180,8 @@ mod tests {
     }
 
     proptest! {
-        /// As time passes, only more versions are dropped; with a longer limit, only fewer.
+        /// A version that is dropped now is also dropped later. A version that is kept now is also
+        /// kept with a longer limit.
         #[test]
         fn less_is_kept_later_and_more_by_longer_rules(
             limits in [limit(), limit(), limit(), limit()],

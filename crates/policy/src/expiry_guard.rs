@@ -1,15 +1,15 @@
 //! The guard against mass expiry: an unmounted disk is not a deletion.
 //!
-//! A backup deactivates objects that it does not find. When the greater part of the objects backed
-//! up before is missing at once, a missing mount is the likelier reason, so the run stops and asks.
+//! A backup deactivates objects that it does not find. When most of the objects of earlier backups
+//! are missing at once, a missing mount is the likelier reason. Then the backup deactivates none of
+//! them and warns.
 
-/// Number of missing objects from which the guard takes effect: small folders are emptied every
+/// Minimum number of missing objects for the guard to take effect: small folders are emptied every
 /// day.
 pub const GUARDED_COUNT_MIN: u64 = 20;
 
 /// Returns true if a backup must refuse to deactivate `deleted` objects while `kept` of the objects
-/// that were backed up before are still there. Objects that are new in this run count on neither
-/// side.
+/// that were backed up before still exist. Objects that are new in this run count as neither.
 pub fn refuses(deleted: u64, kept: u64) -> bool {
     deleted >= GUARDED_COUNT_MIN && deleted > kept
 }

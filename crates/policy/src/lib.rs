@@ -1,5 +1,5 @@
-//! The rules, without any I/O: the objects that belong to a backup, the time that versions are
-//! kept, and the cases in which a backup must not believe its findings.
+//! The rules of policy, without any I/O: the objects that belong to a backup, the time for which
+//! versions are kept, and the cases in which a backup must not trust what it finds.
 //!
 //! Every function here decides from its arguments alone; nothing reads a clock, a file or the
 //! environment. So every wrong decision can be tested without a server.

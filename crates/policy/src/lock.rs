@@ -1,17 +1,17 @@
-//! The end of the lock on objects of a locked class, for a store that locks objects.
+//! The time until which an object store must lock the data of a locked class.
 //!
-//! Until the end of its lock, a class may be changed only to keep objects for longer. So its
-//! versions stay for the days of its rules, counted from now for active versions. Nothing is
-//! promised beyond the end of the lock. Limits on the number of versions are left out: a version
-//! that is dropped by number stays locked to its day.
+//! Until the end of its lock, a class may be changed only to keep objects for longer. So each
+//! version must be kept for at least the days of the class's rules; for an active version they
+//! count from now. After the end of the lock, a version need not be kept. Limits on the number of
+//! versions are left out: a version that is dropped by number stays locked until its day.
 
 use model::{ClassId, ServerTime};
 
 use crate::expiry::{archive_end, end};
 use crate::{ManagementClass, PolicySet, RetentionStart};
 
-/// The time until which the version of an object that is bound to `class` must stay at least;
-/// `None` if no lock holds at `now`. The active version has not been `deactivated`.
+/// Returns the time until which a version that is bound to `class` must be kept at least, or `None`
+/// if no lock holds at `now`. `deactivated` is `None` for the active version.
 pub fn version_lock(
     set: &PolicySet,
     class: ClassId,
@@ -28,8 +28,8 @@ pub fn version_lock(
     within(locked, end(days, deactivated.unwrap_or(now)), now)
 }
 
-/// The time until which an archive copy made at `created` must stay at least; its `event` may have
-/// happened.
+/// Returns the time until which an archive copy made at `created` must be kept at least, or `None`
+/// if no lock holds at `now`. `event` is the time of the copy's event, if the event has happened.
 pub fn archive_lock(
     set: &PolicySet,
     class: ClassId,
@@ -38,7 +38,7 @@ pub fn archive_lock(
 ) -> Option<ServerTime> {
     let locked = locked(set, class, now)?;
     let rules = set.archive_rules(class);
-    // The event could happen now.
+    // An event that has not happened yet could happen now.
     let event = event.or((rules.starts == RetentionStart::Event).then_some(now));
     within(locked, archive_end(&rules, created, event), now)
 }
@@ -48,7 +48,8 @@ fn locked(set: &PolicySet, class: ClassId, now: ServerTime) -> Option<ServerTime
     class.locked_until.filter(|until| *until > now)
 }
 
-/// Bounds `ends`, which is `None` for never, by the end of the class's lock.
+/// Returns the earlier of `locked`, the end of the class's lock, and `ends`, which is `None` for
+/// never. Returns `None` if that time is not after `now`.
 fn within(locked: ServerTime, ends: Option<ServerTime>, now: ServerTime) -> Option<ServerTime> {
     Some(ends.map_or(locked, |ends| ends.min(locked))).filter(|until| *until > now)
 }
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(until(Limit::AtMost(5), creation, None), None);
         assert_eq!(until(Limit::Unlimited, creation, None), Some(1000));
         assert_eq!(until(Limit::AtMost(10), event, None), Some(140), "RETMIN");
-        assert_eq!(until(Limit::AtMost(200), event, None), Some(300), "were it to happen now");
+        assert_eq!(until(Limit::AtMost(200), event, None), Some(300), "as if the event were now");
         assert_eq!(until(Limit::AtMost(100), event, Some(95)), Some(195));
     }
 }

@@ -1,4 +1,4 @@
-//! Files that may migrate by themselves, and their order.
+//! Automatic migration: the files that may migrate, and their order.
 
 use model::{ServerTime, Timestamp};
 
@@ -15,25 +15,25 @@ pub struct FileFacts {
     pub is_premigrated: bool,
 }
 
-/// Conditions for a file to migrate by itself.
+/// Conditions for the automatic migration of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eligibility {
-    /// MINMIGFILESIZE, bytes.
+    /// MINMIGFILESIZE: minimum size of the file, in bytes.
     pub file_bytes_min: u64,
-    /// AUTOMIGNONUSE.
+    /// AUTOMIGNONUSE: minimum number of days since the file was used or changed.
     pub unused_days_min: u32,
 }
 
 impl FileFacts {
-    /// Days since the file was used or changed; 0 if its times lie ahead of `now`.
+    /// Days since the file was used or changed; 0 if its times are after `now`.
     fn unused_days(&self, now: ServerTime) -> u64 {
         let last = self.modified.secs.max(self.accessed.secs);
         u64::try_from((now.secs() - last) / DAY_SECS).unwrap_or(0)
     }
 
-    /// Weight of the reasons to migrate the file: a day without use counts as much as a MiB. `None`
-    /// if it does not migrate. A premigrated file comes before all others, because nothing has to
-    /// be sent.
+    /// Returns the priority of the file, or `None` if it must not migrate. A day without use counts
+    /// as much as 1 MiB of size. A premigrated file has priority over all others, because nothing
+    /// has to be sent.
     pub fn score(&self, rule: &Eligibility, now: ServerTime) -> Option<u64> {
         let days = self.unused_days(now);
         if self.bytes < rule.file_bytes_min.max(1) || days < u64::from(rule.unused_days_min) {

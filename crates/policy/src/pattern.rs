@@ -1,23 +1,23 @@
 //! Patterns over paths, with TSM's wildcards.
 //!
 //! ```text
-//!   *        any run of characters, empty ones too, within one component
+//!   *        any number of characters, even none, within one component
 //!   ?        one character
 //!   [a-cx]   one character of the class
 //!   \c       the character c itself, also within a class
-//!   ...      as a whole component: any number of directories, none too
+//!   ...      as a whole component: any number of directories, even none
 //!   dir/     a slash at the end: directories only
 //! ```
 //!
 //! Paths are bytes. A character is one UTF-8 character if the bytes are valid, otherwise one byte,
-//! so that `?` takes one letter of any script and no name is out of reach.
+//! so that `?` matches one letter of any script, and patterns can match every name.
 //!
 //! 1. A pattern with a slash other than at its end is absolute and matches whole paths: `/a/*` does
 //!    not match `/a/b/c`.
 //! 2. A pattern without a slash matches the last component at any depth: `*.o` means `/.../*.o`.
 //!    TSM has no such form; it exists for `--exclude`.
-//! 3. Matching costs at most the length of the pattern times the length of the path, whatever
-//!    either contains, and allocates nothing.
+//! 3. The time of a match is at most proportional to the length of the pattern times the length of
+//!    the path, whatever they contain. A match allocates nothing.
 //!
 //! Names that begin with a dot are not special. Dots within a component (`a...b`) are plain, and
 //! `**` is `*`. Negated classes are deliberately absent: TSM has none, and `[!a]` is refused rather
@@ -31,8 +31,8 @@ pub const PATTERN_BYTES_MAX: usize = 4096;
 
 /// Component that stands for any number of directories.
 const DIRECTORIES: &[u8] = b"...";
-/// Base of the numbers of bytes that are not part of a valid character; beyond every character's
-/// number.
+/// Base of the numbers of bytes that are not part of a valid character; greater than the number of
+/// every character.
 const STRAY: u32 = 0x11_0000;
 
 /// A parsed pattern.
@@ -46,24 +46,24 @@ pub struct Pattern {
     directories_only: bool,
 }
 
-/// Fault of bytes that are not a pattern.
+/// Reason why bytes are not a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PatternError {
     #[error("the pattern is empty")]
     Empty,
     #[error("the pattern is longer than {PATTERN_BYTES_MAX} bytes")]
     TooLong,
-    #[error("a pattern of several components starts with '/', or with '/.../' for any depth")]
+    #[error("a pattern of several components must start with '/', or with '/.../' for any depth")]
     Relative,
-    #[error("'...' stands for directories only: end with '/.../*' for all that is in them")]
+    #[error("a pattern must not end with '...': write '/.../*' for everything in the directories")]
     EndsInDirectories,
-    #[error("a class is written '[abc]' or '[a-z]', and the character '[' alone '\\['")]
+    #[error("a class must be written '[abc]' or '[a-z]', and the plain character '[' as '\\['")]
     Class,
-    #[error("'\\' comes before the character that it escapes; a single '\\' is written '\\\\'")]
+    #[error("a character must follow '\\', which escapes it; write '\\\\' for a plain '\\'")]
     Escape,
 }
 
-/// One element of a sequence: any run of items, or one item that fits.
+/// One element of a sequence: any run of items, or one item that meets a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Element<T> {
     Run,
@@ -73,7 +73,7 @@ enum Element<T> {
 type Name = Vec<Element<Character>>;
 type Class = Vec<RangeInclusive<u32>>;
 
-/// Condition on one character, by number.
+/// Condition on the number of one character.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Character {
     Any,
@@ -106,8 +106,8 @@ impl Pattern {
         Ok(Self { text: text.to_vec(), directories, last: parse_name(last)?, directories_only })
     }
 
-    /// Returns true if `path` matches, absolute and with or without a slash at its end. The root of
-    /// all paths, `/`, has no component and matches no pattern.
+    /// Returns true if `path` matches. `path` is absolute, with or without a slash at its end. The
+    /// root of all paths, `/`, has no component and matches no pattern.
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return false };
@@ -119,8 +119,8 @@ impl Pattern {
             })
     }
 
-    /// Returns true if the pattern ended with a slash. [`Self::matches`] cannot know the kind of
-    /// the object at a path; the caller asks this too.
+    /// Returns true if the pattern ends with a slash. [`Self::matches`] does not know the kind of
+    /// the object at a path, so the caller checks this too.
     pub fn directories_only(&self) -> bool {
         self.directories_only
     }
@@ -208,18 +208,20 @@ fn name_matches(pattern: &[Element<Character>], name: &[u8]) -> bool {
     })
 }
 
-/// Splits the first item off a text, if there is one.
-type Take<'t, I> = fn(&'t [u8]) -> Option<(I, &'t [u8])>;
+/// Function that splits a text into its first item and the remaining text; `None` if there is no
+/// item.
+type Splitter<'t, I> = fn(&'t [u8]) -> Option<(I, &'t [u8])>;
 
-/// Returns true if the items that `take` splits off `text` fit `elements` one by one, with any
-/// number of items at each run.
+/// Returns true if the items into which `take` splits `text` match `elements`: one item for each
+/// [`Element::One`], and any number of items for each [`Element::Run`].
 ///
-/// Only the last run is tried with more items: if the elements before it fit with fewer items, the
-/// rest can still be found further on. So each item is compared at most once with each element.
+/// After a mismatch, only the last run is tried with more items. Earlier runs keep the fewest items
+/// with which the elements between them match, because the last run can skip whatever follows. So
+/// each item is compared at most once with each element.
 fn sequence_matches<'t, T, I: Copy>(
     elements: &[Element<T>],
     text: &'t [u8],
-    take: Take<'t, I>,
+    take: Splitter<'t, I>,
     fits: impl Fn(&T, I) -> bool,
 ) -> bool {
     let (mut pending, mut rest) = (elements, text);
@@ -236,8 +238,8 @@ fn sequence_matches<'t, T, I: Copy>(
                 (pending, rest) = (after, tail);
                 continue;
             }
-            // The remaining elements need more items than are left. With more items at the run,
-            // even fewer would be left.
+            // The remaining elements need more items than are left. With more items in the last
+            // run, even fewer would be left.
             ([Element::One(_), ..], None) => return false,
             _ => {}
         }
@@ -248,7 +250,7 @@ fn sequence_matches<'t, T, I: Copy>(
     }
 }
 
-/// Splits the first component off; slashes before it do not count.
+/// Splits off the first component of a path, without the slashes before it.
 fn take_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = path.iter().position(|&byte| byte != b'/')?;
     let path = &path[start..];
@@ -256,8 +258,8 @@ fn take_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(path.split_at(end))
 }
 
-/// Splits the first character off, as its number; a byte that begins no valid character counts as a
-/// character, with a number above those of all characters.
+/// Splits off the first character and returns its number. A byte that begins no valid character
+/// counts as a character of its own, with a number greater than those of all characters.
 fn take_character(text: &[u8]) -> Option<(u32, &[u8])> {
     let (&first, rest) = text.split_first()?;
     let length = match first {

@@ -1,5 +1,5 @@
-//! A draft of a policy compared with the active one: their differences, and the conditions for the
-//! draft to become active.
+//! Review of the draft of a policy set: its differences from the active set, and the conditions on
+//! which it may become the active set.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use model::ServerTime;
 
 use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet};
 
-/// One difference.
+/// One difference between the active set and the draft.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// `None` for a difference of the set itself.
+    /// Name of the class; `None` for a rule of the whole set.
     pub class: Option<String>,
     /// TSM's name of the rule that differs.
     pub what: &'static str,
-    /// The old value as it is written; empty if there was none.
+    /// Old value as text; empty if there was none.
     pub from: String,
     pub to: String,
     /// True if versions or archive copies may be dropped earlier than before.
@@ -29,16 +29,16 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Reasons for which a draft may not become the active set.
+/// Reason why a draft cannot become the active set.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unfit {
-    #[error("it has no class; add one with 'policy class NAME'")]
+pub enum DraftFault {
+    #[error("the draft has no class; add one with 'policy class NAME'")]
     NoClass,
-    #[error("its default class is gone; choose one with 'policy default NAME'")]
+    #[error("the draft's default class is gone; choose one with 'policy default NAME'")]
     NoDefault,
     #[error("class {class} is locked until {until}: {what} may not become shorter")]
     Shortens { class: String, what: &'static str, until: String },
-    #[error("class {class} is locked until {until}: it may not be removed")]
+    #[error("class {class} is locked until {until}: the class may not be removed")]
     Removes { class: String, until: String },
     #[error("class {class} is locked until {until}: the lock may not be shortened")]
     Unlocks { class: String, until: String },
@@ -154,14 +154,14 @@ fn compare(
     }
 }
 
-/// Succeeds if `draft` may replace `active` at `now`: it is consistent, and everything that a
-/// locked class keeps stays for as long as the class promised.
-pub fn admit(active: &PolicySet, draft: &PolicySet, now: ServerTime) -> Result<(), Unfit> {
+/// Succeeds if `draft` may replace `active` at `now`: the draft has a default class, and every
+/// locked class keeps objects for at least as long as it promised.
+pub fn admit(active: &PolicySet, draft: &PolicySet, now: ServerTime) -> Result<(), DraftFault> {
     if draft.classes.is_empty() {
-        return Err(Unfit::NoClass);
+        return Err(DraftFault::NoClass);
     }
     if draft.class(draft.default_class).is_none() {
-        return Err(Unfit::NoDefault);
+        return Err(DraftFault::NoDefault);
     }
     let locked = active.classes.iter().filter_map(|class| {
         let until = class.locked_until.filter(|until| *until > now)?;
@@ -177,27 +177,28 @@ fn admit_locked(
     class: &ManagementClass,
     draft: Option<&ManagementClass>,
     until: ServerTime,
-) -> Result<(), Unfit> {
+) -> Result<(), DraftFault> {
     let (name, shown) = (class.name.clone(), day(until));
-    let Some(draft) = draft else { return Err(Unfit::Removes { class: name, until: shown }) };
+    let Some(draft) = draft else { return Err(DraftFault::Removes { class: name, until: shown }) };
     if draft.locked_until.is_none_or(|new| new < until) {
-        return Err(Unfit::Unlocks { class: name, until: shown });
+        return Err(DraftFault::Unlocks { class: name, until: shown });
     }
     let mut found = Vec::new();
     compare(Some(class), Some(draft), &mut found);
-    // If the days began with the archive and now begin with an event, a user could report the event
-    // at once. In the other direction, the event would not be waited for.
+    // RETINIT may change in neither direction. If the days began with an event instead of the
+    // creation, a user could report the event at once. If the days began with the creation instead
+    // of an event, the copy would not wait for the event.
     let is_shorter =
         |difference: &&Difference| difference.keeps_less || difference.what == "RETINIT";
     match found.iter().find(is_shorter) {
         Some(difference) => {
-            Err(Unfit::Shortens { class: name, what: difference.what, until: shown })
+            Err(DraftFault::Shortens { class: name, what: difference.what, until: shown })
         }
         None => Ok(()),
     }
 }
 
-/// The day of a moment, in UTC, as 2026-11-21.
+/// Returns the date of `time` in UTC, in the form 2026-11-21.
 ///
 /// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
 pub fn day(time: ServerTime) -> String {
@@ -238,7 +239,7 @@ mod tests {
         change(&mut draft);
         let said = match admit(&active(), &draft, ServerTime::from_secs(at_secs)) {
             Ok(()) => String::new(),
-            Err(unfit) => unfit.to_string(),
+            Err(fault) => fault.to_string(),
         };
         assert_eq!(said, expected);
     }
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_locked_class_stays_and_stays_locked() {
         let remove = |set: &mut PolicySet| set.classes.retain(|class| class.name != "LEGAL");
-        check(remove, 0, "class LEGAL is locked until 1970-01-11: it may not be removed");
+        check(remove, 0, "class LEGAL is locked until 1970-01-11: the class may not be removed");
         check(remove, LATER, "");
         check(
             |set| legal(set).locked_until = None,
@@ -287,8 +288,10 @@ mod tests {
     #[test]
     fn a_set_needs_its_default_class() {
         let remove = |set: &mut PolicySet| set.classes.retain(|class| class.name != "STANDARD");
-        check(remove, 0, "its default class is gone; choose one with 'policy default NAME'");
-        check(|set| set.classes.clear(), 0, "it has no class; add one with 'policy class NAME'");
+        let said = "the draft's default class is gone; choose one with 'policy default NAME'";
+        check(remove, 0, said);
+        let said = "the draft has no class; add one with 'policy class NAME'";
+        check(|set| set.classes.clear(), 0, said);
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir` and `exclude.tag` come first, wherever they
 //!    stand, and nothing below an object that they leave out can be included again.
 //! 2. Of all other statements the last one that matches decides: the list is read from the bottom.
-//!    An object that none matches is included and bound to the default class. These statements are
-//!    about files, links and devices; directories always belong to a backup.
-//! 3. `--exclude` stands after everything else, and is about directories too.
-//! 4. Statements on compression and deduplication are asked apart, also from the bottom.
+//!    An object that no statement matches is included and bound to the default class. These
+//!    statements are about files, links and devices; directories always belong to a backup.
+//! 3. The patterns of `--exclude` come after all statements, and are about directories too.
+//! 4. Statements on treatments, such as compression and deduplication, have no effect on the
+//!    verdict. The last one that matches decides here too.
 //!
-//! A verdict is about one object only. The walk does not descend into an excluded directory, so
-//! nobody asks about the objects in it; [`Selection::explain`] asks for the directories above.
+//! A verdict is about one object only. The walk does not descend into an excluded directory, so no
+//! verdict is needed on the objects in it. [`Selection::explain`] also decides on the directories
+//! above an object.
 
 use model::Kind;
 
@@ -25,7 +27,8 @@ const CANONICAL_VERSION: u8 = 2;
 pub enum Verdict {
     /// Included by the statement number `rule_index`, or because no statement matches.
     Included { rule_index: Option<usize> },
-    /// Left out by the statement number `rule_index`; a directory with everything in it.
+    /// Left out by the statement number `rule_index`. A directory is left out with everything in
+    /// it.
     Excluded { rule_index: usize },
 }
 
@@ -34,7 +37,7 @@ impl Verdict {
         matches!(self, Self::Included { .. })
     }
 
-    /// The statement that decides, if any does.
+    /// The index of the statement that decides, if any does.
     pub fn rule_index(self) -> Option<usize> {
         match self {
             Self::Included { rule_index } => rule_index,
@@ -43,15 +46,16 @@ impl Verdict {
     }
 }
 
-/// The statements of one run, in order. The default selects everything.
+/// The statements of one run, in order. The default value selects everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     statements: Vec<Statement>,
 }
 
 impl Selection {
-    /// Takes the statements of the node's own list, of the server's option set, and the patterns of
-    /// `--exclude`; later ones win. An error has the index of its pattern.
+    /// Joins the statements of the node's own list, those of the server's option set, and the
+    /// patterns of `--exclude`, in this order; the last one that matches wins. An error comes with
+    /// the index of the pattern in `excludes`.
     pub fn new<'a>(
         own: Vec<Statement>,
         of_server: Vec<Statement>,
@@ -67,10 +71,11 @@ impl Selection {
         Ok(Self { statements })
     }
 
-    /// Decides on the object `path` of the node, an absolute path with or without a slash at its
-    /// end, in a directory that is not left out itself.
+    /// Decides on the object at `path`, an absolute path with or without a slash at its end. The
+    /// directory of the object must not be left out itself.
     ///
-    /// Costs at most the length of all patterns times the length of the path; nothing is allocated.
+    /// The time is at most proportional to the length of all patterns times the length of the path.
+    /// Nothing is allocated.
     pub fn verdict(&self, path: &[u8], kind: Kind, operation: Operation) -> Verdict {
         let statements = || self.statements.iter().enumerate().rev();
         if kind == Kind::Directory {
@@ -111,8 +116,8 @@ impl Selection {
         Verdict::Included { rule_index: None }
     }
 
-    /// Decides on `path` and on all directories above it: the verdict, and the directory above
-    /// `path` that it is about, if it is about one.
+    /// Decides on `path` and on all directories above it. Returns the verdict and the path that the
+    /// verdict is about: the topmost directory that is left out, or `path` itself if there is none.
     pub fn explain<'p>(
         &self,
         path: &'p [u8],
@@ -129,7 +134,7 @@ impl Selection {
         (self.verdict(path, kind, operation), path)
     }
 
-    /// The statement that leaves out the file system mounted at `path`, if any does.
+    /// The index of the statement that leaves out the file system mounted at `path`, if any does.
     pub fn excludes_filesystem(&self, path: &[u8], filesystem_type: &str) -> Option<usize> {
         let excludes = |statement: &Statement| match &statement.rule {
             Rule::ExcludeFs(pattern) => pattern.matches(path),
@@ -141,7 +146,8 @@ impl Selection {
         self.statements.iter().rposition(excludes)
     }
 
-    /// The names of files that leave out their neighbours, each with its statement.
+    /// The names of files whose presence excludes the other objects in their directory, each with
+    /// the index of its statement.
     pub fn tags(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.statements
             .iter()
@@ -152,7 +158,8 @@ impl Selection {
             })
     }
 
-    /// Returns true if the file `path` gets the treatment; `None` if no statement decides.
+    /// Returns true if the file `path` gets the treatment, false if it must not get the treatment,
+    /// and `None` if no statement decides.
     pub fn treats(&self, path: &[u8], wanted: Treatment) -> Option<bool> {
         self.treating(path, wanted).map(|(is_on, _)| is_on)
     }
@@ -176,7 +183,7 @@ impl Selection {
         })
     }
 
-    /// The names of classes that statements bind to.
+    /// The names of the classes that statements bind to, each with the index of its statement.
     pub fn classes(&self) -> impl Iterator<Item = (usize, &str)> {
         self.statements
             .iter()
@@ -197,14 +204,15 @@ impl Selection {
         &self.statements
     }
 
-    /// Bytes that differ whenever two selections could decide differently, for the caller to hash
-    /// into the directory digest. The order of the statements is part of it, their sources are not.
+    /// Returns bytes that differ whenever two selections could decide differently. The caller
+    /// hashes them into the directory digest. The order of the statements has an effect on the
+    /// bytes, their sources have none.
     ///
-    /// A version byte, then each statement as it is written, with its length before it (4 bytes,
-    /// little endian).
+    /// The first byte is the version. Each statement follows as text, after its length in 4 bytes,
+    /// little endian.
     pub fn canonical(&self) -> Vec<u8> {
         let mut bytes = vec![CANONICAL_VERSION];
-        // Files that migrate are backed up as before.
+        // Statements on space management have no effect on a backup.
         for statement in self.statements.iter().filter(|one| !is_of_space(&one.rule)) {
             let text = statement.rule.written();
             let text_bytes = u32::try_from(text.len()).expect("bounded by LIST_BYTES_MAX");
@@ -219,7 +227,8 @@ fn is_of_space(rule: &Rule) -> bool {
     matches!(rule, Rule::Treat { treatment: Treatment::SpaceManagement, .. })
 }
 
-/// A pattern for directories only matches no file.
+/// Returns true if `pattern` matches the file `path`. A pattern that is only for directories
+/// matches no file.
 fn matches_file(pattern: &Pattern, path: &[u8]) -> bool {
     !pattern.directories_only() && pattern.matches(path)
 }

@@ -10,7 +10,8 @@
 //!   exclude.tag          NAME             objects in directories that hold a file of this name
 //!   exclude.attribute.symlink PATTERN     symbolic links
 //!   include              PATTERN [CLASS]  files, bound to a class (also .file, .backup, .archive)
-//!   include.compression  PATTERN          and the same with .dedup and .encrypt
+//!   include.compression  PATTERN          files to compress (also .dedup, .encrypt, .spacemgmt)
+//!   exclude.compression  PATTERN          files not to compress (with the same other suffixes)
 //! ```
 //!
 //! Words are separated by blanks; a word with blanks stands in double or single quotes. A line that
@@ -20,9 +21,10 @@ use std::fmt;
 
 use crate::{Pattern, PatternError};
 
-/// A directory with a file of this name is tagged only if the file begins with the signature.
+/// Name of the tag file that has an effect only if it begins with [`CACHE_TAG_SIGNATURE`].
 pub const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
-/// Source: Bryan Ford, "Cache Directory Tagging Specification".
+/// First bytes of a valid `CACHEDIR.TAG`. Source: Bryan Ford, "Cache Directory Tagging
+/// Specification".
 pub const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// Maximum number of bytes in one list of statements.
@@ -71,7 +73,7 @@ pub enum Treatment {
 pub enum Rule {
     /// `--exclude`: everything that matches, directories with everything in them.
     ExcludeAny(Pattern),
-    /// Files that match; `symlinks_only` are the symbolic links among them.
+    /// Files that match; if `symlinks_only` is true, only the symbolic links among them.
     Exclude {
         pattern: Pattern,
         operation: Operation,
@@ -95,8 +97,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule as a line that [`parse_list`] reads, except for `--exclude`, which has no such
-    /// line.
+    /// The rule as a line that [`parse_list`] reads. The rule of `--exclude` is an exception: its
+    /// line cannot be read.
     pub fn written(&self) -> Vec<u8> {
         let line = |words: &[&[u8]]| words.join(&b' ');
         let of = |verb: &str, operation: Option<Operation>| match operation {
@@ -158,11 +160,11 @@ pub struct Statement {
     pub rule: Rule,
 }
 
-/// Fault of a line that is no statement.
+/// Reason why a line is not a statement.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{source_shown}: {reason}")]
 pub struct StatementError {
-    /// Source of the line, as [`Source`] is shown.
+    /// Source of the line, as text.
     source_shown: String,
     reason: Reason,
 }
@@ -187,7 +189,7 @@ enum Reason {
     TooLong,
 }
 
-/// Parses a list of statements, one a line. `source` gives the source of a line by its number.
+/// Parses a list of statements, one a line. `source` returns the source of the line with a number.
 pub fn parse_list(
     text: &[u8],
     source: impl Fn(usize) -> Source,
@@ -252,7 +254,7 @@ fn parse_include(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule,
     let (text, class) = match words {
         [text] => (text, None),
         [text, class] => (text, Some(model::escaped(class))),
-        _ => return Err(Reason::Words(keyword.to_owned(), "a pattern and a class")),
+        _ => return Err(Reason::Words(keyword.to_owned(), "a pattern and an optional class")),
     };
     if let Some(class) = class.as_ref().filter(|class| !crate::is_name(class)) {
         return Err(Reason::Class(class.clone()));
@@ -286,11 +288,11 @@ fn pattern(text: &[u8]) -> Result<Pattern, Reason> {
     Pattern::parse(text).map_err(failed)
 }
 
-/// The words of a line; a quote may begin only a whole word.
+/// Returns the words of a line. A quote has an effect only at the beginning of a word.
 fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Reason> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii();
-    // A comment has no quotes.
+    // A quote in a comment has no effect.
     if rest.starts_with(b"*") || rest.starts_with(b"#") {
         return Ok(words);
     }
@@ -321,7 +323,7 @@ mod tests {
 
     #[track_caller]
     fn check_error(text: &str, expected: &str) {
-        let error = parse(text).expect_err("no statement");
+        let error = parse(text).expect_err("not a statement");
         assert_eq!(error.to_string(), expected);
     }
 
@@ -348,7 +350,7 @@ mod tests {
             Rule::Include { pattern, operation, class } => {
                 (pattern.to_string(), *operation, class.clone())
             }
-            _ => panic!("no include"),
+            _ => panic!("not an include statement"),
         };
         assert_eq!(class(&statements[0]), ("/a b/*".to_owned(), None, Some("LEGAL".to_owned())));
         assert_eq!(class(&statements[1]), ("/c".to_owned(), Some(Operation::Archive), None));
@@ -383,8 +385,8 @@ mod tests {
         );
         check_error(
             "exclude a/b",
-            "list line 1: 'a/b': a pattern of several components starts with '/', or with '/.../' \
-             for any depth",
+            "list line 1: 'a/b': a pattern of several components must start with '/', or with \
+             '/.../' for any depth",
         );
         check_error("include /a b?", "list line 1: 'b?' is not the name of a class");
         check_error("exclude.tag a/b", "list line 1: exclude.tag takes the name of a file");

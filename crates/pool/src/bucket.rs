@@ -5,17 +5,17 @@
 //!                  | while it is open             several at once              with each sync
 //!                  v
 //!   read <-- files that are still in the folder,
-//!        <-- otherwise segments: ranges, more of them at once for a reader that reads on
+//!        <-- otherwise segments: ranges, larger ones for a reader that reads sequentially
 //! ```
 //!
-//! An object is there as a whole or not at all: therefore every [`crate::Pools::sync`] ends the
-//! packs that are open, and each is durable once the store has confirmed it. The store has most of
-//! a pack by then. Nothing in the folder is needed: it only saves requests.
+//! An object exists as a whole or not at all. Therefore every [`crate::Pools::sync`] seals the open
+//! packs, and a pack is durable once the store has confirmed it. By then the store already has most
+//! parts of the pack. No file in the folder has to survive a crash: the files only save requests.
 //!
 //! The objects of a pool, below the prefix of its URL:
 //!
 //! - `holdfast-pool`: the mark of the pool.
-//! - `holdfast-owner`: the server that writes there.
+//! - `holdfast-owner`: the identity of the server that writes to the pool.
 //! - `packs/0000000/0000000001.pack`: packs, named as in a folder.
 //! - `catalogue/NAME`: files beside the packs.
 
@@ -59,7 +59,7 @@ use request::Requests;
 use runtime::{io_error, runtime, wait};
 use segments::Segments;
 
-/// Maximum number of parts of packs that are sent at once. Each is in memory.
+/// Maximum number of parts of packs that are sent at once. Each part is in memory.
 const PARTS_MAX: usize = 8;
 /// Maximum number of ranges that are fetched at once.
 const FETCHES_MAX: usize = 16;
@@ -75,17 +75,17 @@ pub struct Bucket {
     folder: PathBuf,
     sending: Semaphore,
     fetching: Semaphore,
-    /// Times at which packs came, as last listed or sent.
+    /// Times at which packs arrived in the store, from the last listing or upload.
     arrivals: Mutex<BTreeMap<PackNumber, SystemTime>>,
     cache: Mutex<PackCache>,
     segments: Mutex<Segments>,
-    /// Days until which packs are held.
+    /// Days until which packs are locked at least, as far as this process knows.
     holds: Mutex<LockDays>,
-    /// Days until which the store keeps packs that were to be removed.
+    /// Days until which the store keeps packs that should be removed.
     stuck: Mutex<LockDays>,
 }
 
-/// Days until which packs stay at least, as far as this process knows.
+/// A day for each pack.
 type LockDays = BTreeMap<PackNumber, ServerTime>;
 
 /// A bucket equals itself and no other.
@@ -104,15 +104,16 @@ impl fmt::Debug for Bucket {
 }
 
 impl Bucket {
-    /// The bucket at `url`, with a local `folder` for at most `kept_bytes` of copies. No request
-    /// goes to the store yet.
+    /// Returns the bucket at `url`. Its local `folder` keeps at most `kept_bytes` of copies. No
+    /// request is sent to the store yet.
     pub fn new(url: BucketUrl, folder: &Path, kept_bytes: u64) -> io::Result<Self> {
-        // Readers of credentials and of names expect a runtime.
+        // The library expects a runtime when a store is created.
         let _entered = runtime()?.enter();
         let store = url.store()?;
         let requests = Requests::new(&url)?;
         let mut cache = PackCache::new(folder, kept_bytes);
-        // It removes packs that were open when their server ended: nobody was told of them.
+        // This removes the packs that were open when the server ended: they were never reported as
+        // durable.
         cache.begin()?;
         Ok(Self {
             url,
@@ -176,13 +177,13 @@ impl Bucket {
         wait(got)?.map_err(io_error)
     }
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     fn delete(&self, key: &Key) -> io::Result<()> {
         if self.has_locks() {
             return self.delete_versions(key);
         }
         match wait(self.store.delete(key))?.map_err(io_error) {
-            // A bucket that is gone may come back, and the object with it.
+            // A missing bucket is an error: it may come back, and the object with it.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     && !error.to_string().contains("NoSuchBucket") =>
@@ -193,13 +194,14 @@ impl Bucket {
         }
     }
 
-    /// Writes the mark of the pool. Fails if locks are asked for and the bucket has none.
+    /// Writes the mark of the pool. Fails if the pool needs locks and the bucket does not support
+    /// them.
     pub(crate) fn write_mark(&self, text: &[u8]) -> io::Result<()> {
         self.check_locks()?;
         self.put(&self.key(MARK_FILE), Bytes::copy_from_slice(text))
     }
 
-    /// Asks the store for all packs, with their bytes.
+    /// Asks the store for all packs, with their sizes in bytes.
     pub(crate) fn list(&self) -> io::Result<BTreeMap<PackNumber, u64>> {
         if self.has_locks() {
             self.check_locks()?;
@@ -218,7 +220,7 @@ impl Bucket {
         Ok(packs)
     }
 
-    /// Asks the store for the bytes of a pack; `None` if it is not there.
+    /// Asks the store for the size of a pack in bytes; `None` if the pack does not exist.
     pub(crate) fn find(&self, pack: PackNumber) -> io::Result<Option<u64>> {
         match wait(self.store.head(&self.pack_key(pack)))?.map_err(io_error) {
             Ok(object) => {
@@ -230,12 +232,12 @@ impl Bucket {
         }
     }
 
-    /// Returns when the pack came, as far as this process knows.
+    /// Returns the time at which the pack arrived in the store, if this process knows it.
     pub(crate) fn arrival(&self, pack: PackNumber) -> Option<SystemTime> {
         self.arrivals.lock().get(&pack).copied()
     }
 
-    /// Removes a pack, and all copies of it.
+    /// Removes a pack from the store, and all local copies of it.
     pub(crate) fn remove(&self, pack: PackNumber) -> io::Result<()> {
         self.delete(&self.pack_key(pack))?;
         self.forget(pack);
@@ -244,14 +246,14 @@ impl Bucket {
         Ok(())
     }
 
-    /// Drops all copies of the pack: the store has another one, or none.
+    /// Drops all local copies of the pack, because the store has changed or removed the pack.
     pub(crate) fn forget(&self, pack: PackNumber) {
         self.cache().forget(pack);
         self.segments.lock().forget(pack);
     }
 
-    /// Takes note that the store has the sealed pack whose file lies in the folder. The file is
-    /// kept for a while, and the pack counts as new.
+    /// Takes note that the store has received the sealed pack whose file lies in the folder. The
+    /// file is kept for a while.
     fn note_arrival(&self, table: &Table, bytes: u64) {
         let now = Duration::from_micros(sys::clock::system().0.unsigned_abs());
         self.arrivals.lock().insert(table.pack, SystemTime::UNIX_EPOCH + now);

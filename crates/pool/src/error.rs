@@ -3,32 +3,33 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use format::Damaged;
+use format::DamageError;
 use model::PackNumber;
 
 /// Reason why a quantum could not be appended or made durable.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Nothing was changed. Free space, then go on.
+    /// Nothing was changed. Free some space, then go on.
     #[error("the pool in {folder} is full")]
     Full { folder: PathBuf },
-    /// The pack is given up: everything appended to it since the last sync is lost. The next
-    /// append begins a new pack.
+    /// The pack takes no more quanta: everything appended to it since the last sync is lost. The
+    /// next append begins a new pack.
     #[error("pack {pack} cannot be written")]
     Failed { pack: PackNumber, source: io::Error },
-    /// The file beside the packs is as it was.
+    /// The file beside the packs is unchanged.
     #[error("a file of the pool in {folder} cannot be written")]
     File { folder: PathBuf, source: io::Error },
-    /// Nothing was changed. Bring the pool's disk back, then go on.
-    #[error("the pool in {folder} is not there; is its disk mounted?")]
+    /// Nothing was changed. Make the pool's storage available, then go on.
+    #[error("the pool in {folder} is not available; mount its disk, or check its object store")]
     Away { folder: PathBuf },
     /// Nothing was changed. Try again.
-    #[error("there is no number for a new pack")]
+    #[error("no number is available for a new pack")]
     Numbers { source: io::Error },
 }
 
 impl AppendError {
-    /// Error of a write of `pack` in `folder`: a full disk is no fault of the pack.
+    /// Returns the error for a failed write of `pack` in `folder`. A full disk is not a failure of
+    /// the pack.
     pub(crate) fn of_write(pack: PackNumber, folder: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -45,12 +46,12 @@ pub enum ReadError {
     /// The pack does not exist, or it has no such chunk.
     #[error("pack {pack} has no chunk {index}")]
     Missing { pack: PackNumber, index: u32 },
-    /// The pack may be in a pool that is away. Bring that pool back.
+    /// The pack may be in a pool that is away. Make that pool available.
     #[error("pack {pack} is in no available pool; is a disk not mounted?")]
     Away { pack: PackNumber },
     /// The pack's bytes are not those that were written. Read a copy.
     #[error("pack {pack} is damaged")]
-    Damaged { pack: PackNumber, source: Damaged },
+    Damaged { pack: PackNumber, source: DamageError },
     /// The pack's volume cannot be had, for this reason.
     #[error("pack {pack} is on a volume that is not available: {reason}")]
     Volume { pack: PackNumber, reason: String },
@@ -60,7 +61,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Error of opening or reading the file of `pack`.
+    /// Returns the error for a failure to open or read the file of `pack`.
     pub(crate) fn of_file(pack: PackNumber, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::Missing { pack, index: 0 },
@@ -68,16 +69,16 @@ impl ReadError {
         }
     }
 
-    /// Error of a pack whose bytes contradict the format.
+    /// Returns the error for a pack whose bytes contradict the format.
     pub(crate) fn damaged(pack: PackNumber, why: &'static str) -> Self {
-        Self::Damaged { pack, source: Damaged { what: "pack", why } }
+        Self::Damaged { pack, source: DamageError { what: "pack", why } }
     }
 }
 
-/// Reason why a pack could not be put into a pool. The pool has what it had before.
+/// Reason why a pack could not be put into a pool. The pool is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
-    /// A quantum of the pack is whole in no pool.
+    /// No pool has an undamaged copy of some quantum of the pack.
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]

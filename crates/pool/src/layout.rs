@@ -1,4 +1,4 @@
-//! Packs as files of a folder: `0000000/0000000001.pack`, a thousand to a subfolder.
+//! Packs as files of a folder: `0000000/0000000001.pack`, a thousand in each subfolder.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use model::PackNumber;
 
 const PACKS_PER_FOLDER: u64 = 1000;
-/// Exclusive upper limit of pack numbers, as a place can tell them.
+/// Exclusive upper limit of the pack numbers that a place can hold.
 const PACK_NUMBER_END: u64 = 1 << 39;
 
-/// Path of `pack` below `folder`.
+/// Returns the path of `pack` below `folder`.
 pub(crate) fn path(folder: &Path, pack: PackNumber) -> PathBuf {
     let name = format!("{:010}.pack", pack.0);
     debug_assert_eq!(number(&name), Some(pack), "a listing finds the same number");
     folder.join(format!("{:07}", pack.0 / PACKS_PER_FOLDER)).join(name)
 }
 
-/// Lists all packs in the folder, in order. Files with other names are left alone.
+/// Lists all packs in the folder, in ascending order. Files with other names are ignored.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<PackNumber>> {
     let mut packs = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -35,12 +35,12 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PackNumber>> {
     Ok(packs)
 }
 
-/// Number of the pack with this file name.
+/// Returns the number of the pack with this file name.
 pub(crate) fn number(file_name: &str) -> Option<PackNumber> {
     stem_number(OsStr::new(file_name.strip_suffix(".pack")?))
 }
 
-/// Number of the pack with this file name, given without its extension.
+/// Returns the number of the pack with this file name, given without its extension.
 pub(crate) fn stem_number(stem: &OsStr) -> Option<PackNumber> {
     let number = stem.to_str()?.parse().ok()?;
     (1..PACK_NUMBER_END).contains(&number).then_some(PackNumber(number))
@@ -57,7 +57,7 @@ pub(crate) fn make_for(folder: &Path, pack: PackNumber) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The subfolder in which the pack at `path` lies.
+/// Returns the subfolder in which the pack at `path` lies.
 pub(crate) fn subfolder(path: &Path) -> &Path {
     path.parent().expect("a path of a pack has a subfolder")
 }
@@ -67,7 +67,7 @@ pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Removes a file durably, if it is there.
+/// Removes a file durably, if it exists.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

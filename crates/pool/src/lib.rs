@@ -1,18 +1,18 @@
-//! Storage pools: where quanta lie.
+//! Storage pools, which hold quanta.
 //!
 //! | to read about | see |
 //! |---|---|
 //! | all pools of a server, their invariants | [`Pools`] and its module |
-//! | what a pool asks of its storage | `storage.rs` |
+//! | the interface between a pool and its storage | `storage.rs` |
 //! | packs in local folders | `storage/folder.rs`, `layout.rs` |
 //! | packs in buckets of object stores | `storage/bucket.rs`, [`Bucket`] and its module |
 //! | packs on volumes | `storage/shelf.rs`, [`Shelf`] |
-//! | packs that take quanta | `open.rs` |
+//! | open packs, to which quanta are appended | `open.rs` |
 //!
 //! ```text
 //!   Pools --> Member --> PackStorage --> folder   files of a local folder
 //!                                    --> bucket   objects; sealed by each sync
-//!                                    --> shelf    volumes, known to another crate
+//!                                    --> shelf    volumes, which another crate manages
 //! ```
 
 mod bucket;
@@ -44,7 +44,7 @@ pub use member::Usage;
 pub use numbers::{NumberSource, Numbers};
 pub use owner::Owner;
 pub use pack::{Filler, PACK_BYTES, PACK_CHUNKS, PackNews, PackRecord, SealedPack};
-pub use pools::fleet::Standing;
+pub use pools::fleet::PackLimits;
 pub use pools::volumes::PackReader;
 pub use pools::{Inventory, Pools};
 pub use shelf::Shelf;

@@ -1,7 +1,7 @@
-//! The mark of a pool: a file beside its packs that says whose they are.
+//! The mark of a pool: a file beside its packs that says to which pool they belong.
 //!
-//! The mark tells a folder whose disk is not mounted from a pool that has lost everything. Without
-//! its mark a pool is away: nothing is written there, and no pack counts as lost.
+//! The mark distinguishes a pool that has lost all its packs from a folder whose disk is not
+//! mounted. Without its mark a pool is away: nothing is written there, and no pack counts as lost.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Mark {
     }
 }
 
-/// Error of a place that has the mark of another pool.
+/// Returns the error for a place that has the mark of another pool.
 pub(crate) fn marked_by_another(what: &str) -> io::Error {
     let text = format!("{what} is a pool already, of this server or of another");
     io::Error::new(io::ErrorKind::AlreadyExists, text)
@@ -48,7 +48,7 @@ pub(crate) fn read_mark(folder: &Path) -> Option<Mark> {
     Mark::parse(&std::fs::read(folder.join(MARK_FILE)).ok()?)
 }
 
-/// Takes the mark off a folder that is no pool any more.
+/// Removes the mark of a folder that is no longer a pool.
 pub(crate) fn unmark(folder: &Path) -> io::Result<()> {
     match std::fs::remove_file(folder.join(MARK_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

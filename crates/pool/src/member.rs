@@ -1,4 +1,4 @@
-//! One pool of a server while it runs.
+//! One pool of a running server.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,20 +10,20 @@ use crate::mark::Mark;
 use crate::spec::{PoolSpec, Role};
 use crate::storage::{Distance, PackStorage, RecordedBytes, Survey};
 
-/// Degree to which a pool is filled.
+/// Use of a pool's space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// True if the pool's storage is there.
+    /// True if the pool's storage is available.
     pub is_there: bool,
     pub packs: u64,
-    /// Size of all packs.
+    /// Size of all packs, in bytes.
     pub bytes: u64,
     /// Number of bytes that fit: the pool's capacity, or its packs and the free space of its disk
-    /// together; 0 if nobody knows.
+    /// together; 0 if unknown.
     pub bytes_max: u64,
 }
 
-/// Rank of a pool among those that have a pack. Readers ask the lowest first.
+/// Rank of a pool among the pools that have a pack. Readers try the lowest rank first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReadingOrder {
     distance: Distance,
@@ -33,9 +33,9 @@ pub(crate) struct ReadingOrder {
 
 /// A pool and its packs.
 ///
-/// Invariant: `packs` are those that are whole in the storage or being written there, with their
-/// bytes as last heard of; `bytes` is their sum. There are none while the storage is away, except
-/// on volumes.
+/// Invariant: `packs` has the packs that are complete in the storage or being written to it, with
+/// their last known sizes; `bytes` is the sum of the sizes. While the storage is away, only a pool
+/// on volumes has packs.
 pub(crate) struct Member {
     pub(crate) spec: PoolSpec,
     pub(crate) storage: Arc<dyn PackStorage>,
@@ -45,7 +45,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Looks at the storage and lists its packs.
+    /// Opens the storage and lists its packs.
     pub(crate) fn open(spec: PoolSpec, recorded: RecordedBytes<'_>) -> io::Result<Self> {
         let storage = spec.open_storage();
         let Survey { is_there, packs } = storage.survey(spec.mark, recorded)?;
@@ -57,16 +57,16 @@ impl Member {
         Ok(Self { spec, storage, is_there, packs, bytes })
     }
 
-    /// The same pool while its storage is away.
+    /// Returns the member for a pool whose storage is away.
     pub(crate) fn away(spec: PoolSpec) -> Self {
         let storage = spec.open_storage();
         Self { spec, storage, is_there: false, packs: BTreeMap::new(), bytes: 0 }
     }
 
-    /// Goes on with a changed definition of the same pool.
+    /// Replaces the definition of the same pool.
     pub(crate) fn redefine(&mut self, spec: PoolSpec) {
-        assert_eq!(self.spec.id, spec.id, "another pool takes another member");
-        assert_eq!(self.spec.mark, spec.mark, "another mark is another place");
+        assert_eq!(self.spec.id, spec.id, "a member belongs to one pool");
+        assert_eq!(self.spec.mark, spec.mark, "a member keeps its mark");
         self.storage = spec.open_storage();
         self.spec = spec;
     }
@@ -83,7 +83,7 @@ impl Member {
         self.spec.role == Role::Primary
     }
 
-    /// True if the pool is there and new packs may be written to it.
+    /// Returns true if the pool is available and new packs may be written to it.
     pub(crate) fn takes_packs(&self) -> bool {
         self.is_there && self.storage.intake().is_some()
     }
@@ -93,7 +93,7 @@ impl Member {
         ReadingOrder { distance, is_copy: !self.is_primary(), pool: self.spec.id }
     }
 
-    /// All packs with their bytes.
+    /// Returns all packs with their sizes in bytes.
     pub(crate) fn packs(&self) -> &BTreeMap<PackNumber, u64> {
         &self.packs
     }
@@ -102,26 +102,26 @@ impl Member {
         self.packs.contains_key(&pack)
     }
 
-    /// Takes note that the pack is there, with this size.
+    /// Takes note that the pool has the pack, with this size.
     pub(crate) fn put(&mut self, pack: PackNumber, bytes: u64) {
         let before = self.packs.insert(pack, bytes).unwrap_or(0);
         assert!(before <= self.bytes, "a pool has the bytes of each of its packs");
         self.bytes = self.bytes - before + bytes;
     }
 
-    /// Takes note that the pack is gone.
+    /// Takes note that the pool no longer has the pack.
     pub(crate) fn remove(&mut self, pack: PackNumber) {
         let before = self.packs.remove(&pack).unwrap_or(0);
         assert!(before <= self.bytes, "a pool has the bytes of each of its packs");
         self.bytes -= before;
     }
 
-    /// True if the pool's capacity has room for `bytes` more.
+    /// Returns true if the pool's capacity has room for `bytes` more.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.spec.capacity_bytes.is_none_or(|capacity| self.bytes + bytes <= capacity)
     }
 
-    /// Usage without the free space of the disk. A disk may take long to tell that.
+    /// Returns the usage without the free space of the disk, because asking the disk may take long.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             is_there: self.is_there,

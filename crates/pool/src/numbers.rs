@@ -15,7 +15,7 @@ const NUMBERS_LOW: u64 = 16;
 
 /// Origin of the numbers of new packs.
 pub enum Numbers {
-    /// This server alone gives numbers, from this one on.
+    /// This server alone gives numbers, beginning with this number.
     Own(PackNumber),
     Shared(NumberSource),
 }
@@ -34,7 +34,7 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
-    /// The stock of a server in whose pools `last` is the greatest number.
+    /// Returns the stock of a server in whose pools `last` is the greatest number.
     pub(crate) fn new(numbers: Numbers, last: Option<PackNumber>) -> Self {
         let after_last = PackNumber(last.map_or(1, |last| last.0 + 1));
         let (next, end, source) = match numbers {
@@ -60,14 +60,14 @@ impl Stock {
         self.taken_end
     }
 
-    /// Lower limit of the numbers of new packs; `None` if the next one comes from a range that is
-    /// not taken yet.
+    /// Lower limit of the numbers of new packs; `None` if the next number comes from a range that
+    /// is not taken yet.
     pub(crate) fn next_taken(&self) -> Option<PackNumber> {
         let is_taken = self.next < self.end || self.spare.is_some();
         is_taken.then_some(self.next.min(self.end))
     }
 
-    /// Takes a range if none is left.
+    /// Takes a new range if no number is left.
     pub(crate) fn fill(&mut self) -> io::Result<()> {
         if self.next >= self.end
             && let Some(source) = &self.source
@@ -82,7 +82,8 @@ impl Stock {
         Ok(())
     }
 
-    /// Keeps a range for later. If another thread has kept one meanwhile, this one is lost.
+    /// Keeps a range for later. If another thread has kept a range meanwhile, the new range is
+    /// never used.
     pub(crate) fn keep(&mut self, taken: Range<PackNumber>) {
         assert!(taken.start < taken.end, "a source gives at least one number");
         self.taken_end = self.taken_end.max(taken.end);
@@ -96,7 +97,7 @@ impl Stock {
         self.source.clone().filter(|_| is_low)
     }
 
-    /// Takes the next number, for one pack.
+    /// Takes the next number for one pack.
     pub(crate) fn take(&mut self) -> io::Result<PackNumber> {
         self.fill()?;
         let number = self.next;
@@ -104,20 +105,20 @@ impl Stock {
         Ok(number)
     }
 
-    /// Gives the number back that was taken last and that no pack has.
+    /// Gives back the number that was taken last. No pack may have it.
     pub(crate) fn put_back(&mut self, number: PackNumber) {
         assert_eq!(number.0 + 1, self.next.0, "only the last number can be put back");
         self.next = number;
     }
 
-    /// Gives up all numbers that are left: the next one comes from a new range.
+    /// Discards all remaining numbers: the next number comes from a new range.
     pub(crate) fn give_up(&mut self) {
-        assert!(self.is_shared(), "only a source gives other numbers");
+        assert!(self.is_shared(), "numbers are discarded only if a source gives others");
         self.spare = None;
         self.next = self.end;
     }
 
-    /// Takes note that a pack with this number exists: new packs get greater ones.
+    /// Takes note that a pack with this number exists: new packs get greater numbers.
     pub(crate) fn pass(&mut self, pack: PackNumber) {
         if !self.is_shared() {
             self.next = self.next.max(PackNumber(pack.0 + 1));

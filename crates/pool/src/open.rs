@@ -1,7 +1,8 @@
-//! A pack that takes quanta: a file in a local folder, wherever the pack goes once it is sealed.
+//! An open pack, to which quanta are appended. It is a file in a local folder, even if the sealed
+//! pack will lie elsewhere.
 //!
-//! The file holds a header and exactly the records of the table, up to the table's end. What lies
-//! after that end is never read.
+//! The file holds a header and exactly the records of the table, up to the table's end. Bytes after
+//! that end are never read.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,8 +16,8 @@ use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 use crate::layout;
 use crate::pack::{PACK_BYTES, PACK_CHUNKS, SealedPack};
 
-/// Step in which space is claimed from the file system. A full disk shows before bytes are taken
-/// that could then not be kept.
+/// Number of bytes of which space is claimed from the file system at a time. A full disk is so
+/// noticed before a quantum is accepted that could not be stored.
 const CLAIM_BYTES: u64 = 4 << 20;
 
 /// A quantum to append: its record, with the lengths and digests of its chunks.
@@ -27,15 +28,16 @@ pub(crate) struct NewQuantum<'a> {
     pub(crate) digests: &'a [ChunkDigest],
 }
 
-/// The way of a pack from its open file to its storage.
+/// Moves a pack from its open file to its storage.
 pub(crate) trait Sealer: Send {
-    /// Tells that the file has whole records up to `end`.
+    /// Takes note that the file has complete records up to `end`.
     fn advance(&mut self, end: u64) -> io::Result<()>;
 
     /// True if the pack is durable only once it is sealed, so that each sync has to seal it.
     fn ends_with_sync(&self) -> bool;
 
-    /// Begins to seal the pack, without waiting. Several packs are begun before one is finished.
+    /// Begins to seal the pack, without waiting. The seals of several packs may begin before the
+    /// first of them is finished.
     fn begin(&mut self, table: &Arc<Table>) -> io::Result<()>;
 
     /// Waits until the whole pack is durable in its storage.
@@ -50,7 +52,7 @@ pub(crate) struct NewPackId {
     pub(crate) domain: DomainId,
 }
 
-/// A pack that takes quanta. See the module.
+/// An open pack. See the module.
 pub(crate) struct OpenPack {
     pool: PoolId,
     file: Arc<File>,
@@ -89,7 +91,7 @@ impl OpenPack {
             .and_then(|()| open.file.write_all_at(&Header { pack, domain }.encode(), 0))
             .and_then(|()| layout::sync(layout::subfolder(&path)));
         if let Err(error) = begun {
-            // An empty file is no loss; the next start removes it if it stays.
+            // If the removal fails, the next start removes the file: it has no quanta.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }
@@ -104,7 +106,7 @@ impl OpenPack {
         self.pool
     }
 
-    /// Size of header and records.
+    /// Size of the header and the records, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.table.end()
     }
@@ -128,7 +130,8 @@ impl OpenPack {
         assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
         let end = self.table.end();
         self.claim(end + record.len() as u64)?;
-        // A record that is cut short is not in the table: the next record overwrites it.
+        // A record that was not written completely is not in the table: the next record overwrites
+        // it.
         self.file.write_all_at(record, end)?;
         let table = Arc::make_mut(&mut self.table);
         let place = Place::new(table.pack, table.push(record.len(), lengths, digests));
@@ -169,7 +172,7 @@ impl OpenPack {
     }
 
     pub(crate) fn sync_handle(&self) -> SyncHandle {
-        assert!(!self.ends_with_sync(), "a pack that ends with the sync is sealed");
+        assert!(!self.ends_with_sync(), "a pack that ends with the sync is sealed, not synced");
         let Table { pack, domain, .. } = *self.table;
         let (bytes, chunks) = (self.table.end(), self.table.chunk_count());
         let point = SyncPoint { pool: self.pool, pack, domain, bytes, chunks };
@@ -191,10 +194,10 @@ impl OpenPack {
     }
 
     /// Begins to seal the pack.
-    pub(crate) fn begin_seal(mut self) -> Sealing {
+    pub(crate) fn begin_seal(mut self) -> SealingPack {
         assert!(self.synced_bytes <= self.table.end(), "more was synced than was appended");
         let begun = self.sealer.begin(&self.table);
-        Sealing { pool: self.pool, table: self.table, sealer: self.sealer, begun }
+        SealingPack { pool: self.pool, table: self.table, sealer: self.sealer, begun }
     }
 }
 
@@ -205,7 +208,7 @@ pub(crate) struct PackFailure {
 }
 
 /// A pack that is being sealed.
-pub(crate) struct Sealing {
+pub(crate) struct SealingPack {
     pool: PoolId,
     table: Arc<Table>,
     sealer: Box<dyn Sealer>,
@@ -218,7 +221,7 @@ pub(crate) struct NewPack {
     pub(crate) sealed: SealedPack,
 }
 
-impl Sealing {
+impl SealingPack {
     /// Waits until the whole pack is durable.
     pub(crate) fn finish(self) -> Result<NewPack, PackFailure> {
         let Self { pool, table, sealer, begun } = self;
@@ -231,7 +234,8 @@ impl Sealing {
 
 /// Writes the footer of `table` into `file`, cuts off everything after it, and makes it durable.
 ///
-/// Data before footer: a footer that survives a crash must not speak of records that did not.
+/// The data is synced before the footer is written: a footer that survives a crash must not name
+/// records that did not survive.
 pub(crate) fn seal(file: &File, table: &Table) -> io::Result<()> {
     file.sync_data()?;
     write_footer(file, table)?;
@@ -245,7 +249,7 @@ pub(crate) fn write_footer(file: &File, table: &Table) -> io::Result<()> {
     file.set_len(table.end() + footer.len() as u64)
 }
 
-/// A state of a pack up to which it is synced, without the lock on the pools' state.
+/// State up to which an open pack is synced. The sync itself does not lock the pools' state.
 #[derive(Clone, Copy)]
 pub(crate) struct SyncPoint {
     pub(crate) pool: PoolId,

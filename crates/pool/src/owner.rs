@@ -1,7 +1,7 @@
-//! The owner of a pool: a file beside its mark that says which server writes there.
+//! The owner of a pool: a file beside its mark that says which server writes to the pool.
 //!
-//! The mark says which pool it is, and is the same for every copy of a server. The owner tells the
-//! copies apart: two of them would take the same numbers for different packs.
+//! The mark identifies the pool, and is the same for all copies of a server. The owner
+//! distinguishes the copies of a server: two copies would give the same numbers to different packs.
 
 use std::io;
 

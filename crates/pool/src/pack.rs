@@ -1,4 +1,4 @@
-//! Packs as a server and its catalogue speak of them.
+//! Facts about packs that a server and its catalogue exchange.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ pub const PACK_CHUNKS: u32 = 1 << 22;
 #[derive(Clone, Debug)]
 pub struct SealedPack {
     pub table: Arc<Table>,
-    /// Size of the whole pack: header, records and footer.
+    /// Size of the whole pack in bytes: header, records and footer.
     pub bytes: u64,
 }
 
 impl SealedPack {
-    /// The pack that ends with the footer of `table`.
+    /// Returns the sealed pack with this table.
     pub(crate) fn new(table: Arc<Table>) -> Self {
         let bytes = pack_bytes(&table);
         Self { table, bytes }
     }
 }
 
-/// Size of a sealed pack with this table.
+/// Returns the size in bytes of a sealed pack with this table.
 pub(crate) fn pack_bytes(table: &Table) -> u64 {
     let footer_bytes = table.encode_footer().len() as u64;
     assert!(footer_bytes >= TRAILER_BYTES as u64, "a footer ends with a trailer");
     table.end() + footer_bytes
 }
 
-/// The catalogue's record of a pack. Its bytes were durable once: if they are missing, the pack is
-/// damaged.
+/// The catalogue's record of a pack. The recorded bytes were durable: if some of them are missing,
+/// the pack is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PackRecord {
     pub sealed: bool,
@@ -45,12 +45,12 @@ pub struct PackRecord {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Filler {
     pub domain: DomainId,
-    /// The node whose data lies apart from the data of other nodes.
+    /// The node whose data lies apart from the data of other nodes, if it does.
     pub node: Option<NodeId>,
 }
 
 impl Filler {
-    /// Filler for all nodes of `domain` together.
+    /// Returns the filler for all nodes of `domain` together.
     pub fn any(domain: DomainId) -> Self {
         Self { domain, node: None }
     }
@@ -61,7 +61,8 @@ impl Filler {
 pub struct PackNews {
     pub pack: PackNumber,
     pub domain: DomainId,
-    /// The only node with data in the pack; `None` if there are several, or nobody knows.
+    /// The only node with data in the pack; `None` if there are several, or if the nodes are
+    /// unknown.
     pub node: Option<NodeId>,
     pub bytes: u64,
     pub sealed: bool,

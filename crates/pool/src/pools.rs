@@ -2,21 +2,21 @@
 //!
 //! [`Pools`] keep packs, each in one or several pools. Quanta are appended to the one open pack of
 //! their filler, made durable by [`Pools::sync`], and read back by place. A pack that has reached
-//! its size is sealed: its footer is written, and it never changes again. A sealed pack may move
-//! to another pool, or lie in several: a place names a pack, not a pool. The storages alone tell
-//! where a pack is; no second record exists that could contradict them.
+//! its size is sealed: its footer is written, and it never changes again. A sealed pack may move to
+//! another pool, or lie in several: a place names a pack, not a pool. Only the storages know the
+//! packs that they have; no second record exists that could contradict them.
 //!
 //! Invariants:
 //! 1. Everything that was appended before `sync` was called survives a power cut once `sync` has
 //!    returned.
 //! 2. A sealed pack is never written to; a damaged one is replaced as a whole.
-//! 3. No place is ever given twice, also not across crashes: the quanta that an open pack lost in
-//!    a crash were never synced.
+//! 3. No place is ever given twice, not even after a crash: the quanta that an open pack lost in a
+//!    crash were never synced.
 //! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
 //! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
 //!
-//! Locks: `syncing` is taken before `state`; no storage is asked while `state` is held, except
-//! where its trait says that it may be.
+//! Locks: `syncing` is taken before `state`. While `state` is held, only those methods of a storage
+//! are called whose comments allow it.
 
 mod append;
 mod files;
@@ -47,7 +47,7 @@ use crate::table::DigestOf;
 /// Packs that [`Pools::open`] found.
 #[derive(Debug, Default)]
 pub struct Inventory {
-    /// Sealed packs in order of their numbers. Their tables are read when they are asked for.
+    /// Sealed packs in ascending order. Their tables are read on demand.
     pub sealed: Vec<PackNumber>,
     /// Packs that were open when their server died. They are sealed now.
     pub recovered: Vec<SealedPack>,
@@ -61,15 +61,15 @@ pub struct Inventory {
 pub struct Pools {
     digest_of: DigestOf,
     state: Mutex<State>,
-    /// Held during a sync, so that waiting callers find their appends synced by the one before.
+    /// Lock of the running sync. A caller that waits for it may find its quanta synced already.
     syncing: Mutex<()>,
 }
 
 impl Pools {
-    /// Opens the pools of `specs`; the first primary one takes new packs. They get their numbers
-    /// from `numbers`: the numbers of one server alone begin after those of all packs that are
-    /// there. `records` is what the catalogue says of packs. `digest_of` computes a chunk's digest
-    /// in a domain: packs that were open when their server died have no other record of it.
+    /// Opens the pools of `specs`; the first primary pool takes new packs. New packs get their
+    /// numbers from `numbers`; the numbers of a server that is alone begin after those of all
+    /// existing packs. `records` has the catalogue's records of packs. `digest_of` computes a
+    /// chunk's digest in a domain. It is needed for packs that were open when their server died.
     pub fn open(
         specs: &[PoolSpec],
         numbers: Numbers,
@@ -85,7 +85,7 @@ impl Pools {
                 Err(error) if members.is_empty() => return Err(error),
                 Err(error) => {
                     let place = spec.folder.display();
-                    tracing::error!(%error, %place, "a pool cannot be looked at");
+                    tracing::error!(%error, %place, "a pool cannot be opened");
                     Member::away(spec.clone())
                 }
             };
@@ -111,12 +111,12 @@ impl Pools {
         (self.digest_of)(domain, chunk)
     }
 
-    /// Takes the changes of packs since the last call.
+    /// Returns the changes of packs since the last call.
     pub fn take_news(&self) -> Vec<PackNews> {
         std::mem::take(&mut self.state().news)
     }
 
-    /// Puts news back that nobody was told of: the next [`Pools::take_news`] returns them again.
+    /// Gives back news that were not recorded: the next [`Pools::take_news`] returns them again.
     pub fn give_back_news(&self, mut news: Vec<PackNews>) {
         let mut state = self.state();
         news.append(&mut state.news);
@@ -127,7 +127,7 @@ impl Pools {
         self.state().members.get(&pool).map(|member| Arc::clone(&member.storage))
     }
 
-    /// The storage of `pool`, if it is there.
+    /// Returns the storage of `pool`, if it is available.
     fn storage_there(&self, pool: PoolId) -> Result<Arc<dyn PackStorage>, AppendError> {
         let found = {
             let state = self.state();
@@ -148,7 +148,7 @@ impl Pools {
         }
     }
 
-    /// Lists the packs in primary pools that are sealed, in order.
+    /// Lists the sealed packs of primary pools, in ascending order.
     pub fn sealed(&self) -> Vec<PackNumber> {
         let state = self.state();
         let packs = state.primaries().flat_map(|member| member.packs().keys().copied());
@@ -167,12 +167,12 @@ impl Pools {
         self.state().primaries().any(|member| !member.is_there || member.has(pack))
     }
 
-    /// Lists the pools that have `pack`, in the order in which readers ask them.
+    /// Lists the pools that have `pack`, in the order in which readers try them.
     pub fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
         self.state().homes(pack)
     }
 
-    /// Lists the packs of a pool with their bytes, open ones among them.
+    /// Lists the packs of a pool with their sizes in bytes, open packs included.
     pub fn packs_of(&self, pool: PoolId) -> BTreeMap<PackNumber, u64> {
         let state = self.state();
         state
@@ -181,12 +181,13 @@ impl Pools {
             .map_or_else(BTreeMap::new, |member| member.packs().clone())
     }
 
-    /// Size of a pack, as far as it is known.
+    /// Returns the size of a pack in bytes; 0 if it is unknown.
     pub fn bytes_of(&self, pack: PackNumber) -> u64 {
         self.state().bytes_of(pack).unwrap_or(0)
     }
 
-    /// Returns when `pack` came to `pool`, by the clock of the machine that wrote it.
+    /// Returns the time at which `pack` arrived in `pool`, by the clock of the machine that wrote
+    /// it.
     pub fn arrival(&self, pool: PoolId, pack: PackNumber) -> io::Result<std::time::SystemTime> {
         self.storage_of(pool).ok_or(io::ErrorKind::NotFound)?.arrival(pack)
     }
@@ -198,11 +199,11 @@ impl Pools {
             let member = state.members.get(&pool);
             member.map(|member| (member.usage(), Arc::clone(&member.storage)))
         };
-        // The state is not locked: a disk that does not answer holds up nobody else.
+        // The state is not locked here, so that a disk that does not answer blocks nobody else.
         found.map_or_else(Usage::default, |(usage, storage)| usage.with_free_space(&*storage))
     }
 
-    /// Lists the pools that are there, primary ones first.
+    /// Lists the available pools, primary pools first.
     pub fn present(&self) -> Vec<PoolId> {
         let state = self.state();
         let mut present: Vec<_> = state.members.values().filter(|member| member.is_there).collect();
@@ -233,7 +234,7 @@ impl Pools {
 }
 
 /// Opens one pool. The catalogue knows the sizes of packs in a primary pool. The packs of a copy
-/// pool are measured: it may have been away.
+/// pool are measured, because the pool may have been away.
 pub(crate) fn open_member(
     spec: &PoolSpec,
     records: &BTreeMap<PackNumber, PackRecord>,
@@ -247,14 +248,14 @@ pub(crate) fn open_member(
 }
 
 impl Inventory {
-    /// Looks at the packs of a primary pool, and recovers those that their server left open.
+    /// Examines the packs of a primary pool, and recovers the packs that their server left open.
     fn examine(
         &mut self,
         member: &mut Member,
         records: &BTreeMap<PackNumber, PackRecord>,
         digest_of: &DigestOf,
     ) {
-        assert!(member.is_primary(), "the packs of a copy pool are nobody's open packs");
+        assert!(member.is_primary(), "a copy pool has no open packs");
         let packs: Vec<PackNumber> = member.packs().keys().copied().collect();
         for pack in packs {
             let record = records.get(&pack).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Packs on volumes: on tape, or in files that stand for tapes. Another crate knows volumes; it
+//! Packs on volumes: on tape, or in files that stand for tapes. The crate that manages volumes
 //! implements [`Shelf`].
 
 use std::collections::BTreeMap;
@@ -13,16 +13,16 @@ use crate::error::ReadError;
 
 /// The volumes that hold the packs of a pool.
 pub trait Shelf: Send + Sync {
-    /// Lists all packs, with their bytes.
+    /// Lists all packs, with their sizes in bytes.
     fn packs(&self) -> io::Result<BTreeMap<PackNumber, u64>>;
 
-    /// Brings the whole pack to a disk. It takes as long as its volume takes to come.
+    /// Brings the whole pack to a disk and opens it. Waits until the pack's volume is mounted.
     fn open(&self, pack: PackNumber) -> Result<File, ReadError>;
 
-    /// Gives up the pack: nothing needs it here any more.
+    /// Gives up the pack, because nothing needs its copy on volumes any more.
     fn forget(&self, pack: PackNumber) -> io::Result<()>;
 
-    /// Returns the time at which the pack came.
+    /// Returns the time at which the pack arrived.
     fn arrival(&self, pack: PackNumber) -> Option<SystemTime>;
 }
 

@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt;
 pub(crate) trait Source: Send + Sync {
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Fails with `UnexpectedEof` if the range goes beyond the end.
+    /// Fills `buffer` with the bytes from `offset` on. Fails with `UnexpectedEof` if there are not
+    /// enough of them.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 

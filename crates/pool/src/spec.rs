@@ -18,13 +18,13 @@ use crate::storage::shelf::ShelfStorage;
 /// The purpose of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A pool that holds packs, each of them in one primary pool.
+    /// A pool that holds the first copy of packs.
     Primary,
-    /// A pool that holds second copies of the packs of primary pools.
+    /// A pool that holds second copies of the packs of all primary pools.
     Copy,
 }
 
-/// The kind of storage that has the packs of a pool.
+/// The kind of storage that holds the packs of a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// The pool's local folder.
@@ -43,7 +43,7 @@ pub struct PoolSpec {
     pub folder: PathBuf,
     pub role: Role,
     pub mark: Mark,
-    /// Maximum number of bytes of all its packs.
+    /// Maximum size of all packs of the pool together, in bytes; `None` for no limit.
     pub capacity_bytes: Option<u64>,
     /// The pool for new packs when this one is full.
     pub next: Option<PoolId>,
@@ -51,7 +51,7 @@ pub struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// The storage as pools use it. This is the only place that asks for its kind.
+    /// Opens the storage. Only this function depends on the kind of the storage.
     pub(crate) fn open_storage(&self) -> Arc<dyn PackStorage> {
         match &self.storage {
             Storage::Folder => {
@@ -79,12 +79,12 @@ impl PoolSpec {
         self.open_storage().files().write_mark(self.mark)
     }
 
-    /// Takes the mark off a place that is no pool any more.
+    /// Removes the mark from a place that is no longer a pool.
     pub fn remove_mark(&self) -> io::Result<()> {
         self.open_storage().files().remove_mark()
     }
 
-    /// Reads which server writes to the pool; `None` if no server has said so.
+    /// Reads the identity of the server that writes to the pool; `None` if none is recorded.
     pub fn read_owner(&self) -> io::Result<Option<Owner>> {
         self.open_storage().files().read_owner()
     }
@@ -94,13 +94,13 @@ impl PoolSpec {
         self.open_storage().files().write_owner(owner)
     }
 
-    /// True if there are no packs.
+    /// Returns true if the pool has no packs.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.open_storage().list(&|_| Some(0))?.is_empty())
     }
 }
 
-/// True if the pool's storage is there and has the mark of this pool.
+/// Returns true if the pool's storage is available and has the mark of this pool.
 pub fn is_marked(spec: &PoolSpec) -> bool {
     spec.open_storage().files().is_marked(spec.mark)
 }

@@ -1,4 +1,4 @@
-//! Knowledge of a server about its pools and packs while it runs.
+//! The state of a running server's pools and packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::storage::PackStorage;
 /// Maximum number of tables of sealed packs in memory.
 const TABLES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
 
-/// The open pack that data of one filler goes to.
+/// Identity of an open pack: the filler whose data it takes, and its pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot {
     pub(crate) filler: Filler,
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
 
 /// A pack whose footer is being written.
 pub(crate) struct ClosingPack {
-    /// Number of its chunks that were durable before.
+    /// Number of its chunks that were durable before the seal began.
     pub(crate) durable_chunks: u32,
     pub(crate) file: Arc<File>,
 }
@@ -48,19 +48,19 @@ pub(crate) struct State {
     pub(crate) numbers: Stock,
     pub(crate) members: BTreeMap<PoolId, Member>,
     pub(crate) open: BTreeMap<Slot, OpenPack>,
-    /// Packs that are full: the next sync seals them.
+    /// Full packs, which the next sync seals.
     pub(crate) sealing: Vec<OpenPack>,
-    /// Packs that the sync that goes on seals.
+    /// Packs that the running sync seals.
     pub(crate) being_sealed: BTreeMap<PackNumber, ClosingPack>,
-    /// The nodes of packs that one node fills and that are not sealed yet.
+    /// The node of each unsealed pack that takes the data of one node only.
     pub(crate) nodes: BTreeMap<PackNumber, NodeId>,
     pub(crate) tables: LruCache<PackNumber, Arc<Table>>,
     pub(crate) news: Vec<PackNews>,
-    /// Packs that one pool could not give and another did.
+    /// Packs that one pool could not read and another could.
     pub(crate) suspects: BTreeSet<PackNumber>,
-    /// Packs of other servers that were found before their servers told of them.
+    /// Packs of other servers that were found before their servers reported them.
     pub(crate) early: BTreeSet<PackNumber>,
-    /// Packs that failed, with the number of their chunks that were durable by then.
+    /// Packs that failed, with the number of chunks that were durable by then.
     pub(crate) given_up: BTreeMap<PackNumber, u32>,
     pub(crate) last_failure: WriteFailure,
 }
@@ -81,30 +81,30 @@ impl State {
             early: BTreeSet::new(),
             given_up: BTreeMap::new(),
             last_failure: WriteFailure {
-                reason: "a pool's disk is gone".to_owned(),
+                reason: "the storage of a pool is not available any more".to_owned(),
                 is_full: false,
             },
         }
     }
 
-    /// The pack, if it is open or waits for its seal.
+    /// Returns the pack, if it is open or waits for its seal.
     pub(crate) fn open_pack(&self, pack: PackNumber) -> Option<&OpenPack> {
         self.open.values().chain(&self.sealing).find(|open| open.number() == pack)
     }
 
-    /// The file of a pack that is not sealed yet.
+    /// Returns the file of a pack that is not sealed yet.
     pub(crate) fn open_file(&self, pack: PackNumber) -> Option<Arc<File>> {
         let open = self.open_pack(pack).map(OpenPack::file);
         open.or_else(|| self.being_sealed.get(&pack).map(|closing| Arc::clone(&closing.file)))
     }
 
-    /// Size of the pack: the greatest that any pool has.
+    /// Returns the size of the pack in bytes: the greatest that any pool has.
     pub(crate) fn bytes_of(&self, pack: PackNumber) -> Option<u64> {
         let members = self.members.values();
         members.filter_map(|member| member.packs().get(&pack)).max().copied()
     }
 
-    /// The pools that have the pack, in the order in which readers ask them.
+    /// Returns the pools that have the pack, in the order in which readers try them.
     pub(crate) fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
         let mut homes: Vec<&Member> =
             self.members.values().filter(|member| member.has(pack)).collect();
@@ -116,7 +116,7 @@ impl State {
         self.members.values().filter(|member| member.is_primary())
     }
 
-    /// The storages of the pools that are there and that `choose` picks.
+    /// Returns the storages of the available pools that `choose` selects.
     pub(crate) fn storages_there(
         &self,
         choose: impl Fn(&Member) -> bool,
@@ -125,7 +125,7 @@ impl State {
         there.map(|member| (member.id(), Arc::clone(&member.storage))).collect()
     }
 
-    /// Creates the next pack of a slot. A disk that is not there shows here.
+    /// Creates the next pack of a slot. Fails with `Away` if the pool's disk is not available.
     pub(crate) fn create(&mut self, slot: Slot) -> Result<OpenPack, AppendError> {
         let member = &self.members[&slot.pool];
         let folder = &member.spec.folder;
@@ -140,7 +140,7 @@ impl State {
             assert!(!self.is_used(pack), "a number is given to one pack only");
             let id = NewPackId { pool: slot.pool, pack, domain: slot.filler.domain };
             match intake.create(id) {
-                // A file with this name came there without the server.
+                // Somebody else has put a file with this name there, so the next number is tried.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     self.numbers.put_back(pack);
@@ -154,7 +154,7 @@ impl State {
         }
     }
 
-    /// True if a pack that this server made has the number.
+    /// Returns true if a pack that this server has made has the number.
     fn is_used(&self, pack: PackNumber) -> bool {
         self.open_pack(pack).is_some()
             || self.being_sealed.contains_key(&pack)
@@ -162,7 +162,7 @@ impl State {
     }
 
     /// Gives up the pack: nothing is appended to it any more. Everything in it that was not durable
-    /// is lost and is served to nobody.
+    /// is lost and is not served.
     pub(crate) fn give_up(&mut self, pack: PackNumber) {
         let open = self.open_pack(pack).map(OpenPack::durable_chunks);
         let closing = || self.being_sealed.get(&pack).map(|closing| closing.durable_chunks);
@@ -174,7 +174,7 @@ impl State {
         assert!(self.open_pack(pack).is_none(), "a pack that was given up takes no more");
     }
 
-    /// Gives up the open packs of `pool`: its storage is another one, or gone.
+    /// Gives up the open packs of `pool`, because its storage was replaced or is away.
     pub(crate) fn let_go(&mut self, pool: PoolId) {
         let open = self.open.values().chain(&self.sealing);
         let packs: Vec<PackNumber> =
@@ -184,7 +184,8 @@ impl State {
         assert!(!left.any(|open| open.pool() == pool), "no open pack stays in the pool");
     }
 
-    /// Replaces the member with the same id. The packs of the new one have had their numbers.
+    /// Replaces the member with the same id. The numbers of the new member's packs are not given
+    /// again.
     pub(crate) fn admit(&mut self, member: Member) {
         self.let_go(member.id());
         if let Some((last, _)) = member.packs().last_key_value() {
@@ -203,7 +204,7 @@ impl State {
         }
     }
 
-    /// Drops everything that memory holds of a pack whose bytes in `pool` have changed.
+    /// Drops everything that is held in memory of a pack whose bytes in `pool` have changed.
     pub(crate) fn forget(&mut self, pool: PoolId, pack: PackNumber) {
         self.tables.pop(&pack);
         if let Some(member) = self.members.get(&pool) {
@@ -211,12 +212,12 @@ impl State {
         }
     }
 
-    /// True if a primary pool that is there has `pack`.
+    /// Returns true if an available primary pool has `pack`.
     pub(crate) fn is_offered(&self, pack: PackNumber) -> bool {
         self.primaries().any(|member| member.has(pack))
     }
 
-    /// Reason why no pool has `pack`.
+    /// Returns the reason why no pool has `pack`.
     pub(crate) fn absence(&self, pack: PackNumber) -> ReadError {
         if self.members.values().all(|member| member.is_there) {
             ReadError::Missing { pack, index: 0 }
@@ -225,7 +226,7 @@ impl State {
         }
     }
 
-    /// The pools for new packs, in the order in which they are tried.
+    /// Returns the pools for new packs, in the order in which they are tried.
     pub(crate) fn chain(&self) -> Vec<PoolId> {
         let mut chain = Vec::new();
         let mut at = self.primaries().next().map(Member::id);
@@ -238,12 +239,13 @@ impl State {
         chain
     }
 
-    /// Error of an append while no pool takes packs.
+    /// Returns the error of an append while no pool takes packs.
     pub(crate) fn nowhere(&self) -> AppendError {
         AppendError::Away { folder: place_of(self.primaries().next()) }
     }
 
-    /// Turns an error of a pack into the caller's, and remembers it.
+    /// Turns an I/O error of a pack into the error for the caller, and records it as the last
+    /// failure.
     pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
         let place = place_of(self.members.values().find(|member| member.has(pack)));
         let reason = format!("pack {pack} in {}: {error}", place.display());
@@ -253,7 +255,7 @@ impl State {
         error
     }
 
-    /// Takes note that a pack is whole and durable.
+    /// Takes note that a pack is complete and durable.
     pub(crate) fn note_sealed(&mut self, pool: PoolId, sealed: &SealedPack) {
         let Table { pack, domain, .. } = *sealed.table;
         assert!(self.open_pack(pack).is_none(), "a sealed pack takes no more");
@@ -275,7 +277,7 @@ impl State {
         self.news.push(PackNews { pack, domain, node, bytes, sealed: false });
     }
 
-    /// The first of the packs that the catalogue does not know as a whole.
+    /// Returns the lowest pack of which the catalogue does not know everything yet.
     pub(crate) fn first_untold(&self) -> Option<PackNumber> {
         let open = self.open.values().chain(&self.sealing).map(OpenPack::number);
         let sealing = self.being_sealed.keys().copied();

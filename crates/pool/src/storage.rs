@@ -1,8 +1,8 @@
-//! The storage of packs. A pool knows its storage by these traits only: local folders,
-//! buckets of object stores and shelves of volumes implement them, each in a file of its own.
+//! The storage of packs. A pool uses its storage only through these traits. Local folders, buckets
+//! of object stores and shelves of volumes implement them, each in a file of its own.
 //!
-//! Methods may be called from any thread that may block. None is called while the state of the
-//! pools is locked, except [`Intake::create`] and those that say so.
+//! Methods may be called from any thread that may block. While the state of the pools is locked,
+//! only [`Intake::create`] and the methods whose comments allow it are called.
 
 pub(crate) mod bucket;
 pub(crate) mod folder;
@@ -29,7 +29,7 @@ use crate::pack::{PackRecord, SealedPack};
 use crate::source::Source;
 use crate::table::DigestOf;
 
-/// Distance between a reader and the packs. The nearest storage is asked first.
+/// Distance between a reader and the packs. The nearest storage is tried first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Distance {
     Disk,
@@ -44,7 +44,7 @@ pub(crate) enum Presence {
         bytes: u64,
     },
     Gone,
-    /// The storage does not look for single packs: it hears of each change.
+    /// The storage does not look for single packs, because it is told of each change.
     Unasked,
 }
 
@@ -57,10 +57,10 @@ pub(crate) enum Recovery {
     Empty,
 }
 
-/// Result of looking at a whole storage.
+/// Result of examining a whole storage.
 pub(crate) struct Survey {
     pub(crate) is_there: bool,
-    /// All packs with their bytes.
+    /// All packs with their sizes in bytes.
     pub(crate) packs: BTreeMap<PackNumber, u64>,
 }
 
@@ -69,34 +69,35 @@ pub(crate) type RecordedBytes<'a> = &'a dyn Fn(PackNumber) -> Option<u64>;
 
 /// The storage of one pool.
 pub(crate) trait PackStorage: Send + Sync {
-    /// Never blocks.
+    /// Returns the distance between readers and the storage. Never blocks.
     fn distance(&self) -> Distance;
 
-    /// True if other servers may have packs in the same storage. Never blocks.
+    /// Returns true if other servers may have packs in the same storage. Never blocks.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The side of the storage that takes new packs. Another crate fills a storage without one.
-    /// Never blocks.
+    /// Returns the interface for new packs. A storage without it is filled by another crate. Never
+    /// blocks.
     fn intake(&self) -> Option<&dyn Intake> {
         None
     }
 
-    /// The side of the storage that locks packs, if it does. Never blocks.
+    /// Returns the interface for locks, if the storage locks packs. Never blocks.
     fn locks(&self) -> Option<&dyn ObjectLocks> {
         None
     }
 
-    /// The mark of the pool, and the files beside its packs. Never blocks.
+    /// Returns the interface for the mark of the pool and the files beside its packs. Never blocks.
     fn files(&self) -> &dyn SideFiles;
 
-    /// The bucket in which servers share files beside the packs, if there is one. Never blocks.
+    /// Returns the bucket in which servers share files beside the packs, if the storage is one.
+    /// Never blocks.
     fn shared_files(&self) -> Option<&Arc<Bucket>> {
         None
     }
 
-    /// Looks whether the storage is there, and lists its packs.
+    /// Checks whether the storage is available, and lists its packs.
     fn survey(&self, mark: Mark, recorded: RecordedBytes<'_>) -> io::Result<Survey> {
         let is_there = self.files().is_marked(mark);
         let packs = if is_there { self.list(recorded)? } else { BTreeMap::new() };
@@ -117,10 +118,11 @@ pub(crate) trait PackStorage: Send + Sync {
         Ok(Recovery::Sealed)
     }
 
-    /// Opens a sealed pack of `listed` bytes; `None` if no list has it.
+    /// Opens a sealed pack. `listed` is its size in bytes from the last listing, if the listing had
+    /// the pack.
     fn open(&self, pack: PackNumber, listed: Option<u64>) -> Result<Arc<dyn Source>, ReadError>;
 
-    /// Returns the table of a pack if it can be had without opening the pack.
+    /// Returns the table of a pack if the storage can do so without opening the pack.
     fn kept_table(&self, _pack: PackNumber) -> Option<Table> {
         None
     }
@@ -128,7 +130,8 @@ pub(crate) trait PackStorage: Send + Sync {
     /// Keeps the table of a pack where [`PackStorage::kept_table`] finds it.
     fn keep_table(&self, _table: &Table) {}
 
-    /// Begins to read the ends of these packs, which have their tables.
+    /// Begins to read the ends of packs, which contain their tables. `packs` returns the given
+    /// number of packs, with their sizes in bytes.
     fn read_ends_ahead(&self, _packs: &dyn Fn(usize) -> Vec<(PackNumber, u64)>) {}
 
     /// Begins to read a range of a pack that will be needed soon.
@@ -138,19 +141,19 @@ pub(crate) trait PackStorage: Send + Sync {
     /// next read asks the storage. May be called while the state is locked.
     fn forget(&self, _pack: PackNumber) {}
 
-    /// Removes a sealed pack durably, if it is there.
+    /// Removes a sealed pack durably, if it exists.
     fn remove(&self, pack: PackNumber) -> io::Result<()>;
 
-    /// Returns when the pack came, by the clock of the machine that wrote it.
+    /// Returns the time at which the pack arrived, by the clock of the machine that wrote it.
     fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime>;
 
-    /// Number of bytes that are free for packs, if the storage knows a limit.
+    /// Returns the number of bytes that are free for packs, if the storage knows a limit.
     fn free_bytes(&self) -> Option<u64> {
         None
     }
 
     /// Ends uploads of other processes that nobody continues: all, or those of packs below a
-    /// number. Returns how many.
+    /// number. Returns the number of ended uploads.
     fn end_orphans(&self, _below: Option<PackNumber>) -> io::Result<usize> {
         Ok(0)
     }
@@ -158,46 +161,47 @@ pub(crate) trait PackStorage: Send + Sync {
 
 /// Storage that takes new packs.
 pub(crate) trait Intake {
-    /// True if the storage is there, as far as it can tell at once. `was_there` is its last answer.
-    /// May be called while the state is locked.
+    /// Returns true if the storage is available, as far as that is known without a wait.
+    /// `was_there` is the last known state. May be called while the state is locked.
     fn is_ready(&self, mark: Mark, was_there: bool) -> bool;
 
     /// Creates an open pack. Fails with `AlreadyExists` if the storage has the pack.
     fn create(&self, id: NewPackId) -> io::Result<OpenPack>;
 
-    /// Makes the names of packs durable that were synced or sealed since the last call. An error is
-    /// that of `pack`, one of them.
+    /// Makes the names of the packs that were synced or sealed since the last call durable. `pack`
+    /// is one of them: an error names it.
     fn sync_names(&self, _mark: Mark, _pack: PackNumber) -> Result<(), AppendError> {
         Ok(())
     }
 
-    /// The folder in which a pack is assembled before [`Intake::put`].
+    /// Returns the folder in which a pack is assembled before [`Intake::put`].
     fn folder(&self) -> &Path;
 
-    /// Takes in the whole, sealed pack in the file `new` as its own, durably. The pack replaces
-    /// the one with its number.
+    /// Makes the complete, sealed pack in the file `new` a pack of the storage, durably. It
+    /// replaces a pack with the same number.
     fn put(&self, table: &Arc<Table>, new: &Path) -> io::Result<()>;
 }
 
 /// The mark and the owner of a pool, and small files beside its packs.
 pub(crate) trait SideFiles {
-    /// The place as it is shown to people: a folder or a URL.
+    /// Returns the place as it is shown to people: a folder or a URL.
     fn place(&self) -> PathBuf;
 
     fn read_mark(&self) -> io::Result<Option<Mark>>;
 
-    /// Fails with `AlreadyExists` if the place has the mark of another pool.
+    /// Writes the mark. Fails with `AlreadyExists` if the place has the mark of another pool.
     fn write_mark(&self, mark: Mark) -> io::Result<()>;
 
-    /// Removes the mark, and the name of the owner.
+    /// Removes the mark and the file of the owner.
     fn remove_mark(&self) -> io::Result<()>;
 
-    /// Fails with `InvalidData` if the file of the owner is damaged.
+    /// Reads the owner, if one is recorded. Fails with `InvalidData` if the file of the owner is
+    /// damaged.
     fn read_owner(&self) -> io::Result<Option<Owner>>;
 
     fn write_owner(&self, owner: Owner) -> io::Result<()>;
 
-    /// True if the storage answers and has this mark.
+    /// Returns true if the storage answers and has this mark.
     fn is_marked(&self, mark: Mark) -> bool {
         self.read_mark().map_or_else(
             |error| {
@@ -211,32 +215,32 @@ pub(crate) trait SideFiles {
     /// Writes a file durably, as a whole or not at all.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Names of all files, in order.
+    /// Returns the names of all files, in alphabetical order.
     fn names(&self) -> io::Result<Vec<String>>;
 
-    /// Fails with `NotFound` if the file is not there.
+    /// Reads a file. Fails with `NotFound` if the file does not exist.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
-/// Storage that lets nobody remove an object before a day.
+/// Storage that lets nobody remove a locked object before a certain day.
 pub(crate) trait ObjectLocks {
-    /// Holds a pack. Returns true if the store was asked for the hold.
+    /// Locks a pack for the period `hold`. Returns true if a request had to set the lock.
     fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool>;
 
-    /// Holds the pool's mark and a file beside its packs, if it is there. Returns true if the store
-    /// was asked for the hold.
+    /// Locks the pool's mark and, if it exists, a file beside its packs. Returns true if a request
+    /// had to set a lock.
     fn hold_file(&self, name: &str, hold: Hold) -> io::Result<bool>;
 
-    /// Asks the store until when the pack must stay.
+    /// Asks the store for the day until which the pack must stay.
     fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>>;
 
-    /// Makes the newest version of the pack that `is_whole` the one that is read. Returns false if
-    /// there is none.
+    /// Makes the newest complete version of the pack the one that is read. `is_whole` checks the
+    /// version that is read at that moment. Returns false if no version is complete.
     fn bring_back(&self, pack: PackNumber, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool>;
 
-    /// Does the same for a file beside the packs.
+    /// Does the same as [`Self::bring_back`] for a file beside the packs.
     fn bring_back_file(&self, name: &str, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool>;
 }

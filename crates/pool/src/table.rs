@@ -1,13 +1,13 @@
 //! Reading the tables and records of packs.
 //!
 //! The footer of a sealed pack holds its table. The records contain the same facts, and each has a
-//! checksum. So the table of a pack without a footer can be read from the front, up to the first
-//! bad record.
+//! checksum. So the table of a pack without a footer can be computed from the records, up to the
+//! first bad one.
 
 use std::io;
 
 use chunk::Decompressor;
-use format::Damaged;
+use format::DamageError;
 use format::pack::{HEADER_BYTES, Header, QuantumEntry, TRAILER_BYTES, Table, Trailer};
 use format::quantum;
 use model::{ChunkDigest, DomainId, PackNumber};
@@ -18,7 +18,7 @@ use crate::source::Source;
 /// Function that computes a chunk's digest in a domain.
 pub(crate) type DigestOf = Box<dyn Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync>;
 
-/// Reads the trailer, if there is a good one.
+/// Reads the trailer, if the pack has a valid one.
 pub(crate) fn read_trailer(source: &dyn Source) -> io::Result<Option<Trailer>> {
     let bytes = source.bytes()?;
     let Some(at) = bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
@@ -37,16 +37,16 @@ pub(crate) fn read_table(source: &dyn Source, pack: PackNumber) -> Result<Table,
     }
 }
 
-fn read_footer(source: &dyn Source) -> io::Result<Result<Table, Damaged>> {
+fn read_footer(source: &dyn Source) -> io::Result<Result<Table, DamageError>> {
     let Some(trailer) = read_trailer(source)? else {
-        return Ok(Err(Damaged { what: "pack", why: "it has no trailer" }));
+        return Ok(Err(DamageError { what: "pack", why: "it has no trailer" }));
     };
     let mut footer = vec![0; trailer.footer_bytes as usize];
     source.read_exact_at(&mut footer, trailer.footer_offset)?;
     Ok(trailer.open(&footer))
 }
 
-/// Computes as much of the table as the records tell from the front.
+/// Computes the table from the records, up to the first bad record.
 pub(crate) fn scan_table(
     source: &dyn Source,
     pack: PackNumber,
@@ -57,7 +57,8 @@ pub(crate) fn scan_table(
     scanned.ok_or_else(|| ReadError::damaged(pack, "it has no header"))
 }
 
-/// Reads records from the front up to the first bad one. Returns `None` without a good header.
+/// Reads records from the front up to the first bad one. Returns `None` if the pack has no valid
+/// header.
 pub(crate) fn scan(
     source: &dyn Source,
     pack: PackNumber,
@@ -82,8 +83,8 @@ pub(crate) fn scan(
     Ok(Some(table))
 }
 
-/// Reads the record at `offset`, of the length that its header says. Returns `None` if there is no
-/// whole record.
+/// Reads the record at `offset`, whose header contains its length. Returns `None` if there is no
+/// complete record.
 fn next_record(source: &dyn Source, offset: u64) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; quantum::HEADER_BYTES];
     let short = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;

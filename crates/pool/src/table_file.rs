@@ -1,5 +1,5 @@
 //! Tables of packs that lie elsewhere, kept in a local folder: each is a sparse file with the
-//! pack's footer at the place where the pack has it. It can be read from the pack again.
+//! pack's footer at the same offset as in the pack. A lost table can be read from the pack again.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) fn read(folder: &Path, pack: PackNumber) -> Option<Table> {
     read_table(&File::open(path).ok()?, pack).ok()
 }
 
-/// Removes the table of a pack, if it is there.
+/// Removes the table of a pack, if it exists.
 pub(crate) fn remove(folder: &Path, pack: PackNumber) -> io::Result<()> {
     let path = layout::path(folder, pack).with_extension(EXTENSION);
     match std::fs::remove_file(path) {

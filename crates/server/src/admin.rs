@@ -43,13 +43,14 @@ impl AdminApi {
             .map_err(refusal::status)
     }
 
-    /// The store, for work that has to happen once in a fleet. Fails at all servers but one.
+    /// Returns the store for work that only the server that keeps house does. Fails at other
+    /// servers.
     fn house(&self) -> Result<Arc<Store>, Status> {
         self.edge.store.check_keeps_house().map_err(refusal::status)?;
         Ok(Arc::clone(&self.edge.store))
     }
 
-    /// The same as [`Self::blocking`], at the server that keeps house.
+    /// Runs `work` as [`Self::blocking`] does, but only at the server that keeps house.
     async fn housekeeping<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,

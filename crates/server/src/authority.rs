@@ -37,17 +37,17 @@ pub(crate) struct Authority {
 }
 
 /// A new certificate of a node.
-pub(crate) struct Issued {
+pub(crate) struct IssuedCertificate {
     pub(crate) serial: Vec<u8>,
     pub(crate) expires: ServerTime,
-    /// Leaf, then CA.
+    /// Certificates in PEM: the node's, then the CA's.
     pub(crate) chain_pem: String,
 }
 
 /// The certificate of the server itself, with its key.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// PKCS#8.
+    /// Private key in the form PKCS#8.
     pub(crate) key: Vec<u8>,
 }
 
@@ -71,8 +71,8 @@ fn named(name: &str, now: ServerTime, days: i64) -> Result<CertificateParams, Au
     Ok(params)
 }
 
-/// A random serial number of 128 bits. The top bits are fixed: serial numbers are positive, and all
-/// have the same length.
+/// A random serial number of 128 bits. The top bits are fixed, so that serial numbers are positive
+/// and have the same length.
 fn serial() -> [u8; 16] {
     let mut serial = sys::entropy::bytes::<16>();
     serial[0] = serial[0] & 0x7f | 0x40;
@@ -105,8 +105,8 @@ impl Authority {
         wire::fingerprint(&self.ca_der)
     }
 
-    /// Makes a key and a certificate for the server itself. Both end with the process; no client
-    /// remembers them.
+    /// Makes a key and a certificate for the server itself. They are used until the process ends;
+    /// no client stores them.
     pub(crate) fn identity(&self, now: ServerTime) -> Result<Identity, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = named("Holdfast server", now, CA_DAYS)?;
@@ -119,14 +119,13 @@ impl Authority {
         Ok(Identity { chain, key: key.serialize_der() })
     }
 
-    /// Certifies the key in `signing_request` as the node's. Everything else in the request is
-    /// ignored.
+    /// Certifies the key in `signing_request` as the node's. Other data in the request is ignored.
     pub(crate) fn issue(
         &self,
         node: &NodeName,
         signing_request: &[u8],
         now: ServerTime,
-    ) -> Result<Issued, AuthorityError> {
+    ) -> Result<IssuedCertificate, AuthorityError> {
         let request = CertificateSigningRequestDer::from(signing_request.to_vec());
         let request = CertificateSigningRequestParams::from_der(&request)?;
         let mut params = named(node.as_str(), now, self.node_days)?;
@@ -135,7 +134,7 @@ impl Authority {
         let serial = serial();
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         let leaf = params.signed_by(&request.public_key, &self.issuer)?;
-        Ok(Issued {
+        Ok(IssuedCertificate {
             serial: serial.to_vec(),
             expires: ServerTime::from_secs(now.secs() + self.node_days * 86_400),
             chain_pem: format!("{}{}", leaf.pem(), self.ca_pem),

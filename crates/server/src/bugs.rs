@@ -1,8 +1,9 @@
-//! Bugs of the server that end one session: logged, counted, and in the audit trail.
+//! Bugs of the server that end one session. They are logged, counted, and recorded in the audit
+//! trail.
 //!
-//! A panic without a lock (decoding, comparing or encoding for one session) ends that session only.
-//! After a panic with a lock the next thread that takes the lock ends the process, see
-//! [`sys::lock`].
+//! A panic of a thread that holds no lock (while it decodes, compares or encodes for one session)
+//! ends that session only. After a panic of a thread that holds a lock, the next thread that takes
+//! the lock ends the process; see [`sys::lock`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,12 +38,13 @@ pub(crate) async fn record_by_itself(store: Arc<Store>, mut stop: watch::Receive
             continue;
         }
         let recording = Arc::clone(&store);
-        let details = format!("{count} since the server began; its log says where");
+        let panics = if count == 1 { "1 panic".to_owned() } else { format!("{count} panics") };
+        let details = format!("{panics} since the server started; its log names the places");
         let record = move || recording.record("bug of the server", details);
         match tokio::task::spawn_blocking(record).await {
             Ok(Ok(())) => recorded = count,
-            Ok(Err(error)) => tracing::warn!(%error, "a bug is not recorded"),
-            Err(error) => tracing::error!(%error, "a bug is not recorded"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot record a bug in the audit trail"),
+            Err(error) => tracing::error!(%error, "cannot record a bug in the audit trail"),
         }
     }
 }

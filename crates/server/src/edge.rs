@@ -7,14 +7,14 @@ use tokio::sync::Semaphore;
 
 use crate::authority::{Authority, AuthorityError};
 
-/// Quanta that are stored at once for each processor: one of them may wait for the disk.
+/// Number of quanta per processor that are stored at once: one of them may wait for the disk.
 const STORING_PER_PROCESSOR: usize = 2;
 
 /// The store, and the state of the network edge.
 pub(crate) struct Edge {
     pub(crate) store: Arc<Store>,
     pub(crate) authority: Authority,
-    /// Held while a quantum is stored: each keeps a processor busy, and takes a quantum's memory.
+    /// Limit on the quanta that are stored at once: storing one needs a processor and memory.
     pub(crate) storing: Arc<Semaphore>,
 }
 

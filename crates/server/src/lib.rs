@@ -6,7 +6,7 @@
 //! packs. Nodes connect by TLS with the certificate that the server gave them. Administrators
 //! connect to a socket in the folder, which its permissions guard.
 //!
-//! | room | work |
+//! | module | work |
 //! |---|---|
 //! | `sessions` | requests of nodes: backup, restore, lists, archives, recalls |
 //! | `admin` | requests of administrators |
@@ -34,7 +34,7 @@ mod upkeep;
 
 pub use authority::AuthorityError;
 pub use init::{InitError, init};
-pub use run::{Ready, RunError, run};
+pub use run::{Readiness, RunError, run};
 pub use tls::TlsError;
 
 /// Maximum number of threads that may block: a session holds one or two for as long as it lasts.

@@ -74,7 +74,7 @@ fn by_node<T>(message: T) -> Request<T> {
     request
 }
 
-/// Items of a reply by a property, and the begin of the next portion.
+/// Items of a reply by a property, and the start of the next portion.
 struct Reply<T> {
     items: Vec<T>,
     next: Bytes,
@@ -113,7 +113,7 @@ fn nodes_come_in_portions() {
     let listed = portions(
         |portion| ask(Some(portion)),
         || {
-            // The second portion would begin with a node that is gone.
+            // The second portion would begin with a node that was removed.
             bench.catalog.remove_node(nodes[1].id).expect("is removed");
             for name in ["node-00", "node-35"] {
                 add_node(&*bench.catalog, name);
@@ -143,7 +143,7 @@ fn filespaces_come_in_portions() {
     let listed = portions(|portion| ask(false, Some(portion)), || open(b"/tmp"));
     let expected: [&[&[u8]]; 2] = [&[b"/", b"/home"], &[b"/srv", b"/tmp"]];
     assert_eq!(listed, expected);
-    // A filespace that comes before the next portion is not in the list any more.
+    // A filespace whose name is less than the start of the next portion is not listed.
     let all = portions(|portion| ask(true, Some(portion)), || open(b"/a"));
     let expected: [&[&[u8]]; 3] =
         [&[&archive_filespace(1, b"/"), b"/"], &[b"/home", b"/srv"], &[b"/tmp"]];

@@ -1,7 +1,8 @@
-//! Conversions between messages of the wire and types of the store, one module a noun.
+//! Conversions between messages of the wire and types of the store, one module for each noun.
 //!
-//! A conversion from the wire parses: it refuses what the store has no type for. On the wire an
-//! empty text or a zero often stands for a value that is absent; in the store it is an `Option`.
+//! A conversion from the wire parses a message: it refuses values for which the store has no type.
+//! On the wire an empty text or a zero often stands for a value that is absent; in the store it is
+//! an `Option`.
 
 pub(crate) mod archives;
 pub(crate) mod changes;

@@ -2,14 +2,14 @@
 //!
 //! | kind | code | the client |
 //! |---|---|---|
-//! | retry | `UNAVAILABLE` | connects again and goes on |
+//! | retry | `UNAVAILABLE` | connects again and continues |
 //! | busy | `ABORTED` | waits and tries again |
-//! | refused | `PERMISSION_DENIED`, `UNAUTHENTICATED` | gives up |
-//! | not found | `NOT_FOUND` | gives up |
-//! | no space | `RESOURCE_EXHAUSTED` | gives up, the administrator acts |
-//! | damaged | `DATA_LOSS` | reports it |
-//! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` | gives up |
-//! | bug | `INTERNAL` | reports it |
+//! | refused | `PERMISSION_DENIED`, `UNAUTHENTICATED` | fails |
+//! | not found | `NOT_FOUND` | fails |
+//! | no space | `RESOURCE_EXHAUSTED` | fails, and the administrator acts |
+//! | damaged | `DATA_LOSS` | reports the damage |
+//! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` | fails |
+//! | bug | `INTERNAL` | reports the bug |
 
 use tonic::Status;
 

@@ -28,22 +28,22 @@ use crate::enrol::EnrolmentApi;
 use crate::sessions::NodeSessions;
 use crate::stop::{BEAT_PAUSE, stopped};
 use crate::tls::TlsError;
-use crate::unknown::Explained;
+use crate::unknown::VersionNotice;
 use crate::upkeep::{expire_by_itself, index_by_itself, lock_by_itself, tend_by_itself};
 use crate::{ADMIN_SOCKET, tls};
 
-/// Time that sessions have to finish their transactions when the server stops.
+/// Time in seconds that sessions have to finish their transactions when the server stops.
 const STOP_SECS: u64 = 10;
-/// Interval between two signs of life that are asked of a connection.
+/// Interval in seconds between two probes of a connection that is silent.
 const KEEPALIVE_SECS: u64 = 20;
 /// Maximum number of streams on one connection: a node's recalls that wait for volumes, and all its
 /// other calls.
 const STREAMS_MAX: u32 = 320;
 
-/// Pause between two looks whether another server has this one's folder or its pools.
+/// Pause between two checks that no other server has taken this server's folder or its pools.
 const WATCH_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why the server does not run, or stopped.
+/// Reason why the server does not run or has stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -56,7 +56,7 @@ pub enum RunError {
     Listen { address: String, source: io::Error },
     #[error("the catalogue does not belong to this server any more")]
     Lost(#[source] CatalogError),
-    #[error("this server has to end: it would damage what another one writes")]
+    #[error("this server must end: it would damage the data of another server")]
     Ownership(#[from] LostOwnership),
     #[error("serving failed")]
     Serve(#[from] tonic::transport::Error),
@@ -64,14 +64,14 @@ pub enum RunError {
     Close(String),
 }
 
-/// The server is listening.
+/// Announcement that nodes can connect to the server.
 #[derive(Clone, Copy, Debug)]
-pub struct Ready {
+pub struct Readiness {
     pub address: SocketAddr,
 }
 
-/// Waits until this server may use the catalogue; calls `waits` while another process has the
-/// catalogue alone. Returns `None` if the server is told to stop before.
+/// Waits until this server may use the catalogue. Calls `waits` once if another process has
+/// exclusive use of the catalogue. Returns `None` if the server is told to stop meanwhile.
 async fn enter(
     database: &Database,
     (folder, listen): (&Path, &str),
@@ -88,9 +88,12 @@ async fn enter(
                     waits();
                 }
             }
-            // The server goes on waiting.
+            // The server continues to wait.
             Err(error) if waits.is_none() => {
-                tracing::warn!(error = model::chain(&error), "still waiting");
+                tracing::warn!(
+                    error = model::chain(&error),
+                    "cannot use the catalogue yet; still waiting"
+                );
             }
             Err(error) => return Err(error.into()),
         }
@@ -101,13 +104,14 @@ async fn enter(
     }
 }
 
-/// Reports the state of this server to the others, and takes in their changes.
+/// Reports the state of this server to the other servers, and takes over their changes.
 fn beat(store: &Store) -> Result<(), CatalogError> {
     store.beat()?;
     pools::follow(store)
 }
 
-/// Looks now and then whether this server still has its folder and its pools; ends once it has not.
+/// Checks at regular intervals that this server still has its folder and its pools. Returns when it
+/// has lost one of them.
 async fn watch_by_itself(store: Arc<Store>) -> RunError {
     loop {
         tokio::time::sleep(WATCH_PAUSE).await;
@@ -120,7 +124,8 @@ async fn watch_by_itself(store: Arc<Store>) -> RunError {
     }
 }
 
-/// Says now and then what this server does; ends once others take it for dead.
+/// Reports the state of this server at regular intervals. Returns when the other servers have
+/// declared this server dead.
 async fn beat_by_itself(store: Arc<Store>) -> RunError {
     loop {
         tokio::time::sleep(BEAT_PAUSE).await;
@@ -128,14 +133,17 @@ async fn beat_by_itself(store: Arc<Store>) -> RunError {
         match tokio::task::spawn_blocking(move || beat(&beating)).await {
             Ok(Ok(())) => {}
             Ok(Err(error @ CatalogError::Fenced)) => return RunError::Lost(error),
-            Ok(Err(error)) => tracing::warn!(error = model::chain(&error), "tried again"),
+            Ok(Err(error)) => tracing::warn!(
+                error = model::chain(&error),
+                "cannot report the state of this server; trying again"
+            ),
             Err(error) => return RunError::Close(error.to_string()),
         }
     }
 }
 
-/// Opens the store in `folder` once this server may use the catalogue; `None` if it is told to stop
-/// before.
+/// Opens the store in `folder` once this server may use the catalogue. Returns `None` if the server
+/// is told to stop meanwhile.
 async fn open(
     folder: &Path,
     config: &Config,
@@ -168,11 +176,11 @@ async fn open(
     Ok(Some(Arc::new(store)))
 }
 
-/// Serves from `folder` until `stop` becomes true; calls `waits` while another process has the
-/// catalogue alone, and `ready` once nodes can connect.
+/// Serves from `folder` until `stop` becomes true. Calls `waits` if another process has exclusive
+/// use of the catalogue, and `ready` once nodes can connect.
 pub async fn run(
     folder: &Path,
-    (waits, ready): (impl FnOnce(), impl FnOnce(Ready)),
+    (waits, ready): (impl FnOnce(), impl FnOnce(Readiness)),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
     bugs::log_panics();
@@ -188,7 +196,7 @@ pub async fn run(
     let address = listener.local_addr().map_err(listen)?;
     let admin_listener = admin_listener(folder).map_err(failed)?;
     let connections = tls::accept(listener, tls::acceptor(&edge.authority)?);
-    ready(Ready { address });
+    ready(Readiness { address });
 
     let (mut stop_nodes, mut stop_admin) = (stop.clone(), stop.clone());
     let nodes = node_server(&edge).serve_with_incoming_shutdown(
@@ -217,12 +225,12 @@ pub async fn run(
     };
     tokio::select! {
         served = both => served?,
-        // A server that was taken for dead can commit nothing any more.
+        // A server that others have declared dead can commit nothing any more.
         lost = beating => return Err(lost),
         lost = watching => return Err(lost),
-        () = limit => tracing::warn!("sessions were cut off"),
+        () = limit => tracing::warn!("sessions did not end in time and were cut off"),
     }
-    // A run that panicked has logged that; the next server goes on where the run stopped.
+    // A task that panicked has logged that. The next server continues where the task stopped.
     drop((expiring.await, tending.await, indexing.await, locking.await, recording.await));
     close(&store).await
 }
@@ -240,11 +248,11 @@ fn node_server(edge: &Arc<Edge>) -> tonic::transport::server::Router {
         .http2_keepalive_interval(Some(keepalive))
         .http2_keepalive_timeout(Some(keepalive))
         .add_service(EnrolmentServer::new(EnrolmentApi { edge: Arc::clone(edge) }))
-        .add_service(Explained(node))
+        .add_service(VersionNotice(node))
 }
 
-/// Opens the socket of administration. Its folder may be entered only by the owner. The socket is
-/// bound by a path relative to that folder, because paths of sockets are short.
+/// Opens the administration socket. Only the owner may enter its folder. The socket is bound by a
+/// path relative to that folder, because the length of socket paths is limited.
 fn admin_listener(folder: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join(ADMIN_SOCKET);

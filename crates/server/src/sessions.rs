@@ -65,7 +65,7 @@ fn malformed(what: &str) -> Status {
 }
 
 fn gone<T>(_: T) -> StoreError {
-    StoreError::cancelled("the client is gone")
+    StoreError::cancelled("the client has disconnected")
 }
 
 fn filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespace, StoreError> {
@@ -327,10 +327,10 @@ impl NodeService for NodeSessions {
         let node = authenticate(&store, &request)?;
         let mut requests = request.into_inner();
         let first = requests.message().await?;
-        let first = first.ok_or_else(|| malformed("a restore without a selection"))?;
+        let first = first.ok_or_else(|| malformed("a restore must have a selection"))?;
         let start = match first.message {
             Some(proto::restore_request::Message::Start(start)) => start,
-            Some(_) => return Err(malformed("a restore begins with a selection")),
+            Some(_) => return Err(malformed("a restore must begin with a selection")),
             None => return Err(unknown::message()),
         };
         let reader = messages::recall::reader(&node, first.purpose);
@@ -390,7 +390,7 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
     let domains = store.catalog.domains()?;
     let domain = domains.iter().find(|domain| domain.id == node.domain);
     let policy = &domain
-        .ok_or_else(|| StoreError::damaged("the node's policy domain is gone"))?
+        .ok_or_else(|| StoreError::damaged("the node's policy domain is missing"))?
         .active;
     Ok(proto::HelloReply {
         node: node.name.to_string(),
@@ -416,12 +416,12 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
     })
 }
 
-/// The option set of the node; an empty one if it has none.
+/// The option set of the node. A node without one gets an empty set.
 fn option_set(store: &Store, node: &Node) -> Result<proto::OptionSet, StoreError> {
     let Some(name) = &node.option_set else { return Ok(proto::OptionSet::default()) };
     let sets = store.catalog.option_sets()?;
     let set = sets.into_iter().find(|set| set.name.eq_ignore_ascii_case(name));
-    let set = set.ok_or_else(|| StoreError::damaged("the node's option set is gone"))?;
+    let set = set.ok_or_else(|| StoreError::damaged("the node's option set is missing"))?;
     Ok(messages::nodes::option_set(set))
 }
 
@@ -440,7 +440,7 @@ fn renew(
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
-/// Lists at most `limit` of a node's filespaces, by name, from the name `from` on.
+/// Lists at most `limit` of a node's filespaces, sorted by name, starting at `from`.
 pub(crate) fn filespaces(
     store: &Store,
     node: &Node,

@@ -87,7 +87,7 @@ pub enum TlsError {
     Authority(#[from] AuthorityError),
 }
 
-/// The server's side of TLS.
+/// Makes the server's side of TLS.
 pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.ca().clone())?;
@@ -105,7 +105,8 @@ pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts connections for ever. The channel gets each connection after its handshake.
+/// Accepts connections until the receiver is dropped. The channel gets each connection after its
+/// handshake.
 pub(crate) fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,

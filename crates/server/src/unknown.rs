@@ -21,15 +21,15 @@ fn text(subject: &str) -> String {
     format!("server {version} does not know a {subject} of this client; upgrade the server")
 }
 
-/// Service that names this server's version where it does not know a call.
+/// Service that names this server's version in the answer to an unknown call.
 #[derive(Clone)]
-pub(crate) struct Explained<S>(pub(crate) S);
+pub(crate) struct VersionNotice<S>(pub(crate) S);
 
-impl<S: NamedService> NamedService for Explained<S> {
+impl<S: NamedService> NamedService for VersionNotice<S> {
     const NAME: &'static str = S::NAME;
 }
 
-impl<S> Service<Request<Body>> for Explained<S>
+impl<S> Service<Request<Body>> for VersionNotice<S>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
     S::Future: Send + 'static,
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// Adds the text to an answer that says no more than `UNIMPLEMENTED`.
+/// Adds the text to an answer that has only the code `UNIMPLEMENTED`.
 fn explain(mut answer: Response<Body>) -> Response<Body> {
     let headers = answer.headers_mut();
     let is_unknown = headers.get(Status::GRPC_STATUS).is_some_and(|status| status == "12");

@@ -1,4 +1,4 @@
-//! Work of the server that is due from time to time: expiration and reclamation, looking after the
+//! Work of the server that is due from time to time: expiration and reclamation, maintenance of the
 //! pools, copies of the catalogue, locks in object stores, the chunk index.
 
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tokio::sync::watch;
 
 use crate::stop::{BEAT_PAUSE, stopped};
 
-/// Interval between two checks if an expiration is due.
+/// Interval in seconds between two checks if an expiration is due.
 const EXPIRY_CHECK_SECS: u64 = 60;
-/// Minimum interval between two runs that copy, drain and repair packs.
+/// Minimum interval in seconds between two runs that copy, drain and repair packs.
 const TEND_SECS: u64 = 20;
-/// Factor between the pause after such a run and the time of the run.
+/// Ratio of the pause after such a run to the duration of the run.
 const TEND_SHARE: u32 = 10;
-/// Pause after a failed copy of the catalogue, until the next attempt.
+/// Pause in seconds after a failed copy of the catalogue, until the next attempt.
 const COPY_AGAIN_SECS: u64 = 3600;
-/// Interval between two runs that lock objects in object stores.
+/// Interval in seconds between two runs that lock objects in object stores.
 const LOCK_EVERY_SECS: u64 = 86_400;
 const LOCK_AGAIN_SECS: u64 = 3600;
 
@@ -69,7 +69,7 @@ pub(crate) async fn expire_by_itself(
     }
 }
 
-/// Tends the pools at intervals.
+/// Maintains the pools at intervals.
 pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
@@ -82,8 +82,8 @@ pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
         }
         let store = Arc::clone(&store);
         let run = move || {
-            // The time of this check does not count below: a pool that does not answer takes long,
-            // and its return should be noticed soon.
+            // This check does not count in the duration of the run below: a pool that does not
+            // answer takes long, and its return should be noticed soon.
             pools::refresh(&store);
             let began = sys::clock::monotonic();
             pools::tend(&store, &mut sealed);
@@ -97,16 +97,16 @@ pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
         match done {
             Ok((last_sealed, last_copied, last_shared, took)) => {
                 (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
-                // A run over millions of packs takes a while. The pause grows with it, so that runs
-                // take a small part of the time.
+                // A run over millions of packs takes a while. The pause grows with the duration, so
+                // that runs take a small part of the time.
                 pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
             }
-            Err(error) => tracing::error!(%error, "looking after the pools failed"),
+            Err(error) => tracing::error!(%error, "the maintenance of the pools failed"),
         }
     }
 }
 
-/// Copies the catalogue if a copy is due; a copy that has failed is not tried again at once.
+/// Copies the catalogue if a copy is due. After a failure the next attempt waits for a while.
 fn copy_catalog(store: &Arc<Store>, failed: &mut Option<Instant>) {
     if failed.is_some_and(|at| at.elapsed() < Duration::from_secs(COPY_AGAIN_SECS)) {
         return;
@@ -136,7 +136,7 @@ pub(crate) async fn lock_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
         let is_done = match done {
             Ok(Ok(outcome)) => {
                 for (pack, error) in &outcome.failures {
-                    tracing::warn!(%pack, error, "a pack is not locked");
+                    tracing::warn!(%pack, error, "cannot lock a pack");
                 }
                 outcome.failures.is_empty()
             }
@@ -166,7 +166,7 @@ fn share_index(store: &Arc<Store>, shared: &mut Instant) {
     }
 }
 
-/// Frees the space of data that nothing names any more.
+/// Frees the space of data that is no longer needed.
 async fn reclaim_by_itself(store: &Arc<Store>, dead_percent: u8) {
     if dead_percent == 0 {
         return;

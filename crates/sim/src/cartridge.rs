@@ -4,26 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clockwork::Spot;
 
-/// Number of wraps on a full tape, for READ END OF WRAP POSITION.
+/// Number of wraps on a full tape, as READ END OF WRAP POSITION reports them.
 const WRAPS: u64 = 208;
 
 /// Content of a run of equal items on the tape.
 #[derive(Clone, Debug)]
 enum Content {
     Filemark,
-    /// One block, whose end consists of a repeated word.
+    /// One block: the bytes of `head`, then `word` repeated up to the length `bytes`.
     Block {
         head: Vec<u8>,
         word: [u8; 8],
         bytes: usize,
     },
-    /// Blocks of numbers that are computed from their place.
+    /// Blocks whose content is computed from their position.
     Pattern {
         bytes: usize,
     },
 }
 
-/// Equal items, one after the other.
+/// Items of the same kind and size that follow each other.
 #[derive(Clone, Debug)]
 struct Run {
     first: Spot,
@@ -59,7 +59,7 @@ pub(crate) enum Recording {
 pub struct Cartridge {
     pub barcode: String,
     pub capacity_bytes: u64,
-    /// Distance of the early warning from the end.
+    /// Distance from the early warning to the end of the tape, in bytes.
     pub warning_bytes: u64,
     pub is_write_protected: bool,
     pub is_cleaning: bool,
@@ -70,7 +70,7 @@ pub struct Cartridge {
 }
 
 impl Cartridge {
-    /// A blank cartridge.
+    /// Returns a blank cartridge. It is a cleaning cartridge if its barcode starts with CLN.
     pub fn blank(barcode: &str, capacity_bytes: u64, warning_bytes: u64) -> Self {
         Self {
             barcode: barcode.to_owned(),
@@ -84,7 +84,8 @@ impl Cartridge {
         }
     }
 
-    /// Appends `count` blocks of `bytes` each, which take no memory.
+    /// Appends `count` blocks of `bytes` bytes each. Their content is computed, so they take no
+    /// memory.
     #[must_use]
     pub fn with_pattern(mut self, count: u64, bytes: usize) -> Self {
         let first = self.end();
@@ -92,7 +93,7 @@ impl Cartridge {
         self
     }
 
-    /// The place after the last item on the tape.
+    /// Returns the place after the last item on the tape.
     pub(crate) fn end(&self) -> Spot {
         self.runs.last().map_or(Spot::default(), |run| run.spot(run.count))
     }
@@ -129,7 +130,7 @@ impl Cartridge {
         Some(matches!(self.run_at(block)?.content, Content::Filemark))
     }
 
-    /// Cuts off everything from `block` on.
+    /// Removes all items from `block` on.
     pub(crate) fn cut(&mut self, block: u64) {
         self.runs.retain(|run| run.first.block < block);
         if let Some(last) = self.runs.last_mut() {
@@ -150,7 +151,8 @@ impl Cartridge {
         self.runs.push(Run { first, count: 1, content });
     }
 
-    /// The ends of the wraps that hold data. The last one is the end of data.
+    /// Returns the numbers of the blocks at which the wraps with data end. The last number is the
+    /// end of data.
     pub(crate) fn wrap_ends(&self) -> Vec<u64> {
         let wrap_bytes = (self.capacity_bytes / WRAPS).max(1);
         let end = self.end();
@@ -162,7 +164,7 @@ impl Cartridge {
         ends
     }
 
-    /// The block that holds the byte at `bytes`.
+    /// Returns the number of the block that has the byte at `bytes`.
     fn block_at(&self, bytes: u64) -> u64 {
         let after = self.runs.partition_point(|run| run.first.bytes <= bytes);
         let Some(run) = after.checked_sub(1).map(|index| &self.runs[index]) else { return 0 };
@@ -170,7 +172,7 @@ impl Cartridge {
     }
 }
 
-/// The part of `block` before a word that repeats to the end, and that word.
+/// Splits `block` into its beginning and a word of 8 bytes that repeats from there to the end.
 fn without_repetition(block: &[u8]) -> (&[u8], [u8; 8]) {
     let Some(&word) = block.last_chunk::<8>() else { return (block, [0; 8]) };
     let alike = block.rchunks_exact(8).take_while(|chunk| **chunk == word).count();

@@ -1,4 +1,6 @@
-//! The elements of a changer that hold cartridges.
+//! The elements of a changer that hold cartridges: slots and import/export elements.
+
+mod commands;
 
 use tape::scsi::ElementKind;
 
@@ -11,7 +13,7 @@ pub(crate) const IMPORT_EXPORT_AT: u16 = 700;
 /// Address of the first slot.
 pub(crate) const SLOTS_AT: u16 = 1000;
 
-/// A slot or import/export element.
+/// A slot or an import/export element.
 pub(crate) struct Cell {
     pub(crate) kind: ElementKind,
     pub(crate) address: u16,
@@ -24,7 +26,7 @@ pub(crate) struct Cell {
 pub(crate) struct Changer {
     pub(crate) cells: Vec<Cell>,
     pub(crate) is_jammed: bool,
-    /// Number of commands that still find the changer busy.
+    /// Number of further commands that the changer answers with "becoming ready".
     pub(crate) starting: u32,
     /// True while the import/export elements are locked.
     pub(crate) is_held: bool,
@@ -34,7 +36,10 @@ pub(crate) struct Changer {
 
 impl Changer {
     pub(crate) fn new(layout: &Layout, cartridges: Vec<Cartridge>) -> Self {
-        assert!(cartridges.len() <= usize::from(layout.slot_count), "each has a slot");
+        assert!(
+            cartridges.len() <= usize::from(layout.slot_count),
+            "each cartridge must have a slot"
+        );
         let mut cartridges = cartridges.into_iter();
         let slots = (0..layout.slot_count)
             .map(|index| (ElementKind::Slot, SLOTS_AT + index, cartridges.next()));

@@ -14,15 +14,15 @@ pub struct Spot {
 /// A command or motion that takes time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Motion {
-    /// Any command, without the time of its motions.
+    /// Processing of any command, without its motions.
     Command,
     /// Threading of the tape, until it is ready.
     Load,
-    /// Unthreading of the tape, the rewind included.
+    /// Rewind and unthreading of the tape.
     Unload {
         from: Spot,
     },
-    /// REWIND, LOCATE and SPACE.
+    /// Positioning by REWIND, LOCATE or SPACE.
     Position {
         from: Spot,
         to: Spot,
@@ -39,21 +39,21 @@ pub enum Motion {
     Filemark {
         at: Spot,
     },
-    /// The robot's way from one element to another.
-    Robot {
+    /// The changer's way from one element to another.
+    Move {
         from: u16,
         to: u16,
     },
     Cleaning,
 }
 
-/// A model of time.
+/// A model of the time that motions take.
 pub trait Clockwork: Send {
     fn cost(&mut self, motion: Motion) -> Duration;
 }
 
-/// The constants of a full-height LTO-8 drive. Positioning costs a constant and time for the
-/// distance in bytes.
+/// The times of a full-height LTO-8 drive. Positioning takes a constant time, and time in
+/// proportion to the distance in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants;
 
@@ -75,7 +75,7 @@ impl Clockwork for Constants {
                 bytes(count, BYTES_PER_SEC)
             }
             Motion::Filemark { .. } => Duration::from_millis(3),
-            Motion::Robot { .. } => Duration::from_secs(10),
+            Motion::Move { .. } => Duration::from_secs(10),
             Motion::Cleaning => Duration::from_secs(120),
         }
     }

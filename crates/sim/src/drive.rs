@@ -1,4 +1,4 @@
-//! A drive at the level of commands.
+//! A simulated drive: its state, and its answers to SCSI commands.
 
 mod pages;
 
@@ -16,17 +16,17 @@ use crate::reply::{Answer, Check, Reply, field};
 pub struct DriveModel {
     pub serial: String,
     pub block_bytes_max: u32,
-    /// Operation codes that this drive does not know, though the simulator does.
+    /// Operation codes that this drive refuses, although the simulator implements them.
     pub refused: BTreeSet<u8>,
 }
 
 impl DriveModel {
-    /// A drive that knows all commands and takes blocks of 8 MiB.
+    /// Returns a drive that knows all commands and takes blocks of up to 8 MiB.
     pub fn new(serial: &str) -> Self {
         Self { serial: serial.to_owned(), block_bytes_max: 8 << 20, refused: BTreeSet::new() }
     }
 
-    /// The same drive without the commands `refused`.
+    /// Returns the same drive, which also refuses the commands `refused`.
     #[must_use]
     pub fn without(mut self, refused: &[u8]) -> Self {
         self.refused.extend(refused);
@@ -38,7 +38,7 @@ impl DriveModel {
 enum Mechanism {
     Unloaded,
     Loaded,
-    /// A cleaning cartridge that has cleaned the drive.
+    /// A cleaning cartridge is in the drive and has cleaned it.
     Cleaned,
 }
 
@@ -52,22 +52,23 @@ pub(crate) struct DriveUnit {
     pub(crate) is_dead: bool,
     pub(crate) is_silent: bool,
     pub(crate) is_unplugged: bool,
-    /// Number of commands that still find the drive loading.
+    /// Number of further commands that the drive answers with "becoming ready".
     pub(crate) loading: u32,
     /// Number of blocks by which the next LOCATE goes too far.
     pub(crate) locate_off: u64,
-    /// Number of blocks that READ POSITION leaves out, after a LOCATE that went wrong unnoticed.
+    /// Error of the position that READ POSITION reports, in blocks. It is above 0 after a LOCATE
+    /// that went too far without the drive noticing.
     unnoticed: u64,
     settings: Settings,
     alerts: BTreeSet<u16>,
-    /// Segments in the recommended order.
+    /// Recommended access order: the segments of the host's list, sorted by block.
     recommended: Vec<u8>,
     /// Conditions to report, oldest first.
     conditions: Vec<Check>,
     motions: Vec<Motion>,
 }
 
-/// Settings that hosts make and a reset undoes.
+/// Settings that a host makes. A reset of the drive restores their defaults.
 #[derive(Clone, Copy, Default)]
 struct Settings {
     keeps_medium: bool,
@@ -259,7 +260,8 @@ impl DriveUnit {
         Ok(Reply { bytes, check })
     }
 
-    /// Makes room for `bytes` more. Returns true if these bytes lie after the early warning.
+    /// Cuts off the tape at the present position, and checks that `bytes` more fit on it. Returns
+    /// true if these bytes lie beyond the early warning.
     fn room(&mut self, bytes: u64) -> Result<bool, Check> {
         let block = self.block;
         let tape = self.tape_mut();
@@ -269,7 +271,7 @@ impl DriveUnit {
         tape.cut(block);
         let used = tape.end().bytes + bytes;
         if used > tape.capacity_bytes {
-            // A tape that has ended has no room for shorter blocks either.
+            // After the end of the tape was met, shorter blocks do not fit either.
             tape.capacity_bytes = tape.end().bytes;
             return Err(Check::OVERFLOW.about(bytes.cast_signed()));
         }
@@ -322,8 +324,8 @@ impl DriveUnit {
         answer
     }
 
-    /// Looks at the next item in the direction of `count`. Returns true for a filemark. At an end
-    /// of the tape it fails.
+    /// Looks at the next item in the direction of `count`. Returns true if it is a filemark. Fails
+    /// at either end of the recorded data. `left` is the count that the error reports.
     fn next(&self, count: i64, left: i64) -> Result<bool, Check> {
         let next = if count > 0 { Some(self.block) } else { self.block.checked_sub(1) };
         let next = next.ok_or(Check::AT_BEGINNING.about(left))?;
@@ -356,7 +358,7 @@ impl DriveUnit {
     }
 }
 
-/// The number of `bits` bits in `raw`, of which the first is the sign.
+/// Returns the number in the low `bits` bits of `raw`. The highest of these bits is the sign.
 fn signed(raw: u64, bits: u32) -> i64 {
     let unused = 64 - bits;
     (raw << unused).cast_signed() >> unused

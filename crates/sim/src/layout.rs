@@ -2,7 +2,7 @@
 
 use crate::drive::DriveModel;
 
-/// Numbers of elements, and the drives.
+/// Numbers of slots and import/export elements, and the drives.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub slot_count: u16,

@@ -3,9 +3,9 @@
 //!
 //! [`Library`] is the library; each of its logical units is a [`Unit`], which takes commands
 //! through `tape::transport::ScsiTransport`. Blocks are kept in memory; a repeated word at the end
-//! of a block is kept once. Cartridges with a pattern hold any number of blocks, which are computed
-//! and not kept. Every command advances the clock by the time that a [`Clockwork`] gives. Nothing
-//! ever waits.
+//! of a block is kept once. A cartridge with a pattern has any number of blocks, which are computed
+//! when they are read. Every command advances the clock by the time that a [`Clockwork`] returns.
+//! No call ever sleeps.
 //!
 //! Deliberately absent: partitions, fixed-length blocks, encryption.
 
@@ -17,7 +17,6 @@ mod drive;
 mod layout;
 mod library;
 mod reply;
-mod robot;
 mod world;
 
 pub use cartridge::Cartridge;

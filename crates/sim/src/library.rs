@@ -15,18 +15,18 @@ use crate::layout::Layout;
 use crate::reply::{Answer, Reply};
 use crate::world::World;
 
-/// A fault. Some last, others happen once.
+/// A fault of the library. Some faults last, others happen once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trouble {
     /// A block of a cartridge cannot be read any more.
     BadBlock { barcode: String, block: u64 },
-    /// Every command that needs the mechanism fails from now on.
+    /// Every later command that needs the drive's mechanism fails.
     DriveDies { drive: usize },
-    /// The next move fails.
-    RobotJams,
-    /// The changer inspects its slots. It is ready after `looks` commands that find it busy.
+    /// The next move of a cartridge fails.
+    ChangerJams,
+    /// The changer inspects its slots. It refuses `looks` commands before it is ready.
     ChangerStarts { looks: u32 },
-    /// The drive loads slowly. It is ready after `looks` commands that find it busy.
+    /// The drive loads slowly. It refuses `looks` commands before it is ready.
     SlowLoad { drive: usize, looks: u32 },
     /// The drive loses its settings and its position, and reports that.
     Reset { drive: usize },
@@ -34,20 +34,20 @@ pub enum Trouble {
     LocateOff { drive: usize, by: u64 },
     /// The next command is not answered in time.
     Silence { drive: usize },
-    /// The connection to the drive is broken for good.
+    /// The connection to the drive is permanently lost.
     Unplugged { drive: usize },
     /// The drive asks to be cleaned.
     Dirty { drive: usize },
 }
 
-/// A library. Clones are the same library.
+/// A library. Clones refer to the same library.
 #[derive(Clone)]
 pub struct Library {
     world: Arc<Mutex<World>>,
 }
 
 impl Library {
-    /// A library with empty drives and `cartridges` in the first slots.
+    /// Makes a library with empty drives and with `cartridges` in the first slots.
     pub fn new(layout: Layout, cartridges: Vec<Cartridge>, clockwork: Box<dyn Clockwork>) -> Self {
         let world = World {
             clockwork,
@@ -71,18 +71,18 @@ impl Library {
         Unit { world: Arc::clone(&self.world), drive: Some(index) }
     }
 
-    /// Time that all commands and motions together have taken.
+    /// Returns the time that all commands and motions have taken together.
     pub fn clock(&self) -> Duration {
         self.world().clock
     }
 
-    /// Number of commands to all devices together.
+    /// Returns the number of commands to all devices together.
     pub fn commands(&self) -> u64 {
         self.world().commands
     }
 
-    /// Puts a cartridge into a free import/export element, as a person does. Returns false if none
-    /// was free.
+    /// Puts a cartridge into a free import/export element, as a person does. Returns false if no
+    /// element was free, or if the host has locked the elements.
     pub fn import(&self, cartridge: Cartridge) -> bool {
         self.world().changer.import(cartridge)
     }
@@ -92,12 +92,13 @@ impl Library {
         self.world().changer.export()
     }
 
-    /// Changes a cartridge in any place: its write protection, its capacity.
+    /// Changes the cartridge with this barcode, wherever it is: for example its write protection or
+    /// its capacity.
     pub fn alter(&self, barcode: &str, change: impl FnOnce(&mut Cartridge)) {
         change(self.world().cartridge_mut(barcode).expect("the library has the cartridge"));
     }
 
-    /// Puts a cartridge into a drive without the robot.
+    /// Puts a cartridge into a drive by hand, without the changer.
     pub fn insert(&self, drive: usize, cartridge: Cartridge) {
         self.world().drives[drive].insert(cartridge, None);
     }
@@ -111,7 +112,7 @@ impl Library {
                     world.cartridge_mut(&barcode).expect("the library has the cartridge");
                 cartridge.bad_blocks.insert(block);
             }
-            Trouble::RobotJams => world.changer.is_jammed = true,
+            Trouble::ChangerJams => world.changer.is_jammed = true,
             Trouble::ChangerStarts { looks } => world.changer.starting = looks,
             Trouble::SlowLoad { drive, looks } => world.drives[drive].loading = looks,
             Trouble::DriveDies { drive } => world.drives[drive].is_dead = true,
@@ -124,7 +125,7 @@ impl Library {
     }
 }
 
-/// A logical unit.
+/// A logical unit of the library: the changer or a drive.
 #[derive(Clone)]
 pub struct Unit {
     world: Arc<Mutex<World>>,

@@ -1,8 +1,8 @@
-//! Answers of a unit.
+//! Answers of a unit to commands.
 
 use tape::transport::{Completion, Transfer, status};
 
-/// A reason for CHECK CONDITION, to become sense bytes.
+/// A reason for the status CHECK CONDITION, which is reported as sense bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     key: u8,
@@ -48,12 +48,13 @@ impl Check {
         Self { marks, ..self }
     }
 
-    /// Returns the same check with an INFORMATION field, which has 32 bits.
+    /// Returns the same check with `information` in the INFORMATION field. The field stays invalid
+    /// if the number needs more than 32 bits.
     pub(crate) fn about(self, information: i64) -> Self {
         Self { information: i32::try_from(information).ok(), ..self }
     }
 
-    /// Encodes a current error in fixed format.
+    /// Returns the sense bytes: a current error in fixed format.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let valid = if self.information.is_some() { 0x80 } else { 0 };
         let mut bytes = vec![0x70 | valid, 0, self.key | self.marks];
@@ -65,14 +66,14 @@ impl Check {
     }
 }
 
-/// Data for the host, and the end of the command.
+/// Data for the host, and the check that ends the command, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     pub(crate) check: Option<Check>,
 }
 
-/// A reply, or a refusal without data.
+/// A reply, or a check without data.
 pub(crate) type Answer = Result<Reply, Check>;
 
 impl Reply {
@@ -84,7 +85,8 @@ impl Reply {
         Self { bytes, check: None }
     }
 
-    /// Copies the data into the host's buffer, as many bytes as it has room for.
+    /// Copies as much of the data into the host's buffer as fits, and returns the end of the
+    /// command.
     pub(crate) fn deliver(self, transfer: Transfer<'_>) -> Completion {
         let mut residual = 0;
         if let Transfer::In(buffer) = transfer {
@@ -101,7 +103,7 @@ impl Reply {
     }
 }
 
-/// A big-endian field of a command.
+/// Returns the big-endian number in the `count` bytes from `at` on.
 pub(crate) fn field(cdb: &[u8], at: usize, count: usize) -> u64 {
     cdb[at..at + count]
         .iter()

@@ -7,7 +7,8 @@ use crate::changer::Changer;
 use crate::clockwork::{Clockwork, Motion};
 use crate::drive::DriveUnit;
 
-/// The whole state of a library, behind one lock: the robot reaches into the drives.
+/// The whole state of a library. One lock protects all of it, because the changer moves cartridges
+/// into the drives.
 pub(crate) struct World {
     pub(crate) clockwork: Box<dyn Clockwork>,
     pub(crate) clock: Duration,

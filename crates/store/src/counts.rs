@@ -1,6 +1,6 @@
 //! Counts with their nouns, for messages and the audit trail.
 
-/// "1 pack", "2 packs".
+/// Returns the number with its noun: "1 pack", "2 packs". The plural of `noun` must be regular.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

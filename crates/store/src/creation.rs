@@ -15,9 +15,9 @@ use crate::pools::buckets::Buckets;
 use crate::pools::first::first_row;
 use crate::pools::place::{self, Stores};
 
-/// Makes a server in `folder`, which must be empty or absent.
+/// Creates a server in `folder`, which must be empty or absent.
 ///
-/// The configuration is written last: a folder without it is not a server.
+/// The configuration is written last, because a folder without a configuration is not a server.
 pub fn init(
     folder: &Path,
     credentials: &Credentials,
@@ -55,7 +55,8 @@ pub fn init(
     write(CA_CERTIFICATE, credentials.ca_certificate.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
     if let Location::File(path) = database::place(&config, folder) {
-        // Made empty first, with permissions for its owner alone: it lists the data of every node.
+        // The catalogue lists the data of every node. So the file is created first, readable by its
+        // owner only.
         write(CATALOG_FILE, b"", 0o600)?;
         catalog::sqlite::Sqlite::open(&path).map_err(InitError::Catalog)?;
     }

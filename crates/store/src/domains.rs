@@ -13,8 +13,8 @@ use crate::lifecycle::expire::{self, Listener, Order, Outcome};
 use crate::names::check_name;
 use crate::store::Store;
 
-/// Number of inactive versions from which the guard works: an activation that would drop more than
-/// half of them must be confirmed.
+/// Minimum number of inactive versions for the guard: an activation that would drop more than half
+/// of them must be confirmed.
 const GUARDED_VERSIONS_MIN: u64 = 100;
 
 /// A policy domain with the number of its nodes.
@@ -27,7 +27,7 @@ pub struct DomainSummary {
 /// A change of the draft of a domain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PolicyEdit {
-    /// Makes the class, or changes it.
+    /// Creates the class, or changes it.
     PutClass(ClassEdit),
     RemoveClass {
         name: String,
@@ -41,7 +41,7 @@ pub enum PolicyEdit {
     },
     /// Removes copy groups from a class.
     RemoveGroups(GroupRemoval),
-    /// Throws the draft away.
+    /// Discards the draft.
     Discard,
 }
 
@@ -51,7 +51,7 @@ pub struct ClassEdit {
     pub name: String,
     pub backup: Option<BackupGroupEdit>,
     pub archive: Option<ArchiveGroupEdit>,
-    /// `None`: the lock stays as it is.
+    /// End of the lock; `None` leaves the lock as it is.
     pub locked_until: Option<ServerTime>,
 }
 
@@ -109,16 +109,16 @@ pub struct GroupRemoval {
     pub archive: bool,
 }
 
-/// Review of the draft of a domain. Without a draft there is no difference.
+/// Review of the draft of a domain. A domain without a draft has no differences.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReviewReport {
     pub domain: String,
     pub differences: Vec<review::Difference>,
     /// The reason why the draft cannot be activated.
-    pub problem: Option<review::Unfit>,
+    pub problem: Option<review::DraftFault>,
 }
 
-/// Finds a domain by its name in any case.
+/// Finds a domain by its name, in upper or lower case.
 pub fn find(store: &Store, name: &str) -> Result<PolicyDomain, StoreError> {
     let all = store.catalog.domains()?;
     let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
@@ -135,7 +135,7 @@ fn nodes_of(store: &Store, domain: &PolicyDomain) -> Result<Vec<Node>, StoreErro
     Ok(nodes)
 }
 
-/// Lists one domain, or all.
+/// Lists the domain `name`, or all domains.
 pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<DomainSummary>, StoreError> {
     let domains = match name {
         Some(name) => vec![find(store, name)?],
@@ -149,7 +149,7 @@ fn describe(store: &Store, domain: PolicyDomain) -> Result<DomainSummary, StoreE
     Ok(DomainSummary { domain, node_count })
 }
 
-/// Makes a domain.
+/// Creates a domain.
 pub fn add(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
     check_name(name, "a domain")?;
     let now = sys::clock::now();
@@ -163,12 +163,15 @@ pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
     let info = describe(store, find(store, name)?)?;
     let domain = &info.domain;
     if domain.name == policy::STANDARD {
-        return Err(StoreError::conflict("the domain STANDARD stays: new nodes go there"));
+        return Err(StoreError::conflict(
+            "the domain STANDARD cannot be removed, because new nodes belong to it",
+        ));
     }
     if info.node_count > 0 {
         let nodes = counted(info.node_count as u64, "node");
         return Err(StoreError::conflict(format!(
-            "domain {} has {nodes}; give them another domain with 'node set NAME --domain D' first",
+            "domain {} has {nodes}; first give each node another domain with 'holdfast admin node \
+             set NAME --domain DOMAIN'",
             domain.name
         )));
     }
@@ -178,7 +181,7 @@ pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
     Ok(info)
 }
 
-/// Adds an event of an administrator.
+/// Adds an event to the audit trail, with the administrator as its actor.
 pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Result<(), StoreError> {
     let event = event(time, what, details);
     Ok(store.catalog.commit(vec![catalog::Write::AddEvent(event)])?)
@@ -193,7 +196,8 @@ fn event(time: ServerTime, what: &str, details: &str) -> EventRow {
     }
 }
 
-/// Edits the draft of a domain, or makes one of the active set first. Returns its review.
+/// Edits the draft of a domain, and returns the review of the draft. A domain without a draft first
+/// gets a copy of its active set as the draft.
 pub fn edit(store: &Store, domain: &str, edit: PolicyEdit) -> Result<ReviewReport, StoreError> {
     let domain = find(store, domain)?;
     let mut draft = domain.draft.clone().unwrap_or_else(|| domain.active.clone());
@@ -240,7 +244,7 @@ fn put_class(
     edit: &ClassEdit,
 ) -> Result<(), StoreError> {
     if edit.locked_until.is_some_and(|until| until <= sys::clock::now()) {
-        return Err(StoreError::usage("a lock ends in the future"));
+        return Err(StoreError::usage("the end of a lock must be in the future"));
     }
     let mut class = match draft.named(&edit.name) {
         Some(class) => class.clone(),
@@ -258,7 +262,7 @@ fn put_class(
     }
     class.locked_until = edit.locked_until.or(class.locked_until);
     draft.put(class);
-    debug_assert!(draft.classes.is_sorted_by(|a, b| a.name < b.name), "a set has each name once");
+    debug_assert!(draft.classes.is_sorted_by(|a, b| a.name < b.name), "each name occurs once");
     Ok(())
 }
 
@@ -345,8 +349,8 @@ fn guard(store: &Store, domain: &PolicyDomain, draft: &PolicySet) -> Result<(), 
         && outcome.examined >= GUARDED_VERSIONS_MIN
     {
         return Err(StoreError::conflict(format!(
-            "activating this draft would expire {} of {}, with {}, of {}; if that is what you \
-             want, activate it with --confirm",
+            "activating this draft would expire {} of {} ({}, {}); if you want this, activate the \
+             draft with --confirm",
             outcome.expired,
             counted(outcome.examined, "inactive version"),
             counted(outcome.expired_bytes, "byte"),
@@ -357,7 +361,7 @@ fn guard(store: &Store, domain: &PolicyDomain, draft: &PolicySet) -> Result<(), 
 }
 
 /// Fails while a class of the node's domain is locked, because the class may hold versions of the
-/// node. `action` begins the message.
+/// node. The error message begins with `action`.
 pub fn check_unlocked(store: &Store, node: &Node, action: &str) -> Result<(), StoreError> {
     let domains = store.catalog.domains()?;
     let now = sys::clock::now();

@@ -1,4 +1,4 @@
-//! Errors of the store, by the reaction of its caller.
+//! Errors of the store, grouped by the reaction of the caller.
 
 use std::io::ErrorKind;
 
@@ -30,7 +30,7 @@ pub enum StoreError {
     /// A disk, a database, an object store or a drive does not answer: another try may help.
     #[error("{0}")]
     Away(String),
-    /// The client has cancelled the request, or is gone.
+    /// The client has cancelled the request or has disconnected.
     #[error("{0}")]
     Cancelled(String),
 }
@@ -40,7 +40,7 @@ impl StoreError {
         Self::Usage(text.into())
     }
 
-    /// An error for a message that no correct client sends.
+    /// Returns the error for a message that no correct client sends.
     pub fn malformed(what: impl std::fmt::Display) -> Self {
         Self::Usage(format!("malformed message: {what}"))
     }
@@ -74,7 +74,7 @@ impl StoreError {
     }
 }
 
-/// Every error of the catalogue becomes one of the store here.
+/// Converts each error of the catalogue to an error of the store.
 impl From<CatalogError> for StoreError {
     fn from(error: CatalogError) -> Self {
         let text = model::chain(&error);
@@ -95,7 +95,7 @@ impl From<AppendError> for StoreError {
     fn from(error: AppendError) -> Self {
         let text = model::chain(&error);
         match error {
-            // Another try does not help before the administrator acts.
+            // Another attempt fails as well until the administrator acts.
             AppendError::Full { .. } | AppendError::Away { .. } => Self::NoSpace(text),
             AppendError::Failed { source, .. } | AppendError::File { source, .. }
                 if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>

@@ -6,17 +6,17 @@
 //!                   +--> work that is done once: the server that keeps house
 //! ```
 //!
-//! About once a second each server tells the database that it is alive, from a thread that waits
-//! for nothing else. From another thread it tells which packs it fills and reads, and hears of the
-//! other servers and of their packs. A pack that a server does not know yet costs a duplicate, or
-//! the server asks for it when it needs it. Stored data does not depend on what servers hear:
+//! About once a second each server tells the database that it is alive. The thread that does so
+//! waits for nothing else. Another thread reports which packs the server fills and reads, and takes
+//! in the reports of the other servers. If a server does not know a pack yet, it may store a chunk
+//! twice, or it looks the pack up when it needs it. Late reports do not endanger stored data:
 //!
 //! 1. A commit names no pack that another server has condemned: the database compares the
 //!    generation of condemned packs with the one that this server knew when it resolved the places
 //!    ([`catalog::Batches::commit_at`]).
-//! 2. A condemned pack is removed after every server has heard that nothing names it any more, and
-//!    after every reader there has ended that began before (`Users::oldest_generation`).
-//! 3. A pack that the catalogue does not name is left alone while a server could still commit it
+//! 2. A condemned pack is removed only after every server knows that nothing names it any more, and
+//!    has no reader left that began before it knew this (`Users::oldest_generation`).
+//! 3. A pack that the catalogue does not name is not touched while a server could still commit it
 //!    ([`Roll::horizon`]).
 
 pub(crate) mod index_share;
@@ -33,7 +33,7 @@ use catalog::PoolRow;
 use catalog::postgres::{Beat, Postgres, Roll, SILENCE};
 use model::PackNumber;
 use pool::{NumberSource, Numbers};
-use sys::fault::EndsProcess;
+use sys::fault::ProcessEnd;
 use sys::lock::{Mutex, MutexGuard};
 
 use crate::folder::config;
@@ -41,7 +41,7 @@ use crate::folder::error::OpenError;
 
 pub use self::server::ServerSummary;
 
-/// File in the server's folder with the identity by which the fleet knows it.
+/// File in the server's folder that has the identity of the server in the fleet.
 const PLACE_FILE: &str = "server.id";
 /// Number of pack numbers that are taken from the database at once.
 const NUMBERS_TAKEN: u32 = 256;
@@ -49,11 +49,11 @@ const NUMBERS_TAKEN: u32 = 256;
 const PULSE_PAUSE: Duration = Duration::from_secs(1);
 /// Interval after which old changes of packs are removed from the database.
 pub(crate) const PURGE_PAUSE: Duration = Duration::from_secs(3600);
-/// Silence after which a server may be dead: others wait for its claims.
+/// Duration of silence after which a server may be dead. Other servers then wait for its claims.
 const QUIET: Duration = Duration::from_millis(2500);
-/// Interval between two looks of a thread that waits for other servers.
+/// Interval between two checks by a thread that waits for other servers.
 pub(crate) const PAUSE: Duration = Duration::from_millis(250);
-/// Maximum time that a thread waits for other servers. By then a dead server is off the list.
+/// Maximum time that a thread waits for other servers. A dead server is off the list by then.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The fleet as one of its servers sees it.
@@ -62,12 +62,12 @@ pub struct Fleet {
     /// This server's number.
     pub(crate) id: u64,
     state: Mutex<State>,
-    /// Position in the list of changes of packs up to which this server has taken them in. Locked
-    /// while it takes in more.
+    /// Position in the list of pack changes up to which this server has taken in the changes. The
+    /// position is locked while the server takes in further changes.
     position: Mutex<u64>,
     /// Packs of other servers that the chunk index lacks.
     unindexed: Mutex<BTreeSet<PackNumber>>,
-    /// Number below which the index has all packs.
+    /// Pack number below which the index has all packs.
     pub(crate) indexed: AtomicU64,
     /// True from the end of a server until its unfinished packs and uploads are cleared up.
     pub(crate) has_left_behind: AtomicBool,
@@ -82,9 +82,9 @@ impl Drop for Fleet {
 
 pub(crate) struct State {
     pub(crate) roll: Roll,
-    /// The pools as this server uses them.
+    /// Rows of the pools as this server uses them.
     pub(crate) pools: Vec<PoolRow>,
-    /// Numbers of the servers that were silent at the last beat.
+    /// Numbers of the servers that were silent at the last report of this server.
     pub(crate) silent: Vec<u64>,
     /// Time of the last removal of old changes of packs.
     pub(crate) purged: Instant,
@@ -92,15 +92,15 @@ pub(crate) struct State {
 
 /// Result of the heartbeat thread.
 pub(crate) struct Pulse {
-    /// True once the server leaves the fleet: the thread ends.
+    /// True once the server leaves the fleet. The heartbeat thread then ends.
     pub(crate) is_over: AtomicBool,
     /// True once the database has taken this server off the list.
     pub(crate) is_fenced: AtomicBool,
-    heard: Mutex<Hearing>,
+    heard: Mutex<ContactTime>,
 }
 
-/// The time for which the database has heard this server without a gap.
-struct Hearing {
+/// Period in which the heartbeats of this server reached the database without a gap.
+struct ContactTime {
     since: Instant,
     last: Instant,
 }
@@ -111,11 +111,11 @@ impl Pulse {
         Self {
             is_over: AtomicBool::new(false),
             is_fenced: AtomicBool::new(false),
-            heard: Mutex::new(Hearing { since: now, last: now }),
+            heard: Mutex::new(ContactTime { since: now, last: now }),
         }
     }
 
-    /// Notes a heartbeat that was begun at `began` and has arrived.
+    /// Notes that a heartbeat, which was begun at `began`, has reached the database.
     fn note_heard(&self, began: Instant) {
         let mut heard = self.heard.lock();
         let now = sys::clock::monotonic();
@@ -127,22 +127,23 @@ impl Pulse {
         debug_assert!(heard.since <= heard.last, "a gap ends before the last heartbeat");
     }
 
-    /// Time for which the server was heard without a gap.
+    /// Returns the time for which heartbeats have reached the database without a gap.
     fn steady(&self) -> Duration {
         let heard = self.heard.lock();
         heard.last.duration_since(heard.since)
     }
 }
 
-/// Address at which nodes reach a server that listens at `listen`, as far as the server can tell.
+/// Returns the address at which nodes reach a server that listens at `listen`, as far as the server
+/// can tell.
 pub(crate) fn shown(listen: &str) -> String {
     let everywhere = ["0.0.0.0:", "[::]:"].iter().find_map(|all| listen.strip_prefix(all));
     everywhere.map_or_else(|| listen.to_owned(), |port| format!("{}:{port}", sys::net::host_name()))
 }
 
 impl Fleet {
-    /// Enters the server in `folder` into the fleet. Returns `None` while somebody has the
-    /// catalogue alone.
+    /// Enters the server in `folder` into the fleet. Returns `None` while another process has the
+    /// catalogue for itself.
     pub fn enter(
         postgres: &Arc<Postgres>,
         folder: &Path,
@@ -152,15 +153,15 @@ impl Fleet {
         let place = config::identity(folder, PLACE_FILE).map_err(unusable)?;
         let version = env!("CARGO_PKG_VERSION");
         let Some(id) = postgres.enter(&place, &shown(listen), version)? else { return Ok(None) };
-        // Read before the packs: changes that come meanwhile are taken in again.
+        // The position is read before the packs, so that no change in between is missed.
         let position = Mutex::new(postgres.pack_position()?);
         let pulse = Arc::new(Pulse::new());
-        // Started now, because opening the server may take long.
+        // The heartbeats start now, because opening the server may take long.
         let (thread_pulse, thread_postgres) = (Arc::clone(&pulse), Arc::clone(postgres));
         std::thread::Builder::new()
             .name("pulse".to_owned())
             .spawn(move || {
-                let _guard = EndsProcess;
+                let _guard = ProcessEnd;
                 Self::beat_on(&thread_postgres, &thread_pulse);
             })
             .map_err(unusable)?;
@@ -195,7 +196,7 @@ impl Fleet {
         self.unindexed.lock()
     }
 
-    /// A source of pack numbers that no other server gets.
+    /// Returns a source of pack numbers that no other server gets.
     pub fn numbers(&self) -> Numbers {
         let postgres = Arc::clone(&self.postgres);
         let take: NumberSource = Arc::new(move || {
@@ -204,18 +205,18 @@ impl Fleet {
         Numbers::Shared(take)
     }
 
-    /// Makes the next pack number follow `last`. A database that was restored from a backup would
-    /// otherwise give numbers again that packs have already.
+    /// Makes the next pack number higher than `last`. Otherwise a database that was restored from a
+    /// backup would give numbers that packs already have.
     pub fn pass(&self, last: PackNumber) -> Result<(), CatalogError> {
         self.postgres.pass_pack_number(last)
     }
 
-    /// All servers, as this one heard of them last.
+    /// Returns the list of all servers, as this server read it last.
     pub(crate) fn roll(&self) -> Roll {
         self.state().roll.clone()
     }
 
-    /// True while this server keeps house.
+    /// Returns true while this server keeps house.
     pub(crate) fn keeps_house(&self) -> bool {
         self.state().roll.keeper().is_some_and(|keeper| keeper.id == self.id)
     }
@@ -236,7 +237,7 @@ impl Fleet {
         }
     }
 
-    /// Tells what this server fills and reads, and takes dead servers off the list.
+    /// Reports the packs that this server fills and reads, and takes dead servers off the list.
     pub(crate) fn beat(&self, beat: &Beat) -> Result<(), CatalogError> {
         if self.pulse.is_fenced.load(Ordering::Relaxed) {
             return Err(CatalogError::Fenced);
@@ -244,21 +245,22 @@ impl Fleet {
         let mut roll = self.postgres.beat(beat)?;
         let silent = roll.servers.iter().filter(|server| server.silent > SILENCE);
         let silent: Vec<u64> = silent.map(|server| server.id).collect();
-        // A server counts as dead after two looks at which it was silent, and only for a server
-        // that was heard itself all the time between them: otherwise the database was away.
+        // A server counts as dead if it was silent at two reports in a row, and if the database
+        // heard this server all the time in between. Otherwise the database may have been
+        // unavailable.
         let dead: Vec<u64> = {
             let mut state = self.state();
             let was_silent = std::mem::replace(&mut state.silent, silent.clone());
             let is_dead = |id: &u64| self.pulse.steady() >= SILENCE && was_silent.contains(id);
             silent.into_iter().filter(is_dead).collect()
         };
-        debug_assert!(!dead.contains(&self.id), "this server has just beaten");
+        debug_assert!(!dead.contains(&self.id), "this server has just reported to the database");
         if roll.keeper().is_none() || !dead.is_empty() {
             match self.postgres.tidy(&dead) {
                 Ok(0) => {}
                 Ok(gone) => tracing::warn!(gone, "silent servers were taken off the list"),
                 Err(CatalogError::Fenced) => return Err(CatalogError::Fenced),
-                // The next beat tries again.
+                // The next report tries again.
                 Err(error) => {
                     let error = model::chain(&error);
                     tracing::warn!(error, "dead servers stay on the list for now");
@@ -270,8 +272,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Claims `name` for this server; returns false while another server has it. Waits for a holder
-    /// that may be dead.
+    /// Claims `name` for this server. Returns false if another server has it. Waits while the other
+    /// server may be dead, at most `PATIENCE`.
     pub(crate) fn try_claim(&self, name: &str) -> Result<bool, CatalogError> {
         let began = sys::clock::monotonic();
         loop {
@@ -291,7 +293,8 @@ impl Fleet {
     pub(crate) fn release_claim(&self, name: &str) {
         // On a failure `Claims::release_forgotten` releases it later.
         if let Err(error) = self.postgres.release(name) {
-            tracing::warn!(name, error = model::chain(&error), "a claim is released later");
+            let error = model::chain(&error);
+            tracing::warn!(name, error, "a claim cannot be released now; it is released later");
         }
     }
 }

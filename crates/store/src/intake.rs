@@ -5,12 +5,12 @@
 //!   changes ---> resolve ---> prepare (apply to the pages) ---> commit, after a sync of the packs
 //! ```
 //!
-//! Transactions of one session commit one after the other. So a change always meets the page that
-//! the change before it has left.
+//! Transactions of one session commit one after the other. So each change is applied to the page as
+//! the previous change has left it.
 //!
 //! Crash rule: a transaction is in the catalogue as a whole or not at all. Pages below a directory
-//! that is gone are removed in batches before the directory itself. A crash between two batches
-//! leaves the directory, and the next backup finds again that it is gone.
+//! that no longer exists are removed in batches before the directory itself. A crash between two
+//! batches leaves the directory, and the next backup finds again that it no longer exists.
 
 pub(crate) mod change;
 pub(crate) mod opener;

@@ -1,8 +1,9 @@
 //! The store: what the server knows and does without a network.
 //!
-//! [`Store`] holds catalogue, pools, volumes and chunk index together. The other rooms work on it:
+//! [`Store`] holds catalogue, pools, volumes and chunk index together. The other modules work on
+//! it:
 //!
-//! | room | work |
+//! | module | work |
 //! |---|---|
 //! | [`intake`] | commits of backups: quanta, changes of pages, transactions |
 //! | [`selection`] | choosing versions and reading their data |
@@ -15,7 +16,8 @@
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
 //! | [`ownership`] | the right of one process to use a folder and its pools |
 //!
-//! Deliberately absent: TLS, certificates, gRPC, and the rights of those who ask.
+//! This crate deliberately has no TLS, no certificates and no gRPC. It does not check what users
+//! may do.
 
 mod counts;
 mod creation;
@@ -43,4 +45,4 @@ pub use folder::secrets::Secrets;
 pub use names::check_name;
 pub use pages::decode_page;
 pub use pool::use_variables;
-pub use store::{Claim, CommitFailure, Condemned, DOMAIN, Store, Use};
+pub use store::{Claim, CommitFailure, CondemnedPacks, DOMAIN, Store, Use};

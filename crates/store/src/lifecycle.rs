@@ -1,5 +1,5 @@
 //! The lives of versions and packs: archives and deletion, expiration, reclamation, audit, object
-//! locks, copies of the catalogue, and recovery of a server from them.
+//! locks, copies of the catalogue, and recovery of a server from such copies.
 
 pub mod archive;
 pub mod audit;

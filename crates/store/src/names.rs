@@ -1,8 +1,8 @@
-//! Names that administrators give.
+//! Check of the names that administrators choose.
 
 use crate::error::StoreError;
 
-/// Fails if `name` cannot be the name of `kind`, which has its article: "a pool".
+/// Fails if `name` is not a valid name. `kind` is what gets the name, with its article: "a pool".
 pub fn check_name(name: &str, kind: &str) -> Result<(), StoreError> {
     if policy::is_name(name) {
         return Ok(());

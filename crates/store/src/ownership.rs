@@ -1,6 +1,6 @@
 //! The right to use a server's folder, its catalogue and its pools. Two servers that use the same
-//! ones would give the same numbers to different packs, and each would seal and remove the packs of
-//! the other.
+//! folder would give the same numbers to different packs, and each would seal and remove the packs
+//! of the other.
 //!
 //! ```text
 //!   server's folder   server.lock      locked by the process that uses the folder
@@ -11,15 +11,15 @@
 //!
 //! 1. The locks keep other processes away while a server runs. They are on files that nobody
 //!    replaces, and are taken before any pack is opened.
-//! 2. A copy of the folder has the same identity, but its lock is another file. It is refused until
-//!    somebody says that the original is gone ([`crate::lifecycle::recovery::adopt`]); then it gets
-//!    an identity of its own.
+//! 2. A copy of the folder has the same identity, but its lock is another file. The copy is refused
+//!    until somebody declares that the original is lost ([`crate::lifecycle::recovery::adopt`]).
+//!    Then the copy gets an identity of its own.
 //! 3. A pool whose owner is another identity is refused. The folder that was recovered or adopted
-//!    last is the owner; a folder that lost its pools so is refused when it is started again, and
-//!    ends if it runs.
+//!    last is the owner. The server of a folder that lost its pools in this way stops, and it does
+//!    not start again.
 //!
-//! A catalogue in a database has a list of its servers, which keeps strangers away: see
-//! [`crate::fleet`]. There the owner of a pool is not looked at.
+//! A catalogue in a database has a list of its servers, which keeps other servers away: see
+//! [`crate::fleet`]. With such a catalogue the owners of pools are not checked.
 
 mod folder_lock;
 mod instance;
@@ -44,7 +44,7 @@ pub struct Ownership {
     pools: Mutex<PoolLocks>,
 }
 
-/// The reason why a process has no right to go on.
+/// Reason why a process may no longer use the folder or a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum LostOwnership {
     #[error("{path} was replaced; another server may use the folder")]
@@ -54,15 +54,16 @@ pub enum LostOwnership {
 }
 
 impl Ownership {
-    /// Takes the folder of a server. Fails if another process uses it, and if it is a copy.
+    /// Takes the right to use the folder of a server. Fails if another process uses the folder, or
+    /// if the folder is a copy.
     pub fn take(folder: &Path) -> Result<Self, OpenError> {
         let lock = FolderLock::take(folder)?;
         let instance = Instance::of(folder, &lock)?;
         Ok(Self { lock, instance, pools: Mutex::default() })
     }
 
-    /// Takes a folder and the pools of `specs` that are there from their owners, whose folders are
-    /// gone. The folder gets a new identity. Fails if another process uses a pool.
+    /// Takes the right to use a folder and the available pools of `specs`, whose owners are lost.
+    /// The folder gets a new identity. Fails if another process uses a pool.
     pub(crate) fn succeed(folder: &Path, specs: &[PoolSpec]) -> Result<Self, OpenError> {
         let lock = FolderLock::take(folder)?;
         let mut pools = PoolLocks::default();
@@ -70,7 +71,7 @@ impl Ownership {
         let mut owners = BTreeSet::new();
         for spec in owned(specs) {
             match spec.read_owner() {
-                // The server that it named is gone.
+                // The file with the owner is damaged. The server that it named is lost anyway.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 read => owners.extend(read.map_err(unusable(spec))?),
             }
@@ -81,12 +82,13 @@ impl Ownership {
         Ok(taken)
     }
 
-    /// Locks the folders of the pools of `specs` that are there, and lets go of all others.
+    /// Locks the folders of the available pools of `specs`, and unlocks all others.
     pub(crate) fn lock(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
         self.pools.lock().take(specs)
     }
 
-    /// Locks the pools as [`Self::lock`], and becomes their owner. Fails if another server is.
+    /// Locks the pools as [`Self::lock`] does, and becomes their owner. Fails if another server is
+    /// the owner of one.
     pub(crate) fn claim(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
         self.lock(specs)?;
         for spec in owned(specs) {
@@ -95,13 +97,13 @@ impl Ownership {
         Ok(())
     }
 
-    /// Fails if somebody else has the folder or a pool of `specs` by now.
+    /// Fails if another server has taken the folder or a pool of `specs`.
     pub(crate) fn check(&self, specs: &[PoolSpec]) -> Result<(), LostOwnership> {
         if self.lock.is_replaced() {
             return Err(LostOwnership::Lock { path: self.lock.path().to_owned() });
         }
         let own = self.instance.id;
-        // A pool that does not answer has told of no other owner.
+        // A pool that does not answer is no proof of another owner.
         let is_lost = |spec: &&PoolSpec| {
             spec.read_owner().is_ok_and(|found| found.is_some_and(|owner| owner != own))
         };
@@ -111,7 +113,7 @@ impl Ownership {
         }
     }
 
-    /// Lets go of all locks, as the kernel does for a process that dies.
+    /// Releases all locks, as the kernel does for a process that dies.
     #[cfg(test)]
     pub(crate) fn die(&self) {
         self.lock.release();
@@ -132,7 +134,7 @@ impl Ownership {
 
     fn become_owner(&self, spec: &PoolSpec) -> Result<(), OpenError> {
         match spec.put_owner(self.instance.id) {
-            // Nobody writes to a read-only disk.
+            // A read-only disk needs no owner, because nobody writes to it.
             Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
             put => put.map_err(unusable(spec)),
         }
@@ -144,8 +146,8 @@ pub(crate) fn check_unused(specs: &[PoolSpec]) -> Result<(), OpenError> {
     PoolLocks::default().take(specs)
 }
 
-/// The pools that are there and have an owner. The files of a pool on volumes are in the server's
-/// folder.
+/// Returns the available pools that can have an owner. A pool on volumes has none: its files are in
+/// the server's folder.
 fn owned(specs: &[PoolSpec]) -> impl Iterator<Item = &PoolSpec> {
     let has_owner = |spec: &&PoolSpec| !matches!(spec.storage, Storage::Shelf(_));
     specs.iter().filter(has_owner).filter(|spec| pool::is_marked(spec))

@@ -1,4 +1,4 @@
-//! Pages of the catalogue as objects: decoding them, and the writes that a change comes to.
+//! Pages of the catalogue: decoding them to objects, and writing changed pages.
 
 use catalog::change::Effect;
 use catalog::{Day, PageKey, PageRow, Write};
@@ -15,7 +15,7 @@ pub fn decode_page(row: &PageRow) -> Result<Vec<Object>, StoreError> {
     })
 }
 
-/// The writes for a change of a page of `directory` that was applied at `now`.
+/// Returns the writes that store a change, which was applied to a page of `directory` at `now`.
 pub(crate) fn writes(
     filespace: FilespaceId,
     directory: &DirPath,
@@ -36,8 +36,9 @@ pub(crate) fn writes(
     writes
 }
 
-/// The page with other objects, or its removal where none are left. It has no digest, so that the
-/// next backup examines it.
+/// Returns the write that gives the page other objects. It removes a page without objects, unless
+/// this is the first page of its directory. The page gets no digest, so that the next backup
+/// examines it.
 pub(crate) fn rewritten(filespace: FilespaceId, key: PageKey, objects: &[Object]) -> Write {
     if objects.is_empty() && !key.first.is_empty() {
         return Write::RemovePage { filespace, key };

@@ -1,8 +1,8 @@
-//! Places of an object's chunks: reading them, and putting them together to runs.
+//! Places of an object's chunks: listing them, and joining them to runs.
 
 use model::{ChunkRange, Extent, Object, Payload, Place, PlaceCode as _};
 
-/// The places of an object's chunks, in order.
+/// Returns the places of an object's chunks, in order.
 pub(crate) fn places(object: &Object) -> impl Iterator<Item = Place> {
     let extents = match &object.payload {
         Payload::Extents(extents) => extents.as_slice(),
@@ -17,7 +17,7 @@ pub(crate) fn places(object: &Object) -> impl Iterator<Item = Place> {
     })
 }
 
-/// Adds a chunk, to the last run where it is its neighbour.
+/// Adds the chunk at `place` to the last run, if the chunk follows it. Otherwise begins a new run.
 pub(crate) fn push_chunk(extents: &mut Vec<Extent>, place: Place) {
     if let Some(Extent::Chunks(range)) = extents.last_mut()
         && range.first.code() + u64::from(range.count) == place.code()

@@ -8,12 +8,12 @@
 //!                               copy pools                              second copies of all
 //! ```
 //!
-//! A pack keeps its number in every pool, and a place names a pack and no pool. So pages and
-//! versions stay as they are when packs move. One run of [`tend`], [`copy`], [`drain`] or
-//! [`repair`] goes on at a time.
+//! A pack keeps its number in every pool, and a place names a pack, not a pool. So pages and
+//! versions are not changed when packs move. Only one run of [`tend`], [`copy`], [`drain`] or
+//! [`repair`] is active at a time.
 //!
-//! Crash rule: a pack is written under another name, made durable, and only then put in place. So
-//! no pool has half a pack.
+//! Crash rule: a pack is written under another name, made durable, and only then renamed. So no
+//! pool has an incomplete pack.
 
 pub mod buckets;
 pub(crate) mod changes;

@@ -20,7 +20,7 @@ use crate::pages::{decode_page, writes};
 use crate::pools::{self, NewPool, PoolSummary};
 use crate::store::{DOMAIN, Store};
 
-/// A file that was inserted at the beginning of time.
+/// Returns a file that was inserted at the time 0.
 pub(crate) fn file<P>(name: Name, class: ClassId, size: u64, extents: Vec<Extent<P>>) -> Object<P> {
     let time = Timestamp { secs: 1, nanos: 0 };
     Object {
@@ -52,7 +52,7 @@ pub(crate) fn directory(text: &str) -> DirPath {
     DirPath::new(text.as_bytes()).expect("a directory")
 }
 
-/// The content of the chunk with this number.
+/// Returns the content of the chunk with this number.
 pub(crate) fn chunk(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; 100 + usize::try_from(number * 37 % 400).expect("small")];
     blake3::Hasher::new()
@@ -62,12 +62,12 @@ pub(crate) fn chunk(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Size of a file of these chunks.
+/// Returns the size of a file that has these chunks.
 pub(crate) fn bytes_of(chunks: &[u64]) -> u64 {
     chunks.iter().map(|number| chunk(*number).len() as u64).sum()
 }
 
-/// A quantum of these chunks as a node sends it.
+/// Returns a quantum of these chunks as a node sends it.
 pub(crate) fn quantum(store: &Store, chunks: &[u64]) -> (Vec<u8>, Check) {
     let mut raw = RawQuantum::default();
     for number in chunks {
@@ -84,14 +84,14 @@ pub(crate) fn stored(store: &Store, chunks: &[u64]) -> StoredQuantum {
     take_in(store, Filler::any(DOMAIN), &record, &check).expect("there is room")
 }
 
-/// A file whose chunks are the first ones of the session's quantum `quantum`.
+/// Returns a file whose chunks are the first ones of the session's quantum `quantum`.
 pub(crate) fn sent_file(name: Name, quantum: u64, chunks: &[u64]) -> Object<SessionPlace> {
     let count = u32::try_from(chunks.len()).expect("few");
     let first = SessionPlace::Sent { quantum, index: 0 };
     file(name, ClassId(1), bytes_of(chunks), vec![Extent::Chunks(ChunkRange { first, count })])
 }
 
-/// A change of the directory's first page that changes nothing.
+/// Returns a change of the directory's first page that changes nothing.
 pub(crate) fn page_change(path: &str) -> PageChange {
     PageChange {
         key: PageKey::first_of(directory(path)),
@@ -104,19 +104,20 @@ pub(crate) fn page_change(path: &str) -> PageChange {
     }
 }
 
-/// Folder for servers of tests, in memory where the system has such a folder.
+/// Returns the folder for servers of tests. It is in memory if the system has such a folder.
 pub(crate) fn memory() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     if memory.is_dir() { memory } else { std::env::temp_dir() }
 }
 
-/// Makes a server in the new folder `folder`. Its credentials are empty: no session needs them.
+/// Creates a server in the new folder `folder`. Its credentials are empty, because no session needs
+/// them.
 pub(crate) fn server(folder: &Path) -> Config {
     let credentials = Credentials { ca_certificate: String::new(), ca_key: String::new() };
     crate::init(folder, &credentials, "127.0.0.1:0", None, None).expect("a server")
 }
 
-/// A server with one node and one filespace, in a folder that is removed with it.
+/// A server with one node and one filespace. Dropping it removes its folder.
 pub(crate) struct TestServer {
     pub(crate) store: Arc<Store>,
     pub(crate) node: Node,
@@ -138,17 +139,17 @@ impl TestServer {
         Self { store, node, filespace, config, path, temporary }
     }
 
-    /// The server's own folder.
+    /// Returns the server's own folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path beside the server's folder.
+    /// Returns a path beside the server's folder.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.temporary.path().join(name)
     }
 
-    /// Opens the server again as after a kill: everything that was not committed is lost.
+    /// Opens the server again as after a kill: all data that was not committed is lost.
     pub(crate) fn reopen(&mut self) {
         self.store.ownership.die();
         let store = Store::open_alone(&self.path, &self.config).expect("opens again");
@@ -189,14 +190,14 @@ impl TestServer {
         self.store.commit(writes).expect("is performed");
     }
 
-    /// The active objects in the first page of the directory.
+    /// Returns the active objects in the first page of the directory.
     pub(crate) fn objects(&self, path: &str) -> Vec<Object> {
         let key = PageKey::first_of(directory(path));
         let page = self.store.catalog.page(self.filespace, &key).expect("is read");
         page.map_or(Vec::new(), |row| decode_page(&row).expect("a page"))
     }
 
-    /// Path of the pack's file in the pool at `url`.
+    /// Returns the path of the pack's file in the pool at `url`.
     pub(crate) fn pack_file(&self, url: &str, pack: PackNumber) -> PathBuf {
         let folder = pool_folder(url, &self.path).expect("a folder");
         folder
@@ -206,9 +207,9 @@ impl TestServer {
 
     /// Changes a byte of each quantum of the pack in the first pool.
     pub(crate) fn damage(&self, pack: PackNumber) {
-        let table = self.store.pools.table(pack).expect("is there");
+        let table = self.store.pools.table(pack).expect("exists");
         let path = self.pack_file(&self.config.pool, pack);
-        let mut bytes = std::fs::read(&path).expect("is there");
+        let mut bytes = std::fs::read(&path).expect("exists");
         for quantum in table.quanta() {
             let middle = quantum.offset + u64::from(quantum.record_bytes) / 2;
             bytes[usize::try_from(middle).expect("in the file")] ^= 1;
@@ -216,7 +217,7 @@ impl TestServer {
         std::fs::write(&path, bytes).expect("is changed");
     }
 
-    /// Makes another pool in a folder beside the server's.
+    /// Creates another pool in a folder beside the server's folder.
     pub(crate) fn add_pool(&self, name: &str, is_copy: bool) -> PoolSummary {
         let url = format!("file://{}", self.beside(name).display());
         let new = NewPool { name: name.to_owned(), url, is_copy, ..NewPool::default() };

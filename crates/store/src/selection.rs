@@ -1,4 +1,4 @@
-//! Selection of versions, and sending them: lists, restores, and planned recalls.
+//! Selecting versions and sending them: lists, restores, and planned recalls.
 
 mod ahead;
 mod recipient;
@@ -10,6 +10,6 @@ pub use recipient::{Answer, DirectoryVersions, Message, Recipient, WindowEnd};
 pub use restore::serve;
 pub use select::{Choice, Part, Selection, VersionBatch, split};
 pub use staging::{
-    PlannedVolume, RecallListener, RecallMessage, RecallOrder, RecallPlan, Unavailable,
+    PlannedVolume, RecallListener, RecallMessage, RecallOrder, RecallPlan, UnavailableCopies,
     stage_copies,
 };

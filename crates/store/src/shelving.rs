@@ -1,5 +1,5 @@
-//! Shelving: writing packs to volumes, emptying volumes that are nearly dead, and importing volumes
-//! that an older catalogue does not know.
+//! Shelving: writing packs to volumes, emptying volumes whose data is mostly dead, and importing
+//! volumes that an older catalogue does not know.
 
 pub(crate) mod import;
 pub(crate) mod reclaim;
@@ -7,6 +7,6 @@ pub(crate) mod write;
 
 pub(crate) use import::import;
 pub(crate) use reclaim::{
-    Watching, audit, bring, free, reclaim, staged_max, vacate, worth_rewriting,
+    VolumeListener, audit, bring, free, reclaim, staged_max, vacate, worth_rewriting,
 };
-pub(crate) use write::{Carrying, write};
+pub(crate) use write::{PackListener, write};

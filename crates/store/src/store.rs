@@ -2,7 +2,7 @@
 
 mod claims;
 mod commit_failure;
-mod condemned;
+mod condemned_packs;
 mod following;
 mod users;
 
@@ -19,7 +19,7 @@ use pool::{Numbers, PackRecord, PoolSpec, Pools};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::claims::Claims;
-use self::condemned::condemned_packs;
+use self::condemned_packs::condemned_packs;
 use self::users::Users;
 use crate::error::StoreError;
 use crate::fleet::Fleet;
@@ -42,11 +42,11 @@ const PACKS_PER_FLUSH: u64 = 32;
 
 pub use self::claims::Claim;
 pub use self::commit_failure::CommitFailure;
-pub use self::condemned::Condemned;
-pub(crate) use self::condemned::LookEnd;
+pub use self::condemned_packs::CondemnedPacks;
+pub(crate) use self::condemned_packs::LookEnd;
 pub use self::users::Use;
 
-/// Catalogue, pools, index and keys. All sessions share one.
+/// Catalogue, pools, index and keys. All sessions share one store.
 pub struct Store {
     pub catalog: Arc<dyn Catalog>,
     pub pools: Pools,
@@ -60,17 +60,17 @@ pub struct Store {
     pub folder: PathBuf,
     pub config: Config,
     pub secrets: Secrets,
-    /// Openers that no thread uses now: as many as were in use at once.
+    /// Openers that no thread uses at present.
     openers: Mutex<Vec<Opener>>,
     index: ChunkIndex,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
     /// Number of sessions that were opened so far.
     sessions: AtomicU64,
-    /// Packs that nothing new may name. A commit of places holds the lock from the check of the
-    /// places to its end, so that no pack is condemned between.
-    condemned: RwLock<Condemned>,
-    /// The fleet of this server, where its catalogue can have several servers.
+    /// Packs that no new page may name. A commit holds the lock from the check of its places to its
+    /// end, so that no pack is condemned in between.
+    condemned: RwLock<CondemnedPacks>,
+    /// The fleet of this server; `None` if its catalogue is for one server only.
     pub(crate) fleet: Option<Arc<Fleet>>,
     /// Users of packs on this server.
     pub(crate) users: Arc<Users>,
@@ -79,8 +79,8 @@ pub struct Store {
     tending: Mutex<()>,
     /// Lock for copying the catalogue to the pools.
     copying: Mutex<()>,
-    /// True from the recovery of the server until an administrator releases it: meanwhile nothing
-    /// is removed that its catalogue does not name.
+    /// True from the recovery of the server until an administrator releases it. Meanwhile the
+    /// server removes no data that its catalogue does not name.
     pub(crate) recovered: AtomicBool,
     /// True while a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
@@ -90,12 +90,12 @@ pub struct Store {
 
 /// Folder of the chunk index, in the server's folder.
 pub(crate) const INDEX: &str = "index";
-/// Maximum size of a chunk index that is stored in a bucket when the server ends.
+/// Maximum size of a chunk index that the server stores in a bucket when it stops.
 const INDEX_SENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum number of backups at once: each has a thread that may block.
 const BACKUPS_MAX: u64 = 1000;
-/// Prefix of the claims on filespaces.
+/// Prefix of the names of claims on filespaces.
 const FILESPACE: &str = "filespace ";
 
 /// The deduplication domain of all nodes.
@@ -111,8 +111,8 @@ impl Store {
         Self::open(folder, config, &Database::open(config, folder)?, None, ownership)
     }
 
-    /// Opens the server in `folder`, and recovers the packs and the index that a process which died
-    /// has left unfinished. The server is a member of `fleet`, or alone.
+    /// Opens the server in `folder`. Recovers the packs and the index that an earlier process left
+    /// unfinished when it died. The server is a member of `fleet`, if there is one.
     pub fn open(
         folder: &Path,
         config: &Config,
@@ -131,7 +131,8 @@ impl Store {
         let buckets = Buckets::new(folder, config.bucket_bytes);
         let stores = Stores { volumes: Some(&volumes), buckets: &buckets };
         let specs = place::begin(&*catalog, folder, config, has_packs, stores)?;
-        // Before any pack is opened: opening seals the packs that were left open.
+        // The pools are claimed before any pack is opened, because opening the pools seals the
+        // packs that were left open.
         match fleet {
             None => ownership.claim(&specs)?,
             Some(_) => ownership.lock(&specs)?,
@@ -196,11 +197,12 @@ impl Store {
         Stores { volumes: Some(&self.volumes), buckets: &self.buckets }
     }
 
-    /// Condemns the packs among `present`, each with its bytes, that the catalogue does not know.
+    /// Condemns each pack of `present` that the catalogue does not know. `present` has the number
+    /// and the size in bytes of each pack.
     ///
-    /// The server that sent such a pack had no answer, and may still remove it. So nothing may use
-    /// it; the next reclamation removes it. A recovered server keeps them all: its catalogue may
-    /// know less than the pools hold.
+    /// The server that sent such a pack got no answer, and may still remove the pack. So nobody may
+    /// use the pack, and the next reclamation removes it. A recovered server condemns none of them,
+    /// because its catalogue may know less than the pools hold.
     pub(crate) fn condemn_unknown(
         &self,
         present: impl Iterator<Item = (PackNumber, u64)>,
@@ -208,7 +210,8 @@ impl Store {
         if self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
-        // Read after the list of packs was made: a pack that is committed meanwhile is known.
+        // These rows are read after the packs were listed. So they include each pack that was
+        // committed in between.
         let rows = self.catalog.packs()?;
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
         let unknown: Vec<_> = present.filter(|(pack, _)| !known.contains(pack)).collect();
@@ -227,8 +230,8 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets packs in object stores that the catalogue does not know: other servers may be about
-    /// to commit them.
+    /// Forgets the packs in object stores that the catalogue does not know, because other servers
+    /// may be about to commit them.
     fn leave_unknown(&self, opened: &mut pool::Inventory, rows: &[PackRow]) {
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
         let is_known = |pack: &PackNumber| {
@@ -242,7 +245,7 @@ impl Store {
         opened.sealed.retain(is_known);
     }
 
-    /// Adds the chunks of packs after `complete` to the index, which the last process did not add.
+    /// Adds the chunks of the packs after `complete` to the index, which lacks them after a crash.
     fn complete_index(
         &self,
         opened: &pool::Inventory,
@@ -260,7 +263,8 @@ impl Store {
             match self.pools.table(pack) {
                 Ok(table) => self.index_table(&table)?,
                 Err(error) => {
-                    tracing::error!(%pack, error = model::chain(&error), "a pack is not indexed");
+                    let error = model::chain(&error);
+                    tracing::error!(%pack, error, "a pack was not added to the chunk index");
                 }
             }
         }
@@ -281,19 +285,21 @@ impl Store {
         inserted.map_err(|error| index_unusable(&self.folder, error))
     }
 
-    /// Adds packs that serve again to the index.
+    /// Adds the chunks of `packs`, which nodes may refer to from now on, to the index.
     pub(crate) fn index_again(&self, packs: &BTreeSet<PackNumber>) {
         for pack in packs {
-            // A pack that is missing in the index costs duplicates and nothing else.
+            // If the index lacks a pack, its chunks may be stored twice. No data is lost.
             if let Ok(table) = self.pools.table(*pack)
                 && let Err(error) = self.index_table(&table)
             {
-                tracing::warn!(error = model::chain(&error), "a pack was not indexed again");
+                let error = model::chain(&error);
+                tracing::warn!(%pack, error, "a pack was not added to the chunk index");
             }
         }
     }
 
-    /// Records in the catalogue all packs that it does not know, and that no pack is open any more.
+    /// Adds the packs that the catalogue does not know to the catalogue. Records its open packs as
+    /// sealed.
     fn record_packs(&self, opened: &pool::Inventory, rows: &[PackRow]) -> Result<(), OpenError> {
         let row = |table: &format::pack::Table, bytes| {
             Write::PutPack(PackRow {
@@ -307,7 +313,7 @@ impl Store {
         let recovered = opened.recovered.iter();
         let mut writes: Vec<Write> =
             recovered.map(|found| row(&found.table, found.bytes)).collect();
-        // Packs that a process sealed, but that it could not record before it ended.
+        // An earlier process sealed these packs, but ended before it could record them.
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
         let is_condemned = |pack: &PackNumber| self.condemned().packs.contains_key(pack);
         let unknown = opened.sealed.iter().copied();
@@ -323,8 +329,9 @@ impl Store {
 
     /// Makes all appended quanta durable and performs `writes`.
     ///
-    /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
-    /// of `ARCHITECTURE.md`). A crash between the two leaves chunks that nothing names.
+    /// The pools are synced before the catalogue is written: a page must never name bytes that a
+    /// crash can take back (invariant 1 of `ARCHITECTURE.md`). A crash between the two steps leaves
+    /// chunks that nothing names.
     pub fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         self.commit_if(writes, None, &|| Ok(())).map_err(CommitFailure::into_error)
     }
@@ -332,8 +339,8 @@ impl Store {
     /// Commits as [`Self::commit`] for a session that has appended since `filling` began, and that
     /// knows all condemned packs up to `generation`.
     ///
-    /// Fails where something that was appended since may be lost, even if another session's sync
-    /// failed.
+    /// Fails if quanta that were appended since then may be lost, even if it was the sync of
+    /// another session that failed.
     pub(crate) fn commit_filled(
         &self,
         filling: &Use,
@@ -361,7 +368,7 @@ impl Store {
     ) -> Result<(), CommitFailure> {
         self.pools.sync().map_err(StoreError::from)?;
         check()?;
-        // Until the commit tells of the packs, other servers see that they are being filled.
+        // Other servers see that these packs are being filled, until the commit records the packs.
         let _filling = self.users.fill_from(self.pools.standing(false).horizon);
         let news = self.pools.take_news();
         let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
@@ -397,7 +404,7 @@ impl Store {
             }
             self.catch_up()?;
         }
-        Err(StoreError::busy("other servers condemn packs all the time; try again in a while"))
+        Err(StoreError::busy("other servers keep condemning packs; try again later"))
     }
 
     /// Adds an action of the server itself to the audit trail.
@@ -418,7 +425,7 @@ impl Store {
         }
     }
 
-    /// Seals all packs and writes the index: an orderly stop.
+    /// Seals all packs and writes the index, for an orderly stop.
     pub fn close(&self) -> Result<(), StoreError> {
         if let Err(error) = self.pools.seal_all() {
             // The next start recovers a pack without a footer.
@@ -454,7 +461,8 @@ impl Store {
         Ok(())
     }
 
-    /// Stores the chunk index as [`Self::send_index`] at the end of the server, if it is small.
+    /// Stores the chunk index as [`Self::send_index`] does, when the server stops. Does nothing if
+    /// the index is large.
     fn send_small_index(&self) {
         if self.fleet.is_none()
             || !self.keeps_house()
@@ -463,7 +471,8 @@ impl Store {
         {
             return;
         }
-        // The first beat hears of the others' packs; the second tells that this server knows them.
+        // The first report takes in the packs of the other servers. The second report says that
+        // this server knows those packs.
         let heard = self.beat().and_then(|()| self.beat());
         let sent = heard.map_err(io::Error::other).and_then(|()| self.send_index());
         if let Err(error) = sent {
@@ -503,8 +512,9 @@ impl Store {
         }
     }
 
-    /// The packs that nothing new may name. None is condemned before the guard is dropped.
-    pub fn condemned(&self) -> RwLockReadGuard<'_, Condemned> {
+    /// Returns the packs that no new page may name. No pack is condemned until the guard is
+    /// dropped.
+    pub fn condemned(&self) -> RwLockReadGuard<'_, CondemnedPacks> {
         self.condemned.read()
     }
 
@@ -523,39 +533,38 @@ impl Store {
     pub(crate) fn claim(&self, filespace: FilespaceId) -> Result<Claim, StoreError> {
         if self.backups() >= BACKUPS_MAX {
             return Err(StoreError::busy(format!(
-                "the server runs {BACKUPS_MAX} backups, as many as it can; try again in a while"
+                "the server is running {BACKUPS_MAX} backups, which is its maximum; try again later"
             )));
         }
         let claim = self.claims.take(&format!("{FILESPACE}{filespace}"))?;
         claim.ok_or_else(|| StoreError::busy("another backup of this filespace is running"))
     }
 
-    /// Keeps reclamation from running until the claim is dropped.
+    /// Prevents reclamation until the claim is dropped. Fails while a reclamation is running.
     pub(crate) fn pause_reclamation(&self) -> Result<Claim, StoreError> {
-        let busy = || StoreError::busy("a reclamation is running; try again in a while");
+        let busy = || StoreError::busy("a reclamation is running; try again later");
         self.claims.take("reclamation")?.ok_or_else(busy)
     }
 
-    /// Keeps other runs over packs, and changes of pools, away until the guard is dropped. Returns
-    /// `None` while another run goes on.
+    /// Locks out other runs over packs, and changes of pools, until the guard is dropped. Returns
+    /// `None` while another thread has this lock.
     pub(crate) fn try_tend(&self) -> Option<MutexGuard<'_, ()>> {
         self.tending.try_lock()
     }
 
-    /// Keeps other runs over packs away as [`Self::try_tend`], after the run that goes on has
-    /// ended.
+    /// Takes the same lock as [`Self::try_tend`]. Waits while another thread has it.
     pub(crate) fn tend(&self) -> MutexGuard<'_, ()> {
         self.tending.lock()
     }
 
-    /// Keeps other copies of the catalogue from being made until the guard is dropped. Returns
-    /// `None` while one is made.
+    /// Locks out other copies of the catalogue until the guard is dropped. Returns `None` while
+    /// another thread makes a copy.
     pub(crate) fn try_copy(&self) -> Option<MutexGuard<'_, ()>> {
         self.copying.try_lock()
     }
 
-    /// Takes the pools of `specs` that are there, and lets go of all others. Fails if another
-    /// server has one.
+    /// Claims the pools of `specs` that are available, and releases all other pools. Fails if
+    /// another server has one of `specs`.
     pub(crate) fn claim_pools(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
         match self.fleet {
             None => self.ownership.claim(specs),
@@ -563,26 +572,27 @@ impl Store {
         }
     }
 
-    /// Fails if another server has this one's folder or its pools by now.
+    /// Fails if another server has taken the folder or a pool of this server.
     pub fn check_ownership(&self) -> Result<(), LostOwnership> {
         let specs = if self.fleet.is_none() { self.pools.specs() } else { Vec::new() };
         self.ownership.check(&specs)
     }
 
-    /// The packs that nothing new may name, for a change. Waits for the commits that go on, and
-    /// stops the next ones until the guard is dropped.
-    pub(crate) fn condemned_mut(&self) -> RwLockWriteGuard<'_, Condemned> {
+    /// Returns the packs that no new page may name, so that the caller can change them. Waits for
+    /// the commits under way, and blocks new commits until the guard is dropped.
+    pub(crate) fn condemned_mut(&self) -> RwLockWriteGuard<'_, CondemnedPacks> {
         self.condemned.write()
     }
 
-    /// Fails from the recovery of the server until an administrator has released it.
+    /// Fails after a recovery of the server, until an administrator has released the server.
     pub(crate) fn check_released(&self) -> Result<(), StoreError> {
         if !self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(StoreError::conflict(
-            "this server was recovered, and it removes nothing that its catalogue does not name; \
-             once all nodes have been backed up, 'holdfast admin reclaim --release' ends this",
+            "this server was recovered, and until it is released it removes no data that its \
+             catalogue does not name; back up all nodes, then release the server with \
+             'holdfast admin reclaim --release'",
         ))
     }
 
@@ -594,7 +604,7 @@ impl Store {
             return Ok(());
         }
         let pool::WriteFailure { reason, is_full } = self.pools.last_failure();
-        let text = format!("not all that was sent could be stored, run it again: {reason}");
+        let text = format!("not all data could be stored; run the command again: {reason}");
         Err(if is_full { StoreError::no_space(text) } else { StoreError::away(text) })
     }
 
@@ -626,12 +636,13 @@ fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, PackRecord> {
 }
 
 impl Store {
-    /// Begins a use of packs, which ends when the result is dropped: until then no pack is removed
-    /// that the user may have found. `fills` is true for a user that appends to packs as well.
+    /// Begins a use of packs. No pack that the user may have found is removed until the result is
+    /// dropped. `fills` is true for a user that also appends to packs.
     pub fn use_packs(&self, fills: bool) -> Use {
         let failures = self.pools.failures();
         if fills && let Err(error) = self.pools.stock_up() {
-            // The next pack asks for numbers again. Other servers see an older horizon until then.
+            // Opening the next pack asks for numbers again. Until then other servers see an older
+            // horizon.
             tracing::warn!(%error, "the database gave no numbers for packs");
         }
         let first = fills.then(|| self.pools.horizon());

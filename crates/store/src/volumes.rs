@@ -9,7 +9,7 @@
 //!
 //! A read always brings a whole pack: reading 64 MiB takes a fifth of a second, winding the tape
 //! takes many seconds, and a reader often needs the neighbours too. The catalogue has the places of
-//! packs. Volumes have them as well, so that they can be read without a catalogue.
+//! packs. Volumes have these places as well, so that volumes can be read without a catalogue.
 
 pub(crate) mod choose;
 pub(crate) mod drive;
@@ -27,7 +27,7 @@ pub(crate) mod wait;
 mod work;
 
 pub use error::{AbsentVolume, FetchError, LibraryError, SiteFault};
-pub use fetch::Ahead;
+pub use fetch::EarlyRequests;
 pub use holdings::Volumes;
 pub use libraries::{Devices, LibrarySettings, LibraryWork, NewLibrary};
 pub use listing::{

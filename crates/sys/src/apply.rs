@@ -6,7 +6,7 @@
 //! then mode; then ACLs, which agree with the mode's group bits; inode flags last, because an
 //! immutable object cannot be changed any more. Each part is tried even if others have failed.
 //!
-//! A directory is unfinished ([`Dir::is_unfinished`]) until it has all parts but its flags.
+//! A directory is unfinished ([`Dir::is_unfinished`]) until it has all parts except its flags.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use rustix::io::Errno;
 
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::Dir;
-use crate::newborn::{Newborn, Owner};
+use crate::new_file_state::{NewFileState, Owner};
 use crate::status::stat_open;
 
-/// Setuid and setgid.
+/// Mode bits setuid and setgid.
 const SET_ID_BITS: u16 = 0o6000;
 
 /// Flags under which an inode takes no more links, writes or changes of its attributes.
@@ -29,11 +29,11 @@ pub(crate) const FLAGS_SEALING: u32 = IFlags::IMMUTABLE.union(IFlags::APPEND).bi
 /// Flags that a file takes only while it is empty.
 pub(crate) const FLAGS_OF_EMPTY: u32 = IFlags::NOCOW.union(IFlags::COMPRESSED).bits();
 
-/// The attribute of a directory that is being made.
+/// Name of the extended attribute that marks a directory that is being made.
 pub(crate) const UNFINISHED: &str = "user.holdfast.unfinished";
 
-/// Mode of a directory that is being made, from its first moment on. Other programs hardly ever
-/// make a sticky directory that only its owner may use.
+/// Initial mode of a directory that is being made. Other programs hardly ever make a sticky
+/// directory that only its owner may use.
 pub(crate) const MODE_UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
 
 /// One of the parts of an object that `apply` sets.
@@ -41,13 +41,13 @@ pub(crate) const MODE_UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
 pub enum Part {
     Owner,
     Mode,
-    /// The extended attribute of this name, also an attribute that the object should not have.
+    /// The extended attribute of this name, which had to be set or removed.
     Xattr(Vec<u8>),
     Times,
     Flags,
 }
 
-/// A part that the object did not take.
+/// A part that could not be set, and the reason.
 #[derive(Debug)]
 pub struct Refusal {
     pub part: Part,
@@ -58,11 +58,11 @@ pub struct Refusal {
 /// usually refuses owners, `trusted.` attributes and some flags.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Applied {
+pub struct ApplyOutcome {
     pub refused: Vec<Refusal>,
 }
 
-impl Applied {
+impl ApplyOutcome {
     pub(crate) fn note(&mut self, part: Part, result: io::Result<()>) {
         if let Err(error) = result {
             self.refused.push(Refusal { part, error });
@@ -74,42 +74,45 @@ impl Dir {
     /// Gives this directory the parts that `stat` and `attributes` describe, the owner only if
     /// `owner` is set. The caller does this after all objects in the directory are made, because
     /// making them changes its times.
-    pub fn apply(&self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
+    pub fn apply(&self, stat: &Stat, attributes: &Attributes, owner: bool) -> ApplyOutcome {
         let inode = Inode::of_open(self.as_fd());
         let mut applied = apply(&inode, stat, attributes, owner, None);
         applied.note(Part::Flags, set_flags(&inode, attributes.flags, FLAGS_RESTORED, None));
         applied
     }
 
-    /// Does the same for the symbolic link, FIFO or device `name`, which has no flags. Fails only
-    /// if `name` is not there or is not of `stat.kind`.
+    /// Gives the parts to the symbolic link, FIFO or device `name`, which has no flags. Fails only
+    /// if no object has that name, or if its kind is not `stat.kind`.
     pub fn apply_to_name(
         &self,
         name: &[u8],
         stat: &Stat,
         attributes: &Attributes,
         owner: bool,
-    ) -> io::Result<Applied> {
+    ) -> io::Result<ApplyOutcome> {
         let fd = self.open_handle(name)?;
         let found = stat_open(fd.as_fd())?;
         if found.stat.kind != stat.kind {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "another kind of object"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the object is of another kind",
+            ));
         }
         Ok(apply(&Inode::of_handle(&fd), stat, attributes, owner, None))
     }
 }
 
-/// Applies all but the flags. `newborn` has the state of a new inode, so that the kernel need not
-/// be asked for it.
+/// Sets all parts except the flags. `new_file` is the state of a new inode; with it, the kernel
+/// need not be asked.
 pub(crate) fn apply(
     inode: &Inode<'_>,
     stat: &Stat,
     attributes: &Attributes,
     owner: bool,
-    newborn: Option<&Newborn>,
-) -> Applied {
-    let mut applied = Applied::default();
-    if owner && !newborn.is_some_and(|newborn| newborn.has_owner_of(stat)) {
+    new_file: Option<&NewFileState>,
+) -> ApplyOutcome {
+    let mut applied = ApplyOutcome::default();
+    if owner && !new_file.is_some_and(|new_file| new_file.has_owner_of(stat)) {
         applied.note(Part::Owner, set_owner(inode, stat));
     }
     let owned = owner && applied.refused.is_empty();
@@ -120,27 +123,27 @@ pub(crate) fn apply(
         let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
         let _refused = change_mode(inode, mode);
     }
-    // The attributes that the object has since it was made. They are removed unless they are among
-    // those to be set.
-    let mut present = match newborn {
-        Some(newborn) => newborn.xattr_names.clone(),
+    // Attributes that the object got when it was made. They are removed unless `attributes` has
+    // them.
+    let mut present = match new_file {
+        Some(new_file) => new_file.xattr_names.clone(),
         None => inode.xattr_names().unwrap_or_default(),
     };
     let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
     present.retain(|name| name != UNFINISHED.as_bytes());
-    // A mark that cannot be taken off stays, and makes the next run set everything again.
+    // If the mark cannot be removed, the next run sets everything again.
     let unmark = || drop(inode.remove_xattr(UNFINISHED.as_bytes()));
     set_xattrs(inode, &present, &attributes.xattrs, |name| !is_acl(name), &mut applied);
     applied.note(Part::Times, set_times(inode, stat));
     if is_marked && !owner {
         // The unfinished mode marks the directory as well. The final mode may forbid removing the
-        // mark, so it goes first.
+        // mark, so the mark is removed first.
         unmark();
     }
     if stat.kind != Kind::Symlink {
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
-    // A change of mode changes an ACL, therefore the ACLs come last.
+    // A change of the mode changes the ACL, so the ACLs are set last.
     set_xattrs(inode, &present, &attributes.xattrs, is_acl, &mut applied);
     if is_marked && owner {
         unmark();
@@ -189,15 +192,15 @@ fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Sets the extended attributes that `meant` selects to those in `xattrs`. Removes others of them
-/// that are `present`: a parent's default ACL or an earlier object has left them. Labels that the
-/// system has set by itself (`security.`) stay, but not capabilities.
+/// Sets those of `xattrs` whose names `meant` selects. Removes `present` attributes with such names
+/// that are not in `xattrs`: they come from a parent's default ACL or an earlier object. Labels
+/// that the system has set by itself (`security.`) stay, except capabilities.
 fn set_xattrs(
     inode: &Inode<'_>,
     present: &[Vec<u8>],
     xattrs: &[Xattr],
     meant: impl Fn(&[u8]) -> bool,
-    applied: &mut Applied,
+    applied: &mut ApplyOutcome,
 ) {
     for name in present.iter().filter(|name| meant(name)) {
         let wanted = xattrs.iter().any(|xattr| xattr.name == *name);
@@ -241,17 +244,17 @@ impl Dir {
     }
 }
 
-/// Makes the flags of an open inode within `mask` those of `flags`. Without the privileges for the
-/// sealing flags, the other flags are set nevertheless.
+/// Sets the flags in `mask` of an open inode to their values in `flags`. If the process lacks the
+/// privilege for the sealing flags, the other flags are set nevertheless.
 pub(crate) fn set_flags(
     inode: &Inode<'_>,
     flags: u32,
     mask: u32,
-    newborn: Option<&Newborn>,
+    new_file: Option<&NewFileState>,
 ) -> io::Result<()> {
     let Inode::Open(fd) = inode else { return Ok(()) };
     let mask = mask & FLAGS_RESTORED;
-    if newborn.is_some_and(|newborn| newborn.flags & mask == flags & mask) {
+    if new_file.is_some_and(|new_file| new_file.flags & mask == flags & mask) {
         return Ok(());
     }
     let current = inode.flags()?.bits();

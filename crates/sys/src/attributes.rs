@@ -1,4 +1,5 @@
-//! Extended attributes and inode flags of one inode, in either form of reference.
+//! Extended attributes and inode flags of one inode, reached by an open descriptor or through
+//! `/proc`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -28,10 +29,10 @@ pub const FLAGS_RESTORED: u32 = IFlags::APPEND
     .union(IFlags::UNRM)
     .bits();
 
-/// Maximum of both `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`: no list and no value is longer.
+/// Maximum length of a list and of a value, in bytes: `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Room for most lists and values, ACLs and labels among them.
+/// Number of bytes that is enough for most lists and values, ACLs and labels among them.
 const XATTR_BYTES_USUAL: usize = 512;
 
 /// Reference to an inode whose attributes are read or changed.
@@ -48,7 +49,7 @@ impl<'fd> Inode<'fd> {
         Self::Open(fd)
     }
 
-    /// The caller keeps `fd` open as long as the inode is used.
+    /// Returns a reference for calls that take a path. The caller keeps `fd` open while it is used.
     pub(crate) fn of_handle(fd: &'fd impl AsFd) -> Self {
         Self::Handle(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
     }
@@ -144,8 +145,7 @@ fn read_whole(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8
     }
 }
 
-/// Holdfast's own attribute: the record of a file whose content was migrated, which does not belong
-/// to the file's content.
+/// Name of Holdfast's own attribute, the record of a migrated file. It is not backed up.
 const OWN: &[u8] = b"trusted.hf";
 
 fn is_covered(name: &[u8]) -> bool {

@@ -24,7 +24,7 @@ pub fn system() -> ServerTime {
     })
 }
 
-/// Puts this process's wall clock ahead of the system's, to try out the effects of time.
+/// Puts this process's wall clock ahead of the system's, to try out what happens at a later time.
 pub fn put_ahead(by: Duration) {
     let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     AHEAD_MICROS.store(micros, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! An open directory, and the questions about the names in it.
+//! An open directory, and queries about the names in it.
 //!
 //! A backup reaches everything from a [`Dir`] by one name (invariants 1 and 3 of the crate). A
 //! `Dir` holds one file descriptor; users share it by `Arc` and release it early, since the limit
@@ -15,30 +15,33 @@ use rustix::io::Errno;
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::listing::Listing;
 use crate::lock::Mutex;
-use crate::newborn::Newborn;
+use crate::new_file_state::NewFileState;
 use crate::source::SourceFile;
 use crate::status::{ObjectStatus, stat_open};
 
-/// Longest path that the kernel takes, with room for the terminating NUL.
+/// Maximum length of a path that is passed to the kernel, in bytes. The kernel's limit is 4096 with
+/// the terminating NUL.
 const PIECE_BYTES_MAX: usize = 4000;
 
-/// Room for most targets of symbolic links; longer ones are read again.
+/// Size in bytes of the first buffer for the target of a symbolic link; a longer target is read
+/// again.
 const LINK_BYTES: usize = 512;
 
 /// An open directory.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
-    /// True once the position of the descriptor is not the start any more; locked while it moves.
+    /// True once the descriptor's position has left the start of the directory; locked while the
+    /// directory is listed.
     is_listed: Mutex<bool>,
-    /// State of a new file in this directory, after the first one was made. It is assumed that
-    /// nothing changes the default attributes of the directory while files are being made.
-    pub(crate) newborn: OnceLock<Newborn>,
+    /// State of a new file in this directory, known after the first file was made. It is assumed
+    /// that nothing changes the default attributes of the directory while files are being made.
+    pub(crate) new_file: OnceLock<NewFileState>,
 }
 
 impl Dir {
-    /// Opens the directory that `path` names, as the kernel resolves it, symbolic links included.
-    /// `path` may have any length. A relative path starts at the working directory.
+    /// Opens the directory at `path`. Symbolic links are followed, as the kernel does. `path` may
+    /// have any length. A relative path starts at the working directory.
     pub fn open(path: &[u8]) -> io::Result<Self> {
         let mut base: Option<OwnedFd> = None;
         let mut rest = path;
@@ -75,12 +78,12 @@ impl Dir {
     }
 
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd, is_listed: Mutex::new(false), newborn: OnceLock::new() }
+        Self { fd, is_listed: Mutex::new(false), new_file: OnceLock::new() }
     }
 
     /// Fills `listing` with all names of this directory, sorted, and the status of each object.
     /// Names that vanish meanwhile are left out. Fails only if the directory cannot be read; an
-    /// object without an answer is among [`Listing::failures`].
+    /// object whose status cannot be read is among [`Listing::failures`].
     ///
     /// Costs two `getdents64` for up to some 2000 names and one `statx` for each name. Calls for
     /// one `Dir` from several threads wait for each other.
@@ -108,8 +111,8 @@ impl Dir {
     /// Opens the regular file `name` for reading. Anything else is refused with `InvalidInput`, a
     /// symbolic link with `ELOOP`.
     ///
-    /// Never waits on a FIFO. It does open a device node if one took the file's place since it was
-    /// listed, so callers open only what they saw as a file.
+    /// Never waits on a FIFO. If a device node has replaced the file since it was listed, the
+    /// device is opened: callers open only names that they have seen as files.
     pub fn open_file(&self, name: &[u8]) -> io::Result<SourceFile> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         SourceFile::new(open_quietly(self.as_fd(), single(name)?, flags)?)
@@ -173,7 +176,7 @@ impl Dir {
     }
 
     /// Returns true if this directory lies on a file system that shows the kernel's state, not
-    /// data. `devtmpfs` cannot be told from `tmpfs` and is not among them.
+    /// data. `devtmpfs` cannot be told from `tmpfs`, so it does not count as one.
     pub fn is_pseudo(&self) -> io::Result<bool> {
         // The number is sign extended or not, by architecture and kernel.
         let magic = rustix::fs::fstatfs(self)?.f_type & 0xffff_ffff;
@@ -190,13 +193,16 @@ impl AsFd for Dir {
 /// Refuses anything but one component: a name with a slash would escape from its directory.
 pub(crate) fn single(name: &[u8]) -> io::Result<&[u8]> {
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is one path component"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a name must be one path component",
+        ));
     }
     Ok(name)
 }
 
-/// Opens for reading without touching the access time, where the kernel lets the caller do so:
-/// root and the owner.
+/// Opens `path` for reading. Keeps the access time unchanged if the kernel allows that, for root
+/// and the owner.
 fn open_quietly(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
     match rustix::fs::openat(dir, path, flags | OFlags::NOATIME, Mode::empty()) {
@@ -210,7 +216,7 @@ fn at(base: Option<&OwnedFd>) -> BorrowedFd<'_> {
 }
 
 /// The start of `path` up to a slash within the kernel's limit, and the rest without its leading
-/// slashes; `None` when `path` can be given to the kernel as it is.
+/// slashes; `None` if `path` can be passed to the kernel as it is.
 fn split_piece(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if path.len() <= PIECE_BYTES_MAX {
         return None;
@@ -222,7 +228,8 @@ fn split_piece(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&path[..=end], &rest[skip..]))
 }
 
-/// Magic numbers of `statfs`, which the kernel keeps in `linux/magic.h` and in each file system.
+/// Pseudo file systems, with the magic numbers that `statfs` returns. Sources: the kernel's
+/// `linux/magic.h` and the code of each file system.
 const PSEUDO_FILE_SYSTEMS: [(&str, u32); 20] = [
     ("autofs", 0x0187),
     ("binfmt_misc", 0x4249_4e4d),

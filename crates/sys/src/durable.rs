@@ -1,8 +1,8 @@
 //! Files that survive a power cut, and locks that do not survive their process.
 //!
 //! The order everywhere: content, fsync of the file, the name (rename), fsync of the folder. After
-//! a success the change is on the medium. A crash before leaves the old state, and at most a file
-//! `.holdfast-*` beside it that nobody reads.
+//! a success the change is on the medium. An earlier crash leaves the old state, and at most one
+//! more file `.holdfast-*` in the folder, which nobody reads.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temporary = folder.join(entropy::name(".holdfast-"));
     let written = write_new(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // The error of the write is reported, not one of this removal.
+        // The error of the write is reported; an error of this removal is not.
         drop(fs::remove_file(&temporary));
         return Err(error);
     }
@@ -59,7 +59,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Bytes that an unprivileged process may still write to the file system that holds `folder`.
+/// Returns the number of bytes that an unprivileged process may still write to the file system that
+/// holds `folder`.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let stat = rustix::fs::statvfs(folder)?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -80,9 +81,10 @@ pub fn claim(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 /// Identity of a file in its file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileIdentity {
-    /// A file system may give the inode of a removed file to a new one.
+    /// Inode number. A file system may give the number of a removed file to a new file.
     pub inode: u64,
-    /// Time of its making in nanoseconds since 1970; 0 if the file system does not know it.
+    /// Time at which the file was created, in nanoseconds since 1970; 0 if the file system does not
+    /// record it.
     pub born_nanos: u64,
 }
 
@@ -91,7 +93,8 @@ pub struct FileIdentity {
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks the file at `path`, creating it if necessary; `None` while another holder lives.
+    /// Locks the file at `path`, creating it if necessary; `None` while somebody else holds the
+    /// lock.
     pub fn try_exclusive(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .read(true)
@@ -107,8 +110,8 @@ impl Lock {
         }
     }
 
-    /// Returns the identity of the locked file. No copy of the file has it, and no file that
-    /// replaces it.
+    /// Returns the identity of the locked file. Neither a copy of the file nor a file that replaces
+    /// it has the same identity.
     pub fn identity(&self) -> io::Result<FileIdentity> {
         let found = self.0.metadata()?;
         let born = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -121,7 +124,7 @@ impl Lock {
         is_at(&self.0, path)
     }
 
-    /// Lets others take the lock already now.
+    /// Releases the lock before it is dropped.
     pub fn release(&self) -> io::Result<()> {
         Ok(rustix::fs::flock(&self.0, FlockOperation::Unlock)?)
     }

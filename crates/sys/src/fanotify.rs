@@ -1,9 +1,9 @@
-//! Permission events: before a file is opened or its content is used, the kernel asks, and the
-//! program waits for the answer.
+//! Permission events: before a program opens a file or uses its content, the kernel asks this
+//! process, and the program waits for the answer.
 //!
-//! From Linux 6.14 on, the kernel tells the range that is about to be read or written; older
-//! kernels ask at opening only. Work on a question raises no further question: the descriptor that
-//! comes with an event may be read and written freely.
+//! From Linux 6.14 on, the kernel reports the range that is about to be read or written; older
+//! kernels ask only when a file is opened. Work on a question raises no further question: the
+//! descriptor that comes with an event may be read and written freely.
 //!
 //! Sources: fanotify_init(2), fanotify_mark(2), fanotify(7), `include/uapi/linux/fanotify.h`.
 
@@ -26,10 +26,10 @@ const BUFFER_BYTES: usize = 64 * (METADATA_BYTES + RANGE_BYTES);
 
 /// Kinds of questions that the kernel asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asks {
-    /// Opening, and each use of content with its range.
+pub enum QuestionKinds {
+    /// Questions before a file is opened, and before each use of content, with its range.
     Ranges,
-    /// Opening only: kernels before 6.14.
+    /// Questions only before a file is opened, as kernels before 6.14 ask.
     Opening,
 }
 
@@ -41,7 +41,7 @@ pub enum Access {
     Content(Range<u64>),
 }
 
-/// A process that waits for an answer.
+/// A question of the kernel, whose process waits for the answer.
 #[derive(Debug)]
 pub struct Question {
     /// The file, open for reading and writing.
@@ -63,34 +63,34 @@ pub enum Answer {
     Fail(Errno),
 }
 
-/// A group of marks, and the questions about marked files. While the group is open anywhere, in any
-/// process, the questions wait for an answer; when its last descriptor is closed, all waiting
+/// A group of marks, and the questions about marked files. While any process has the group open,
+/// the questions wait for an answer; when the group's last descriptor is closed, all waiting
 /// programs go on.
 #[derive(Debug)]
 pub struct Group {
     file: File,
-    asks: Asks,
+    asks: QuestionKinds,
 }
 
 impl Group {
-    /// Opens a group that asks as much as this kernel can, and at most as much as `at_most` says.
+    /// Opens a group with the kinds of questions that this kernel supports, limited to `at_most`.
     /// Needs root.
-    pub fn open(at_most: Asks) -> io::Result<Self> {
-        if at_most == Asks::Ranges {
+    pub fn open(at_most: QuestionKinds) -> io::Result<Self> {
+        if at_most == QuestionKinds::Ranges {
             match Self::init(libc::FAN_CLASS_PRE_CONTENT | FAN_REPORT_FD_ERROR, at_most) {
                 Ok(group) if group.knows_ranges()? => return Ok(group),
-                // EINVAL: the kernel is older than 6.13, and so older than ranges.
+                // EINVAL: the kernel is older than 6.13 and cannot report ranges.
                 Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
                 _ => {}
             }
         }
-        Self::init(libc::FAN_CLASS_CONTENT, Asks::Opening)
+        Self::init(libc::FAN_CLASS_CONTENT, QuestionKinds::Opening)
     }
 
-    fn init(class: libc::c_uint, asks: Asks) -> io::Result<Self> {
+    fn init(class: libc::c_uint, asks: QuestionKinds) -> io::Result<Self> {
         let flags = class | libc::FAN_CLOEXEC | libc::FAN_UNLIMITED_QUEUE | libc::FAN_NONBLOCK;
-        // Opening the descriptor does not wait for the holder of a lease: a question about such a
-        // file comes without one.
+        // With `O_NONBLOCK`, the kernel does not wait for the holder of a lease: a question about a
+        // leased file comes without a descriptor.
         let of_events = libc::O_RDWR | libc::O_LARGEFILE | libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: the call takes numbers only.
         let fd = unsafe { libc::fanotify_init(flags, of_events.cast_unsigned()) };
@@ -117,27 +117,29 @@ impl Group {
     }
 
     /// Takes over a group that another process has opened and this one has inherited.
-    pub fn inherited(fd: OwnedFd, asks: Asks) -> Self {
+    pub fn inherited(fd: OwnedFd, asks: QuestionKinds) -> Self {
         Self { file: fd.into(), asks }
     }
 
-    pub fn asks(&self) -> Asks {
+    pub fn asks(&self) -> QuestionKinds {
         self.asks
     }
 
     fn mask(&self) -> u64 {
         match self.asks {
-            Asks::Ranges => libc::FAN_OPEN_PERM | FAN_PRE_ACCESS,
-            Asks::Opening => libc::FAN_OPEN_PERM,
+            QuestionKinds::Ranges => libc::FAN_OPEN_PERM | FAN_PRE_ACCESS,
+            QuestionKinds::Opening => libc::FAN_OPEN_PERM,
         }
     }
 
-    /// Asks about every file of the file system that `root` lies in, through all its mounts.
+    /// Makes the kernel ask about every file of the file system that `root` lies in, through all
+    /// mounts of the file system.
     pub fn mark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
     }
 
-    /// Asks about no file system any more. Questions that were asked still wait for their answers.
+    /// Removes the marks of all file systems. Questions that were asked before still wait for their
+    /// answers.
     pub fn forget_filesystems(&self) -> io::Result<()> {
         let root = File::open("/")?;
         self.change(libc::FAN_MARK_FLUSH | libc::FAN_MARK_FILESYSTEM, 0, &root)
@@ -157,8 +159,8 @@ impl Group {
         Ok(false)
     }
 
-    /// Asks no more about `file`, until [`Self::watch_again`]. An `evictable` mark is forgotten
-    /// with the inode, when the kernel needs its memory.
+    /// Stops the questions about `file` until [`Self::watch_again`]. If `evictable` is set, the
+    /// kernel may forget this together with the inode when it needs the memory.
     pub fn ignore(&self, file: &impl AsFd, evictable: bool) -> io::Result<()> {
         let kind = if evictable { libc::FAN_MARK_EVICTABLE } else { 0 };
         let flags =
@@ -212,9 +214,9 @@ impl Group {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Reads the questions that wait, several at once; none if no process waits.
+    /// Reads the waiting questions, several at once. Returns none if no process waits.
     ///
-    /// If a file could not be opened for the question, the kernel itself has refused its process.
+    /// If the kernel could not open the file for a question, it has already refused the process.
     pub fn read(&self) -> io::Result<Vec<Question>> {
         let mut buffer = [0; BUFFER_BYTES];
         match rustix::io::read(&self.file, &mut buffer) {
@@ -239,8 +241,8 @@ impl Group {
         questions
     }
 
-    /// Answers the question `number`. `NotFound` means that nobody waits for it: the process was
-    /// killed, or has been answered.
+    /// Answers the question `number`. `NotFound` means that nobody waits for the answer: the
+    /// process was killed, or has been answered already.
     pub fn answer(&self, number: RawFd, answer: Answer) -> io::Result<()> {
         let response = match answer {
             Answer::Go => libc::FAN_ALLOW,
@@ -271,7 +273,7 @@ impl AsFd for Group {
     }
 }
 
-/// One event as the kernel writes it: the fixed part, and the range, if it has one.
+/// One event as the kernel writes it: the fixed part, and the range, if the event has one.
 struct Event {
     bytes: usize,
     mask: u64,
@@ -284,7 +286,7 @@ impl Event {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..METADATA_BYTES)?;
         let length = usize::try_from(u32_at(head, 0)?).ok()?;
-        assert_eq!(head[4], METADATA_VERSION, "the version is the one of the headers");
+        assert_eq!(head[4], METADATA_VERSION, "the kernel uses the version of the headers");
         let head_length = usize::from(u16::from_ne_bytes([head[6], head[7]]));
         let records = bytes.get(head_length..length)?;
         Some(Self {

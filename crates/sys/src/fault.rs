@@ -30,9 +30,9 @@ pub fn end_process_on_panic() {
 /// Guard of a thread that other threads depend on: a panic while the guard lives ends the process
 /// with [`ENDED_BY_A_BUG`]. The panic hook has already written where the panic was.
 #[must_use]
-pub struct EndsProcess;
+pub struct ProcessEnd;
 
-impl Drop for EndsProcess {
+impl Drop for ProcessEnd {
     fn drop(&mut self) {
         if std::thread::panicking() {
             crate::process::exit_now(ENDED_BY_A_BUG);
@@ -43,9 +43,9 @@ impl Drop for EndsProcess {
 /// A panic of a thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic {
-    /// Empty for a thread without a name.
+    /// Name of the thread; empty if it has none.
     pub thread: String,
-    /// File, line and column.
+    /// Place of the panic: file, line and column.
     pub place: String,
     pub message: String,
 }
@@ -78,15 +78,15 @@ pub fn panics() -> u64 {
 /// Names of points at which one thread is to panic, once for each point.
 static PLANTED: OnceLock<Mutex<Vec<String>>> = OnceLock::new();
 
-/// Makes one thread panic at each of these points: tests plant bugs in a real program this way. A
-/// release build has no such points.
+/// Makes one thread panic at each of these points, whose names are separated by commas: tests plant
+/// bugs in a real program this way. A release build has no such points.
 pub fn plant(points: &str) {
     let names = points.split(',').map(str::to_owned).collect();
     // A second call changes nothing.
     drop(PLANTED.set(Mutex::new(names)));
 }
 
-/// A point at which [`plant`] can have a thread panic.
+/// Panics if [`plant`] was called with this `name`, once for each name.
 #[inline]
 #[track_caller]
 pub fn point(name: &str) {
@@ -139,7 +139,7 @@ mod tests {
         let unguarded = std::thread::spawn(|| panic!("a bug that only this thread has"));
         assert!(unguarded.join().is_err(), "the process goes on");
         std::thread::spawn(|| {
-            let _guard = EndsProcess;
+            let _guard = ProcessEnd;
             panic!("a bug of a thread that others depend on");
         })
         .join()
@@ -171,6 +171,6 @@ mod tests {
             .expect("the test can be run again");
         let said = String::from_utf8_lossy(&child.stderr);
         assert_eq!(child.status.code(), Some(ENDED_BY_A_BUG), "{said}");
-        assert!(said.contains("src/fault.rs"), "it hides where it was: {said}");
+        assert!(said.contains("src/fault.rs"), "the report lacks the place of the panic: {said}");
     }
 }

@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use crate::scsi::{Answer, Exchange};
 
-/// The version whose structures are laid out as below: libiscsi 1.18 to 1.19.
+/// File name of the library with the structures below: libiscsi 1.18 to 1.19.
 const LIBRARY: &CStr = c"libiscsi.so.7";
 const SESSION_NORMAL: c_int = 2;
 const DIRECTION_NONE: c_int = 0;
 const DIRECTION_IN: c_int = 1;
 const DIRECTION_OUT: c_int = 2;
 const STATUS_CHECK_CONDITION: c_int = 2;
-/// Statuses that no device gives.
+/// Status with which the library reports that no answer came in time.
 const STATUS_TIMEOUT: c_int = 0x0f00_0002;
+/// Maximum status of a device; the library's own statuses are higher.
 const STATUS_MAX: c_int = 0xff;
 const RESIDUAL_UNDERFLOW: c_uint = 1;
 /// Time limit for the connection and the login.
@@ -54,7 +55,7 @@ struct Task {
 
 /// `struct iscsi_data`.
 #[repr(C)]
-struct Outgoing {
+struct OutgoingBuffer {
     bytes: usize,
     data: *mut c_uchar,
 }
@@ -65,28 +66,28 @@ struct Context {
     _private: [u8; 0],
 }
 
-type SetNumber = unsafe extern "C" fn(*mut Context, c_int) -> c_int;
-type OfContext = unsafe extern "C" fn(*mut Context) -> c_int;
+type NumberSetter = unsafe extern "C" fn(*mut Context, c_int) -> c_int;
+type ContextFunction = unsafe extern "C" fn(*mut Context) -> c_int;
 
-/// The functions of the library that are used.
+/// Functions of the library that this module calls.
 struct Functions {
     create_context: unsafe extern "C" fn(*const c_char) -> *mut Context,
-    destroy_context: OfContext,
+    destroy_context: ContextFunction,
     set_target: unsafe extern "C" fn(*mut Context, *const c_char) -> c_int,
-    set_session_type: SetNumber,
-    set_timeout: SetNumber,
+    set_session_type: NumberSetter,
+    set_timeout: NumberSetter,
     set_no_reconnect: unsafe extern "C" fn(*mut Context, c_int),
     connect: unsafe extern "C" fn(*mut Context, *const c_char, c_int) -> c_int,
-    logout: OfContext,
+    logout: ContextFunction,
     error: unsafe extern "C" fn(*mut Context) -> *const c_char,
     create_task: unsafe extern "C" fn(c_int, *mut c_uchar, c_int, c_int) -> *mut Task,
     add_buffer: unsafe extern "C" fn(*mut Task, c_int, *mut c_uchar) -> c_int,
     free_task: unsafe extern "C" fn(*mut Task),
-    command: unsafe extern "C" fn(*mut Context, c_int, *mut Task, *mut Outgoing) -> *mut Task,
+    command: unsafe extern "C" fn(*mut Context, c_int, *mut Task, *mut OutgoingBuffer) -> *mut Task,
 }
 
 impl Functions {
-    /// Loads the library once; it stays loaded.
+    /// Loads the library at the first call; it stays loaded.
     fn get() -> io::Result<&'static Self> {
         static LOADED: OnceLock<Option<Functions>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().ok_or_else(|| {
@@ -121,7 +122,7 @@ impl Functions {
     }
 }
 
-/// The function `name` of a loaded library.
+/// Returns the function `name` of a loaded library.
 ///
 /// # Safety
 ///
@@ -149,13 +150,13 @@ pub struct Session {
     is_broken: bool,
 }
 
-// SAFETY: a context belongs to one session, is used through `&mut` only, and the library keeps
-// nothing by thread.
+// SAFETY: a context belongs to one session, is used through `&mut` only, and the library keeps no
+// state for a thread.
 unsafe impl Send for Session {}
 
 impl Session {
     /// Connects to the unit `lun` of `target` at `portal` (host and port) and logs in, as
-    /// `initiator`. Fails with `Unsupported` where libiscsi is not installed.
+    /// `initiator`. Fails with `Unsupported` if libiscsi is not installed.
     pub fn connect(initiator: &str, portal: &str, target: &str, lun: u16) -> io::Result<Self> {
         let functions = Functions::get()?;
         let text = |text: &str| CString::new(text).map_err(|_| io::ErrorKind::InvalidInput);
@@ -196,7 +197,7 @@ impl Session {
         io::Error::new(io::ErrorKind::ConnectionAborted, message)
     }
 
-    /// Executes a command and waits for its answer. `TimedOut` means that there is none; after any
+    /// Executes a command and waits for its answer. `TimedOut` means that no answer came; after any
     /// other error the session is unusable.
     pub fn execute(
         &mut self,
@@ -226,14 +227,14 @@ impl Session {
                 return Err(io::ErrorKind::OutOfMemory.into());
             }
         }
-        self.run(functions, task, Outgoing { bytes, data }, direction)
+        self.run(functions, task, OutgoingBuffer { bytes, data }, direction)
     }
 
     fn run(
         &mut self,
         functions: &Functions,
         task: NonNull<Task>,
-        mut out: Outgoing,
+        mut out: OutgoingBuffer,
         direction: c_int,
     ) -> io::Result<Answer> {
         let data = if direction == DIRECTION_OUT { &raw mut out } else { ptr::null_mut() };
@@ -242,7 +243,8 @@ impl Session {
         let done =
             unsafe { (functions.command)(self.context.as_ptr(), self.lun, task.as_ptr(), data) };
         let Some(done) = NonNull::new(done) else {
-            // The library may have kept the task: it is not freed, the context not used again.
+            // The library may have kept the task: the task is not freed, and the context is not
+            // used again.
             self.is_broken = true;
             return Err(self.error(functions));
         };
@@ -271,8 +273,8 @@ fn create_task(
     NonNull::new(task).ok_or(io::ErrorKind::OutOfMemory.into())
 }
 
-/// Translates the task. After a CHECK CONDITION the library has the sense bytes as data, after
-/// their length.
+/// Returns the device's answer from a finished task. After a CHECK CONDITION, the task's data are
+/// the length of the sense bytes and then the sense bytes.
 fn answer(task: &Task) -> io::Result<Answer> {
     const LENGTH_BYTES: usize = 2;
     match task.status {
@@ -305,8 +307,8 @@ impl Drop for Session {
             // Destroying the context would call back into a call that has returned.
             return;
         }
-        // SAFETY: the context is valid and not used again. Logging out fails if the session is gone
-        // already, which does no harm.
+        // SAFETY: the context is valid and not used again. Logging out fails if the session has
+        // already ended, which does no harm.
         unsafe {
             (functions.logout)(self.context.as_ptr());
             (functions.destroy_context)(self.context.as_ptr());

@@ -10,8 +10,8 @@
 //! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
 //! 4. Reading a source does not change it, access times included where the kernel allows that.
 //!
-//! Deliberately absent: policy, formats, protocols but iSCSI's, logging, and any environment
-//! variable.
+//! Deliberately absent: policy, formats, protocols except iSCSI, logging, and environment
+//! variables.
 
 mod apply;
 mod attributes;
@@ -26,7 +26,7 @@ pub mod entropy;
 )]
 pub mod fanotify;
 pub mod fault;
-pub mod frozen;
+pub mod frozen_filesystem;
 #[expect(unsafe_code, reason = "libiscsi is a C library")]
 pub mod iscsi;
 mod listing;
@@ -35,7 +35,7 @@ pub mod lock;
 pub mod map;
 pub mod mount;
 pub mod net;
-mod newborn;
+mod new_file_state;
 pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
@@ -47,7 +47,7 @@ pub mod space;
 mod status;
 pub mod target;
 
-pub use apply::{Applied, Part, Refusal};
+pub use apply::{ApplyOutcome, Part, Refusal};
 pub use attributes::FLAGS_RESTORED;
 pub use dir::Dir;
 pub use listing::{Entry, Failure, Listing};

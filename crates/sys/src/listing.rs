@@ -1,10 +1,10 @@
-//! All names of one directory with the status of each, in memory that the next directory uses
-//! again.
+//! All names of one directory with the status of each object. The next directory uses the same
+//! memory.
 //!
 //! The order of work: read the names, sort them, then ask for the inodes in the order in which the
 //! file system keeps them, which spares a cold disk most of its seeks.
 //!
-//! Memory: about 150 bytes a name of the largest directory listed so far, with its name.
+//! Memory: about 150 bytes for each name of the largest directory listed so far, the name included.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,17 +19,18 @@ use crate::status::ObjectStatus;
 /// Maximum number of bytes that one `getdents64` returns.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Directories up to this many names share few inode table blocks: their order does not matter.
+/// Maximum number of names for which the order does not matter: so few inodes lie in few blocks of
+/// the inode table.
 const UNORDERED_COUNT_MAX: usize = 8;
 
-/// The names of one directory. Filled by [`crate::Dir::list`].
+/// The names of one directory. [`crate::Dir::list`] fills it.
 #[derive(Debug, Default)]
 pub struct Listing {
     buffer: Vec<u8>,
     /// Every name, each followed by a NUL.
     arena: Vec<u8>,
-    pending: Vec<Pending>,
-    /// The names in the order of asking: inode number and index in `pending`.
+    pending: Vec<PendingName>,
+    /// Inode number and index in `pending` of each name, in the order in which the inodes are read.
     order: Vec<(u64, u32)>,
     entries: Vec<Entry>,
     sockets: Vec<Vec<u8>>,
@@ -43,7 +44,7 @@ pub struct Entry {
     pub found: ObjectStatus,
 }
 
-/// A name whose object gave no status.
+/// A name whose object's status could not be read.
 #[derive(Debug)]
 pub struct Failure {
     pub name: Vec<u8>,
@@ -57,9 +58,9 @@ struct Span {
     bytes: u32,
 }
 
-/// A name that `getdents64` gave.
+/// A name from `getdents64`. The status of its object has still to be read.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingName {
     /// The first eight bytes of the name, so that most comparisons need no look into the arena.
     prefix: u64,
     name: Span,
@@ -82,7 +83,7 @@ impl Listing {
         &self.sockets
     }
 
-    /// The names that could not be asked, sorted.
+    /// The names of the objects whose status could not be read, sorted.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
@@ -119,15 +120,18 @@ impl Listing {
             let start = u32::try_from(self.arena.len()).map_err(|_| Errno::OVERFLOW)?;
             let bytes = u32::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
             self.arena.extend_from_slice(entry.file_name().to_bytes_with_nul());
-            let name =
-                Pending { prefix: prefix(name), name: Span { start, bytes }, inode: entry.ino() };
+            let name = PendingName {
+                prefix: prefix(name),
+                name: Span { start, bytes },
+                inode: entry.ino(),
+            };
             self.pending.push(name);
         }
         Ok(())
     }
 
     fn stat_names(&mut self, dir: BorrowedFd<'_>) {
-        let unasked = |pending: &Pending| Entry { name: pending.name, found: UNASKED };
+        let unasked = |pending: &PendingName| Entry { name: pending.name, found: UNASKED };
         self.entries.extend(self.pending.iter().map(unasked));
         self.order.clear();
         self.order

@@ -5,7 +5,7 @@
 //! state is worse than a process that a supervisor starts again. The panic hook has already
 //! written where the panic was.
 //!
-//! This module does not treat panics of threads that hold no lock.
+//! Panics of threads that hold no lock have no effect here.
 
 use std::io::Write;
 use std::sync::{self, LockResult, TryLockError};
@@ -16,7 +16,7 @@ pub use sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 /// Exit status of a process that a bug has ended: `EX_SOFTWARE` of `sysexits.h`.
 pub const ENDED_BY_A_BUG: i32 = 70;
 
-/// Mutual exclusion; see the module.
+/// A mutex whose poison ends the process; see the module.
 #[derive(Default, Debug)]
 pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
@@ -49,7 +49,8 @@ impl<T: ?Sized> Mutex<T> {
     }
 }
 
-/// A lock that many readers or one writer may hold; see the module.
+/// A lock that many readers or one writer may hold, and whose poison ends the process; see the
+/// module.
 #[derive(Default, Debug)]
 pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
 
@@ -77,7 +78,7 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// A wake-up call for threads that wait with a [`Mutex`]; see the module.
+/// A condition variable for threads that wait with a [`Mutex`]; see the module.
 #[derive(Default, Debug)]
 pub struct Condvar(sync::Condvar);
 
@@ -98,8 +99,8 @@ impl Condvar {
         whole(self.0.wait_while(guard, condition))
     }
 
-    /// Waits for at most `limit`. The guarded state tells the caller if it was notified or the time
-    /// is over.
+    /// Waits for at most `limit`. The caller sees from the guarded state whether it was notified or
+    /// the time is over.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -117,7 +118,7 @@ impl Condvar {
     }
 }
 
-/// Value of a lock whose holders all returned without a panic; ends the process otherwise.
+/// Returns the guard or the value of a lock if no holder has panicked. Otherwise ends the process.
 fn whole<T>(taken: LockResult<T>) -> T {
     taken.unwrap_or_else(|_| end_process())
 }
@@ -126,7 +127,7 @@ fn whole<T>(taken: LockResult<T>) -> T {
 /// state to disk.
 fn end_process() -> ! {
     let message = "holdfast: a thread panicked while it held a lock; the process ends, because \
-                   nobody knows what state it left behind\n";
+                   the state that the thread left is unknown\n";
     // If standard error is closed, only the exit status tells the reason.
     std::io::stderr().write_all(message.as_bytes()).ok();
     crate::process::exit_now(ENDED_BY_A_BUG)
@@ -203,7 +204,10 @@ mod tests {
                 .expect("the test can be run again");
             let said = String::from_utf8_lossy(&child.stderr);
             assert_eq!(child.status.code(), Some(ENDED_BY_A_BUG), "{kind}: {said}");
-            assert!(said.contains("src/lock.rs"), "{kind} hides where it was: {said}");
+            assert!(
+                said.contains("src/lock.rs"),
+                "{kind}: the report lacks the place of the panic: {said}"
+            );
         }
     }
 

@@ -1,8 +1,8 @@
 //! A file seen as words of memory, shared by all threads: the client's cache of grants.
 //!
 //! Nothing is durable by itself and nothing is atomic beyond one word, so a reader has to check the
-//! content. The file is sparse: writing to a page of it on a full file system ends the process by
-//! `SIGBUS`, as for any mapping.
+//! content. The file is sparse: as for any mapping, writing to one of its pages on a full file
+//! system ends the process with `SIGBUS`.
 
 use std::io;
 use std::path::Path;
@@ -45,8 +45,8 @@ impl MappedWords {
         assert!(first.is_aligned(), "mappings start at a page");
         // SAFETY: the mapping is writable, aligned, `word_count * 8` bytes long (see the type) and
         // lives as long as `self`. Every bit pattern is a valid AtomicU64, and all access in this
-        // process is through these atomics. The lock keeps other Holdfast processes from mapping
-        // or truncating the file; one that ignores locks could make an access end in SIGBUS.
+        // process is through these atomics. The lock keeps other Holdfast processes from mapping or
+        // truncating the file; a program that ignores locks could make an access end in SIGBUS.
         unsafe { slice::from_raw_parts(first, self.word_count) }
     }
 }
@@ -63,7 +63,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words");
         let words = MappedWords::open(&path, 1 << 20).unwrap();
-        assert!(std::fs::metadata(&path).unwrap().blocks() < 64, "made sparse");
+        assert!(std::fs::metadata(&path).unwrap().blocks() < 64, "the file is sparse");
         words.words()[(1 << 20) - 1].store(7, Relaxed);
         drop(words);
         let words = MappedWords::open(&path, 1 << 20).unwrap();

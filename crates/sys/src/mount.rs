@@ -1,4 +1,4 @@
-//! Mounted file systems: the one that holds a path, and the mounts at and below a path.
+//! Mounted file systems: the file system that holds a path, and the mounts at and below a path.
 //!
 //! `/proc/self/mountinfo` is parsed here because mount points are bytes: the procfs crate reads the
 //! file as UTF-8 text, refuses the whole file if one name is not UTF-8, and leaves escapes as they
@@ -21,13 +21,14 @@ const LINKS_MAX: usize = 40;
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Splits `path` into the root of the file system that holds it and the rest; both start with `/`.
+/// Splits `path` into the root of the file system that holds the object, and the rest of the path.
+/// Both parts start with `/`.
 ///
 /// The symbolic links in `path` are resolved, except the last component: a backup of a link backs
 /// up the link itself, unless a slash follows it. The root is the highest directory above the
 /// object's directory (or the object itself, if it is a directory) with the same `st_dev`: a bind
-/// mount of the same file system is not seen, a btrfs subvolume is a root. `path` may have any
-/// length. Fails with `InvalidInput` for a relative path.
+/// mount of the same file system is not recognised, a btrfs subvolume counts as a root. `path` may
+/// have any length. Fails with `InvalidInput` for a relative path.
 pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut walk = Walk::new()?;
     if path.is_empty() {
@@ -42,23 +43,23 @@ pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
 
 /// A mounted file system, or a part of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mounted {
+pub struct MountedFilesystem {
     /// The part of the file system that is mounted: `/` for all of it.
     pub root: Vec<u8>,
     /// The type of the file system, as the kernel calls it.
     pub kind: String,
-    /// The source of the mount, mostly a device.
+    /// The source of the mount, usually a device.
     pub source: Vec<u8>,
 }
 
-/// The type of the file system that is mounted at `path`, as the kernel calls it; `None` where
-/// nothing is mounted there.
+/// The type of the file system that is mounted at `path`, as the kernel calls it; `None` if nothing
+/// is mounted there.
 pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
     Ok(mounted(path)?.map(|mounted| mounted.kind))
 }
 
-/// Finds the mount that is seen at `path`; `None` where nothing is mounted.
-pub fn mounted(path: &[u8]) -> io::Result<Option<Mounted>> {
+/// Finds the mount that is visible at `path`; `None` if nothing is mounted there.
+pub fn mounted(path: &[u8]) -> io::Result<Option<MountedFilesystem>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
     Ok(mounted_at(&mounts, path))
 }
@@ -66,7 +67,7 @@ pub fn mounted(path: &[u8]) -> io::Result<Option<Mounted>> {
 /// Finds the uppermost mount at `path`: if there are several, the one that no other mount covers.
 ///
 /// Source: proc(5), `/proc/pid/mountinfo`.
-fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
+fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
         let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<u32>().ok();
@@ -77,7 +78,7 @@ fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
         }
         fields.find(|field| *field == b"-")?;
         let kind = String::from_utf8_lossy(fields.next()?).into_owned();
-        Some((id, parent, Mounted { root, kind, source: unescaped(fields.next()?) }))
+        Some((id, parent, MountedFilesystem { root, kind, source: unescaped(fields.next()?) }))
     };
     let found: Vec<_> = mountinfo.split(|&byte| byte == b'\n').filter_map(of_line).collect();
     let lower: Vec<u32> = found.iter().map(|(_, parent, _)| *parent).collect();
@@ -126,11 +127,11 @@ fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
     line.split(|&byte| byte == b' ').nth(4).map(unescaped)
 }
 
-/// A part of a file system that no path leads to yet.
+/// A mount that no path leads to yet.
 #[derive(Debug)]
-pub struct Detached(OwnedFd);
+pub struct DetachedMount(OwnedFd);
 
-impl Detached {
+impl DetachedMount {
     /// Clones the mount of `directory` from that directory downwards, with its options. Mounts
     /// below it are left out.
     pub fn of(directory: &Dir) -> io::Result<Self> {
@@ -140,10 +141,11 @@ impl Detached {
     }
 
     /// Makes a new mount of the file system that has a part mounted at `path`, with the options of
-    /// that mount. It shows the whole file system, or of btrfs the subvolume `root`.
+    /// that mount. The new mount shows the whole file system; for btrfs, the subvolume `root`.
     pub fn whole(path: &[u8], root: &[u8]) -> io::Result<Self> {
-        let Some(Mounted { kind, source, .. }) = mounted(path)? else {
-            return Err(io::Error::other("nothing is mounted there"));
+        let Some(MountedFilesystem { kind, source, .. }) = mounted(path)? else {
+            let message = format!("nothing is mounted at {}", path.escape_ascii());
+            return Err(io::Error::other(message));
         };
         let context = fsopen(&kind[..], FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, c"source", &source[..])?;
@@ -162,9 +164,9 @@ impl Detached {
         Dir::at(&self.0)
     }
 
-    /// Replaces the mount at `path` by this one. Files that are open in the old mount stay open. At
-    /// every moment one of the two mounts is there. Before Linux 6.5 the old mount stays, covered
-    /// by this one.
+    /// Replaces the mount at `path` by this one. Files that are open in the old mount stay open.
+    /// One of the two mounts is visible at every moment. Before Linux 6.5 the old mount stays,
+    /// covered by this one.
     pub fn replace(self, path: &[u8]) -> io::Result<()> {
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
@@ -253,7 +255,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Enters the directory `name`; if `name` is a link that is followed, returns its target.
+    /// Enters the directory `name`; if `name` is a link that has to be followed, returns its
+    /// target.
     fn descend(&mut self, name: Vec<u8>, last: bool) -> io::Result<Option<Vec<u8>>> {
         let stat = self.stat(&name)?;
         match FileType::from_raw_mode(stat.st_mode) {

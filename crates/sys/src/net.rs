@@ -1,7 +1,7 @@
 //! Sockets: the kernel's buffers of a connection, and sockets in folders.
 //!
-//! The paths of folders may be longer than a socket address holds (108 bytes): both ends name the
-//! folder by an open descriptor.
+//! The path of a folder may be longer than a socket address holds (108 bytes), so both ends name
+//! the folder by an open descriptor.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -26,9 +26,9 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Gives a connection buffers of `bytes` for each direction, instead of those that the kernel fits
-/// to the capacity of the path. The kernel takes twice that size, for data of its own, and never
-/// more than the administrator's limit.
+/// Gives a connection buffers of `bytes` for each direction, instead of those that the kernel
+/// adapts to the network. The kernel takes twice that size, for data of its own, and never more
+/// than the administrator's limit.
 pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     let socket = SockRef::from(connection);
     socket.set_send_buffer_size(bytes as usize)?;
@@ -36,13 +36,14 @@ pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets no more than `bytes` wait in the kernel after the bytes that are under way: a writer has to
-/// wait instead, and so notices that the network is the slower part.
+/// Limits the bytes that wait in the kernel before they are sent to `bytes`. At the limit a writer
+/// has to wait, and so notices that the network is the slower part.
 pub fn limit_unsent(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(connection).set_tcp_notsent_lowat(bytes)
 }
 
-/// Listens on the socket `name` in `folder`. Non-blocking, as an asynchronous runtime needs it.
+/// Listens on the socket `name` in `folder`. The result is non-blocking, as an asynchronous runtime
+/// needs it.
 pub fn bind_unix(folder: &Path, name: &str) -> io::Result<UnixListener> {
     let folder = File::open(folder)?;
     let listener = UnixListener::bind(short(&folder, name))?;
@@ -50,7 +51,8 @@ pub fn bind_unix(folder: &Path, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects to the socket `name` in `folder`. Non-blocking, as an asynchronous runtime needs it.
+/// Connects to the socket `name` in `folder`. The result is non-blocking, as an asynchronous
+/// runtime needs it.
 pub fn connect_unix(folder: &Path, name: &str) -> io::Result<UnixStream> {
     let folder = File::open(folder)?;
     let stream = UnixStream::connect(short(&folder, name))?;
@@ -74,8 +76,8 @@ pub fn is_closed(connection: &impl AsFd) -> bool {
     }
 }
 
-/// Makes the two ends of a connection within this machine that keeps messages apart; other
-/// processes get their end by inheriting it.
+/// Makes the two ends of a connection within this machine. The connection keeps messages apart.
+/// Another process gets its end by inheritance.
 pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)

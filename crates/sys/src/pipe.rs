@@ -7,7 +7,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Waits for at most `within` until `source` can be read or has ended.
+/// Waits for at most `within` until `source` can be read or has ended. Returns false if neither has
+/// happened.
 pub fn is_readable(source: &impl AsFd, within: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(source, PollFlags::IN)];
     let within = Timespec::try_from(within).map_err(io::Error::other)?;

@@ -24,7 +24,7 @@ pub fn use_small_pages() {
     let _refused = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Processor time of all threads of this process, user and system.
+/// Returns the processor time of all threads of this process, user and system.
 pub fn cpu_time() -> Duration {
     let usage = usage(libc::RUSAGE_SELF);
     duration(usage.ru_utime) + duration(usage.ru_stime)
@@ -37,7 +37,7 @@ pub fn waits_of_thread() -> u64 {
 }
 
 /// Returns the time that all processors of the machine have spent idle since it started, waiting
-/// for disks included; `None` if the kernel does not tell.
+/// for disks included; `None` if the kernel does not report it.
 pub fn idle_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let mut fields = stat.lines().next()?.split_ascii_whitespace().skip(4);
@@ -51,7 +51,7 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
-/// The most memory that was resident at any time, in bytes.
+/// Returns the maximum of resident memory so far, in bytes.
 pub fn peak_memory_bytes() -> u64 {
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
@@ -111,7 +111,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Lets the programs that this process starts from now on inherit the descriptor, or not.
+/// Sets whether the programs that this process starts from now on inherit the descriptor.
 pub fn set_inheritable(number: RawFd, inheritable: bool) -> io::Result<()> {
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: the call takes numbers only.
@@ -124,7 +124,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The effective user and group.
+/// Returns the effective user and group.
 pub fn effective_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }

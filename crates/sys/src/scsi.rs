@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_uchar, c_uint, c_ulong, c_ushort, c_void};
 
-/// The data of a command.
+/// Data that a command transfers, and their direction.
 #[derive(Debug)]
 pub enum Exchange<'a> {
     None,
@@ -23,11 +23,11 @@ pub struct Answer {
     pub status: u8,
     /// Empty unless the status is CHECK CONDITION (2).
     pub sense: Vec<u8>,
-    /// Bytes that were not moved, as the bus claims.
+    /// Number of bytes that were not transferred, as the bus reports it.
     pub residual: u64,
 }
 
-/// Room for sense bytes: the most that SPC-4 allows.
+/// Size of the buffer for sense bytes: the maximum of SPC-4.
 const SENSE_BYTES: u8 = 252;
 
 /// `struct sg_io_hdr` of `<scsi/sg.h>`.
@@ -69,7 +69,7 @@ const DIRECTION_IN: c_int = -3;
 const HOST_TIMED_OUT: c_ushort = 0x03;
 /// `DRIVER_TIMEOUT`, in the lower four bits of the driver's status.
 const DRIVER_TIMED_OUT: c_ushort = 0x06;
-/// First version of the driver with the request that is used here.
+/// First version of the driver that knows `SG_IO`.
 const VERSION_MIN: c_int = 30_000;
 
 /// A device of the generic driver.
@@ -87,12 +87,12 @@ impl SgDevice {
             Ok(VERSION_MIN..) => Ok(device),
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is not a device of the generic SCSI driver",
+                "the file is not a device of the generic SCSI driver",
             )),
         }
     }
 
-    /// Returns the maximum number of bytes that a command can move, if the kernel tells.
+    /// Returns the maximum number of bytes that a command can transfer, if the kernel reports it.
     pub fn transfer_bytes_max(&self) -> Option<u32> {
         let bytes = self.number(BLKSECTGET).ok()?;
         u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)
@@ -106,7 +106,7 @@ impl SgDevice {
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
     }
 
-    /// Executes a command and waits for its answer. `TimedOut` means that there is none.
+    /// Executes a command and waits for its answer. `TimedOut` means that no answer came.
     pub fn execute(
         &mut self,
         command: &[u8],

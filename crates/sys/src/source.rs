@@ -27,7 +27,7 @@ pub enum Segment {
         offset: u64,
         bytes: u64,
     },
-    /// Reads as zeros and takes no space.
+    /// A part that reads as zeros and takes no space.
     Hole {
         offset: u64,
         bytes: u64,
@@ -64,7 +64,8 @@ impl SourceFile {
         }
     }
 
-    /// Reads on after the last call and returns how many bytes came; 0 at the end of the file.
+    /// Reads the bytes after those of the last call and returns how many came; 0 at the end of the
+    /// file.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(buffer, self.position)?;
         self.position += count as u64;
@@ -73,9 +74,9 @@ impl SourceFile {
 
     /// The parts of the first `size` bytes, without gaps and in order; none is empty.
     ///
-    /// A file that other programs change meanwhile still gives a division of `size`. Costs one
-    /// `lseek` a segment, so ask only for a file whose [`ObjectStatus::allocated_bytes`] is below
-    /// the size.
+    /// Even if other programs change the file meanwhile, the segments cover exactly `size` bytes.
+    /// Costs one `lseek` for each segment, so call it only for a file whose
+    /// [`ObjectStatus::allocated_bytes`] is below the size.
     pub fn segments(&self, size: u64) -> io::Result<Vec<Segment>> {
         let mut segments = Vec::new();
         let mut offset = 0;
@@ -97,8 +98,8 @@ impl SourceFile {
         Ok(segments)
     }
 
-    /// Finds the start of the next data or hole, at most `size`; `None` if the file system cannot
-    /// tell.
+    /// Finds the start of the next data or hole, at most `size`; `None` if the file system does not
+    /// support such a search.
     fn seek(&self, from: SeekFrom, size: u64) -> io::Result<Option<u64>> {
         match rustix::fs::seek(&self.file, from) {
             Ok(offset) => Ok(Some(offset.min(size))),

@@ -1,4 +1,4 @@
-//! The means to make and fill stubs: holes, leases, marks in extended attributes, times.
+//! The means to make and fill stubs: holes, leases, extended attributes and times.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +16,10 @@ use crate::dir::Dir;
 use crate::status::{ObjectStatus, stat_open};
 
 const CAPABILITY_ATTRIBUTE: &str = "security.capability";
-/// Maximum length of a record of capabilities: `XATTR_CAPS_SZ_3` is 24.
+/// Maximum length of a record of capabilities, in bytes: `XATTR_CAPS_SZ_3` is 24.
 const CAPABILITY_BYTES_MAX: usize = 64;
 
-/// Maximum length of a block of any file system.
+/// Maximum length of a block of any file system, in bytes.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// A regular file whose content can be removed and written again.
@@ -96,20 +96,21 @@ impl SpaceFile {
         set_lease(&self.file, libc::F_UNLCK)
     }
 
-    /// Gives the space of the whole content back; the size stays.
+    /// Frees the space of the whole content; the size stays.
     pub fn punch(&self, size: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // A block that is only in part in the range would stay, and read as zeros.
+        // The range is rounded up, because a block that lies only partly in it would keep its
+        // space.
         Ok(rustix::fs::fallocate(&self.file, flags, 0, size.next_multiple_of(BLOCK_BYTES_MAX))?)
     }
 
-    /// Gives the space of a part of the content back; that part reads as zeros afterwards.
+    /// Frees the space of a part of the content; that part reads as zeros afterwards.
     pub fn punch_part(&self, part: &Range<u64>) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.file, flags, part.start, part.end - part.start)?)
     }
 
-    /// Finds the parts of `range` that take no space, in order.
+    /// Finds the parts of `range` that take no space, in ascending order.
     pub fn holes(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let mut holes = Vec::new();
         let mut offset = range.start;
@@ -185,7 +186,7 @@ pub fn attribute_of<const N: usize>(
 }
 
 /// Returns the time at which the object `name` of `directory` was last used, as far as its file
-/// system notes it.
+/// system records it.
 pub fn accessed(directory: &Dir, name: &[u8]) -> io::Result<Timestamp> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let told = rustix::fs::statx(directory, name, flags, StatxFlags::ATIME)?;
@@ -210,7 +211,7 @@ fn set_lease(file: &File, kind: libc::c_int) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Ignores the signal by which the kernel tells that a process waits for a lease: leases are held
+/// Ignores the signal by which the kernel reports that a process waits for a lease: leases are held
 /// for moments only.
 pub fn ignore_lease_signals() {
     // SAFETY: ignoring a signal runs no code of ours.

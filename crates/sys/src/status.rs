@@ -1,4 +1,4 @@
-//! The status of an object, as one `statx` tells it.
+//! The status of an object, as one `statx` reports it.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -8,8 +8,9 @@
 //!    \______________\________________\___ drop or kill     nothing is left
 //! ```
 //!
-//! On a file system without nameless files, the file has a name `.holdfast-*` until then. A drop
-//! removes that name, a kill leaves it. Content is not synced.
+//! On a file system without nameless files, the file has a name `.holdfast-*` until it is
+//! published. If the file is dropped, that name is removed; if the process is killed, the name
+//! stays. Content is not synced.
 
 use std::fs::File;
 use std::io;
@@ -22,29 +23,29 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use crate::apply::{
-    self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, MODE_UNFINISHED, Part, UNFINISHED,
+    self, ApplyOutcome, FLAGS_OF_EMPTY, FLAGS_SEALING, MODE_UNFINISHED, Part, UNFINISHED,
 };
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::{Dir, single};
 use crate::entropy;
-use crate::newborn::Newborn;
+use crate::new_file_state::NewFileState;
 
 /// Mode of an object until its own mode is set: only its owner may use it.
 const MODE_PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Start of the name of a file that is not whole.
+/// Start of the name of a file that is not complete.
 const TEMPORARY_PREFIX: &str = ".holdfast-";
 
 /// A file being restored.
 ///
-/// Invariant: until [`NewFile::publish`] succeeds its name does not lead to it; a dropped file
-/// leaves nothing.
+/// Invariant: until [`NewFile::publish`] succeeds, `name` does not lead to the file; a file that is
+/// dropped leaves nothing.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
     dir: Arc<Dir>,
     name: Vec<u8>,
-    /// Name of the file until it is published; it is removed if the file is given up.
+    /// Name of the file until it is published; the name is removed if the file is dropped.
     draft: Option<Vec<u8>>,
     /// Flags that must wait until the file is published.
     sealing: u32,
@@ -53,7 +54,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Makes an empty file that will be `name` in `dir`, without a name where the file system can.
+    /// Makes an empty file that will be `name` in `dir`. Until then it has no name, if the file
+    /// system supports such files.
     pub fn create(dir: &Arc<Dir>, name: &[u8]) -> io::Result<Self> {
         let name = single(name)?.to_vec();
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -76,8 +78,8 @@ impl NewFile {
 
     /// Sets those of `attributes` that a file takes only while it is empty: no copy on write,
     /// compression. The caller does this before the first write.
-    pub fn prepare(&mut self, attributes: &Attributes) -> Applied {
-        let mut applied = Applied::default();
+    pub fn prepare(&mut self, attributes: &Attributes) -> ApplyOutcome {
+        let mut applied = ApplyOutcome::default();
         if attributes.flags & FLAGS_OF_EMPTY != 0 {
             self.is_prepared = true;
             let set = apply::set_flags(&self.inode(), attributes.flags, FLAGS_OF_EMPTY, None);
@@ -108,12 +110,12 @@ impl NewFile {
     ///
     /// The flags immutable and append-only wait until [`Self::publish`]: a file with these flags
     /// cannot get a name.
-    pub fn apply(&mut self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
+    pub fn apply(&mut self, stat: &Stat, attributes: &Attributes, owner: bool) -> ApplyOutcome {
         let inode = self.inode();
-        let newborn = self.newborn(&inode);
-        let mut applied = apply::apply(&inode, stat, attributes, owner, newborn);
+        let new_file = self.new_file_state(&inode);
+        let mut applied = apply::apply(&inode, stat, attributes, owner, new_file);
         let mask = FLAGS_RESTORED & !FLAGS_SEALING;
-        let set = apply::set_flags(&inode, attributes.flags, mask, newborn);
+        let set = apply::set_flags(&inode, attributes.flags, mask, new_file);
         applied.note(Part::Flags, set);
         self.sealing = attributes.flags & FLAGS_SEALING;
         self.is_prepared = true;
@@ -121,26 +123,26 @@ impl NewFile {
     }
 
     /// Returns the state of a new file in this directory, if it can be read from this file.
-    fn newborn(&self, inode: &Inode<'_>) -> Option<&Newborn> {
+    fn new_file_state(&self, inode: &Inode<'_>) -> Option<&NewFileState> {
         if self.is_prepared {
             return None;
         }
-        if let Some(known) = self.dir.newborn.get() {
+        if let Some(known) = self.dir.new_file.get() {
             return Some(known);
         }
-        let found = Newborn::of(inode).ok()?;
-        Some(self.dir.newborn.get_or_init(|| found))
+        let found = NewFileState::of(inode).ok()?;
+        Some(self.dir.new_file.get_or_init(|| found))
     }
 
     /// Makes the name lead to the file, then sets the flags that had to wait.
     ///
     /// An existing object of that name is replaced atomically if `replace` is set and it is not a
-    /// directory; otherwise the error is `AlreadyExists` or `IsADirectory` and the file is given
-    /// up. A kill can leave the whole file under its name without those flags.
-    pub fn publish(mut self, replace: bool) -> io::Result<Applied> {
+    /// directory; otherwise the error is `AlreadyExists` or `IsADirectory` and the file is dropped.
+    /// If the process is killed, the whole file may have its name without those flags.
+    pub fn publish(mut self, replace: bool) -> io::Result<ApplyOutcome> {
         self.take_name(replace)?;
         self.draft = None;
-        let mut applied = Applied::default();
+        let mut applied = ApplyOutcome::default();
         if self.sealing != 0 {
             let set = apply::set_flags(&self.inode(), self.sealing, FLAGS_SEALING, None);
             applied.note(Part::Flags, set);
@@ -168,7 +170,7 @@ impl NewFile {
         match rustix::fs::linkat(&self.file, c"", self.dir.as_fd(), name, flags) {
             Ok(()) => return Ok(()),
             Err(Errno::EXIST) => return Err(Errno::EXIST),
-            // Before Linux 6.10 only root may do that.
+            // Before Linux 6.10 only root may link a file by its descriptor.
             Err(_) => {}
         }
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -210,13 +212,13 @@ impl Dir {
         }
     }
 
-    /// Makes the symbolic link `name`, which must be free, to `target`.
+    /// Makes the symbolic link `name` to `target`. The name must be free.
     pub fn make_symlink(&self, name: &[u8], target: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, self, single(name)?)?)
     }
 
-    /// Makes the FIFO or device `name`, which must be free, which only its owner may use. `device`
-    /// is as in [`model::Stat::device`]. Devices need privileges.
+    /// Makes the FIFO or device `name`, which only its owner may use. The name must be free.
+    /// `device` is as in [`model::Stat::device`]. Devices need privileges.
     pub fn make_node(&self, name: &[u8], kind: Kind, device: u64) -> io::Result<()> {
         let file_type = match kind {
             Kind::Fifo => FileType::Fifo,
@@ -229,21 +231,22 @@ impl Dir {
         Ok(rustix::fs::mknodat(self, single(name)?, file_type, MODE_PRIVATE, device)?)
     }
 
-    /// Makes `target_name` in `target` lead to the object that is `name` here, which is not
-    /// followed if it is a symbolic link. The new name must be free.
+    /// Gives the object `name` a second name, `target_name` in `target`. A symbolic link is not
+    /// followed. The new name must be free.
     pub fn link(&self, name: &[u8], target: &Self, target_name: &[u8]) -> io::Result<()> {
         let (name, target_name) = (single(name)?, single(target_name)?);
         Ok(rustix::fs::linkat(self, name, target, target_name, AtFlags::empty())?)
     }
 
-    /// Moves the object `name` to `target`, where it is `target_name`, which must be free.
+    /// Moves the object `name` to the directory `target`. Its new name, `target_name`, must be
+    /// free.
     pub fn move_to(&self, name: &[u8], target: &Self, target_name: &[u8]) -> io::Result<()> {
         let (name, target_name) = (single(name)?, single(target_name)?);
         let flags = RenameFlags::NOREPLACE;
         Ok(rustix::fs::renameat_with(self, name, target, target_name, flags)?)
     }
 
-    /// Another handle on the same directory.
+    /// Opens another handle on the same directory.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.open_again()
     }
@@ -255,8 +258,8 @@ impl Dir {
     }
 
     /// Marks a directory that is being made, so that a later run recognises it as unfinished, even
-    /// if some attributes are set. Setting the attributes removes the mark in its last step. A file
-    /// system without user attributes takes no mark.
+    /// if some attributes are set. [`Self::apply`] removes the mark in its last step. A file system
+    /// without user attributes takes no mark.
     pub fn mark_unfinished(&self) {
         let flags = XattrFlags::empty();
         // A file system without attributes is no reason to fail: the mark only helps a rerun.
@@ -266,7 +269,7 @@ impl Dir {
     /// Returns true if the attributes have not been applied since [`Self::make_unfinished_dir`] or
     /// [`Self::mark_unfinished`].
     pub fn is_unfinished(&self) -> bool {
-        // A parent directory may have given it the setgid bit.
+        // The directory may have inherited the setgid bit from its parent.
         let is_new = |stat: rustix::fs::Stat| {
             Mode::from_raw_mode(stat.st_mode).difference(Mode::SGID) == MODE_UNFINISHED
         };

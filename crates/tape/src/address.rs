@@ -1,4 +1,4 @@
-//! Addresses of devices: those of this machine, and those of iSCSI targets.
+//! Addresses of devices: of local devices, and of iSCSI targets.
 
 use std::fmt;
 use std::io;
@@ -12,11 +12,12 @@ use sys::scsi::{Answer, Exchange, SgDevice};
 
 use crate::transport::{Completion, ScsiTransport, Transfer, TransportError};
 
-/// The port that is registered for iSCSI.
+/// Port that is registered for iSCSI.
 const ISCSI_PORT: u16 = 3260;
 /// Initiator name with which this program logs in.
 const INITIATOR: &str = "iqn.2026-01.holdfast:server";
-/// Maximum transfer: the largest one that was tried with a target.
+/// Maximum number of bytes in one transfer over iSCSI: the largest number that was tested with a
+/// target.
 const ISCSI_TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// The address of a device: `/dev/sg3`, or `iscsi://HOST[:PORT]/TARGET/LUN`.
@@ -31,9 +32,9 @@ pub enum Address {
     },
 }
 
-/// Reason why a text is no address.
+/// Reason why a text is not the address of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a device is named as /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN")]
+#[error("the address of a device must have the form /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN")]
 pub struct AddressError;
 
 impl FromStr for Address {
@@ -74,19 +75,20 @@ impl Address {
     /// Opens the device. `Unsupported` means that libiscsi is not installed.
     pub fn open(&self) -> io::Result<Box<dyn ScsiTransport>> {
         Ok(match self {
-            Self::Local(path) => Box::new(Local(SgDevice::open(path)?)),
+            Self::Local(path) => Box::new(LocalTransport(SgDevice::open(path)?)),
             Self::Iscsi { portal, target, lun } => {
-                Box::new(Iscsi(Session::connect(INITIATOR, portal, target, *lun)?))
+                Box::new(IscsiTransport(Session::connect(INITIATOR, portal, target, *lun)?))
             }
         })
     }
 }
 
-/// Folders for locks of devices: the first that exists is used by all processes of this program.
+/// Folders for lock files of devices. All processes of this program use the first folder that
+/// exists.
 const LOCK_FOLDERS: [&str; 2] = ["/run/lock", "/tmp"];
 
-/// Keeps other processes from the library of this changer until the lock is dropped; `None` while
-/// another process keeps it.
+/// Locks the library of this changer against other processes until the lock is dropped. Returns
+/// `None` if another process holds the lock.
 pub fn lock(changer: &Address) -> io::Result<Option<Lock>> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let name: String = changer.to_string().chars().map(plain).collect();
@@ -95,10 +97,10 @@ pub fn lock(changer: &Address) -> io::Result<Option<Lock>> {
     Lock::try_exclusive(&folder.join(format!("holdfast-tape-{name}.lock")))
 }
 
-struct Local(SgDevice);
-struct Iscsi(Session);
+struct LocalTransport(SgDevice);
+struct IscsiTransport(Session);
 
-impl ScsiTransport for Local {
+impl ScsiTransport for LocalTransport {
     fn execute(
         &mut self,
         cdb: &[u8],
@@ -113,7 +115,7 @@ impl ScsiTransport for Local {
     }
 }
 
-impl ScsiTransport for Iscsi {
+impl ScsiTransport for IscsiTransport {
     fn execute(
         &mut self,
         cdb: &[u8],

@@ -1,9 +1,10 @@
-//! Real times of the drives of one library, measured against the times that are assumed of them.
+//! Comparison of the real times of one library's drives with the assumed times.
 //!
-//! 1. Mounts, locates and reads are measured apart. Each gives a ratio: real seconds divided by
-//!    assumed seconds.
+//! 1. Mounts, locates and reads are measured separately. Each gives a ratio: real seconds divided
+//!    by assumed seconds.
 //! 2. The factor of a step is the median of its last ratios, so that up to half of them may be
-//!    outliers: a drive that retries, a robot that serves others, a host that stands still.
+//!    outliers: because of a drive that retries, a changer that serves other drives, or a host that
+//!    stops for a while.
 //! 3. A factor is bounded, and it changes only when the median has moved away from it clearly.
 //!    Plans made with the old factor are good enough until then.
 
@@ -11,16 +12,17 @@ use std::collections::VecDeque;
 
 use crate::timing::Correction;
 
-/// Number of ratios that a factor is made from: older ones are forgotten.
+/// Maximum number of ratios from which a factor is computed; older ratios are forgotten.
 const RATIOS_MAX: usize = 64;
-/// Number of ratios below which nothing is corrected. The median of five ratios withstands two
-/// outliers.
+/// Minimum number of ratios for a correction. The median of five ratios withstands two outliers.
 const RATIOS_MIN: usize = 5;
-/// Assumed seconds below which a step says more about the clock than about the drive.
+/// Minimum assumed seconds of a step that is measured. A shorter step shows more about the clock
+/// than about the drive.
 const ASSUMED_SECS_MIN: f64 = 0.01;
-/// Largest factor; its reciprocal is the smallest. A ratio beyond these limits has another cause.
+/// Largest factor; its reciprocal is the smallest factor. A ratio beyond these limits has another
+/// cause than the drive.
 const FACTOR_MAX: f64 = 4.0;
-/// Share of a factor by which the median has to differ from the factor before the factor changes.
+/// Share of a factor by which the median must differ from it before the factor changes.
 const CHANGE_MIN: f64 = 0.05;
 
 /// A step of a recall whose time is measured.
@@ -31,10 +33,10 @@ pub enum Step {
     Read,
 }
 
-/// The last ratios of one step, and the factor made from them.
+/// The last ratios of one step, and the factor computed from them.
 #[derive(Debug)]
 struct Measure {
-    /// Oldest first.
+    /// Ratios, oldest first.
     ratios: VecDeque<f64>,
     factor: f64,
 }
@@ -120,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the factor after reads that took these multiples of the assumed time.
+    /// Returns the factor of reads after reads that took these multiples of the assumed time.
     fn reading(ratios: &[f64]) -> f64 {
         let mut calibration = Calibration::default();
         for ratio in ratios {

@@ -1,38 +1,39 @@
-//! A medium changer: its elements, and the robot that moves media between them (SMC-3).
+//! A medium changer (SMC-3): its elements, and the moves of media between them.
 
 use std::time::Duration;
 
 use crate::device::{CommandError, Device, Identity};
 use crate::scsi::{
-    Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange, NotReady,
-    Refusal, Run, elements, elements_answer_bytes,
+    Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange,
+    ReadinessFault, Refusal, Run, elements, elements_answer_bytes,
 };
 use crate::transport::ScsiTransport;
 
-/// Number of elements asked for at once: the answer stays below 128 KiB, which every bus
-/// adapter takes.
+/// Number of elements in one request. The answer stays below 128 KiB, which every bus adapter
+/// accepts.
 const ELEMENTS_AT_ONCE: u16 = 512;
 
-/// Number of times that a starting library is asked whether it is ready: it inspects its slots for
-/// half an hour.
+/// Maximum number of checks whether a starting library is ready: it may inspect its slots for half
+/// an hour.
 const READY_LOOKS_MAX: u32 = 1800;
 const READY_WAIT: Duration = Duration::from_secs(1);
 
-/// Reason why a medium was not moved, or the elements are not known.
+/// Reason why the changer did not move a medium, or did not report its elements.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangerError {
-    /// Take the inventory again.
+    /// The source element is empty: the caller takes the inventory again.
     #[error("element {from} is empty")]
     Empty { from: u16 },
-    /// Choose another element; take the inventory again.
+    /// The target element is full: the caller takes the inventory again and chooses another
+    /// element.
     #[error("element {to} is full")]
     Full { to: u16 },
-    /// Unload the drive first.
-    #[error("the medium in element {from} is held")]
+    /// The drive has not released the medium: the caller unloads the drive first.
+    #[error("element {from} has not released its medium")]
     Held { from: u16 },
-    /// The library needs a person.
-    #[error("the robot failed")]
-    Robot(#[source] CommandError),
+    /// The changer has a fault: a person has to check the library.
+    #[error("the changer failed")]
+    Failed(#[source] CommandError),
     #[error("the changer did not carry out a command")]
     Device(#[from] CommandError),
 }
@@ -47,14 +48,14 @@ pub struct Changer {
 }
 
 impl Changer {
-    /// Takes over the changer at the other end of `transport`; waits while it is starting.
+    /// Opens the changer at the other end of `transport`; waits while the changer is starting.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         const ADDRESSES_PAGE: u8 = 0x1d;
         let mut device = Device::open(transport)?;
         let identity = device.identity()?;
         if identity.inquiry.kind != DeviceKind::Changer {
             let why = "the device is not a medium changer";
-            return Err(CommandError::Answer(format::Damaged { what: "inquiry", why }));
+            return Err(CommandError::Answer(format::DamageError { what: "inquiry", why }));
         }
         wait_until_ready(&mut device)?;
         let mut sensed = [0; 64];
@@ -71,12 +72,12 @@ impl Changer {
         self.addresses
     }
 
-    /// Makes the robot inspect every element, which takes minutes in a large library.
+    /// Makes the changer inspect every element. This takes minutes in a large library.
     pub fn look_again(&mut self) -> Result<(), ChangerError> {
         Ok(self.device.order(&Cdb::initialize_element_status())?)
     }
 
-    /// Returns all slots, import/export elements and drives, as the changer knows them.
+    /// Returns all slots, import/export elements and drives, as the changer reports them.
     pub fn elements(&mut self) -> Result<Vec<Element>, ChangerError> {
         let runs = [
             (ElementKind::Slot, self.addresses.slots),
@@ -104,7 +105,10 @@ impl Changer {
     }
 
     fn some_elements(&mut self, range: ElementRange) -> Result<Vec<Element>, CommandError> {
-        assert!((1..=ELEMENTS_AT_ONCE).contains(&range.count), "every bus adapter takes it");
+        assert!(
+            (1..=ELEMENTS_AT_ONCE).contains(&range.count),
+            "the answer stays below the limit of bus adapters"
+        );
         let bytes = elements_answer_bytes(range.count) as usize;
         let mut answer = vec![0; bytes];
         let named = self.names_drives && range.kind == ElementKind::Drive;
@@ -120,23 +124,23 @@ impl Changer {
         Ok(elements(&answer, range)?)
     }
 
-    /// Moves a medium.
+    /// Moves the medium in element `from` to element `to`.
     pub fn move_medium(&mut self, from: u16, to: u16) -> Result<(), ChangerError> {
-        debug_assert_ne!(from, to, "a move changes something");
-        let cdb = Cdb::move_medium(self.addresses.robots.first, from, to);
+        debug_assert_ne!(from, to, "a move has two different elements");
+        let cdb = Cdb::move_medium(self.addresses.changers.first, from, to);
         let Err(error) = self.device.order(&cdb) else { return Ok(()) };
         Err(match error.condition() {
             Some(Condition::Refused(Refusal::SourceEmpty)) => ChangerError::Empty { from },
             Some(Condition::Refused(Refusal::DestinationFull)) => ChangerError::Full { to },
             Some(Condition::Refused(Refusal::RemovalPrevented)) => ChangerError::Held { from },
-            Some(Condition::HardwareError | Condition::NotReady(_)) => ChangerError::Robot(error),
+            Some(Condition::HardwareError | Condition::NotReady(_)) => ChangerError::Failed(error),
             _ => ChangerError::Device(error),
         })
     }
 
-    /// Sends the robot to an element before it is needed there. Some changers cannot do that.
+    /// Sends the changer to an element in advance. Does nothing if the changer refuses the command.
     pub fn position(&mut self, to: u16) -> Result<(), ChangerError> {
-        let cdb = Cdb::position_to_element(self.addresses.robots.first, to);
+        let cdb = Cdb::position_to_element(self.addresses.changers.first, to);
         match self.device.order(&cdb) {
             Err(error) if !error.is_refused() => Err(error.into()),
             _ => Ok(()),
@@ -151,7 +155,9 @@ impl Changer {
 fn wait_until_ready(device: &mut Device) -> Result<(), CommandError> {
     for _ in 1..READY_LOOKS_MAX {
         match device.order(&Cdb::test_unit_ready()) {
-            Err(error) if error.condition() == Some(Condition::NotReady(NotReady::Becoming)) => {
+            Err(error)
+                if error.condition() == Some(Condition::NotReady(ReadinessFault::Becoming)) =>
+            {
                 device.wait(READY_WAIT);
             }
             other => return other,

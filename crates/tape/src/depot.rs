@@ -1,8 +1,8 @@
-//! A library or folder that was opened for work by hand: volumes in it are mounted, worked on, and
-//! put back.
+//! A library or folder that a command has opened for work by hand. The command mounts a volume,
+//! works on it, and puts it back.
 //!
-//! One process at a time has a library: a volume that another process has in a drive would look
-//! forgotten.
+//! Only one process at a time opens a library. Otherwise a volume that another process has mounted
+//! would look forgotten in its drive.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ use crate::volume::{self, Identification, VolumeError};
 /// Reason why a site or a drive could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("there is no folder {0}")]
+    #[error("the folder {0} does not exist")]
     NoFolder(PathBuf),
-    /// Try again when the other process has ended.
+    /// Another process has opened the volumes: the caller tries again when that process has ended.
     #[error("the volumes in {0} are in use by another process")]
     FolderInUse(PathBuf),
     #[error("cannot use the folder {path}")]
     Folder { path: PathBuf, source: io::Error },
-    /// Try again when the other process has ended.
+    /// Another process has opened the library: the caller tries again when that process has ended.
     #[error("the library at {0} is in use by another process")]
     LibraryInUse(Address),
     #[error("cannot lock {address}")]
@@ -40,24 +40,24 @@ pub enum OpenError {
     Device { address: Address, source: io::Error },
     #[error(transparent)]
     Changer(ChangerError),
-    /// Leave the drive out until it is repaired.
-    #[error("drive {address} does not answer like a drive")]
+    /// The drive has a fault: the caller leaves the drive out until it is repaired.
+    #[error("drive {address} does not answer as a tape drive")]
     Drive { address: Address, source: CommandError },
 }
 
 /// Reason why work in a depot was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum DepotError {
-    #[error("{0} is a folder: it has no slots and no drives, its volumes are used as they are")]
+    #[error("{0} is a folder: it has no slots and no drives, and its volumes need no mount")]
     NoLibrary(PathBuf),
-    /// Label a volume of this name: that makes it.
+    /// The volume does not exist: labelling it creates it.
     #[error("volume {name} is not in {folder}")]
     NotInFolder { name: VolumeName, folder: PathBuf },
     #[error("{0} is a cleaning cartridge")]
     Cleaner(VolumeName),
     #[error("volume {name} is not in {place}")]
     Elsewhere { name: VolumeName, place: &'static str },
-    #[error("there is no drive {0}")]
+    #[error("there is no drive {0} in the library")]
     NoDrive(u16),
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -65,12 +65,12 @@ pub enum DepotError {
     Volume(#[from] VolumeError),
 }
 
-/// Something that a person should know although the work was done.
+/// A problem that a person should know of, although the work succeeded.
 #[derive(Debug, thiserror::Error)]
 pub enum Warning {
     #[error("drive {drive}: {alert}")]
     Alert { drive: u16, alert: TapeAlert },
-    /// The volume that was worked on is still in its drive.
+    /// The volume is still in its drive after the work.
     #[error(transparent)]
     NotPutBack(LibraryError),
 }
@@ -79,7 +79,7 @@ pub enum Warning {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Location {
     pub name: VolumeName,
-    /// `None` where the changer does not show the volume any more.
+    /// Address of the element; `None` if the changer no longer lists the volume.
     pub element: Option<u16>,
 }
 
@@ -91,50 +91,50 @@ pub struct MountReport {
 }
 
 /// The volumes of a depot.
-pub enum Holding {
+pub enum DepotVolumes {
     Folder { volumes: FileVolumes, path: PathBuf },
     Library { library: Box<Library>, lock: Lock },
 }
 
 /// A depot. See the module.
 pub struct Depot {
-    holding: Holding,
+    volumes: DepotVolumes,
     warnings: Vec<Warning>,
 }
 
 impl Depot {
     pub fn open(site: &Site) -> Result<Self, OpenError> {
-        let holding = match site {
+        let volumes = match site {
             Site::Folder { path, capacity_bytes } => open_folder(path, *capacity_bytes)?,
             Site::Devices { changer, drives } => open_library(changer, drives)?,
         };
-        Ok(Self { holding, warnings: Vec::new() })
+        Ok(Self { volumes, warnings: Vec::new() })
     }
 
-    pub fn holding(&mut self) -> &mut Holding {
-        &mut self.holding
+    pub fn volumes(&mut self) -> &mut DepotVolumes {
+        &mut self.volumes
     }
 
-    /// Returns the library, for work that a folder does not know.
+    /// Returns the library. Fails for a folder, which has no slots and drives.
     pub fn library(&mut self) -> Result<&mut Library, DepotError> {
-        match &mut self.holding {
-            Holding::Library { library, .. } => Ok(library),
-            Holding::Folder { path, .. } => Err(DepotError::NoLibrary(path.clone())),
+        match &mut self.volumes {
+            DepotVolumes::Library { library, .. } => Ok(library),
+            DepotVolumes::Folder { path, .. } => Err(DepotError::NoLibrary(path.clone())),
         }
     }
 
-    /// Performs `work` on a volume, which must have our label; then puts the volume back where it
-    /// was.
+    /// Mounts a volume, which must have a label of this program, calls `work` with it, and puts it
+    /// back where it was.
     pub fn with_volume<T>(
         &mut self,
         name: &VolumeName,
         work: impl FnOnce(&mut dyn Medium, &Label) -> Result<T, VolumeError>,
     ) -> Result<T, DepotError> {
-        match &mut self.holding {
-            Holding::Folder { volumes, path } => {
+        match &mut self.volumes {
+            DepotVolumes::Folder { volumes, path } => {
                 in_folder(volumes, name, work).map_err(|error| missing_in_folder(error, name, path))
             }
-            Holding::Library { library, .. } => {
+            DepotVolumes::Library { library, .. } => {
                 let was_in_drive = find(library, name)?.kind == ElementKind::Drive;
                 let (mut mounted, label) = library.mount(name)?;
                 let result = work(&mut mounted.drive, &label);
@@ -147,15 +147,15 @@ impl Depot {
         }
     }
 
-    /// Labels a volume; in a folder, makes it.
+    /// Labels a volume. In a folder, this creates the volume.
     pub fn label(&mut self, name: &VolumeName, labelling: &Labelling) -> Result<Label, DepotError> {
-        match &mut self.holding {
-            Holding::Folder { volumes, .. } => {
+        match &mut self.volumes {
+            DepotVolumes::Folder { volumes, .. } => {
                 let label = labelling.label(name, BLOCK_BYTES_MAX);
                 volumes.label(&label, labelling.overwrite)?;
                 Ok(label)
             }
-            Holding::Library { library, .. } => {
+            DepotVolumes::Library { library, .. } => {
                 find(library, name)?;
                 let label = library.label(name, labelling);
                 self.note_alerts();
@@ -164,7 +164,8 @@ impl Depot {
         }
     }
 
-    /// Moves the volume, or all that are in import/export elements, into slots.
+    /// Moves the volume called `name` from its import/export element into a slot; `None` moves all
+    /// volumes in import/export elements.
     pub fn check_in(&mut self, name: Option<&VolumeName>) -> Result<Vec<Location>, DepotError> {
         let library = self.library()?;
         let names = match name {
@@ -180,7 +181,7 @@ impl Depot {
         Ok(locations)
     }
 
-    /// Moves a volume to an import/export element; returns the element.
+    /// Moves a volume to an import/export element; returns the address of the element.
     pub fn check_out(&mut self, name: &VolumeName) -> Result<u16, DepotError> {
         let element = self.library()?.check_out(name)?;
         self.note_alerts();
@@ -199,7 +200,7 @@ impl Depot {
         Ok(MountReport { drive, content: content? })
     }
 
-    /// Takes a volume out of its drive and puts it away.
+    /// Unloads a volume and moves it from its drive back to its slot, or to any free slot.
     pub fn dismount(&mut self, name: &VolumeName) -> Result<Location, DepotError> {
         let library = self.library()?;
         if listed(library, name)?.kind != ElementKind::Drive {
@@ -225,7 +226,7 @@ impl Depot {
     }
 
     fn note_alerts(&mut self) {
-        let Holding::Library { library, .. } = &mut self.holding else { return };
+        let DepotVolumes::Library { library, .. } = &mut self.volumes else { return };
         for (drive, alerts) in library.take_alerts() {
             let warnings = alerts.into_iter().map(|alert| Warning::Alert { drive, alert });
             self.warnings.extend(warnings);
@@ -238,13 +239,13 @@ impl Depot {
     }
 }
 
-/// Opens a drive without a changer, or without asking its changer, and loads the volume in it.
+/// Opens a drive without its changer.
 pub fn open_drive(address: &Address) -> Result<Drive, OpenError> {
     let transport = open_device(address)?;
     Drive::open(transport).map_err(|source| OpenError::Drive { address: address.clone(), source })
 }
 
-/// Works on the volume in `drive`.
+/// Loads the volume in `drive`, which must have a label of this program, and calls `work` with it.
 pub fn with_drive<T>(
     mut drive: Drive,
     work: impl FnOnce(&mut dyn Medium, &Label) -> Result<T, VolumeError>,
@@ -259,7 +260,7 @@ fn listed(library: &Library, name: &VolumeName) -> Result<ListedVolume, LibraryE
     listed.ok_or_else(|| LibraryError::NotFound(name.clone()))
 }
 
-/// Finds a data cartridge.
+/// Returns the volume called `name`; fails for a cleaning cartridge.
 fn find(library: &Library, name: &VolumeName) -> Result<ListedVolume, DepotError> {
     let listed = listed(library, name)?;
     if listed.is_cleaning { Err(DepotError::Cleaner(name.clone())) } else { Ok(listed) }
@@ -310,11 +311,11 @@ fn missing_in_folder(error: VolumeError, name: &VolumeName, folder: &Path) -> De
     }
 }
 
-fn open_folder(path: &Path, capacity_bytes: Option<u64>) -> Result<Holding, OpenError> {
+fn open_folder(path: &Path, capacity_bytes: Option<u64>) -> Result<DepotVolumes, OpenError> {
     let volumes = FileVolumes::open(path, capacity_bytes.unwrap_or(u64::MAX));
     let path = path.to_owned();
     match volumes {
-        Ok(volumes) => Ok(Holding::Folder { volumes, path }),
+        Ok(volumes) => Ok(DepotVolumes::Folder { volumes, path }),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::WouldBlock => OpenError::FolderInUse(path),
             io::ErrorKind::NotFound => OpenError::NoFolder(path),
@@ -323,14 +324,14 @@ fn open_folder(path: &Path, capacity_bytes: Option<u64>) -> Result<Holding, Open
     }
 }
 
-fn open_library(changer: &Address, drives: &[Address]) -> Result<Holding, OpenError> {
+fn open_library(changer: &Address, drives: &[Address]) -> Result<DepotVolumes, OpenError> {
     let lock = match address::lock(changer) {
         Ok(Some(lock)) => lock,
         Ok(None) => return Err(OpenError::LibraryInUse(changer.clone())),
         Err(source) => return Err(OpenError::Lock { address: changer.clone(), source }),
     };
     let opened: Vec<_> = drives.iter().map(open_device).collect::<Result<_, _>>()?;
-    assert_eq!(opened.len(), drives.len(), "a drive that fails is found by its index");
+    assert_eq!(opened.len(), drives.len(), "the index of a drive that fails names its address");
     let library = Library::open(open_device(changer)?, opened);
     let library = library.map_err(|error| match error {
         library::OpenError::Changer(error) => OpenError::Changer(error),
@@ -338,7 +339,7 @@ fn open_library(changer: &Address, drives: &[Address]) -> Result<Holding, OpenEr
             OpenError::Drive { address: drives[index].clone(), source }
         }
     })?;
-    Ok(Holding::Library { library: Box::new(library), lock })
+    Ok(DepotVolumes::Library { library: Box::new(library), lock })
 }
 
 fn open_device(address: &Address) -> Result<Box<dyn crate::transport::ScsiTransport>, OpenError> {

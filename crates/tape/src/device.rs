@@ -1,16 +1,16 @@
-//! One SCSI device: sends commands, waits as long as each may take, and turns answers into typed
-//! errors.
+//! One SCSI device: sends commands, waits as long as each command may take, and converts answers to
+//! typed errors.
 //!
-//! Some commands name the place to which the medium goes, or ask about the device. They are
-//! repeated when the device reports a unit attention first, is busy or gives up. Commands that
-//! count from the medium's present position are not repeated, because nobody knows whether they
-//! have moved it.
+//! Some commands name the place to which the medium goes, or ask about the device. These commands
+//! are repeated if the device reports a unit attention first, is busy or aborts the command.
+//! Commands that count from the present position of the medium are not repeated, because it is
+//! unknown whether they have moved the medium.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use format::Damaged;
+use format::DamageError;
 
 use crate::scsi::{
     Attention, Cdb, Condition, Designator, Inquiry, Sense, designators, opcode, serial_number,
@@ -18,39 +18,40 @@ use crate::scsi::{
 };
 use crate::transport::{Completion, ScsiTransport, Transfer, TransportError, status};
 
-/// Number of times that a command is repeated after a unit attention. A library that was switched
-/// on has several queued up.
+/// Maximum number of repetitions of a command after unit attentions. A library that was just
+/// switched on has several of them queued.
 const ATTENTIONS_MAX: u32 = 12;
 const ABORTED_MAX: u32 = 3;
-/// Number of tries while a device is busy.
+/// Maximum number of tries while a device is busy.
 const BUSY_MAX: u32 = 300;
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// Shortest timeout, whatever the device says: a fixed 60 s has been too short for LTO-9.
+/// Minimum timeout, even if the device recommends a shorter one. As a fixed timeout for all
+/// commands, 60 s has been too short for LTO-9.
 const TIMEOUT_MIN: Duration = Duration::from_secs(60);
 
-/// Reason why a command did not do what it should.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The device says why; see [`Sense::condition`].
+    /// The device reports the reason in its sense bytes; see [`Sense::condition`].
     #[error("command {opcode:02x}h: {sense}")]
     Check {
         opcode: u8,
         sense: Sense,
-        /// Bytes that were not moved, as far as that can be believed.
+        /// Number of bytes that were not transferred, as the device claims; not reliable.
         residual: u64,
     },
-    /// Another host holds the device.
-    #[error("command {opcode:02x}h: the device is reserved for another host")]
+    /// Another host has reserved the device.
+    #[error("command {opcode:02x}h: another host has reserved the device")]
     Conflict { opcode: u8 },
-    #[error("command {opcode:02x}h: status {status:02x}h")]
+    #[error("command {opcode:02x}h: the device answered with status {status:02x}h")]
     Status { opcode: u8, status: u8 },
-    #[error("command {opcode:02x}h: no answer in time")]
+    #[error("command {opcode:02x}h: the device did not answer in time")]
     Timeout { opcode: u8 },
     #[error("command {opcode:02x}h: the device cannot be reached")]
     Lost { opcode: u8, source: io::Error },
-    /// The device answers with bytes that make no sense.
+    /// The bytes of the answer cannot be parsed.
     #[error("the device's answer cannot be read")]
-    Answer(#[from] Damaged),
+    Answer(#[from] DamageError),
 }
 
 impl CommandError {
@@ -62,44 +63,44 @@ impl CommandError {
         }
     }
 
-    /// Returns true if the device does not know the command, or not in this form.
+    /// Returns true if the device refused the command itself, so that another attempt is of no use.
     pub fn is_refused(&self) -> bool {
         matches!(self.condition(), Some(Condition::Refused(_)))
     }
 }
 
-/// The names of a device.
+/// The inquiry data and the names of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub inquiry: Inquiry,
     /// Serial number; empty if the device has none.
     pub serial: String,
-    /// Other names, such as the one that a changer gives for the drive.
+    /// Other names of the device, such as the name by which a changer lists a drive.
     pub designators: Vec<Designator>,
 }
 
 impl Identity {
-    /// Returns true if `name`, as a changer gives it, means this device: the name ends with the
-    /// serial number, or is a designator of the device.
+    /// Returns true if `name`, which a changer has reported for a drive, means this device: the
+    /// name ends with the serial number, or is a designator of the device.
     pub fn is_named(&self, name: &str) -> bool {
         let by_serial = !self.serial.is_empty() && name.trim().ends_with(&self.serial);
         by_serial || self.designators.iter().any(|designator| designator.text() == name.trim())
     }
 }
 
-/// A device and how long its commands take.
+/// A device with the timeouts of its commands.
 pub struct Device {
     transport: Box<dyn ScsiTransport>,
     timeouts: BTreeMap<u8, Duration>,
-    /// Operation codes and service actions that the device says it knows; `None` if it does not
-    /// say.
+    /// Operation codes and service actions that the device lists as supported; `None` if the device
+    /// gives no list.
     known: Option<Vec<(u8, Option<u16>)>>,
     disturbed: Option<Attention>,
     wants_cleaning: bool,
 }
 
 impl Device {
-    /// Takes the device over; asks for the commands that it knows, and for their timeouts.
+    /// Opens the device, and asks it for the commands that it supports and for their timeouts.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         let mut device = Self {
             transport,
@@ -124,7 +125,7 @@ impl Device {
         let commands = supported_commands(&answer)?;
         for command in &commands {
             if let Some(timeout) = command.timeout {
-                // Service actions of one operation code share the longest time.
+                // All service actions of one operation code share the longest of their timeouts.
                 let longest = self.timeouts.entry(command.opcode).or_insert(TIMEOUT_MIN);
                 *longest = timeout.max(*longest);
             }
@@ -134,8 +135,7 @@ impl Device {
         Ok(())
     }
 
-    /// Returns true if the device may know a command: false only if the device lists its commands
-    /// without this one.
+    /// Returns false only if the device lists its commands and this command is not among them.
     pub fn may_know(&self, opcode: u8, service_action: Option<u16>) -> bool {
         let Some(known) = &self.known else { return true };
         known.iter().any(|&(code, action)| {
@@ -163,7 +163,7 @@ impl Device {
         })
     }
 
-    /// A page of vital product data; `None` where the device does not have it.
+    /// Returns a page of vital product data; `None` if the device does not have the page.
     fn vital_page(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
         let mut answer = vec![0; 252];
         match self.query(&Cdb::vital_product(page, 252), &mut answer) {
@@ -173,8 +173,8 @@ impl Device {
         }
     }
 
-    /// Asks for as many bytes as `answer` has room for; bytes that the device does not send are
-    /// zero.
+    /// Sends a command that asks for data, and reads the data into `answer`. Bytes that the device
+    /// does not send are zero.
     pub fn query(&mut self, cdb: &Cdb, answer: &mut [u8]) -> Result<(), CommandError> {
         self.repeat(cdb, |device| {
             answer.fill(0);
@@ -182,13 +182,13 @@ impl Device {
         })
     }
 
-    /// Sends a command without data. Its effect does not depend on the state before, so it can be
-    /// repeated.
+    /// Sends a command without data. The effect of the command must not depend on the state before
+    /// it, because the command may be repeated.
     pub fn order(&mut self, cdb: &Cdb) -> Result<(), CommandError> {
         self.repeat(cdb, |device| device.once(cdb, Transfer::None))
     }
 
-    /// Sends parameters.
+    /// Sends a command with `parameters`. The command may be repeated.
     pub fn send(&mut self, cdb: &Cdb, parameters: &[u8]) -> Result<(), CommandError> {
         self.repeat(cdb, |device| device.once(cdb, Transfer::Out(parameters)))
     }
@@ -213,7 +213,8 @@ impl Device {
         }
     }
 
-    /// Sends a command once, and again only while the device is busy and has not begun it.
+    /// Sends a command once. Sends it again only while the device is busy and has not begun the
+    /// command.
     pub fn once(&mut self, cdb: &Cdb, mut transfer: Transfer<'_>) -> Result<(), CommandError> {
         let timeout = self.timeout(cdb.opcode());
         for _ in 0..BUSY_MAX {
@@ -253,25 +254,27 @@ impl Device {
         Err(CommandError::Check { opcode, sense, residual: completion.residual })
     }
 
-    /// Returns the timeout of a command: as the device says, otherwise by the kind of command.
+    /// Returns the timeout of a command: the value that the device reports, otherwise the default
+    /// for this kind of command.
     fn timeout(&self, opcode: u8) -> Duration {
         let timeout = self.timeouts.get(&opcode).copied();
         let timeout = timeout.unwrap_or_else(|| default_timeout(opcode));
-        assert!(timeout >= TIMEOUT_MIN, "a shorter time has been too short");
+        assert!(timeout >= TIMEOUT_MIN, "no timeout is below the minimum");
         timeout
     }
 
-    /// Returns the last disturbance: the device was reset, or its medium changed.
+    /// Returns the last disturbance since [`Self::settle`]: a reset of the device, or a change of
+    /// its medium.
     pub fn disturbed(&self) -> Option<Attention> {
         self.disturbed
     }
 
-    /// Forgets the disturbance.
+    /// Forgets the last disturbance.
     pub fn settle(&mut self) {
         self.disturbed = None;
     }
 
-    /// Returns true if the device has asked to be cleaned since it was opened.
+    /// Returns true if the device has asked to be cleaned and was not cleaned since.
     pub fn wants_cleaning(&self) -> bool {
         self.wants_cleaning
     }
@@ -296,14 +299,14 @@ fn unanswered(opcode: u8, error: TransportError) -> CommandError {
     }
 }
 
-/// Timeouts for devices that report none, from vendors' tables for the slowest generation, LTO-9.
-/// The
-/// first load of an LTO-9 medium alone takes up to two hours.
+/// Returns the timeout of a command for a device that reports none. The values are from vendors'
+/// tables for the slowest generation, LTO-9: the first load of an LTO-9 medium alone takes up to
+/// two hours.
 fn default_timeout(opcode: u8) -> Duration {
     const MINUTE: u64 = 60;
     Duration::from_secs(match opcode {
         opcode::LOAD_UNLOAD => 150 * MINUTE,
-        // LOCATE(10) is POSITION TO ELEMENT for a changer, which is quicker.
+        // For a changer, the code of LOCATE(10) means POSITION TO ELEMENT, which takes less time.
         opcode::REWIND
         | opcode::SPACE_6
         | opcode::SPACE_16

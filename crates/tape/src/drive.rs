@@ -1,13 +1,14 @@
 //! A tape drive: its abilities, the position of its tape, and the meaning of its errors.
 //!
 //! Invariants:
-//! 1. `place` is where the next read or write takes place, or `None` when nobody knows. After every
-//!    error the drive is asked for it again; a place after a move by an unknown amount is never
-//!    computed.
-//! 2. The abilities of a drive are found out by asking it: it lists its commands, or refuses one.
-//!    After a refusal the next simpler command is used from then on (LOCATE(16), LOCATE(10), SPACE
-//!    from the beginning; READ POSITION long, short, counting).
-//! 3. A residual is never believed if it says that bytes are missing.
+//! 1. `place` is the position of the next read or write, or `None` if the position is unknown.
+//!    After every error the drive is asked for its position again; after a move by an unknown
+//!    distance the position is never computed.
+//! 2. The drive itself shows its abilities: it lists its commands, or refuses a command. After a
+//!    refusal the next simpler command is used from then on: LOCATE(16), LOCATE(10), SPACE from the
+//!    beginning; for the position, READ POSITION in its long form, in its short form, or counting
+//!    by this program.
+//! 3. A residual that says that bytes are missing is never trusted: the block is read again.
 
 mod abilities;
 mod motion;
@@ -19,20 +20,20 @@ use std::time::Duration;
 use crate::device::{CommandError, Device, Identity};
 use crate::medium::{Medium, MediumError, ReadOutcome, WriteOutcome};
 use crate::scsi::{
-    BlockLimits, Cdb, Condition, DeviceKind, ModeHeader, NotReady, TapeAlert, mode_select_variable,
-    opcode, without_compression,
+    BlockLimits, Cdb, Condition, DeviceKind, ModeHeader, ReadinessFault, TapeAlert,
+    mode_select_variable, opcode, without_compression,
 };
 use crate::transport::{ScsiTransport, Transfer};
 
 pub use abilities::{Abilities, LocateMethod, PositionMethod};
 
-/// Pause between looks at a drive that is loading.
+/// Pause between two checks of a drive that is loading.
 const READY_WAIT: Duration = Duration::from_millis(500);
-/// Number of checks of a drive that is loading: together two hours and a half, for the first load
-/// of an LTO-9 medium (see `device`).
+/// Maximum number of checks of a drive that is loading. Together they take two and a half hours,
+/// enough for the first load of an LTO-9 medium (see `device`).
 const READY_LOOKS_MAX: u32 = 18_000;
 
-/// A drive.
+/// A tape drive.
 pub struct Drive {
     device: Device,
     identity: Identity,
@@ -40,7 +41,7 @@ pub struct Drive {
     tell: PositionMethod,
     /// Number that the drive adds to block numbers: one known kind of drive counts from 1.
     base: u64,
-    /// True if UNLOAD needs the bit by which disks unload.
+    /// True if UNLOAD needs the bit that ejects the medium of a disk drive.
     unloads_as_disk: bool,
     block_bytes_max: u32,
     place: Option<u64>,
@@ -48,12 +49,12 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Takes over the drive at the other end of `transport`, with or without a tape in it.
+    /// Opens the drive at the other end of `transport`, with or without a tape in the drive.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         let mut device = Device::open(transport)?;
         let identity = device.identity()?;
         if identity.inquiry.kind != DeviceKind::Tape {
-            return Err(CommandError::Answer(format::Damaged {
+            return Err(CommandError::Answer(format::DamageError {
                 what: "inquiry",
                 why: "the device is not a tape drive",
             }));
@@ -96,8 +97,8 @@ impl Drive {
         }
     }
 
-    /// Waits until the medium that was put in can be used, and sets the drive up for it: blocks of
-    /// variable length, no compression, at the beginning.
+    /// Waits until the medium in the drive can be used. Then sets up the drive (blocks of variable
+    /// length, no compression) and rewinds.
     pub fn load(&mut self) -> Result<(), MediumError> {
         self.place = None;
         self.wait_until_ready()?;
@@ -111,14 +112,16 @@ impl Drive {
         for _ in 0..READY_LOOKS_MAX {
             let Err(error) = self.device.order(&Cdb::test_unit_ready()) else { return Ok(()) };
             match error.condition() {
-                Some(Condition::NotReady(NotReady::NeedsLoad)) if !asked_to_load => {
+                Some(Condition::NotReady(ReadinessFault::NeedsLoad)) if !asked_to_load => {
                     asked_to_load = true;
                     self.send_load()?;
                 }
-                Some(Condition::NotReady(NotReady::Becoming | NotReady::NeedsLoad)) => {
+                Some(Condition::NotReady(ReadinessFault::Becoming | ReadinessFault::NeedsLoad)) => {
                     self.device.wait(READY_WAIT);
                 }
-                Some(Condition::NotReady(NotReady::NoMedium)) => return Err(MediumError::NoMedium),
+                Some(Condition::NotReady(ReadinessFault::NoMedium)) => {
+                    return Err(MediumError::NoMedium);
+                }
                 _ => return Err(self.judge(error)),
             }
         }
@@ -138,7 +141,8 @@ impl Drive {
         self.block_bytes_max = by_drive.min(by_way);
         let header = self.mode_header()?;
         let select = mode_select_variable(header.density);
-        // A setting that is right already is left alone: not all targets know MODE SELECT.
+        // MODE SELECT is sent only if the setting is wrong, because not all targets know this
+        // command.
         if header.block_bytes != 0 {
             self.device.send(&Cdb::mode_select(12), &select)?;
         }
@@ -151,7 +155,7 @@ impl Drive {
         Ok(ModeHeader::parse(&sensed)?)
     }
 
-    /// Switches compression off. Drives without such a page have none.
+    /// Switches compression off. A drive without the compression page does not compress.
     fn compression_off(&mut self) -> Result<(), CommandError> {
         const PAGE: u8 = 0x0f;
         let mut sensed = [0; 64];
@@ -161,11 +165,11 @@ impl Drive {
             Err(error) => return Err(error),
         }
         let Ok(Some(select)) = without_compression(&sensed) else { return Ok(()) };
-        let length = u8::try_from(select.len()).expect("a page of 16 bytes");
+        let length = u8::try_from(select.len()).expect("the page is 16 bytes long");
         self.device.send(&Cdb::mode_select(length), &select)
     }
 
-    /// Rewinds and lets go of the medium, so that the changer can take it.
+    /// Rewinds and releases the medium, so that the changer can take it.
     pub fn unload(&mut self) -> Result<(), MediumError> {
         self.place = None;
         let unloaded = self.send_unload();
@@ -183,20 +187,21 @@ impl Drive {
         self.device.order(&Cdb::unload(true))
     }
 
-    /// Keeps the medium in the drive, or lets it go.
+    /// Prevents the removal of the medium, or allows it.
     pub fn prevent_removal(&mut self, prevent: bool) -> Result<(), MediumError> {
         let ordered = self.device.order(&Cdb::prevent_removal(prevent));
         ordered.map_err(|error| self.judge(error))
     }
 
-    /// Turns an error into its meaning for the medium. Asks for alerts where there may be some.
+    /// Converts the error of a command to an error of the medium. Asks the drive for alerts if the
+    /// error may have raised some.
     fn judge(&mut self, error: CommandError) -> MediumError {
         let position = self.place.unwrap_or(0);
         match error.condition() {
             Some(Condition::EndOfMedium) => MediumError::EndOfMedium,
             Some(Condition::WriteProtected) => MediumError::WriteProtected,
             Some(Condition::EndOfData) => MediumError::EndOfData { position },
-            Some(Condition::NotReady(NotReady::NoMedium)) => MediumError::NoMedium,
+            Some(Condition::NotReady(ReadinessFault::NoMedium)) => MediumError::NoMedium,
             Some(Condition::Attention(_)) => MediumError::PositionLost,
             Some(Condition::MediumError) => {
                 self.look_for_alerts();
@@ -209,7 +214,8 @@ impl Drive {
         }
     }
 
-    /// Takes the position that the drive reports after an error, if it reports one.
+    /// Converts the error of a command to an error of the medium, and asks the drive for its
+    /// position after the error.
     fn lost_track(&mut self, error: CommandError) -> MediumError {
         let judged = self.judge(error);
         self.place =
@@ -224,7 +230,7 @@ impl Drive {
         self.place.ok_or(MediumError::PositionLost)
     }
 
-    /// Reads the block at `place`, which is exactly as long as `buffer`.
+    /// Reads the block at `place` again, which is exactly as long as `buffer`.
     fn read_again(&mut self, place: u64, buffer: &mut [u8]) -> Result<(), MediumError> {
         assert!(!buffer.is_empty(), "a block that is read again has bytes");
         self.place = None;
@@ -237,7 +243,7 @@ impl Drive {
         }
     }
 
-    /// Reads a block whose length differs from the buffer's.
+    /// Completes the read of a block whose length differs from the length of the buffer.
     fn other_length(
         &mut self,
         place: u64,
@@ -253,10 +259,13 @@ impl Drive {
         if bytes > buffer.len() {
             return Ok(ReadOutcome::LongBlock { bytes });
         }
-        // One known target reports as residual the number of bytes that it sent. If bytes may be
-        // missing by either count, the block is read again.
+        // One known target reports, as the residual, the number of bytes that it has sent. If bytes
+        // may be missing according to the residual, the block is read again.
         let moved = buffer.len().saturating_sub(usize::try_from(*residual).unwrap_or(0));
-        debug_assert!(bytes <= buffer.len() && moved <= buffer.len(), "within the buffer");
+        debug_assert!(
+            bytes <= buffer.len() && moved <= buffer.len(),
+            "the block lies within the buffer"
+        );
         if moved < bytes {
             self.read_again(place, &mut buffer[..bytes])?;
         }

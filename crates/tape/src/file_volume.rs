@@ -1,4 +1,4 @@
-//! Files that stand for tapes: a folder with one file a volume, used where there is no library.
+//! Files that stand for tapes: a folder with one file for each volume, used instead of a library.
 //!
 //! Invariants:
 //! 1. A file `NAME.volume` begins with a whole label: labels are written to another name, synced,
@@ -24,12 +24,12 @@ use crate::volume::{self, Overwrite, VolumeError};
 
 const MAGIC: [u8; 4] = *b"HFR1";
 const HEAD_BYTES: usize = 16;
-/// Bytes of a record besides its block.
+/// Bytes of a record without its block.
 const RECORD_BYTES: u64 = 2 * HEAD_BYTES as u64;
 const SUFFIX: &str = ".volume";
 const DRAFT_SUFFIX: &str = ".new";
 
-/// Returns the mark that is before and after the block of a record.
+/// Returns the head of a record, which is both before and after its block.
 fn head(offset: u64, block_bytes: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&MAGIC);
@@ -48,11 +48,11 @@ fn is_forbidden(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
-    /// True if the file could be opened for reading only.
+    /// True if the file could only be opened for reading.
     is_read_only: bool,
     capacity_bytes: u64,
     position: u64,
-    /// Offset after the last whole record.
+    /// Offset of the end of the last whole record.
     end: u64,
 }
 
@@ -130,7 +130,7 @@ impl FileMedium {
         }
     }
 
-    /// Returns the distance between the early warning and the end.
+    /// Returns the number of bytes between the early warning and the end of the medium.
     fn warning_bytes(&self) -> u64 {
         const WARNING_BYTES_MAX: u64 = 64 << 20;
         (self.capacity_bytes / 16).min(WARNING_BYTES_MAX)
@@ -161,10 +161,9 @@ impl FileMedium {
         Ok(if is_near { WriteOutcome::NearEnd } else { WriteOutcome::Whole })
     }
 
-    /// Cuts off everything from the position on, torn records included, and writes the record
-    /// there.
+    /// Cuts off everything after the position, including torn records, and writes the record there.
     fn write_record(&mut self, head: &[u8], block: &[u8]) -> io::Result<()> {
-        debug_assert_eq!(head.len(), HEAD_BYTES, "a record has a mark at each end");
+        debug_assert_eq!(head.len(), HEAD_BYTES, "a record has a head at each end");
         if self.file.metadata()?.len() > self.position {
             self.file.set_len(self.position)?;
             self.end = self.position;
@@ -208,8 +207,8 @@ impl Medium for FileMedium {
         Ok(self.position)
     }
 
-    /// A file is always at the position that it was set to: if a block is wrong, the record itself
-    /// is wrong.
+    /// Does nothing: a file is always at the position that was set. If a block is wrong, the record
+    /// itself is wrong.
     fn distrust(&mut self) {}
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
@@ -263,18 +262,19 @@ impl Medium for FileMedium {
     }
 }
 
-/// A folder of volumes. Only one process at a time uses it.
+/// A folder of volumes. Only one process at a time uses the folder.
 #[derive(Debug)]
 pub struct FileVolumes {
     folder: PathBuf,
     capacity_bytes: u64,
-    /// Lock of the folder. Without it volumes are read and not written.
+    /// Lock of the folder; `None` if this process may only read the volumes.
     lock: Option<durable::Lock>,
 }
 
 impl FileVolumes {
-    /// Opens `folder`, whose volumes hold `capacity_bytes` each. `WouldBlock` means that another
-    /// process uses it. If this process may not write there, all volumes are write-protected.
+    /// Opens `folder`, whose volumes hold `capacity_bytes` each. The error `WouldBlock` means that
+    /// another process uses the folder. If this process may not write in the folder, all volumes
+    /// are write-protected.
     pub fn open(folder: &Path, capacity_bytes: u64) -> io::Result<Self> {
         let lock = match durable::Lock::try_exclusive(&folder.join("lock")) {
             Ok(lock) => Some(lock.ok_or(io::ErrorKind::WouldBlock)?),
@@ -288,7 +288,7 @@ impl FileVolumes {
         self.folder.join(format!("{name}{SUFFIX}"))
     }
 
-    /// The names of the volumes in the folder. Other files are left alone.
+    /// Returns the names of the volumes in the folder; ignores other files.
     pub fn names(&self) -> io::Result<Vec<VolumeName>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
@@ -300,7 +300,7 @@ impl FileVolumes {
         Ok(names)
     }
 
-    /// The medium of a volume, to be read or written.
+    /// Opens the medium of a volume for reading and writing.
     pub fn medium(&self, name: &VolumeName) -> Result<FileMedium, VolumeError> {
         match FileMedium::open(&self.path(name), self.capacity_bytes) {
             Ok(medium) => {
@@ -314,7 +314,7 @@ impl FileVolumes {
         }
     }
 
-    /// Makes a volume, or replaces one as far as `overwrite` allows it. Both are atomic.
+    /// Creates a volume, or replaces a volume if `overwrite` allows that. Either change is atomic.
     pub fn label(&self, label: &Label, overwrite: Overwrite) -> Result<(), VolumeError> {
         if self.lock.is_none() {
             return Err(MediumError::WriteProtected.into());
@@ -338,7 +338,7 @@ impl FileVolumes {
             .map_err(|error| MediumError::failed(error).into())
     }
 
-    /// Removes a volume and all that is on it.
+    /// Removes a volume and all its content.
     pub fn remove(&self, name: &VolumeName) -> io::Result<()> {
         if self.lock.is_none() {
             return Err(io::ErrorKind::PermissionDenied.into());

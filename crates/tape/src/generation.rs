@@ -7,20 +7,21 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Medium {
     pub name: &'static str,
-    /// Bytes without compression, as published by the LTO Program.
+    /// Capacity in bytes without compression, as published by the LTO Program.
     pub capacity_bytes: u64,
-    /// Number of passes along the tape: data tracks divided by the 32 that a head reads at once, as
-    /// published by the LTO Program.
+    /// Number of passes along the tape: data tracks divided by the 32 tracks that a head reads at
+    /// once, as published by the LTO Program.
     pub wraps: u32,
-    /// Strips across the tape, each with the same number of wraps, as published by the LTO Program.
+    /// Number of strips across the tape, each with the same number of wraps, as published by the
+    /// LTO Program.
     pub bands: u32,
-    /// The last longitudinal position (LPOS) of the data area, about 5.7 mm each. For tapes of
-    /// 960 m it is assumed from the range that CERN's CTA works with; for others it follows the
-    /// length of the tape.
+    /// Last longitudinal position (LPOS) of the data area; one unit is about 5.7 mm. For tapes of
+    /// 960 m, the value is assumed from the range that CERN's CTA uses; for other tapes, it is in
+    /// proportion to their length.
     pub lpos_end: u32,
 }
 
-/// 3584 tracks in 4 bands on 960 m.
+/// LTO-7 medium: 3584 tracks in 4 bands on 960 m of tape.
 pub const MEDIUM_LTO7: Medium = Medium {
     name: "LTO-7",
     capacity_bytes: 6_000_000_000_000,
@@ -29,11 +30,11 @@ pub const MEDIUM_LTO7: Medium = Medium {
     lpos_end: 168_400,
 };
 
-/// 6656 tracks in 4 bands on 960 m.
+/// LTO-8 medium: 6656 tracks in 4 bands on 960 m of tape.
 pub const MEDIUM_LTO8: Medium =
     Medium { name: "LTO-8", capacity_bytes: 12_000_000_000_000, wraps: 208, ..MEDIUM_LTO7 };
 
-/// 8960 tracks in 4 bands on 1035 m.
+/// LTO-9 medium: 8960 tracks in 4 bands on 1035 m of tape.
 pub const MEDIUM_LTO9: Medium = Medium {
     name: "LTO-9",
     capacity_bytes: 18_000_000_000_000,
@@ -43,19 +44,19 @@ pub const MEDIUM_LTO9: Medium = Medium {
 };
 
 impl Medium {
-    /// Bytes of one wrap, if all wraps are equally full.
+    /// Returns the bytes of one wrap, if all wraps are equally full.
     pub fn wrap_bytes(&self) -> u64 {
         debug_assert!(self.wraps > 0, "a tape has wraps");
         self.capacity_bytes / u64::from(self.wraps)
     }
 }
 
-/// A kind of drive, with the medium that it is made for. Times are seconds.
+/// A kind of drive, with the medium that it is made for. Times are in seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveModel {
     pub name: &'static str,
     pub medium: Medium,
-    /// Bytes a second of data that does not compress, as published by IBM.
+    /// Rate of data that does not compress, in bytes a second, as published by IBM.
     pub native_bytes_per_sec: u64,
     /// Time from the cartridge's arrival to readiness, as published by IBM.
     pub load_secs: u32,
@@ -65,12 +66,12 @@ pub struct DriveModel {
     pub locate_average_secs: u32,
     /// Average time from a record to the load point, as published by IBM.
     pub rewind_average_secs: u32,
-    /// Seconds of the rewind within an unload, where they depend on the amount of tape that was
-    /// moved since the load: little, some, much. As published by IBM for LTO-9, which winds the
-    /// tape anew to even out its tension.
+    /// Seconds of the rewind within an unload, after little, some or much of the tape was moved
+    /// since the load; `None` if they do not depend on that. Published by IBM for LTO-9, which
+    /// winds the tape again to even out its tension.
     pub retension_secs: Option<[u32; 3]>,
     /// Speeds at which the drive can run without stopping, slowest first, in thousands of bytes a
-    /// second; empty where none are published.
+    /// second; empty if none are published.
     pub speeds_kbytes_per_sec: &'static [u32],
 }
 
@@ -130,17 +131,17 @@ pub const LTO9_HALF_HEIGHT: DriveModel = DriveModel {
     ..LTO9
 };
 
-/// Every model known.
+/// All drive models that this program knows.
 pub const DRIVE_MODELS: [DriveModel; 5] = [LTO7, LTO8, LTO8_HALF_HEIGHT, LTO9, LTO9_HALF_HEIGHT];
 
 impl DriveModel {
-    /// Returns the rate, in bytes a second, at which data moves if the host takes
-    /// `host_bytes_per_sec`.
+    /// Returns the rate of the data, in bytes a second, if the host takes `host_bytes_per_sec`.
     ///
-    /// The drive runs at the fastest of its speeds that the host keeps up with. Below the slowest
-    /// speed it stops and steps back again and again, and the host sets the pace.
+    /// The drive runs at the fastest of its speeds that the host keeps up with. If the host is
+    /// slower than the slowest speed, the drive stops and steps back repeatedly, and the host sets
+    /// the pace.
     pub fn streaming_bytes_per_sec(&self, host_bytes_per_sec: u64) -> u64 {
-        debug_assert!(self.speeds_kbytes_per_sec.is_sorted(), "slowest first");
+        debug_assert!(self.speeds_kbytes_per_sec.is_sorted(), "speeds are sorted, slowest first");
         let reachable = host_bytes_per_sec.min(self.native_bytes_per_sec);
         if reachable == self.native_bytes_per_sec {
             return reachable;

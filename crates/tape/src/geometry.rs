@@ -8,28 +8,28 @@
 //!   |  wrap 52 ---------------------------------->  |   band 1 (of LTO-8)
 //! ```
 //!
-//! Data runs along the tape in wraps, forward on the even ones and back on the odd ones, so bytes
-//! that are a whole wrap apart can lie side by side. An *address* counts the bytes before a place
-//! on the volume. Where a drive reports how far its wraps reach, addresses are placed between those
-//! ends; otherwise all wraps are assumed to be equally full.
+//! Data runs along the tape in wraps: forward on even wraps and back on odd wraps, so that bytes a
+//! whole wrap apart can lie side by side. An *address* is the number of bytes before a place on the
+//! volume. If a drive reports the ends of its wraps, addresses are placed between these ends;
+//! otherwise all wraps are assumed to be equally full.
 
 use crate::generation::Medium;
 
 /// A place on the tape.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Bytes before the point on the volume.
+    /// Number of bytes before the point on the volume.
     pub address: u64,
     pub wrap: u32,
     pub band: u32,
     /// Position along the tape, from 0 at the load point.
     pub lpos: f64,
-    /// True in the half of the tape after the middle.
+    /// True if the point lies in the second half of the tape.
     pub is_far: bool,
 }
 
 impl Point {
-    /// Returns true where data is read from the load point towards the end.
+    /// Returns true if data at this point is read from the load point towards the end of the tape.
     pub fn is_forward(&self) -> bool {
         self.wrap.is_multiple_of(2)
     }
@@ -39,19 +39,19 @@ impl Point {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     medium: Medium,
-    /// Address after the last byte of each wrap. Invariant: as many as the medium has wraps,
-    /// ascending, the first above 0.
+    /// Addresses of the ends of the wraps. Invariant: one for each wrap of the medium, ascending,
+    /// the first above 0.
     ends: Vec<u64>,
 }
 
-/// Reason why a drive's report gives no geometry. The caller goes on with [`Geometry::even`].
+/// Reason why the report of a drive gives no geometry. The caller uses [`Geometry::even`] instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("no wrap is reported")]
+    #[error("the drive reports no wrap")]
     Empty,
-    #[error("more wraps are reported than the medium has")]
+    #[error("the drive reports more wraps than the medium has")]
     TooMany,
-    #[error("wrap {wrap} does not end after the one before it")]
+    #[error("wrap {wrap} does not end after the previous wrap")]
     NotAscending { wrap: usize },
 }
 
@@ -59,23 +59,26 @@ impl Geometry {
     /// Returns the geometry of a volume whose wraps are equally full.
     pub fn even(medium: Medium) -> Self {
         let wraps = u64::from(medium.wraps);
-        assert!(wraps > 0 && wraps.is_multiple_of(u64::from(medium.bands)), "whole bands");
+        assert!(
+            wraps > 0 && wraps.is_multiple_of(u64::from(medium.bands)),
+            "the wraps form whole bands"
+        );
         let (each, rest) = (medium.capacity_bytes / wraps, medium.capacity_bytes % wraps);
         let ends = (1..=wraps).map(|wrap| each * wrap + rest * wrap / wraps).collect();
         Self { medium, ends }
     }
 
-    /// Returns the geometry that a drive reports: the number of blocks up to the end of each full
-    /// wrap, in blocks of `block_bytes`.
+    /// Returns the geometry that a drive reports. `ends_blocks` are the numbers of blocks, of
+    /// `block_bytes` each, before the end of each full wrap.
     ///
-    /// Wraps without a report are assumed to be as full as the reported ones are on average.
+    /// Wraps without a report are assumed to be as full as the average of the reported wraps.
     pub fn reported(
         medium: Medium,
         ends_blocks: &[u64],
         block_bytes: u32,
     ) -> Result<Self, ReportError> {
         let last = *ends_blocks.last().ok_or(ReportError::Empty)?;
-        let wraps = usize::try_from(medium.wraps).expect("some hundred wraps");
+        let wraps = usize::try_from(medium.wraps).expect("a medium has a few hundred wraps");
         if ends_blocks.len() > wraps {
             return Err(ReportError::TooMany);
         }
@@ -93,14 +96,15 @@ impl Geometry {
         Ok(Self { medium, ends })
     }
 
-    /// Returns the point of `address`. An address beyond the last wrap counts as its end.
+    /// Returns the point of `address`. An address after the last wrap counts as the end of that
+    /// wrap.
     pub fn point(&self, address: u64) -> Point {
         let index = self.ends.partition_point(|end| *end <= address).min(self.ends.len() - 1);
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         debug_assert!(start < self.ends[index], "a wrap holds something");
         let bytes = self.ends[index] - start;
         let fraction = float((address - start).min(bytes)) / float(bytes);
-        let wrap = u32::try_from(index).expect("some hundred wraps");
+        let wrap = u32::try_from(index).expect("a medium has a few hundred wraps");
         let along = if wrap.is_multiple_of(2) { fraction } else { 1.0 - fraction };
         Point {
             address,
@@ -111,7 +115,7 @@ impl Geometry {
         }
     }
 
-    /// Returns the point at which a volume is after it has been mounted.
+    /// Returns the point at which a volume stands after its mount.
     pub fn load_point(&self) -> Point {
         self.point(0)
     }
@@ -123,7 +127,7 @@ impl Geometry {
         along
     }
 
-    /// Returns the share of the volume that `bytes` are: from 0 to 1, if no byte is read twice.
+    /// Returns `bytes` as a share of the volume: from 0 to 1, if no byte is read twice.
     pub fn part(&self, bytes: u64) -> f64 {
         float(bytes) / float(*self.ends.last().expect("a medium has wraps"))
     }
@@ -143,7 +147,7 @@ mod tests {
 
     const BLOCK_BYTES: u32 = 262_144;
 
-    /// The address of a point, from its wrap and its place along the tape.
+    /// Returns the address of a point, computed from its wrap and its place along the tape.
     fn address(geometry: &Geometry, point: &Point) -> f64 {
         let index = point.wrap as usize;
         let start = if index == 0 { 0 } else { geometry.ends[index - 1] };
@@ -152,8 +156,7 @@ mod tests {
         float(start) + fraction * float(geometry.ends[index] - start)
     }
 
-    /// Ends of wraps as a drive may report them: each wrap is a little shorter or longer than the
-    /// others.
+    /// Generates geometries that a drive may report: the wraps have different lengths.
     fn reports() -> impl Strategy<Value = Geometry> {
         let blocks = MEDIUM_LTO8.wrap_bytes() / u64::from(BLOCK_BYTES);
         proptest::collection::vec(blocks / 2..blocks * 2, 1..=208).prop_map(|lengths| {

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use format::Damaged;
-use format::volume::{Foreign, Label, VolumeName};
+use format::DamageError;
+use format::volume::{ForeignContent, Label, VolumeName};
 
 use crate::file_volume::FileVolumes;
 use crate::library::Library;
@@ -11,8 +11,8 @@ use crate::medium::Medium as _;
 use crate::scsi::{Element, ElementKind};
 use crate::volume::{self, Identification, VolumeError};
 
-/// Free bytes of a file volume above which it has no capacity of its own: the file system is full
-/// first.
+/// Free bytes above which a file volume has no capacity of its own to show, because its file system
+/// is full first.
 const LEFT_BYTES_MAX: u64 = u64::MAX >> 1;
 
 /// The content of an element, as far as the changer can tell.
@@ -20,9 +20,9 @@ const LEFT_BYTES_MAX: u64 = u64::MAX >> 1;
 pub enum ElementContent {
     Empty,
     CleaningCartridge,
-    /// A volume. Its label is unknown until it is mounted.
+    /// A volume. Its label is unknown until the volume is mounted.
     Volume,
-    /// A cartridge whose barcode cannot name a volume.
+    /// A cartridge whose barcode is not a valid name of a volume.
     OtherBarcode,
     NoBarcode,
 }
@@ -44,14 +44,14 @@ pub enum FileContent {
     Labelled {
         label: Label,
         is_protected: bool,
-        /// Bytes up to the end of data; `None` where it cannot be found.
+        /// Bytes up to the end of data; `None` if the end cannot be found.
         used_bytes: Option<u64>,
-        /// Bytes left; `None` for a volume without a capacity.
+        /// Free bytes; `None` for a volume without a capacity of its own.
         left_bytes: Option<u64>,
     },
     Unlabelled,
-    Foreign(Foreign),
-    Damaged(Damaged),
+    Foreign(ForeignContent),
+    Damaged(DamageError),
     Unreadable(VolumeError),
 }
 
@@ -85,7 +85,7 @@ pub fn of_library(library: &Library) -> Vec<ElementEntry> {
     library.elements().iter().map(entry).collect()
 }
 
-/// Looks at each volume of a folder.
+/// Returns all volumes of a folder, each with its content.
 pub fn of_folder(volumes: &FileVolumes) -> io::Result<Vec<FileEntry>> {
     let entry = |name: VolumeName| {
         let content = file_content(volumes, &name).unwrap_or_else(FileContent::Unreadable);

@@ -1,5 +1,6 @@
-//! Tape: SCSI drives and changers, volumes on tape or in files, and libraries of both; the places
-//! of data on a volume, the time of reading it, and the order in which it is read.
+//! Tape storage: SCSI drives and changers, volumes on tape or in files, and libraries. The crate
+//! also models the place of data on a volume, estimates the time of a read, and chooses the order
+//! of reads.
 //!
 //! ```text
 //! library   volumes by barcode: mount, dismount, label, check in and out, clean
@@ -8,15 +9,15 @@
 //!       scsi      commands and answers as bytes
 //!       transport SG_IO, iSCSI, or an emulator; address: the names of devices
 //!
-//! schedule  which volume is mounted where, and which read is next: pure, for any drives
-//!   operator    carries out what it decides, a thread a drive
-//!   order       the cheapest of several orders
+//! schedule  decides which volume is mounted where, and which read is next: no I/O
+//!   operator    carries out the decisions of the schedule, with one thread for each drive
+//!   order       chooses the cheapest of several orders of reading
 //!     timing      times of moves and transfers: generation, geometry
-//!   calibration the real times of drives against the assumed ones
+//!   calibration the real times of drives, compared with the assumed times
 //!
 //! site, settings   libraries that have a name on this machine
-//!   depot            a library or folder that is open for work by hand
-//!     inventory        its elements and volumes
+//!   depot            a library or folder that a command has opened for work by hand
+//!     inventory        the elements and volumes of a depot
 //!     manual           writing, extracting and verifying objects
 //! ```
 

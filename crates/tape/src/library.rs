@@ -1,18 +1,21 @@
-//! A library: drives, slots and a robot, used by the names of volumes.
+//! A library: drives, slots and a changer. Callers name volumes, and the library finds the
+//! elements.
 //!
 //! ```text
-//! mount --> MountedVolume (the drive, lent) --> dismount       the volume goes home
-//!                                    \--> retire         the drive fails: the volume goes home as
-//!                                                        well, the drive is not used any more
+//! mount --> MountedVolume (the drive, lent) --> dismount   the volume is put away
+//!                                          \--> retire     the drive has failed: the volume is put
+//!                                                          away, the drive is not used any more
 //! ```
 //!
-//! A mounted volume has its drive with it, so that several can be read and written by several
-//! threads while the robot serves others.
+//! A mounted volume owns its drive. So several threads can read and write volumes at the same time,
+//! while the changer serves other drives.
 //!
 //! Invariants:
-//! 1. A drive is lent, free, holds a volume that nobody uses, or is out of service.
-//! 2. A volume is handed out by [`Library::mount`] only with our label, of the name on its barcode.
-//! 3. Where media are is what the changer says; it is asked after everything that failed.
+//! 1. A drive is free, lent, or out of service. A free drive may hold a volume that nobody uses.
+//! 2. [`Library::mount`] returns a volume only if it has a label of this program with the name on
+//!    its barcode.
+//! 3. Only the changer knows which medium is in which element. Each operation asks the changer
+//!    again before it moves a medium.
 
 mod labelling;
 mod service;
@@ -31,28 +34,28 @@ use crate::volume::{self, VolumeError};
 
 pub use labelling::Labelling;
 
-/// Beginning of the barcodes of cleaning cartridges, with all vendors.
+/// Prefix of the barcodes of cleaning cartridges, the same for all vendors.
 const CLEANING_PREFIX: &str = "CLN";
 
-/// Reason why a library did not do what was asked.
+/// Reason why an operation of a library failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// Check it in.
+    /// A person has to check the volume in.
     #[error("volume {0} is not in the library")]
     NotFound(VolumeName),
-    /// The volume is in use: wait until it is dismounted.
+    /// The volume is in use: the caller waits until it is dismounted.
     #[error("volume {0} is in use")]
     InUse(VolumeName),
-    /// Wait until a drive is free.
+    /// No drive is free: the caller waits for one.
     #[error("no drive is free")]
     NoDrive,
     /// No element is free: a person has to take a cartridge out.
     #[error("no {} is free", room(*.0))]
     NoRoom(ElementKind),
     /// There is no cleaning cartridge: a person has to check one in.
-    #[error("there is no cleaning cartridge")]
+    #[error("the library has no cleaning cartridge")]
     NoCleaner,
-    /// The volume is damaged, or has another label than its barcode says.
+    /// The volume is damaged, or its label is not the one that its barcode names.
     #[error("volume {name} cannot be used")]
     Volume { name: VolumeName, source: VolumeError },
     /// The drive has been taken out of service.
@@ -62,13 +65,13 @@ pub enum LibraryError {
     Changer(#[from] ChangerError),
 }
 
-/// Reason why a library could not be taken over.
+/// Reason why a library could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
     Changer(#[from] ChangerError),
-    /// Leave the drive out, and have it repaired.
-    #[error("drive number {index} of those that were given does not answer like a drive")]
+    /// The drive has a fault: the caller leaves it out until it is repaired.
+    #[error("the device at index {index} of the drives does not answer as a tape drive")]
     Drive {
         /// Index of the drive, from 0.
         index: usize,
@@ -83,13 +86,13 @@ fn room(kind: ElementKind) -> &'static str {
     }
 }
 
-/// The use of a drive.
+/// The state of a drive in its library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriveState {
     Free,
     /// The drive is lent, with a volume in it.
     Lent(VolumeName),
-    /// The drive fails, for this reason; a person has to repair it.
+    /// The drive has failed, for this reason; a person has to repair it.
     OutOfService(String),
 }
 
@@ -114,19 +117,19 @@ pub struct ListedVolume {
     pub is_damaged: bool,
 }
 
-/// A drive's place in the library.
+/// The place of a drive in the library.
 struct Bay {
     address: u16,
     product: String,
     serial: String,
-    /// `None` while the drive is lent.
+    /// The drive itself; `None` while it is lent.
     drive: Option<Drive>,
     state: DriveState,
     wants_cleaning: bool,
 }
 
-/// A volume in a drive. It is given back with [`Library::dismount`] or [`Library::retire`]: if it
-/// is dropped, its drive stays lent for ever.
+/// A volume in a drive. The caller gives both back with [`Library::dismount`] or
+/// [`Library::retire`]; if this value is dropped, the drive stays lent for ever.
 #[must_use]
 pub struct MountedVolume {
     pub drive: Drive,
@@ -138,7 +141,7 @@ pub struct MountedVolume {
 }
 
 impl MountedVolume {
-    /// The element address of the drive.
+    /// Returns the element address of the drive.
     pub fn address(&self) -> u16 {
         self.address
     }
@@ -154,8 +157,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Takes over a library: its changer and its drives. The drives may come in any order if the
-    /// changer names them by serial number; otherwise they come in the order of their elements.
+    /// Opens a library with its changer and its drives. The drives may be in any order if the
+    /// changer reports their serial numbers; otherwise they must be in the order of their elements.
     pub fn open(
         changer: Box<dyn ScsiTransport>,
         drives: Vec<Box<dyn ScsiTransport>>,
@@ -178,7 +181,7 @@ impl Library {
         Ok(())
     }
 
-    /// Makes the robot inspect every element; takes minutes.
+    /// Makes the changer inspect every element. This takes minutes.
     pub fn look_again(&mut self) -> Result<(), LibraryError> {
         self.changer.look_again()?;
         self.refresh()
@@ -200,7 +203,7 @@ impl Library {
         self.bays.iter().map(listed).collect()
     }
 
-    /// Returns all volumes whose barcode can be read, cleaning cartridges too.
+    /// Returns all volumes with a readable barcode, including cleaning cartridges.
     pub fn volumes(&self) -> Vec<ListedVolume> {
         let listed = |element: &Element| {
             let name = VolumeName::new(element.barcode.as_deref()?).ok()?;
@@ -215,8 +218,8 @@ impl Library {
         self.elements.iter().filter_map(listed).collect()
     }
 
-    /// Returns alerts that drives have raised since the last call, with the element address of the
-    /// drive.
+    /// Returns the alerts that drives have raised since the last call, by the element address of
+    /// the drive.
     pub fn take_alerts(&mut self) -> BTreeMap<u16, Vec<TapeAlert>> {
         std::mem::take(&mut self.alerts)
     }
@@ -229,15 +232,16 @@ impl Library {
             .ok_or_else(|| LibraryError::NotFound(name.clone()))
     }
 
-    /// Finds a free element. Whether the changer calls it accessible does not count: some changers
-    /// never say so.
+    /// Returns the address of a free element. The flag for accessible elements is ignored, because
+    /// some changers never set it.
     fn free_element(&self, kind: ElementKind) -> Result<u16, LibraryError> {
         let is_free = |element: &&Element| element.kind == kind && !element.is_full;
         let free = self.elements.iter().find(is_free);
         free.map(|element| element.address).ok_or(LibraryError::NoRoom(kind))
     }
 
-    /// Mounts a volume and reads its label, which must be one of ours with that name.
+    /// Mounts a volume and reads its label, which must be a label of this program with the name
+    /// `name`.
     pub fn mount(&mut self, name: &VolumeName) -> Result<(MountedVolume, Label), LibraryError> {
         let mut mounted = self.mount_any(name)?;
         let error = match volume::read_label(&mut mounted.drive) {
@@ -248,19 +252,20 @@ impl Library {
         Err(self.give_up(mounted, error))
     }
 
-    /// Mounts a volume, whatever content it has.
+    /// Mounts a volume with any content.
     pub fn mount_any(&mut self, name: &VolumeName) -> Result<MountedVolume, LibraryError> {
         loop {
             self.refresh()?;
             let (bay, home) = self.bring(name)?;
-            let mut drive = self.bays[bay].drive.take().expect("a bay that is not lent");
+            let mut drive =
+                self.bays[bay].drive.take().expect("a bay that is not lent has its drive");
             let address = self.bays[bay].address;
             self.bays[bay].state = DriveState::Lent(name.clone());
             let loaded = drive.load();
             let mounted = MountedVolume { drive, name: name.clone(), address, home, bay };
             match loaded {
                 Ok(()) => return Ok(mounted),
-                // The next drive may work. If none is left, bringing the volume fails.
+                // Another drive may work. If no drive is left, `bring` fails.
                 Err(MediumError::Failed(reason)) => self.retire(mounted, &reason.to_string())?,
                 Err(error) => return Err(self.give_up(mounted, error.into())),
             }
@@ -287,7 +292,7 @@ impl Library {
     }
 
     /// Brings a volume to the drive with this element address, which must not be lent. The caller
-    /// loads it afterwards, without the robot.
+    /// then loads the volume, which does not need the changer.
     pub fn bring_to(
         &mut self,
         name: &VolumeName,
@@ -309,13 +314,13 @@ impl Library {
             self.refresh()?;
             home = Some(from);
         }
-        let drive = self.bays[bay].drive.take().expect("a bay that is not lent");
+        let drive = self.bays[bay].drive.take().expect("a bay that is not lent has its drive");
         let address = self.bays[bay].address;
         self.bays[bay].state = DriveState::Lent(name.clone());
         Ok(MountedVolume { drive, name: name.clone(), address, home, bay })
     }
 
-    /// Puts away a volume that is in another drive than `drive`, which is to get it.
+    /// Puts away the volume in `drive`, because another drive is to get it.
     fn empty_other(&mut self, name: &VolumeName, drive: u16) -> Result<(), LibraryError> {
         let is_free = |bay: &Bay| bay.address == drive && bay.state == DriveState::Free;
         let bay = self.bays.iter().position(is_free);
@@ -331,7 +336,8 @@ impl Library {
         self.put_away(address, home)
     }
 
-    /// Puts away a volume that an ended process has left in a drive; returns its bay.
+    /// Puts away a volume that an earlier process has left in a drive; returns the bay of that
+    /// drive.
     fn empty_a_bay(&mut self) -> Result<usize, LibraryError> {
         let is_free = |bay: &Bay| bay.state == DriveState::Free;
         let bay = self.bays.iter().position(is_free).ok_or(LibraryError::NoDrive)?;
@@ -339,7 +345,7 @@ impl Library {
         Ok(bay)
     }
 
-    /// Puts away the volume in a drive that is not in use, if there is one.
+    /// Puts away the volume in a free drive, if the drive holds one.
     fn empty(&mut self, bay: usize) -> Result<(), LibraryError> {
         assert_eq!(self.bays[bay].state, DriveState::Free, "only a free drive is emptied");
         let address = self.bays[bay].address;
@@ -355,7 +361,8 @@ impl Library {
         self.put_away(address, home)
     }
 
-    /// Returns a drive that is free and empty; one that wants cleaning only if there is no other.
+    /// Returns the bay of a drive that is free and empty. A drive that wants cleaning is the last
+    /// choice.
     fn empty_bay(&self) -> Option<usize> {
         let is_empty = |address| {
             let mut drives = self.elements.iter().filter(|e| e.kind == ElementKind::Drive);
@@ -367,13 +374,14 @@ impl Library {
             .min_by_key(|&bay| self.bays[bay].wants_cleaning)
     }
 
-    /// Unloads the volume and puts it back.
+    /// Unloads the volume and puts it away.
     pub fn dismount(&mut self, mut mounted: MountedVolume) -> Result<(), LibraryError> {
         self.note_alerts(&mut mounted);
         let address = mounted.address;
         if let Err(source) = mounted.drive.unload() {
             let reason = source.to_string();
-            // The drive's error is reported; it implies that the volume stays in the drive.
+            // Only the error of the drive is reported: it implies that the volume stays in the
+            // drive.
             let _stuck = self.retire(mounted, &reason);
             return Err(LibraryError::Drive { address, source });
         }
@@ -383,24 +391,26 @@ impl Library {
     }
 
     /// Leaves the volume in its drive. The volume is put away when the drive is needed for another
-    /// one.
+    /// volume.
     pub fn leave(&mut self, mut mounted: MountedVolume) {
         self.note_alerts(&mut mounted);
         self.give_back(mounted, DriveState::Free);
     }
 
-    /// Returns the drive with this element address if it is not lent, so that it can be asked for
-    /// its abilities.
+    /// Returns the drive with this element address if it is not lent, so that the caller can ask
+    /// the drive for its abilities.
     pub fn free_drive(&mut self, address: u16) -> Option<&mut Drive> {
         let bay = self.bays.iter_mut().find(|bay| bay.address == address)?;
         bay.drive.as_mut()
     }
 
-    /// Takes a drive that has failed out of service; puts the volume back if the drive releases it.
+    /// Takes a failed drive out of service, and puts its volume away if the drive releases the
+    /// volume.
     pub fn retire(&mut self, mut mounted: MountedVolume, reason: &str) -> Result<(), LibraryError> {
         self.note_alerts(&mut mounted);
         let (address, home) = (mounted.address, mounted.home);
-        // A drive that fails may still be able to unload. If it is not, the move reports that.
+        // A drive that has failed may still be able to unload. If it is not, the move of the volume
+        // fails and reports that.
         let _unloaded = mounted.drive.unload();
         self.give_back(mounted, DriveState::OutOfService(reason.to_owned()));
         self.put_away(address, home)
@@ -423,7 +433,8 @@ impl Library {
         bay.state = state;
     }
 
-    /// Keeps the alerts of a drive. A drive that cannot report them has none.
+    /// Keeps the alerts of a drive. A drive that cannot report alerts counts as a drive without
+    /// alerts.
     fn note_alerts(&mut self, mounted: &mut MountedVolume) {
         let alerts = mounted.drive.alerts().unwrap_or_default();
         if !alerts.is_empty() {
@@ -445,7 +456,7 @@ impl Library {
         self.refresh()
     }
 
-    /// Sends a volume home after an error, and blames either the drive or the volume.
+    /// Puts a volume away after an error, and decides whether the drive or the volume is at fault.
     fn give_up(&mut self, mounted: MountedVolume, error: VolumeError) -> LibraryError {
         let (name, address) = (mounted.name.clone(), mounted.address);
         match error {
@@ -456,8 +467,8 @@ impl Library {
             }
             source => {
                 self.blame(&name, &source);
-                // The volume's error is reported; a drive that fails as well reports that at its
-                // next mount.
+                // Only the error of the volume is reported. A drive that fails as well reports that
+                // at its next mount.
                 let _stuck = self.dismount(mounted);
                 LibraryError::Volume { name, source }
             }
@@ -476,8 +487,8 @@ impl Library {
     }
 }
 
-/// Assigns an element to each drive: by the name that the changer gives, otherwise the next element
-/// that is left.
+/// Assigns an element to each drive: the element with the drive's name if the changer reports
+/// names, otherwise the next element without a drive.
 fn bays(elements: &[Element], drives: Vec<Drive>) -> Vec<Bay> {
     let mut left: Vec<&Element> =
         elements.iter().filter(|element| element.kind == ElementKind::Drive).collect();
@@ -494,7 +505,7 @@ fn bays(elements: &[Element], drives: Vec<Drive>) -> Vec<Bay> {
     }
     bays.extend(left.iter().zip(unnamed).map(|(element, drive)| bay(element.address, drive)));
     bays.sort_by_key(|bay| bay.address);
-    debug_assert!(bays.is_sorted_by(|a, b| a.address < b.address), "a bay an element");
+    debug_assert!(bays.is_sorted_by(|a, b| a.address < b.address), "each bay has its own element");
     bays
 }
 

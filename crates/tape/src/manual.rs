@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! writing        files -> volumes, one after the other
-//! extraction     chosen pieces of volumes -> files
-//! verification   every piece of a volume -> nowhere
-//!   piece          the part of an object that is on a volume, and the choice of pieces
-//!   meter          the progress of the work, and the order to stop
+//! extraction     selected pieces of volumes -> files
+//! verification   every piece of a volume is read and checked
+//!   piece          the part of an object that is on one volume, and the selection of pieces
+//!   meter          the progress of the work, and the request to stop
 //! ```
 
 mod extraction;
@@ -15,7 +15,7 @@ mod piece;
 mod verification;
 mod writing;
 
-pub use extraction::{ExtractedFile, Extraction, Extracts};
+pub use extraction::{ExtractedFile, Extraction, ExtractionReport};
 pub use meter::Meter;
 pub use piece::{Piece, PieceError, PieceFailure, Selection, pieces};
 pub use verification::Verification;

@@ -1,22 +1,23 @@
 //! The medium of a volume: blocks and filemarks in a row, written at the end, read anywhere.
 //!
-//! Two kinds: a tape in a drive ([`crate::drive::Drive`]) and a file that stands for one
-//! (`file_volume::FileMedium`).
+//! There are two kinds: a tape in a drive ([`crate::drive::Drive`]), and a file that stands for a
+//! tape (`file_volume::FileMedium`).
 //!
-//! A *position* is a number that the medium gives and takes back. On a tape it counts blocks and
-//! filemarks from 0; in a file it is a byte offset. Either way it is 0 at the beginning and grows.
+//! A *position* is a number that the medium reports and accepts. On a tape it counts blocks and
+//! filemarks from 0; in a file it is a byte offset. In both cases the first position is 0, and
+//! positions grow.
 
 use std::error::Error;
 
 /// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
-    /// A block. Its length is the one that the drive reports. A drive that does not report short
-    /// blocks gives the length that was asked for, so a block must contain its own length.
+    /// A block, with the length that the drive reports. Drives that do not report short blocks give
+    /// the requested length; therefore a block must contain its own length.
     Block {
         bytes: usize,
     },
-    /// A block that is larger than the buffer. The medium is at the place after it.
+    /// A block that is larger than the buffer. The medium is at the position after the block.
     LongBlock {
         bytes: usize,
     },
@@ -29,16 +30,16 @@ pub enum ReadOutcome {
 #[must_use]
 pub enum WriteOutcome {
     Whole,
-    /// The block was written, and the end of the medium is near: close the volume now.
+    /// The block was written, and the end of the medium is near: the caller closes the volume now.
     NearEnd,
 }
 
-/// Reason why a medium did not do what was asked. Each variant asks for another reaction of the
+/// Reason why an operation on a medium failed. Each variant requires a different reaction of the
 /// caller.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    /// The block was not written: go on with another volume. Everything before [`Medium::position`]
-    /// is on the medium.
+    /// The block was not written: the caller continues with another volume. Everything before
+    /// [`Medium::position`] is on the medium.
     #[error("the medium ends here")]
     EndOfMedium,
     /// There is nothing at this position: the content that was expected there was overwritten.
@@ -46,18 +47,19 @@ pub enum MediumError {
     EndOfData { position: u64 },
     #[error("the medium is write-protected")]
     WriteProtected,
-    /// Read another copy; mark the volume damaged.
+    /// A block cannot be read: the caller reads another copy, and marks the volume as damaged.
     #[error("the medium is damaged at position {position}")]
     Damaged { position: u64 },
-    /// The drive went to a wrong place: try again, then take the drive out of service.
+    /// The drive went to a wrong position: the caller tries again, and then takes the drive out of
+    /// service.
     #[error("the drive is at position {found} instead of {wanted}")]
     WrongPlace { wanted: u64, found: u64 },
-    /// The drive was reset, or somebody changed the medium: mount the volume again.
+    /// The drive was reset, or somebody changed the medium: the caller mounts the volume again.
     #[error("the position on the medium is lost")]
     PositionLost,
     #[error("there is no medium")]
     NoMedium,
-    /// The drive failed: take it out of service; the volume may be good.
+    /// The drive failed: the caller takes it out of service. The volume may be good.
     #[error("the drive failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -79,30 +81,33 @@ pub trait Medium: Send {
     /// Goes to the end, after the last block or filemark.
     fn locate_end(&mut self) -> Result<(), MediumError>;
 
-    /// Goes to the last block if only a filemark follows it; returns true if there is such a block.
+    /// Goes to the last block if exactly one filemark follows it; returns true if there is such a
+    /// block.
     fn locate_last_block(&mut self) -> Result<bool, MediumError>;
 
     /// Returns the position of the next read or write.
     fn position(&mut self) -> Result<u64, MediumError>;
 
-    /// Notes that a block was read that does not belong to the position that the medium reports.
+    /// Notes that the last block read does not belong to the position that the medium reports, so
+    /// that this position is not trusted any more.
     fn distrust(&mut self);
 
     /// Reads a block into `buffer`; the bytes of `buffer` after the block are undefined.
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError>;
 
-    /// Writes a block; everything after it is gone. It is durable after [`Medium::mark`].
+    /// Writes a block; everything after it is lost. The block is durable once [`Medium::mark`] has
+    /// returned.
     fn write(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError>;
 
-    /// Writes a filemark, and returns when all that was written is durable.
+    /// Writes a filemark, and returns when everything written before is durable.
     fn mark(&mut self) -> Result<WriteOutcome, MediumError>;
 
     fn is_write_protected(&mut self) -> Result<bool, MediumError>;
 
-    /// The largest block.
+    /// Returns the size of the largest block, in bytes.
     fn block_bytes_max(&self) -> u32;
 
-    /// Returns the bytes that are left, if the medium can tell.
+    /// Returns the free bytes of the medium; `None` if the medium cannot tell.
     fn remaining_bytes(&mut self) -> Result<Option<u64>, MediumError>;
 }
 

@@ -1,5 +1,5 @@
-//! Operator: carries out with real drives the actions that a [`Schedule`] decides on. Each drive
-//! has a thread.
+//! The operator carries out the actions of a [`Schedule`] with real drives. Each drive has a
+//! thread.
 //!
 //! ```text
 //!   ask, borrow --> schedule --actions--> thread of each drive --> reads, mounts, dismounts
@@ -7,11 +7,10 @@
 //!                      +--------- reports --------+--> outcomes, loans
 //! ```
 //!
-//! 1. The schedule is asked after each report, and at the times that it names.
-//! 2. The schedule's lock is never held while anything moves. The robot's lock is held while the
-//!    robot moves, and not while a drive loads, winds or reads.
-//! 3. Every request and every loan gets an answer, also when drives fail and volumes cannot be
-//!    read.
+//! 1. The schedule is asked for actions after each report, and at the times that it has named.
+//! 2. The lock of the schedule is never held while anything moves. The lock of the library is held
+//!    while the changer moves, but not while a drive loads, winds or reads.
+//! 3. Every request and every loan gets an answer, even if drives fail or volumes cannot be read.
 //! 4. Times of mounts, locates and reads are reported to the schedule, which learns from them.
 
 mod drive;
@@ -26,10 +25,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use format::volume::Part;
-use sys::fault::EndsProcess;
+use sys::fault::ProcessEnd;
 
 use self::drive::DriveThread;
-use self::state::{Bench, Shared};
+use self::state::{Bench, SharedState};
 use crate::library::Library;
 use crate::order::Stop;
 use crate::schedule::{
@@ -38,29 +37,29 @@ use crate::schedule::{
 };
 
 pub use request::{
-    Deliver, DriveStatus, Event, Listener, LoanError, Outcome, ReadError, ReadRequest, VolumeRef,
+    DriveStatus, Event, Listener, LoanError, Outcome, ReadError, ReadRequest, SinkOpener, VolumeRef,
 };
 pub use state::{Loan, Watch};
 pub use stock::Stock;
 
-/// Operator of one library. Dropping it leaves the volumes in their drives.
+/// Operator of one library. When it is dropped, the volumes stay in their drives.
 pub struct Operator {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Operator {
-    /// Takes over `stock`, whose drives are used according to `schedule`.
+    /// Starts an operator for `stock`, whose drives are used according to `schedule`.
     pub fn start(schedule: Schedule, stock: Stock, listener: Listener) -> io::Result<Self> {
         let drives = stock.drives();
-        let shared = Arc::new(Shared::new(schedule, stock, listener));
+        let shared = Arc::new(SharedState::new(schedule, stock, listener));
         let mut operator = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         for (id, address) in (0..).map(DriveId).zip(drives) {
             operator.employ(id, address)?;
         }
         let timer = std::thread::Builder::new().name("tape-clock".to_owned());
         let watch = move || {
-            let _guard = EndsProcess;
+            let _guard = ProcessEnd;
             shared.watch();
         };
         operator.threads.push(timer.spawn(watch)?);
@@ -86,16 +85,16 @@ impl Operator {
         let thread = std::thread::Builder::new().name(format!("tape-drive-{address}"));
         let work = move || {
             // The waiters of the drive's objects would wait for ever.
-            let _guard = EndsProcess;
+            let _guard = ProcessEnd;
             DriveThread::new(shared, id, address).run(&orders);
         };
         self.threads.push(thread.spawn(work)?);
         Ok(())
     }
 
-    /// Adds a waiter for an object, and sends the outcome to `answer`, once.
+    /// Adds a waiter for an object. One outcome is sent to `answer`.
     pub fn ask(&self, request: ReadRequest, answer: Sender<Outcome>) -> Result<WaiterId, Refusal> {
-        assert!(!request.copies.is_empty(), "an object that is wanted lies somewhere");
+        assert!(!request.copies.is_empty(), "a wanted object has a copy");
         let id = WaiterId(self.shared.number());
         let ReadRequest { object, kind, owner, program, .. } = request;
         let mut state = self.shared.state();
@@ -106,7 +105,7 @@ impl Operator {
         let is_wanted = state.schedule.has_request(object);
         state.schedule.request(now, Demand { waiter, object, sources })?;
         if !is_wanted {
-            // The object of a request that was cancelled while it was read is still here.
+            // An entry may be left from a request that was cancelled while it was being read.
             state.objects.remove(&object);
         }
         state.add_waiter(id, request, answer);
@@ -114,7 +113,7 @@ impl Operator {
         Ok(id)
     }
 
-    /// Takes back a request; its answer is never sent. Returns true if it was still waiting.
+    /// Cancels a waiter: its answer is never sent. Returns true if it was still waiting.
     pub fn cancel(&self, waiter: WaiterId) -> bool {
         let mut state = self.shared.state();
         let has_waited = state.remove_waiter(waiter);
@@ -122,7 +121,7 @@ impl Operator {
         has_waited
     }
 
-    /// Returns when the waiter will be served, counted from now.
+    /// Returns the forecast of a waiter; its time counts from now.
     pub fn forecast(&self, waiter: WaiterId) -> Option<Forecast> {
         let now = self.shared.now();
         let forecast = self.shared.state().schedule.forecast(now, waiter)?;
@@ -137,7 +136,7 @@ impl Operator {
         self.shared.state().schedule.preview(volume.id, &stops)
     }
 
-    /// Waits for a drive with the volume in it, for writing.
+    /// Waits for a drive, and borrows it with the volume in it for writing.
     pub fn borrow(&self, volume: &VolumeRef) -> Result<Loan, LoanError> {
         let id = LoanId(self.shared.number());
         let (borrower, answer) = channel();
@@ -146,7 +145,7 @@ impl Operator {
             return Err(LoanError::Closing);
         }
         if state.working == 0 {
-            return Err(LoanError::Drives("all have failed".to_owned()));
+            return Err(LoanError::Drives("all drives have failed".to_owned()));
         }
         if let Some(absence) = state.schedule.absence_of(volume.id) {
             return Err(LoanError::Absent { name: volume.name.clone(), absence });
@@ -157,7 +156,7 @@ impl Operator {
         answer.recv().unwrap_or(Err(LoanError::Closing))
     }
 
-    /// Changes limits while the operator works, see [`Schedule::reconfigure`].
+    /// Changes limits of the schedule while the operator works; see [`Schedule::reconfigure`].
     pub fn configure(&self, drives_max: usize, retain: Duration, optimised_only: bool) {
         let mut state = self.shared.state();
         state.schedule.reconfigure(drives_max, retain, optimised_only);
@@ -174,7 +173,7 @@ impl Operator {
     }
 
     /// Does the same as [`Self::volume_absent`], and then waits until no drive holds the volume any
-    /// more; returns true if that happens in time.
+    /// more. Returns false if that takes longer than `wait_max`.
     pub fn set_aside(&self, volume: &VolumeRef, absence: Absence, wait_max: Duration) -> bool {
         self.volume_absent(volume.id, absence);
         let end = self.shared.now() + wait_max;
@@ -190,7 +189,7 @@ impl Operator {
         }
     }
 
-    /// Lets the robot try again to bring the volumes that it has failed to bring.
+    /// Lets the changer try again to bring the volumes that it failed to bring to a drive.
     pub fn try_again(&self) {
         let mut state = self.shared.state();
         for volume in std::mem::take(&mut state.not_brought) {
@@ -212,7 +211,8 @@ impl Operator {
         self.shared.pump(state);
     }
 
-    /// Performs `work` with the library while the drives go on; `None` for a folder.
+    /// Calls `work` with the library while the drives continue to work; returns `None` for a
+    /// folder.
     pub fn with_library<T>(&self, work: impl FnOnce(&mut Library) -> T) -> Option<T> {
         match &mut *self.shared.stock() {
             Stock::Library(library) => Some(work(library)),
@@ -220,12 +220,12 @@ impl Operator {
         }
     }
 
-    /// Performs `work` with the library or folder.
+    /// Calls `work` with the library or folder.
     pub fn with_stock<T>(&self, work: impl FnOnce(&mut Stock) -> T) -> T {
         work(&mut self.shared.stock())
     }
 
-    /// Uses a drive again that a person has repaired; returns true if it had failed.
+    /// Takes a repaired drive into use again; returns true if the drive had failed.
     pub fn restore_drive(&self, address: u16) -> bool {
         self.with_library(|library| library.restore_to_service(address));
         let mut state = self.shared.state();
@@ -254,7 +254,7 @@ impl Operator {
         state.drives.values().map(shown).collect()
     }
 
-    /// Returns true if some drive works.
+    /// Returns true if at least one drive works.
     pub fn has_drives(&self) -> bool {
         self.shared.state().working > 0
     }
@@ -264,7 +264,7 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.shared.close();
         for thread in self.threads.drain(..) {
-            // The panic hook has written why a thread died.
+            // The panic hook has already reported why a thread died.
             drop(thread.join());
         }
     }

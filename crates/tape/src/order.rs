@@ -1,11 +1,12 @@
 //! The order in which the files wanted from one volume are read.
 //!
-//! 1. Files are one *run*, read in one go from front to back, if the gaps between them take less
-//!    time to read than a locate takes to begin.
+//! 1. Files form a *run*, which is read in one pass from front to back, if reading the gaps between
+//!    them takes less time than the start of a locate.
 //! 2. Several orders of the runs are made, each is estimated with the same model, and the cheapest
-//!    is taken: none of them is the best for all numbers of files. All are cheap to estimate.
-//! 3. The work is bounded by the number of runs: orders that look at all pairs are made up to
-//!    [`GREEDY_RUNS_MAX`], exact costs of all pairs are kept up to [`MATRIX_RUNS_MAX`].
+//!    is taken. No method is the best for all numbers of files, and all estimates are cheap.
+//! 3. The number of runs limits the work: orders that compare all pairs of runs are made up to
+//!    [`GREEDY_RUNS_MAX`] runs, and a matrix of the costs of all pairs up to [`MATRIX_RUNS_MAX`]
+//!    runs.
 //! 4. Nothing is random and nothing looks at a clock: the same files give the same order.
 //!
 //! An order is judged by the time until its last file. The time that each waiter waits depends on
@@ -20,28 +21,29 @@ use crate::timing::Timing;
 
 use run::Run;
 
-/// Number of runs up to which the nearest next run is looked for among all.
+/// Maximum number of runs for the greedy order, which looks for the nearest of all remaining runs.
 pub const GREEDY_RUNS_MAX: usize = 2000;
-/// Number of runs up to which an order is improved with the costs between all pairs.
+/// Maximum number of runs for which an order is improved with the costs between all pairs of runs.
 pub const MATRIX_RUNS_MAX: usize = 256;
-/// Number of runs up to which the cheapest of all orders is found: some milliseconds.
+/// Maximum number of runs for which a plan is the cheapest of all orders. Finding it takes a few
+/// milliseconds.
 pub const EXACT_RUNS_MAX: usize = 12;
-/// Number of runs up to which the cheapest of all orders can be computed.
+/// Maximum number of runs for which [`Course::cheapest_secs`] computes the cheapest of all orders.
 pub const CHEAPEST_RUNS_MAX: usize = 16;
 
-/// A stretch that is wanted from a volume: `bytes` from the address `at` on.
+/// A stretch of a volume that is wanted: `bytes` from the address `at` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stop {
     pub at: u64,
     pub bytes: u64,
 }
 
-/// The origin of an order.
+/// The method by which an order was made.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Candidate {
     /// Ascending addresses.
     ByBlock,
-    /// Forward wraps are read on the way to the end of the tape, the others on the way back.
+    /// Forward wraps are read on the way to the end of the tape, backward wraps on the way back.
     Sweep,
     /// The next run is always the nearest by estimated time.
     Greedy,
@@ -52,15 +54,15 @@ pub enum Candidate {
     Drive,
 }
 
-/// An order, and its estimated time.
+/// An order of reading, and its estimated time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Indices of the stops, in the order in which to read them.
     pub order: Vec<usize>,
     pub candidate: Candidate,
-    /// Seconds to get to all stops, without the reading.
+    /// Seconds of positioning to all stops, without the time of reading.
     pub positioning_secs: f64,
-    /// Seconds of all orders that were looked at.
+    /// Seconds of positioning for each order that was compared.
     pub estimates: Vec<(Candidate, f64)>,
 }
 
@@ -72,10 +74,10 @@ pub struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Returns the cheapest order to read `stops`, from where the drive stands.
+    /// Returns the cheapest order to read `stops`, if the drive stands at the address `from`.
     ///
-    /// `recommended` is the order that a drive with that ability has given, as indices of `stops`;
-    /// an order that leaves out a stop or names one twice is ignored.
+    /// `recommended` is the order that the drive has recommended, as indices of `stops`. An order
+    /// that leaves out a stop or names a stop twice is ignored.
     pub fn plan(&self, from: u64, stops: &[Stop], recommended: Option<&[usize]>) -> Plan {
         let sorted = by_address(stops);
         let runs = self.runs(stops, &sorted);
@@ -103,16 +105,20 @@ impl Course<'_> {
         }
         let cheapest =
             (0..estimates.len()).min_by(|a, b| estimates[*a].1.total_cmp(&estimates[*b].1));
-        let cheapest = cheapest.expect("by block is always among them");
+        let cheapest = cheapest.expect("the order by block is always a candidate");
         assert_eq!(orders.len(), estimates.len(), "each order has its estimate");
         debug_assert!(is_permutation(&orders[cheapest], stops.len()), "each stop is read once");
         let (candidate, positioning_secs) = estimates[cheapest];
         Plan { order: orders.swap_remove(cheapest), candidate, positioning_secs, estimates }
     }
 
-    /// Returns the seconds to get to all `stops` in this order, without the reading.
+    /// Returns the seconds of positioning to all `stops` in this order, without the time of
+    /// reading.
     pub fn positioning_secs(&self, from: u64, stops: &[Stop], order: &[usize]) -> f64 {
-        debug_assert!(order.iter().all(|index| *index < stops.len()), "an order names stops");
+        debug_assert!(
+            order.iter().all(|index| *index < stops.len()),
+            "an order holds indices of stops"
+        );
         let mut head = self.geometry.point(from);
         let mut secs = 0.0;
         for index in order {
@@ -124,7 +130,8 @@ impl Course<'_> {
     }
 
     /// Returns the seconds of positioning to all `stops` in the cheapest of all orders; `None` for
-    /// no runs, or for more than [`CHEAPEST_RUNS_MAX`]. Other orders are measured against it.
+    /// no runs, or for more than [`CHEAPEST_RUNS_MAX`]. Tests and measurements compare other orders
+    /// with it.
     pub fn cheapest_secs(&self, from: u64, stops: &[Stop]) -> Option<f64> {
         let sorted = by_address(stops);
         let runs = self.runs(stops, &sorted);
@@ -158,7 +165,7 @@ impl Course<'_> {
         made
     }
 
-    /// Joins neighbours into runs.
+    /// Joins neighbouring stops into runs.
     fn runs(&self, stops: &[Stop], sorted: &[usize]) -> Vec<Run> {
         assert_eq!(stops.len(), sorted.len(), "all stops are sorted");
         let mut runs: Vec<Run> = Vec::new();
@@ -178,7 +185,7 @@ impl Course<'_> {
         runs
     }
 
-    /// Seconds for the gaps within runs.
+    /// Returns the seconds to pass the gaps within runs.
     fn within_secs(&self, stops: &[Stop], sorted: &[usize], runs: &[Run]) -> f64 {
         let one = |run: &Run| {
             let members = &sorted[run.first..=run.last];
@@ -194,7 +201,7 @@ impl Course<'_> {
         while !left.is_empty() {
             let cost = |at: &usize| self.timing.reach(&head, &runs[left[*at]].start).1;
             let nearest = (0..left.len()).min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            let next = left.remove(nearest.expect("something is left"));
+            let next = left.remove(nearest.expect("a run is left"));
             head = runs[next].end;
             order.push(next);
         }
@@ -220,14 +227,15 @@ impl Stop {
     }
 }
 
-/// Returns the indices of the stops by address.
+/// Returns the indices of the stops, sorted by address.
 fn by_address(stops: &[Stop]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..stops.len()).collect();
     sorted.sort_by_key(|index| (stops[*index].at, stops[*index].bytes, *index));
     sorted
 }
 
-/// Returns the runs on forward wraps by ascending position, then the others by descending one.
+/// Returns the indices of the runs: on forward wraps by ascending position, then on backward wraps
+/// by descending position.
 fn sweep(runs: &[Run]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by(|a, b| {

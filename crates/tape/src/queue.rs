@@ -1,10 +1,10 @@
 //! Requests for volumes, the waiters of each request, and the queue of each volume.
 //!
-//! 1. An object is wanted by one request, however many wait for it.
+//! 1. Each wanted object has one request, for any number of waiters.
 //! 2. A request waits in the queue of exactly one volume, or is being read. It has a waiter, unless
-//!    its last one has gone while it was being read.
-//! 3. Request numbers grow with arrival. A request that goes back to a queue keeps its number, and
-//!    so its place by age.
+//!    its last waiter was cancelled while the request was being read.
+//! 3. Numbers of requests grow in the order of arrival. A request that returns to a queue keeps its
+//!    number, and so its place by age.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaiterId(pub u64);
 
-/// Owner of the budget to which a waiter counts.
+/// Owner to whose budget a waiter counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnerId(pub u64);
 
-/// The program that waits, as its user started it.
+/// Program to whose budget a waiter counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProgramId(pub u64);
 
@@ -46,7 +46,7 @@ pub enum Kind {
     Restore,
 }
 
-/// The number of kinds.
+/// Number of kinds.
 pub const KINDS: usize = 3;
 
 impl Kind {
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// A waiter, with the budget to which it counts.
+/// A waiter, with the budgets to which it counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiter {
     pub id: WaiterId,
@@ -80,27 +80,27 @@ pub struct Source {
 pub struct Demand {
     pub waiter: Waiter,
     pub object: ObjectId,
-    /// At least one; each on a volume of its own.
+    /// Copies of the object: at least one, each on a volume of its own.
     pub sources: Vec<Source>,
 }
 
-/// One object that is wanted.
+/// One wanted object, with its waiters.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) object: ObjectId,
     pub(crate) arrived: Duration,
     /// The copy that the request waits for or is read from.
     pub(crate) source: Source,
-    /// Other copies, of which none has failed.
+    /// Other copies, without those that have failed.
     pub(crate) others: Vec<Source>,
     pub(crate) waiters: Vec<Waiter>,
-    /// Number of drives that broke while they read the request.
+    /// Number of drives that failed while they read the request.
     pub(crate) breakdowns: u32,
     is_waiting: bool,
 }
 
 impl Request {
-    /// The most urgent kind of the request's waiters.
+    /// Returns the most urgent kind among the waiters of the request.
     pub(crate) fn kind(&self) -> Kind {
         self.waiters.iter().map(|waiter| waiter.kind).min().unwrap_or(Kind::Restore)
     }
@@ -109,36 +109,37 @@ impl Request {
 /// The queue of one volume.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    /// Oldest first.
+    /// Waiting requests, oldest first.
     pub(crate) waiting: BTreeSet<RequestId>,
     requests_of: [usize; KINDS],
     pub(crate) waiters: usize,
-    /// Arrival of the last request of an open.
+    /// Time of arrival of the last request for an open.
     pub(crate) last_open: Option<Duration>,
-    /// The last request of the batch that is closed, see `schedule`.
+    /// Last request of the closed batch, see `schedule`; `None` while no batch is closed.
     pub(crate) closed: Option<RequestId>,
-    /// Requests in the order of reading. Some of them may not wait here any more.
+    /// Planned requests, in the order of reading. Some of them may have left the queue.
     pub(crate) plan: VecDeque<RequestId>,
     /// Estimated seconds of the plan and of the requests that have joined since.
     pub(crate) plan_secs: f64,
     /// Number of requests that have joined since the plan was made.
     pub(crate) fresh: usize,
-    /// True if the volume has given up its drive to others, and has not had one since.
+    /// True if the volume has given up its drive for other volumes, and was not mounted again
+    /// since.
     pub(crate) has_yielded: bool,
-    /// Order that a drive has recommended for the requests that waited at that time.
+    /// Last order that a drive has recommended, for the requests that waited at that moment.
     pub(crate) recommended: Vec<RequestId>,
 }
 
 impl Lane {
-    /// The most urgent kind of work that waits.
+    /// Returns the most urgent kind among the waiting requests.
     pub(crate) fn kind(&self) -> Kind {
         let kinds = [Kind::Open, Kind::List];
         let waits = |kind: &Kind| self.requests_of[kind.index()] > 0;
         kinds.into_iter().find(waits).unwrap_or(Kind::Restore)
     }
 
-    /// Closes the batch if its oldest request is old, and opens it when it has been read. Returns
-    /// true if the set of requests that may be planned has changed.
+    /// Closes the batch if its oldest request is old, and opens it again when all its requests have
+    /// been read. Returns true if the set of requests that may be planned has changed.
     pub(crate) fn settle_batch(&mut self, is_old: bool) -> bool {
         let before = self.closed;
         if self.closed.is_some_and(|last| self.waiting.first().is_none_or(|id| *id > last)) {
@@ -150,7 +151,8 @@ impl Lane {
         self.closed != before
     }
 
-    /// Returns the requests that may be planned: all that wait, or the rest of the closed batch.
+    /// Returns the requests that may be planned: all waiting requests, or the rest of the closed
+    /// batch.
     pub(crate) fn batch(&self) -> impl Iterator<Item = RequestId> {
         // All requests of a batch may have been cancelled while nothing was planned.
         let is_left = |last: &RequestId| self.waiting.first().is_some_and(|id| id <= last);
@@ -161,7 +163,8 @@ impl Lane {
             .take_while(move |id| last.is_none_or(|last| *id <= last))
     }
 
-    /// Returns the next request of the plan that still waits, and drops others from the plan.
+    /// Returns the next request of the plan that still waits, and removes earlier ones from the
+    /// plan.
     pub(crate) fn next_planned(&mut self) -> Option<RequestId> {
         while let Some(first) = self.plan.front() {
             if self.waiting.contains(first) {
@@ -178,8 +181,8 @@ impl Lane {
     }
 
     fn discount(&mut self, request: &Request) {
-        assert!(self.requests_of[request.kind().index()] > 0, "it was counted");
-        assert!(self.waiters >= request.waiters.len(), "its waiters were counted");
+        assert!(self.requests_of[request.kind().index()] > 0, "the request was counted");
+        assert!(self.waiters >= request.waiters.len(), "the waiters of the request were counted");
         self.requests_of[request.kind().index()] -= 1;
         self.waiters -= request.waiters.len();
     }
@@ -202,7 +205,7 @@ impl Queue {
     pub(crate) fn request(&self, id: RequestId) -> &Request {
         self.requests
             .get(&id)
-            .expect("whoever keeps a request's number forgets it with the request")
+            .expect("a request's number is not used after its removal")
     }
 
     pub(crate) fn of_object(&self, object: ObjectId) -> Option<RequestId> {
@@ -221,7 +224,7 @@ impl Queue {
         self.lanes.get_mut(&volume)
     }
 
-    /// Drops the plans of all queues: they are planned anew when they are next used.
+    /// Drops the plans of all queues. Each queue is planned anew when it is next used.
     pub(crate) fn drop_plans(&mut self) {
         self.lanes.values_mut().for_each(|lane| lane.plan.clear());
     }
@@ -243,9 +246,10 @@ impl Queue {
         Some(self.request(*first).arrived)
     }
 
-    /// Adds a request for an object without one. It waits for the copy `source`.
+    /// Adds a request for an object that has no request yet. The request waits for the copy
+    /// `source`.
     pub(crate) fn add(&mut self, now: Duration, ask: Demand, source: Source) -> RequestId {
-        assert!(ask.sources.contains(&source), "the copy is one of those that were named");
+        assert!(ask.sources.contains(&source), "the copy is a source of the demand");
         let id = RequestId(self.next);
         self.next += 1;
         let others = ask.sources.into_iter().filter(|other| *other != source).collect();
@@ -275,12 +279,15 @@ impl Queue {
         self.change(id, |request| request.waiters.push(waiter));
     }
 
-    /// Removes a waiter. With its last waiter a request is removed too, unless it is being read.
-    /// Returns true if there was such a waiter.
+    /// Removes a waiter; returns true if it existed. A request without waiters is removed too,
+    /// unless it is being read.
     pub(crate) fn cancel(&mut self, waiter: WaiterId) -> bool {
         let Some(id) = self.by_waiter.get(&waiter).copied() else { return false };
         let of_request = &self.request(id).waiters;
-        let gone = *of_request.iter().find(|other| other.id == waiter).expect("it waits there");
+        let gone = *of_request
+            .iter()
+            .find(|other| other.id == waiter)
+            .expect("the waiter belongs to its request");
         self.release(&gone);
         self.change(id, |request| request.waiters.retain(|other| other.id != waiter));
         if self.request(id).waiters.is_empty() && self.request(id).is_waiting {
@@ -291,11 +298,11 @@ impl Queue {
 
     /// Takes a request out of its volume's queue, to be read.
     pub(crate) fn take(&mut self, id: RequestId) {
-        let request = self.requests.get_mut(&id).expect("it waits");
-        assert!(request.is_waiting, "only what waits can be taken");
+        let request = self.requests.get_mut(&id).expect("the request waits");
+        assert!(request.is_waiting, "only a waiting request can be taken");
         request.is_waiting = false;
         let volume = request.source.volume;
-        let lane = self.lanes.get_mut(&volume).expect("what waits has a queue");
+        let lane = self.lanes.get_mut(&volume).expect("a waiting request has a queue");
         let was_there = lane.waiting.remove(&id);
         assert!(was_there, "a request waits in the queue of its volume");
         lane.discount(request);
@@ -304,10 +311,10 @@ impl Queue {
         }
     }
 
-    /// Lets a request that is not being read wait for its volume.
+    /// Puts a request that is not being read into the queue of its volume.
     pub(crate) fn put_back(&mut self, id: RequestId) {
-        let request = self.requests.get_mut(&id).expect("it exists");
-        assert!(!request.is_waiting, "it waits already");
+        let request = self.requests.get_mut(&id).expect("the request exists");
+        assert!(!request.is_waiting, "a request waits in one queue");
         request.is_waiting = true;
         let lane = self.lanes.entry(request.source.volume).or_default();
         lane.waiting.insert(id);
@@ -318,11 +325,11 @@ impl Queue {
         }
     }
 
-    /// Lets a request that is not being read wait for another copy. The old copy is forgotten if it
-    /// `failed`.
+    /// Puts a request that is not being read into the queue of another copy's volume. The old copy
+    /// is dropped if it `failed`.
     pub(crate) fn turn_to(&mut self, id: RequestId, source: Source, failed: bool) {
-        let request = self.requests.get_mut(&id).expect("it exists");
-        assert!(!request.is_waiting, "it has left its queue");
+        let request = self.requests.get_mut(&id).expect("the request exists");
+        assert!(!request.is_waiting, "the request has left its queue");
         let before = std::mem::replace(&mut request.source, source);
         request.others.retain(|other| *other != source);
         if !failed && before != source {
@@ -331,9 +338,9 @@ impl Queue {
         self.put_back(id);
     }
 
-    /// Counts one more drive that broke while it read the request; returns the number of them.
+    /// Counts a drive that failed while it read the request; returns the number of such drives.
     pub(crate) fn count_breakdown(&mut self, id: RequestId) -> u32 {
-        let request = self.requests.get_mut(&id).expect("it exists");
+        let request = self.requests.get_mut(&id).expect("the request exists");
         request.breakdowns += 1;
         request.breakdowns
     }
@@ -343,7 +350,7 @@ impl Queue {
         if self.request(id).is_waiting {
             self.take(id);
         }
-        let request = self.requests.remove(&id).expect("it exists");
+        let request = self.requests.remove(&id).expect("the request exists");
         let of_object = self.by_object.remove(&request.object);
         assert_eq!(of_object, Some(id), "an object has one request");
         for waiter in &request.waiters {
@@ -352,9 +359,9 @@ impl Queue {
         request
     }
 
-    /// Changes the waiters of a request, and the counts of its queue with them.
+    /// Changes the waiters of a request, and updates the counts of its queue.
     fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Request)) {
-        let request = self.requests.get_mut(&id).expect("it exists");
+        let request = self.requests.get_mut(&id).expect("the request exists");
         let lane = self.lanes.get_mut(&request.source.volume).filter(|_| request.is_waiting);
         let Some(lane) = lane else { return change(request) };
         lane.discount(request);
@@ -362,7 +369,7 @@ impl Queue {
         lane.count(request);
     }
 
-    /// Forgets a waiter, and no longer counts it to its budgets.
+    /// Removes a waiter from the index and from the counts of its budgets.
     fn release(&mut self, waiter: &Waiter) {
         self.by_waiter.remove(&waiter.id);
         if waiter.kind == Kind::Open {
@@ -372,10 +379,10 @@ impl Queue {
     }
 }
 
-/// Reduces a count by one, and removes it at 0.
+/// Reduces a count by one. A count that reaches 0 is removed.
 fn less_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
-    let count = counts.get_mut(&key).expect("it was counted when it came");
-    debug_assert!(*count > 0, "a count of nothing is not kept");
+    let count = counts.get_mut(&key).expect("a waiter was counted on arrival");
+    debug_assert!(*count > 0, "a count of 0 is not kept");
     *count -= 1;
     if *count == 0 {
         counts.remove(&key);

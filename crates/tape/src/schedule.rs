@@ -1,10 +1,10 @@
-//! The decision which volume goes into which drive, and which read is next: one state machine for
-//! all who wait for the volumes of one library.
+//! The schedule decides which volume goes into which drive, and which read is next. It is one state
+//! machine for all waiters of one library.
 //!
-//! The schedule does no I/O and has no clock. The caller reports what has happened, with the time
-//! since any fixed start, and then carries out what [`Schedule::actions`] returns. A server drives
-//! it with real drives, a simulation with a virtual clock. Drives of one schedule are of one model;
-//! a library with several models has a schedule each.
+//! The schedule does no I/O and has no clock. The caller reports each event, with the time since a
+//! fixed start, and then carries out the actions that [`Schedule::actions`] returns. A server uses
+//! a schedule with real drives, and a simulation with a virtual clock. All drives of one schedule
+//! are of the same model; a library with several models has a schedule for each model.
 //!
 //! ```text
 //!            drive_free            Mount                mounted
@@ -16,37 +16,40 @@
 //!   any --- drive_failed ---> Broken --- dismounted, drive_free ---> Empty
 //! ```
 //!
-//! 1. **One queue a volume.** Opens, lists and restores wait in it together, in the order that
-//!    [`crate::order`] finds cheapest. What joins while the volume is on its way or being read is
-//!    planned in at the next file border.
-//! 2. **An object is read once**, however many wait for it. A request goes with its last waiter.
-//! 3. **Nobody waits for ever because of newcomers.** While a volume is in a drive and its oldest
-//!    request is older than `age_max`, the batch is closed: what comes later is not planned before
-//!    all that waited at that moment has been read. Nor does a volume keep its drive for ever:
-//!    while one with such an old request waits and no drive is about to be free, a volume gives up
-//!    its own at a file border when it has had it for `turn_min` and none of its requests is as
-//!    old, or for `turn_max`.
-//! 4. **A free drive takes** the volume whose oldest request is the oldest of those beyond
-//!    `age_max`, but one that has given up its drive only after the others; if there is none, the
-//!    one that serves most waiters a second, the mount included. So the mean wait is short, and age
-//!    limits what that may cost anyone.
-//! 5. **Drives are capped**: in all, and for each kind of work. A volume counts as the most urgent
-//!    kind that waits for it.
-//! 6. **A volume stays mounted** for `retain` after its queue has run empty. The one that has been
-//!    idle longest goes first when another volume needs its drive.
-//! 7. **The head stays a moment.** Before it leaves where it stands while opens are coming in, it
-//!    waits until none has come for `quiet`, but no longer than `hold_max` and than half of what
-//!    going and coming back would take. A hundred processes that begin together are so read in one
-//!    pass.
-//! 8. **A request whose drive broke** goes back into its volume's queue, and the volume
-//!    to another drive. A request over which two drives have broken, or that cannot be read, turns
-//!    to another copy, or its waiters are told.
-//! 9. **Budgets hold back storms**: an owner and a program may have so many opens waiting; with
-//!    `optimised_only` there are none at all. A refusal says why, and lists go on.
+//! 1. **One queue for each volume.** Opens, lists and restores wait in it together, in the order
+//!    that [`crate::order`] finds cheapest. A request that arrives while the volume is on its way
+//!    or being read is planned in at the next file border.
+//! 2. **An object is read once**, for any number of waiters. A request is removed with its last
+//!    waiter.
+//! 3. **No request waits for ever because of later ones.** While a volume is in a drive and its
+//!    oldest request is older than `age_max`, the batch is closed: later requests are planned only
+//!    after all requests that waited at that moment have been read. A volume does not keep its
+//!    drive for ever either. While another volume has such an old request and no drive is about to
+//!    be free, a volume gives up its drive at a file border: after `turn_min` if none of its own
+//!    requests is so old, otherwise after `turn_max`.
+//! 4. **A free drive takes** the volume whose oldest request is the oldest of all requests older
+//!    than `age_max`; a volume that has given up its drive comes after the others. If there is no
+//!    such volume, the drive takes the volume that serves most waiters a second, including the time
+//!    of the mount. This keeps the mean wait short, and `age_max` limits the longest wait.
+//! 5. **The number of drives is limited**: for all work together, and for each kind of work. A
+//!    volume counts as the most urgent kind that waits for it.
+//! 6. **A volume stays mounted** for `retain` after its queue has become empty. If another volume
+//!    needs a drive, the volume that has been idle longest is dismounted first.
+//! 7. **The head stays a moment.** If opens are arriving, the head waits before it leaves its
+//!    place: until no open has arrived for `quiet`, but at most for `hold_max`, and at most for
+//!    half of the time that the way to the next read and back would take. So a hundred processes
+//!    that begin together are read in one pass.
+//! 8. **A request whose drive fails** goes back into the queue of its volume, and the volume goes
+//!    to another drive. If two drives have failed during the same request, or the request cannot be
+//!    read, it turns to another copy. If there is no other copy, its waiters are told of the
+//!    failure.
+//! 9. **Budgets limit storms of opens**: the number of waiting opens is limited for each owner and
+//!    for each program; with `optimised_only` no opens are allowed. A refusal gives the reason.
+//!    Lists and restores are not limited.
 //!
-//! 10. **A writer borrows a drive.** A loan comes after those who read, unless it has waited for
-//!     `turn_min`. The drive is wanted back at once when somebody waits for the volume that is
-//!     being written, and after `turn_min` when somebody waits for any.
+//! 10. **A writer borrows a drive.** A loan comes after the readers, unless it has waited for
+//!     `turn_min`. The drive is wanted back at once if a request waits for the volume that is being
+//!     written, and after `turn_min` if a request waits for another volume.
 //!
 //! Deliberately absent: the changer's own queue, and the choice between tape and a copy on disk.
 
@@ -68,17 +71,17 @@ use crate::order::Stop;
 use crate::queue::Queue;
 use crate::timing::{Correction, Reach, Timing};
 
-/// Number of drives that may break over one request before the request is at fault.
+/// Number of drives that fail during the same request before the request is regarded as the cause.
 const BREAKDOWNS_MAX: u32 = 2;
 
-/// Limits that a library's owner sets.
+/// Limits that the owner of a library sets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
-    /// Times that are assumed of the drives until they have shown theirs.
+    /// Assumed times of the drives, used until measured times correct them.
     pub timing: Timing,
-    /// Number of drives that hold volumes at the same time.
+    /// Maximum number of drives that hold volumes at the same time.
     pub drives_max: usize,
-    /// Number of drives that work at the same time for opens, for lists, and for restores.
+    /// Maximum numbers of drives that work at the same time for opens, for lists, and for restores.
     pub kind_drives_max: [usize; KINDS],
     pub age_max: Duration,
     pub turn_min: Duration,
@@ -86,17 +89,17 @@ pub struct Config {
     pub retain: Duration,
     pub quiet: Duration,
     pub hold_max: Duration,
-    /// Number of opens of one owner that may wait.
+    /// Maximum number of waiting opens of one owner.
     pub owner_opens_max: usize,
-    /// Number of opens of one program that may wait.
+    /// Maximum number of waiting opens of one program.
     pub program_opens_max: usize,
-    /// True if opens are refused.
+    /// True if all opens are refused.
     pub optimised_only: bool,
 }
 
 impl Config {
-    /// Returns the default limits for a library with `drives` drives: lists and restores leave one
-    /// of several drives to opens.
+    /// Returns the default limits for a library with `drives_max` drives. If there are several,
+    /// lists and restores leave one drive to opens.
     pub fn new(timing: Timing, drives_max: usize) -> Self {
         let others_max = drives_max.saturating_sub(1).max(1);
         Self {
@@ -130,16 +133,16 @@ pub enum Absence {
 /// Reason why a request is not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Recall by list.
+    /// No opens are allowed: the user recalls the files by list instead.
     #[error("files are recalled by list only")]
     OptimisedOnly,
-    /// Try again later, or recall by list.
+    /// The user tries again later, or recalls the files by list.
     #[error("the user has too many files waiting")]
     OwnerBudget,
-    /// Try again later, or recall by list.
+    /// The user tries again later, or recalls the files by list.
     #[error("the program has too many files waiting")]
     ProgramBudget,
-    /// Ask for the volume to be brought back.
+    /// No volume with a copy is available: a person has to bring one back.
     #[error("volume {} is {absence}", .volume.0)]
     Unavailable { volume: VolumeId, absence: Absence },
 }
@@ -153,7 +156,7 @@ pub enum Fault {
     Unavailable { volume: VolumeId, absence: Absence },
 }
 
-/// Number of a loan. The caller never uses a number twice.
+/// Number of a loan. The caller never uses the same number twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LoanId(pub u64);
 
@@ -170,14 +173,14 @@ struct LoanRequest {
 pub enum Action {
     /// Put `volume` into `drive`, then report `mounted`.
     Mount { drive: DriveId, volume: VolumeId },
-    /// Get to `stop` by `reach` and read it, then report `finished` or `read_failed`.
+    /// Go to `stop` in the way `reach` and read it, then report `finished` or `read_failed`.
     Read { drive: DriveId, request: RequestId, object: ObjectId, stop: Stop, reach: Reach },
     /// Take `volume` out of `drive`, then report `dismounted`.
     Dismount { drive: DriveId, volume: VolumeId },
     /// Tell the waiters that the object has been read.
     Serve { request: RequestId, object: ObjectId, waiters: Vec<Waiter> },
-    /// Let the borrower have `drive`, with `volume` in it if it `is_mounted`, then report
-    /// `given_back`.
+    /// Lend `drive` to the borrower, with `volume` in it if `is_mounted`; report `given_back` when
+    /// the borrower returns the drive.
     Lend { drive: DriveId, loan: LoanId, volume: VolumeId, is_mounted: bool },
     /// Tell the waiters that the object cannot be read.
     Fail { object: ObjectId, waiters: Vec<Waiter>, fault: Fault },
@@ -188,20 +191,20 @@ pub enum Action {
 pub struct Forecast {
     /// Number of requests for the same volume that are read before this one.
     pub ahead: usize,
-    /// Time since the caller's start.
+    /// Expected time of service, since the caller's start.
     pub served_at: Duration,
 }
 
-/// Expected time of a read without a request.
+/// Expected order and time of reads that nobody has requested yet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preview {
     /// Indices of the stops, in the order in which they would be read.
     pub order: Vec<usize>,
     /// True if the volume is in a drive.
     pub is_mounted: bool,
-    /// Seconds from the moment when a drive begins with the volume.
+    /// Expected seconds of all reads, and of the mount if the volume is in no drive.
     pub secs: f64,
-    /// Number of drives that work at the same time.
+    /// Number of drives that may work at the same time.
     pub drives: usize,
 }
 
@@ -213,7 +216,7 @@ enum State {
         volume: VolumeId,
         since: Duration,
     },
-    /// The volume is at `Drive::head`, and nothing is being done.
+    /// The drive has no task. Its volume is at `Drive::head`.
     Idle {
         volume: VolumeId,
         since: Duration,
@@ -227,12 +230,13 @@ enum State {
         volume: VolumeId,
         since: Duration,
     },
-    /// A borrower has the drive, and mounts the volume itself.
+    /// A borrower has the drive.
     Lent {
         volume: VolumeId,
         since: Duration,
     },
-    /// Takes no work until it is free again. A volume that is still in the drive is on its way out.
+    /// The drive has failed, and gets no task until it is reported as free. A volume in it is being
+    /// taken out.
     Broken {
         volume: Option<VolumeId>,
     },
@@ -248,8 +252,9 @@ struct Drive {
     bytes_read: u64,
     /// Estimated seconds of the drive's task.
     estimate_secs: f64,
-    /// Way to the read under way, and the time at which the drive arrived, if that was reported.
+    /// Way to the present read.
     reach: Reach,
+    /// Time of arrival at the present read, if it was reported.
     arrived: Option<Duration>,
 }
 
@@ -278,10 +283,10 @@ pub struct Schedule {
     queue: Queue,
     drives: BTreeMap<DriveId, Drive>,
     geometry: Arc<Geometry>,
-    /// Geometries of volumes that have reported one.
+    /// Geometries of volumes, as far as drives have reported them.
     geometries: BTreeMap<VolumeId, Arc<Geometry>>,
     absent: BTreeMap<VolumeId, Absence>,
-    /// Oldest first.
+    /// Waiting loans, oldest first.
     loans: VecDeque<LoanRequest>,
     /// `config.timing`, corrected by the measured times of the drives.
     timing: Timing,
@@ -291,11 +296,14 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns a schedule without drives: each joins with [`Self::drive_free`]. Volumes have
+    /// Returns a schedule without drives; each drive joins with [`Self::drive_free`]. Volumes have
     /// `geometry` unless [`Self::set_geometry`] gives them their own.
     pub fn new(config: Config, geometry: Geometry) -> Self {
         assert!(config.drives_max > 0, "a library without drives has no schedule");
-        assert!(config.turn_min <= config.turn_max, "a turn ends after it may end");
+        assert!(
+            config.turn_min <= config.turn_max,
+            "the shortest turn is not longer than the longest"
+        );
         Self {
             config,
             queue: Queue::default(),
@@ -315,9 +323,9 @@ impl Schedule {
         &self.config
     }
 
-    /// Changes the limits. Waiting requests go on waiting.
+    /// Changes the limits. Waiting requests stay in their queues.
     pub fn reconfigure(&mut self, drives_max: usize, retain: Duration, optimised_only: bool) {
-        assert!(drives_max > 0, "a library keeps one drive at least");
+        assert!(drives_max > 0, "a library keeps at least one drive");
         let Config { kind_drives_max, .. } = Config::new(self.config.timing, drives_max);
         self.config = Config { drives_max, kind_drives_max, retain, optimised_only, ..self.config };
     }
@@ -339,8 +347,8 @@ impl Schedule {
             .collect()
     }
 
-    /// Takes the order that a drive recommends for the requests of its volume. It is one candidate
-    /// for the next plan, if that plan has the same requests.
+    /// Takes the order that a drive recommends for the requests of its volume. The order is one
+    /// candidate for the next plan, if that plan has the same requests.
     pub fn recommend(&mut self, volume: VolumeId, order: Vec<RequestId>) {
         if let Some(lane) = self.queue.lane_mut(volume) {
             lane.recommended = order;
@@ -348,11 +356,11 @@ impl Schedule {
         }
     }
 
-    /// Adds a waiter to a new request, or to a request that has other waiters.
+    /// Adds a waiter, to a new request or to the request of other waiters for the same object.
     ///
-    /// If there are several copies, the request gets the one that can be read first.
+    /// If there are several copies, a new request waits for the copy that can be read first.
     pub fn request(&mut self, now: Duration, ask: Demand) -> Result<RequestId, Refusal> {
-        assert!(!ask.sources.is_empty(), "what is asked for is somewhere");
+        assert!(!ask.sources.is_empty(), "a wanted object has a copy");
         self.admit(&ask.waiter)?;
         if let Some(id) = self.queue.of_object(ask.object) {
             self.queue.join(id, ask.waiter);
@@ -376,7 +384,7 @@ impl Schedule {
         self.queue.of_object(object).is_some()
     }
 
-    /// Refuses a waiter whose budget is spent.
+    /// Refuses an open if opens are not allowed, or if a budget of its waiter is spent.
     fn admit(&self, waiter: &Waiter) -> Result<(), Refusal> {
         if waiter.kind != Kind::Open {
             return Ok(());
@@ -400,13 +408,14 @@ impl Schedule {
         (volume, self.absent.get(&volume).copied().unwrap_or(Absence::Missing))
     }
 
-    /// Removes a waiter; returns true if it waited. A read that has begun goes on to its end.
+    /// Removes a waiter; returns true if it was still waiting. A read that has begun continues to
+    /// its end.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         self.queue.cancel(waiter)
     }
 
-    /// Reports that a drive is empty and ready: it joins, its mount has failed, or it has been
-    /// repaired. A request that it was reading waits again.
+    /// Reports that a drive is empty and ready: the drive is new, its mount has failed, or it has
+    /// been repaired. A request that the drive was reading waits again.
     pub fn drive_free(&mut self, drive: DriveId) {
         if let Some(State::Reading { request, .. }) = self.drives.get(&drive).map(|d| d.state) {
             self.queue.put_back(request);
@@ -423,7 +432,7 @@ impl Schedule {
         self.drives.insert(drive, fresh);
     }
 
-    /// Reports that a volume is ready at its load point.
+    /// Reports that the volume in a drive is ready at its load point.
     pub fn mounted(&mut self, now: Duration, id: DriveId) {
         let drive = self.drive(id);
         let State::Mounting { volume, since } = drive.state else { return };
@@ -444,7 +453,7 @@ impl Schedule {
         }
     }
 
-    /// Reports that the drive has read its request whole.
+    /// Reports that the drive has read its whole request.
     pub fn finished(&mut self, now: Duration, id: DriveId) {
         let State::Reading { volume, request, .. } = self.drive(id).state else { return };
         self.measure_read(now, id);
@@ -468,8 +477,8 @@ impl Schedule {
         self.turn_away(now, request, true, Fault::Unreadable);
     }
 
-    /// Reports that a drive has failed, in any state. The volume in it is to be taken out, by hand
-    /// if necessary: the schedule does not ask for that again.
+    /// Reports that a drive has failed, in any state. The caller takes out the volume in it, by
+    /// hand if necessary: the schedule asks for that only once.
     pub fn drive_failed(&mut self, now: Duration, id: DriveId) {
         let drive = self.drive(id);
         let before = drive.state;
@@ -503,14 +512,14 @@ impl Schedule {
         self.loans.push_back(LoanRequest { id, volume, asked: now });
     }
 
-    /// Takes back a call of [`Self::borrow`]; returns true if the borrower still waited.
+    /// Cancels a loan; returns true if it was still waiting.
     pub fn withdraw(&mut self, id: LoanId) -> bool {
         let before = self.loans.len();
         self.loans.retain(|loan| loan.id != id);
         self.loans.len() < before
     }
 
-    /// Takes back all calls of [`Self::borrow`] for a volume.
+    /// Cancels all loans of a volume that are still waiting; returns their numbers.
     pub fn withdraw_of(&mut self, volume: VolumeId) -> Vec<LoanId> {
         let (of_volume, others): (VecDeque<LoanRequest>, VecDeque<LoanRequest>) =
             self.loans.drain(..).partition(|loan| loan.volume == volume);
@@ -518,13 +527,13 @@ impl Schedule {
         of_volume.into_iter().map(|loan| loan.id).collect()
     }
 
-    /// Returns the reason why a volume is not available; `None` if it is.
+    /// Returns the reason why a volume is not available; `None` if it is available.
     pub fn absence_of(&self, volume: VolumeId) -> Option<Absence> {
         self.absent.get(&volume).copied()
     }
 
-    /// Reports that a borrower has given `drive` back. Its volume is still in it, at `head`, or the
-    /// drive is empty.
+    /// Reports that a borrower has given the drive back. If `head` is given, the volume is still in
+    /// the drive, at that address; otherwise the drive is empty.
     pub fn given_back(&mut self, now: Duration, id: DriveId, head: Option<u64>) {
         let drive = self.drive(id);
         let State::Lent { volume, since } = drive.state else { return };
@@ -545,7 +554,7 @@ impl Schedule {
             self.queue.take(request);
             self.turn_away(now, request, false, Fault::Unavailable { volume, absence });
         }
-        debug_assert!(self.queue.lane(volume).is_none(), "nobody waits for what is absent");
+        debug_assert!(self.queue.lane(volume).is_none(), "nobody waits for an absent volume");
     }
 
     /// Reports that a volume is available again.
@@ -553,11 +562,12 @@ impl Schedule {
         self.absent.remove(&volume);
     }
 
-    /// Lets a request that is in no queue wait for another copy, or fails its waiters.
+    /// Puts a request that is in no queue into the queue of another copy, or fails its waiters if
+    /// no copy is left.
     fn turn_away(&mut self, now: Duration, request: RequestId, failed: bool, fault: Fault) {
         debug_assert!(
             self.drives.values().all(|drive| !drive.is_reading(request)),
-            "what is read now is not turned away"
+            "a request is not turned away while it is being read"
         );
         let others = self.queue.request(request).others.clone();
         if self.queue.request(request).waiters.is_empty() {
@@ -572,11 +582,11 @@ impl Schedule {
         }
     }
 
-    /// Adds the time to read `source`, which has joined its volume's queue, to the estimate of the
-    /// plan.
+    /// Adds the time of reading `source`, which has joined the queue of its volume, to the estimate
+    /// of the volume's plan.
     fn lengthen(&mut self, source: Source) {
         let secs = self.timing.read_secs(source.stop.bytes);
-        self.queue.lane_mut(source.volume).expect("something waits in it").plan_secs += secs;
+        self.queue.lane_mut(source.volume).expect("the queue has a request").plan_secs += secs;
     }
 
     /// Measures the read that a drive has just ended, if its arrival was reported.
@@ -588,7 +598,8 @@ impl Schedule {
             return;
         };
         let stop = self.queue.request(request).source.stop;
-        // A drive that reads through a gap has chosen its own way: that measures no locate.
+        // If the schedule planned no locate, the drive chose its way itself: its time says nothing
+        // about locates.
         if drive.reach == Reach::Locate {
             let geometry = self.geometry(volume);
             let (head, start) = (geometry.point(drive.head), geometry.point(stop.at));
@@ -608,20 +619,18 @@ impl Schedule {
         }
     }
 
-    /// Returns the factors between the assumed times and the measured ones.
+    /// Returns the factors between the assumed times and the measured times.
     pub fn correction(&self) -> Correction {
         self.calibration.correction()
     }
 
-    /// The time at which [`Self::actions`] has a new action even without another report.
+    /// Returns the time at which [`Self::actions`] has a new action even without another report.
     pub fn wake_at(&self) -> Option<Duration> {
         self.wake_at
     }
 
     fn drive(&mut self, drive: DriveId) -> &mut Drive {
-        self.drives
-            .get_mut(&drive)
-            .expect("a drive joins before anything is said of it")
+        self.drives.get_mut(&drive).expect("a drive joins before it is named")
     }
 
     fn geometry(&self, volume: VolumeId) -> Arc<Geometry> {

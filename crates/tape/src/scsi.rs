@@ -1,9 +1,10 @@
-//! SCSI commands and answers as bytes: pure, big-endian, and nothing that waits.
+//! Encoding of SCSI commands and parsing of answers, both big-endian. The code is pure: it does no
+//! I/O and never waits.
 //!
 //! Section numbers are those of SPC-4 (all devices), SSC-4 (tapes) and SMC-3 (changers). Parsers
-//! take the bytes that a device sent, of any length, and return a value or [`Damaged`].
+//! take the bytes that a device sent, of any length, and return a value or [`DamageError`].
 //!
-//! [`Damaged`]: format::Damaged
+//! [`DamageError`]: format::DamageError
 
 mod answer;
 mod attribute;
@@ -20,7 +21,7 @@ mod sense;
 
 pub use answer::Answer;
 pub use attribute::{Attribute, attribute_id};
-pub use cdb::{Cdb, SpaceBy, opcode};
+pub use cdb::{Cdb, SpaceCode, opcode};
 pub use density::Density;
 pub use element::{Element, ElementKind, ElementRange, elements, elements_answer_bytes};
 pub use inquiry::{Designator, DeviceKind, Inquiry, designators, serial_number};
@@ -36,4 +37,4 @@ pub use position::{
     PhysicalPosition, WrapEnd, long_position, physical_position, short_position, wrap_ends,
 };
 pub use recommended::{Segment, SegmentLimits, recommended_order, segment_limits, segment_list};
-pub use sense::{Attention, Condition, NotReady, Refusal, Sense};
+pub use sense::{Attention, Condition, ReadinessFault, Refusal, Sense};

@@ -21,7 +21,7 @@ pub enum SettingsError {
     Invalid { path: PathBuf, why: String },
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("a library's name has 1 to 64 letters, digits, '.', '-' or '_'")]
+    #[error("the name of a library must have 1 to 64 letters, digits, '.', '-' or '_'")]
     Name,
     #[error("the name of {0} is not UTF-8")]
     Folder(PathBuf),
@@ -37,11 +37,11 @@ pub struct NamedSite {
 /// All libraries that have a name on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// Sorted by name; each name occurs once.
+    /// Libraries, sorted by name; each name occurs once.
     libraries: Vec<NamedSite>,
 }
 
-/// The file's content.
+/// Content of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -49,7 +49,7 @@ struct Document {
     libraries: Vec<LibraryTable>,
 }
 
-/// One library, as the file has it.
+/// One library, as a table of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LibraryTable {
@@ -65,14 +65,14 @@ struct LibraryTable {
     capacity: Option<u64>,
 }
 
-/// Reason why a table of the file is no library.
+/// Reason why a table of the file does not describe a library.
 #[derive(Debug, thiserror::Error)]
 enum TableError {
     #[error(
-        "{text} is not an address: a device is named as /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN"
+        "{text} is not an address: it must have the form /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN"
     )]
     Address { text: String },
-    #[error("it needs a changer and drives, or a folder")]
+    #[error("the table must have a changer and drives, or a folder")]
     Incomplete,
 }
 
@@ -112,7 +112,7 @@ impl LibraryTable {
 }
 
 impl Settings {
-    /// Reads the file in the node's folder `home`. Without a file there is no library.
+    /// Reads the file in the node's folder `home`. Without a file, the list of libraries is empty.
     pub fn load(home: &Path) -> Result<Self, SettingsError> {
         let path = home.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -169,7 +169,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Removes a library; returns true if it was there.
+    /// Removes a library; returns true if it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         let count = self.libraries.len();
         self.libraries.retain(|library| library.name != name);

@@ -1,8 +1,8 @@
-//! A library on a virtual clock: it carries out the actions of a [`Schedule`], in the time that its
-//! [`Hardware`] says, and notes when each waiter was served.
+//! A simulated library with a virtual clock. It carries out the actions of a [`Schedule`] in the
+//! time that its [`Hardware`] takes, and notes when each waiter was served.
 //!
-//! The hardware is a [`Model`], whose timing need not be the one that the schedule plans with, or
-//! emulated devices, driven as real ones. Everything is deterministic.
+//! The hardware is a [`Model`], whose timing may differ from the timing that the schedule assumes,
+//! or emulated devices, which get the same commands as real devices. Everything is deterministic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,17 +51,17 @@ pub struct ReadTime {
     pub reading_secs: f64,
 }
 
-/// A library that does the work, and says how many seconds each step takes.
+/// The devices of a simulated library. Each method carries out a step and returns its seconds.
 pub trait Hardware {
     fn mount(&mut self, drive: DriveId, volume: VolumeId) -> f64;
 
-    /// Goes to `stop` and reads it.
+    /// Goes to `stop` and reads it; returns the seconds of both parts.
     fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime;
 
     fn dismount(&mut self, drive: DriveId) -> f64;
 }
 
-/// Drives that take the times of a timing.
+/// Modelled drives, whose steps take the times of a [`Timing`].
 #[derive(Debug)]
 pub struct Model {
     timing: Timing,
@@ -98,20 +98,21 @@ impl Hardware for Model {
     }
 }
 
-/// A schedule at work.
+/// A schedule, with the simulated library that carries out its actions.
 #[derive(Debug)]
 pub struct Simulation<H: Hardware = Model> {
     pub schedule: Schedule,
     hardware: H,
     now: Duration,
-    /// Events by time, then by the order in which they were made.
+    /// Events by time, then by number.
     events: BTreeMap<(Duration, u64), Event>,
     events_made: u64,
-    /// Task of each drive, with the number of the event that ends it.
+    /// Task of each drive, with the number of the event that ends the task.
     tasks: BTreeMap<DriveId, (Task, u64)>,
-    /// Waiters, each with the time since which it waits, and the forecast that it was told.
+    /// Waiters, each with the time of its request and the forecast that it was told.
     waiting: BTreeMap<WaiterId, (Duration, Option<Duration>)>,
-    /// Waiters whose number is a multiple of this are told a forecast; 0 for none.
+    /// Divisor: a waiter whose number is a multiple of it is told a forecast; 0 if no waiter is
+    /// told one.
     pub told_every: u64,
     pub served: Vec<ServedWaiter>,
     pub failed: Vec<WaiterId>,
@@ -120,7 +121,7 @@ pub struct Simulation<H: Hardware = Model> {
 }
 
 impl Simulation {
-    /// Returns a library of `drives` drives that take the times of `timing`, with volumes of one
+    /// Returns a simulation of `drives` drives that take the times of `timing`, with volumes of one
     /// `geometry`.
     pub fn new(schedule: Schedule, timing: Timing, geometry: Geometry, drives: u32) -> Self {
         Self::over(schedule, Model::new(timing, geometry), drives)
@@ -128,7 +129,7 @@ impl Simulation {
 }
 
 impl<H: Hardware> Simulation<H> {
-    /// Returns a library of `drives` drives, whose work `hardware` does.
+    /// Returns a simulation of `drives` drives, whose steps `hardware` carries out.
     pub fn over(mut schedule: Schedule, hardware: H, drives: u32) -> Self {
         (0..drives).map(DriveId).for_each(|drive| schedule.drive_free(drive));
         Self {
@@ -161,12 +162,12 @@ impl<H: Hardware> Simulation<H> {
         self.add(at, Event::Asked(ask));
     }
 
-    /// Cancels a waiter; returns true if it waited.
+    /// Cancels a waiter; returns true if it was still waiting.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         self.waiting.remove(&waiter).is_some() && self.schedule.cancel(waiter)
     }
 
-    /// Lets a drive fail for good.
+    /// Lets a drive fail at the time `at`, permanently.
     pub fn break_drive(&mut self, at: Duration, drive: DriveId) {
         self.add(at, Event::Broke(drive));
     }
@@ -175,7 +176,7 @@ impl<H: Hardware> Simulation<H> {
     pub fn run(&mut self) {
         let is_asked = |event: &Event| matches!(event, Event::Asked(_));
         while !self.waiting.is_empty() || self.events.values().any(is_asked) {
-            assert!(self.step(), "somebody waits and nothing will happen");
+            assert!(self.step(), "a waiter waits and no event is left");
         }
     }
 
@@ -191,7 +192,7 @@ impl<H: Hardware> Simulation<H> {
         }
         debug_assert!(self.now >= before, "the clock does not go back");
         if let Some(key) = event.filter(|(at, _)| *at == self.now) {
-            let event = self.events.remove(&key).expect("it was there just before");
+            let event = self.events.remove(&key).expect("the event was found just before");
             self.happen(key.1, event);
         }
         for action in self.schedule.actions(self.now) {
@@ -260,7 +261,7 @@ impl<H: Hardware> Simulation<H> {
                 let secs = self.hardware.dismount(drive);
                 self.begin(drive, Task::Dismount, secs);
             }
-            Action::Lend { .. } => unreachable!("nobody borrows drives here"),
+            Action::Lend { .. } => unreachable!("a simulation has no borrowers"),
             Action::Serve { waiters, .. } => waiters.iter().for_each(|waiter| self.note(waiter.id)),
             Action::Fail { waiters, .. } => {
                 for waiter in waiters {
@@ -272,15 +273,15 @@ impl<H: Hardware> Simulation<H> {
     }
 
     fn begin(&mut self, drive: DriveId, task: Task, secs: f64) {
-        assert!(secs >= 0.0, "no step takes less than nothing");
-        assert!(!self.tasks.contains_key(&drive), "a drive does one thing at a time");
+        assert!(secs >= 0.0, "no step takes negative time");
+        assert!(!self.tasks.contains_key(&drive), "a drive has one task at a time");
         let number = self.events_made;
         self.tasks.insert(drive, (task, number));
         self.add(self.now + duration(secs), Event::Ended(drive));
     }
 
     fn note(&mut self, waiter: WaiterId) {
-        let (asked, told) = self.waiting.remove(&waiter).expect("only who waits is served");
+        let (asked, told) = self.waiting.remove(&waiter).expect("only a waiter is served");
         self.served.push(ServedWaiter { waiter, asked, told, served: self.now });
     }
 }

@@ -14,12 +14,12 @@ pub enum Site {
     },
     Devices {
         changer: Address,
-        /// At least one.
+        /// Addresses of the drives; at least one.
         drives: Vec<Address>,
     },
 }
 
-/// Reason why a list of addresses makes no library.
+/// Reason why a list of addresses does not describe a library.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SiteError {
     #[error("{text}")]

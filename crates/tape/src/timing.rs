@@ -1,10 +1,11 @@
 //! Times of work with a volume, in seconds: mounting, positioning, reading, dismounting.
 //!
 //! 1. Positioning follows the formula that CERN publishes for its tape archive CTA: a sum of fixed
-//!    times (for another wrap, another band, ...) and of the way along the tape.
-//! 2. [`CALIBRATED`] and the times of [`Timing::calibrated`] that nobody publishes were fitted to a
-//!    table of recalls that IBM has published. They reproduce that table; alone they predict
-//!    nothing.
+//!    times (for another wrap, another band, ...) and a time in proportion to the distance along
+//!    the tape.
+//! 2. [`CALIBRATED`], and the times of [`Timing::calibrated`] that nobody publishes, were fitted to
+//!    a table of recalls that IBM has published. They reproduce that table, but this does not show
+//!    that they predict other recalls.
 //! 3. Measured times of the drives correct the model: see [`crate::calibration`].
 
 use std::time::Duration;
@@ -12,20 +13,21 @@ use std::time::Duration;
 use crate::generation::{DriveModel, LTO8};
 use crate::geometry::{Point, float};
 
-/// Bytes within which a move is free: a data set of LTO-8, which the drive reads as a whole.
+/// Distance in bytes below which a move takes no time: a data set of LTO-8, which the drive reads
+/// as a whole.
 pub const DATA_SET_BYTES: u64 = 5_000_000;
 
-/// The cost of a positioning, term by term, in seconds.
+/// The time of a positioning, in seconds, as a sum of these terms.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LocateCost {
     pub start: f64,
     pub wrap_change: f64,
     pub band_change: f64,
-    /// Added where the two places lie in different halves; negative, because the other terms are
-    /// those of moves within a half.
+    /// Seconds added if source and target lie in different halves of the tape; negative, because
+    /// the other terms are those of moves within a half.
     pub half_change: f64,
     pub direction_change: f64,
-    /// Added where the target lies before the source on the same wrap.
+    /// Seconds added if the target lies before the source on the same wrap.
     pub step_back: f64,
     pub per_lpos: f64,
 }
@@ -44,7 +46,7 @@ pub const PUBLISHED: LocateCost = LocateCost {
 /// [`PUBLISHED`] with a shorter step back, calibrated to IBM's table of recalls.
 pub const CALIBRATED: LocateCost = LocateCost { step_back: 7.7, ..PUBLISHED };
 
-/// Approximate rate of a disk.
+/// Approximate rate of a disk, in bytes a second.
 const FILE_BYTES_PER_SEC: f64 = 1e9;
 
 impl LocateCost {
@@ -79,7 +81,7 @@ impl LocateCost {
     }
 
     fn scaled(&self, factor: f64) -> Self {
-        assert!(factor.is_finite() && factor > 0.0, "time takes time");
+        assert!(factor.is_finite() && factor > 0.0, "a factor is above 0");
         Self {
             start: self.start * factor,
             wrap_change: self.wrap_change * factor,
@@ -95,9 +97,9 @@ impl LocateCost {
 /// The way of a drive to the beginning of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// The drive is there, or within the data set that it read last.
+    /// The drive is at the beginning already, or within the same data set.
     Here,
-    /// The drive reads on, and drops the bytes between.
+    /// The drive continues to read, and the bytes before the beginning are dropped.
     Through,
     Locate,
 }
@@ -106,25 +108,26 @@ pub enum Reach {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Timing {
     pub locate: LocateCost,
-    /// Time of the robot from a slot to the drive, or back.
-    pub robot: f64,
+    /// Time of the changer from a slot to the drive, or back.
+    pub changer: f64,
     /// Time from the cartridge's arrival to readiness.
     pub load: f64,
     /// Time of reading the label and finding the beginning of data.
     pub label: f64,
     /// Time of beginning the recall at the server.
     pub session: f64,
-    /// Time of each file without its transfer: finding it, making it, recording it.
+    /// Time of each file without its transfer: to find, create and record it.
     pub request: f64,
     pub bytes_per_sec: f64,
-    /// The unload, without the rewind.
+    /// Time of the unload, without the rewind.
     pub unload: f64,
-    /// The rewind of a whole tape.
+    /// Time of the rewind of a whole tape.
     pub rewind_full: f64,
-    /// The rewind within an unload after little, some and much of the tape was moved.
+    /// Times of the rewind within an unload, after little, some and much of the tape was moved;
+    /// `None` if the time does not depend on that.
     pub retension: Option<[f64; 3]>,
-    /// Size of the widest gap that is read through, where that takes less time than a locate; 0 for
-    /// none.
+    /// Size of the widest gap that may be read through, in bytes; 0 if no gap may be. A gap is read
+    /// through if that takes less time than a locate.
     pub skip_bytes_max: u64,
 }
 
@@ -133,13 +136,13 @@ impl Timing {
     /// publishes are calibrated.
     ///
     /// `request` and the sum of `label` and `session` are calibrated to IBM's table of recalls,
-    /// which shows only the sum of these two with the mount and an average locate (99 s). The time
-    /// of the robot is the one that makers of libraries call typical. A whole rewind is assumed to
-    /// take twice as long as the average one.
+    /// which shows only the sum of `label`, `session`, the mount and an average locate (99 s). The
+    /// time of the changer is the one that makers of libraries call typical. A whole rewind is
+    /// assumed to take twice as long as the average rewind.
     pub fn calibrated(drive: &DriveModel, host_bytes_per_sec: u64) -> Self {
         Self {
             locate: CALIBRATED,
-            robot: 10.0,
+            changer: 10.0,
             load: f64::from(drive.load_secs),
             label: 10.0,
             session: 8.0,
@@ -152,12 +155,12 @@ impl Timing {
         }
     }
 
-    /// Returns the times of files that stand for tapes: without winding and mounting.
+    /// Returns the times of files that stand for tapes, which need no winding and no mounts.
     pub fn files() -> Self {
         let locate = LocateCost::NOTHING;
         Self {
             locate,
-            robot: 0.0,
+            changer: 0.0,
             load: 0.0,
             label: 0.0,
             session: 0.0,
@@ -170,31 +173,32 @@ impl Timing {
         }
     }
 
-    /// The LTO-8 drive and the link of 10 Gbit/s with which IBM's table of recalls was measured.
+    /// Returns the times of the LTO-8 drive and the link of 10 Gbit/s with which IBM's table of
+    /// recalls was measured.
     pub fn lto8() -> Self {
         Self::calibrated(&LTO8, 1_250_000_000)
     }
 
-    /// Seconds from the decision to mount until the volume is at its load point and its label has
-    /// been read.
+    /// Returns the seconds from the decision to mount until the volume is at its load point and its
+    /// label has been read.
     pub fn mount_secs(&self) -> f64 {
-        self.robot + self.load + self.label + self.session
+        self.changer + self.load + self.label + self.session
     }
 
-    /// Seconds until the drive is empty, from the position `along` the tape (0 to 1), after the
-    /// share `moved` of its capacity was read.
+    /// Returns the seconds until the drive is empty, if it stands at the position `along` the tape
+    /// (0 to 1), and a share `moved` of the volume was read.
     ///
-    /// If the time of winding anew depends on the amount that was moved, its steps are assumed to
-    /// be thirds.
+    /// If the time of the rewind depends on the amount of tape that was moved, the limits between
+    /// little, some and much are assumed at one and two thirds.
     pub fn dismount_secs(&self, along: f64, moved: f64) -> f64 {
-        debug_assert!((0.0..=1.0).contains(&along) && moved >= 0.0, "parts of the tape");
+        debug_assert!((0.0..=1.0).contains(&along) && moved >= 0.0, "both are shares of the tape");
         let rewind = match self.retension {
             None => self.rewind_full * along,
             Some([little, _, _]) if moved < 1.0 / 3.0 => little,
             Some([_, some, _]) if moved < 2.0 / 3.0 => some,
             Some([_, _, much]) => much,
         };
-        rewind + self.unload + self.robot
+        rewind + self.unload + self.changer
     }
 
     /// Returns the way from `source` to `target`, and its seconds.
@@ -207,40 +211,41 @@ impl Timing {
         }
     }
 
-    /// Returns the seconds to read on to `target`; `None` if it lies before `source` or too far
-    /// ahead.
+    /// Returns the seconds to continue to read until `target`; `None` if it lies before `source` or
+    /// too far after it.
     fn through_secs(&self, source: &Point, target: &Point) -> Option<f64> {
         let gap = target.address.checked_sub(source.address)?;
         (gap <= self.skip_bytes_max).then(|| self.transfer_secs(gap))
     }
 
-    /// Returns true if two files without a wanted file between them are read in one go in every
-    /// order: reading on takes less time than the beginning of a locate.
+    /// Returns true if two files without a wanted file between them are read in one pass in every
+    /// order: reading through the gap takes less time than the start of a locate.
     pub fn joins(&self, source: &Point, target: &Point) -> bool {
         let (reach, secs) = self.reach(source, target);
         reach != Reach::Locate && secs <= self.locate.start
     }
 
-    /// Seconds to read `bytes`.
+    /// Returns the seconds to transfer `bytes`.
     pub fn transfer_secs(&self, bytes: u64) -> f64 {
         debug_assert!(self.bytes_per_sec > 0.0, "data moves");
         float(bytes) / self.bytes_per_sec
     }
 
-    /// Seconds to read a file of `bytes`, from a drive at its beginning.
+    /// Returns the seconds to read a file of `bytes`, if the drive stands at its beginning.
     pub fn read_secs(&self, bytes: u64) -> f64 {
         self.request + self.transfer_secs(bytes)
     }
 
     /// Returns these times with the factors of `correction`.
     ///
-    /// The unload follows the mount, and the rewind follows the locate: the same parts move.
+    /// The unload has the factor of the mount, and the rewind has the factor of the locate, because
+    /// the same parts move.
     pub fn corrected(&self, correction: &Correction) -> Self {
         let Correction { mounting, positioning, reading } = *correction;
-        assert!(mounting > 0.0 && positioning > 0.0 && reading > 0.0, "time takes time");
+        assert!(mounting > 0.0 && positioning > 0.0 && reading > 0.0, "a factor is above 0");
         Self {
             locate: self.locate.scaled(positioning),
-            robot: self.robot * mounting,
+            changer: self.changer * mounting,
             load: self.load * mounting,
             label: self.label * mounting,
             session: self.session * mounting,

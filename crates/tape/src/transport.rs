@@ -1,12 +1,12 @@
-//! The transport of SCSI commands: the one seam between this crate and devices.
+//! The transport of SCSI commands: the only interface between this crate and devices.
 //!
-//! The residual, a device's statement about the bytes that it has not moved, is only a hint: some
-//! targets invert it. Lengths come from sense bytes and from the data itself.
+//! The residual is the number of bytes that a device claims not to have transferred. It is only a
+//! hint, because some targets invert it. Lengths come from sense bytes and from the data itself.
 
 use std::io;
 use std::time::Duration;
 
-/// The data of a command, and their direction.
+/// The data of a command, and its direction.
 #[derive(Debug)]
 pub enum Transfer<'a> {
     None,
@@ -19,16 +19,16 @@ pub enum Transfer<'a> {
 /// The answer of a device to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// SAM-5 status byte.
+    /// Status byte, as in SAM-5.
     pub status: u8,
-    /// Empty unless the status is CHECK CONDITION.
+    /// Sense bytes; empty unless the status is CHECK CONDITION.
     pub sense: Vec<u8>,
-    /// Bytes that were not moved, as the device or its bus claims. Not to be trusted.
+    /// Number of bytes that were not transferred, as the device or its bus claims; not reliable.
     pub residual: u64,
 }
 
 impl Completion {
-    /// The answer to a command that succeeded and moved all bytes.
+    /// Returns the answer to a command that succeeded and transferred all bytes.
     pub fn good() -> Self {
         Self { status: status::GOOD, sense: Vec::new(), residual: 0 }
     }
@@ -38,7 +38,7 @@ impl Completion {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// The device may still execute the command, and the position of its medium is unknown.
-    #[error("no answer in time")]
+    #[error("the device did not answer in time")]
     Timeout,
     /// The connection to the device is broken: no command gets an answer any more.
     #[error("the device cannot be reached")]
@@ -69,7 +69,7 @@ pub trait ScsiTransport: Send {
         None
     }
 
-    /// Lets time pass for the device.
+    /// Waits, to give the device time.
     fn wait(&mut self, duration: Duration) {
         sys::clock::sleep(duration);
     }

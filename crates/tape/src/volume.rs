@@ -1,13 +1,14 @@
-//! Volumes: labelled, self-describing, over any medium.
+//! Volumes: labelled and self-describing, on any kind of medium.
 //!
 //! [`VolumeWriter`] appends objects at the end, [`VolumeReader`] lists a volume and reads
 //! its objects without any catalogue. The bytes are in `docs/format/volume.md`.
 //!
 //! Rules:
-//! 1. Nothing is written to a medium unless it is ours or blank, or a user has said to overwrite
-//!    it.
+//! 1. A medium is written only if it is blank or has a label of this program, or if a user has
+//!    allowed to overwrite it.
 //! 2. A part counts only when [`VolumeWriter::sync`] or [`VolumeWriter::close`] has returned it.
-//! 3. Every block says where it belongs; one that says otherwise is an error, never content.
+//! 3. Every block contains its own place. A block that names another place is an error, never
+//!    content.
 
 mod error;
 mod label;

@@ -1,8 +1,9 @@
-//! Grants: a chunk's digest and place with the server's proof that the node may use it.
+//! Grants: the digest and the place of a chunk, with the server's proof that the node may use the
+//! chunk.
 
 use model::{ChunkDigest, GrantMac, Place, PlaceCode};
 
-/// A claim that a chunk is already at the server.
+/// A node's statement that a chunk is already at the server, with the server's proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
     pub digest: ChunkDigest,
@@ -20,7 +21,7 @@ pub fn encode_grant(bytes: &mut Vec<u8>, grant: &Grant) {
     bytes.extend_from_slice(&grant.mac.0);
 }
 
-/// Parses grants one after the other; `None` if they are not whole or name an impossible place.
+/// Parses a sequence of grants. Returns `None` if one is incomplete or names an impossible place.
 pub fn decode_grants(bytes: &[u8]) -> Option<Vec<Grant>> {
     let (grants, rest) = bytes.as_chunks::<GRANT_BYTES>();
     if !rest.is_empty() {

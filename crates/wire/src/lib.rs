@@ -1,5 +1,5 @@
-//! The wire: the gRPC services and messages, the versions of the protocol, the enrolment token, and
-//! the flat rows inside bulk messages. No business logic. See `docs/format/wire.md`.
+//! The protocol between nodes and servers: gRPC services and messages, versions, the enrolment
+//! token, and the rows inside bulk messages. It has no business logic. See `docs/format/wire.md`.
 
 mod grant;
 mod rows;
@@ -20,28 +20,29 @@ pub mod proto {
         elided_lifetimes_in_paths,
         let_underscore_drop,
         unused_qualifications,
-        reason = "same"
+        reason = "generated code"
     )]
     tonic::include_proto!("holdfast.v1");
 }
 
-/// The name in every server's certificate, whatever its address: clients recognise a server by its
-/// CA, not by its address.
+/// Name in the certificate of every server. Clients recognise a server by its CA, not by its
+/// address.
 pub const SERVER_NAME: &str = "server.holdfast.internal";
 
-/// Maximum number of bytes in one message, either way: a page of 512 objects with large attributes.
+/// Maximum number of bytes in one message, in each direction: that of a page of 512 objects with
+/// large attributes.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
 /// Maximum number of items in one portion of a list.
 pub const PORTION_ITEMS_MAX: u32 = 1000;
 
-/// Maximum number of bytes that HTTP/2 has under way on one stream: enough for 10 Gbit/s at 10 ms.
+/// Maximum number of unacknowledged bytes on one HTTP/2 stream: enough for 10 Gbit/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
-/// Maximum number of bytes that HTTP/2 has under way on one connection.
+/// Maximum number of unacknowledged bytes on one HTTP/2 connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Maximum number of bytes in one HTTP/2 frame: larger than usual, because each frame costs a copy
-/// of the rest of the data.
+/// Maximum number of bytes in one HTTP/2 frame. It is larger than usual, because for each frame the
+/// data after it is copied.
 pub const FRAME_BYTES: u32 = 1 << 20;
 
 /// Default port of a server.

@@ -1,13 +1,13 @@
-//! Rows of directory digests: about two bytes an object of a filespace.
+//! Rows of directory digests. They take about two bytes for each object of a filespace.
 
 use model::{DirectoryDigest, PathHash};
 
-/// One page's digest. `digest` is `None` if the page must be examined.
+/// Digest of one page. `digest` is `None` if the page must be examined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DigestRow<'a> {
     pub hash: PathHash,
     pub digest: Option<DirectoryDigest>,
-    /// The first name of the page; empty for a directory's first page.
+    /// First name of the page; empty for a directory's first page.
     pub first: &'a [u8],
 }
 
@@ -21,7 +21,7 @@ pub fn encode_digest_row(bytes: &mut Vec<u8>, row: &DigestRow<'_>) {
     bytes.extend_from_slice(row.first);
 }
 
-/// Calls `visit` with each row of `bytes`; returns true if they were whole rows.
+/// Calls `visit` with each row of `bytes`. Returns false if the last row is incomplete.
 pub fn decode_digest_rows<'a>(mut bytes: &'a [u8], mut visit: impl FnMut(DigestRow<'a>)) -> bool {
     while let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED_BYTES>() {
         let Some((first, behind)) = rest.split_at_checked(usize::from(fixed[24])) else {

@@ -2,8 +2,8 @@
 
 use data_encoding::BASE64URL_NOPAD;
 
-/// A token that an administrator hands to a node. As text: `hf1.` and base64url of secret and
-/// fingerprint.
+/// A token that an administrator gives to a node. Its text is `hf1.`, followed by secret and
+/// fingerprint in base64url.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// Secret of the token. The server knows only its hash.
@@ -12,7 +12,7 @@ pub struct Token {
     pub ca_fingerprint: [u8; 32],
 }
 
-/// Fault of a text that is no token, or whose characters were lost or changed on the way.
+/// Error for a text that is not a token, or that has lost or changed characters.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is not an enrolment token; copy the whole text that 'admin node add' printed")]
 pub struct TokenError;

@@ -17,7 +17,7 @@ pub const PROTOCOL: u32 = 2;
 /// Oldest protocol that this program understands.
 pub const PROTOCOL_OLDEST: u32 = 1;
 
-/// Protocol of a peer that names none.
+/// Protocol of a peer that names no protocol.
 const PROTOCOL_UNNAMED: u32 = 1;
 
 /// Capabilities of this program. They are the same as those of protocol 1.
@@ -45,7 +45,7 @@ pub struct Speaker {
 
 /// Agreement of two speakers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settled {
+pub struct Agreement {
     /// Protocol that both sides speak.
     pub protocol: u32,
     /// Capabilities that both sides have.
@@ -58,7 +58,7 @@ pub struct Settled {
     "{newer} understands protocol {oldest} and newer, but {older}; upgrade the {}",
     .older.role
 )]
-pub struct Incompatible {
+pub struct Incompatibility {
     /// Speaker that has to be upgraded.
     pub older: Box<Speaker>,
     newer: String,
@@ -108,7 +108,7 @@ impl Speaker {
             self.oldest = PROTOCOL_UNNAMED;
             self.capabilities = CAPABILITIES.to_vec();
         }
-        // A capability of a newer peer is unknown here. It does not count.
+        // An unknown capability of a newer peer does not count.
         self.capabilities.retain(|capability| *capability != Capability::Unspecified);
         self
     }
@@ -130,7 +130,7 @@ impl Speaker {
     }
 }
 
-impl Settled {
+impl Agreement {
     /// Returns true if both sides have `capability`.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
@@ -138,21 +138,21 @@ impl Settled {
 }
 
 /// Finds the protocol and the capabilities that `own` and `peer` have in common.
-pub fn settle(own: &Speaker, peer: &Speaker) -> Result<Settled, Incompatible> {
+pub fn settle(own: &Speaker, peer: &Speaker) -> Result<Agreement, Incompatibility> {
     for (older, newer) in [(own, peer), (peer, own)] {
         if older.protocol < newer.oldest {
             let oldest = newer.oldest;
             let newer = format!("{} {}", newer.role, newer.program);
-            return Err(Incompatible { older: Box::new(older.clone()), newer, oldest });
+            return Err(Incompatibility { older: Box::new(older.clone()), newer, oldest });
         }
     }
     let common = own.capabilities.iter().filter(|own| peer.capabilities.contains(own));
-    let settled = Settled {
+    let agreement = Agreement {
         protocol: own.protocol.min(peer.protocol),
         capabilities: common.copied().collect(),
     };
-    assert!(settled.protocol >= own.oldest, "a settled protocol is one that is understood");
-    Ok(settled)
+    assert!(agreement.protocol >= own.oldest, "the protocol is one that both sides understand");
+    Ok(agreement)
 }
 
 impl fmt::Display for Role {
@@ -179,24 +179,24 @@ mod tests {
         Speaker { role, program, protocol, oldest, capabilities: vec![Capability::Arrivals] }
     }
 
-    /// Settles a server that understands protocols 2 and 3 with a client that understands `oldest`
-    /// to `protocol`.
+    /// Checks the agreement between a server that understands protocols 2 and 3 and a client that
+    /// understands protocols `oldest` to `protocol`.
     #[track_caller]
     fn check(protocol: u32, oldest: u32, expected: Result<u32, &str>) {
         let (server, client) =
             (speaker(Role::Server, 3, 2), speaker(Role::Client, protocol, oldest));
-        let settled = settle(&server, &client);
+        let agreement = settle(&server, &client);
         let seen_from_client = settle(&client, &server);
-        assert_eq!(settled, seen_from_client, "both sides come to the same result");
+        assert_eq!(agreement, seen_from_client, "both sides come to the same result");
         match expected {
             Ok(protocol) => {
-                let settled = settled.expect("they understand each other");
-                assert_eq!(settled.protocol, protocol);
-                assert!(settled.has(Capability::Arrivals));
-                assert!(!settled.has(Capability::RawCheck));
+                let agreement = agreement.expect("they understand each other");
+                assert_eq!(agreement.protocol, protocol);
+                assert!(agreement.has(Capability::Arrivals));
+                assert!(!agreement.has(Capability::RawCheck));
             }
             Err(text) => {
-                let error = settled.expect_err("they do not understand each other");
+                let error = agreement.expect_err("they do not understand each other");
                 assert_eq!(error.to_string(), text);
             }
         }
@@ -221,19 +221,19 @@ mod tests {
         let request = HelloRequest { client_version: "0.1.0".to_owned(), ..Default::default() };
         let client = Speaker::client(&request);
         assert_eq!((client.protocol, client.oldest), (1, 1));
-        let settled = settle(&Speaker::own(Role::Server, "0.2.0"), &client);
-        let settled = settled.expect("protocol 1 is understood");
-        assert_eq!(settled.protocol, 1);
-        assert!(CAPABILITIES.iter().all(|capability| settled.has(*capability)));
+        let agreement = settle(&Speaker::own(Role::Server, "0.2.0"), &client);
+        let agreement = agreement.expect("protocol 1 is understood");
+        assert_eq!(agreement.protocol, 1);
+        assert!(CAPABILITIES.iter().all(|capability| agreement.has(*capability)));
     }
 
     #[test]
     fn a_capability_of_a_newer_peer_does_not_count() {
         let mut request = Speaker::own(Role::Client, "0.2.0").request();
         request.capabilities = vec![0, 2, 77];
-        let settled = settle(&Speaker::own(Role::Server, "0.2.0"), &Speaker::client(&request));
-        let settled = settled.expect("the protocols are equal");
-        assert!(settled.has(Capability::RawCheck) && !settled.has(Capability::Arrivals));
-        assert!(!settled.has(Capability::Unspecified));
+        let agreement = settle(&Speaker::own(Role::Server, "0.2.0"), &Speaker::client(&request));
+        let agreement = agreement.expect("the protocols are equal");
+        assert!(agreement.has(Capability::RawCheck) && !agreement.has(Capability::Arrivals));
+        assert!(!agreement.has(Capability::Unspecified));
     }
 }

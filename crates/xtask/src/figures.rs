@@ -5,14 +5,14 @@
 //! | code, comment | lines without the tests; a line with both counts as code |
 //! | functions | functions with a body |
 //! | median, p95, >70 | lines of code between a function's braces; share of functions above 70 |
-//! | asserts | assertions a function |
-//! | tests | lines of code in tests a line of code outside |
+//! | asserts | assertions for each function |
+//! | tests | lines of code in tests for each line of code outside tests |
 //! | circle, circled | modules in the largest circle, and in all circles of more than two |
-//! | variants | error enums of more than eight variants |
+//! | variants | error enums with more than eight variants |
 //! | tuples | signatures with a tuple of more than two values |
 //! | comments | comments of one line or more, those of tests included |
-//! | headless | of these, those that open without a subject |
-//! | doubtful | of these, those that open with how, when, where or whether |
+//! | headless | comments that open without a subject |
+//! | doubtful | comments that open with how, when, where or whether |
 //! | poison | mentions of `PoisonError` |
 //! | strings | mentions of `Result<_, String>` |
 //!
@@ -47,7 +47,7 @@ const HEADERS: [&str; 18] = [
     "strings",
 ];
 
-/// Measures each crate of `tree` and all together, as a table in text.
+/// Measures each crate of `tree`, and all crates together. Returns a table in text.
 pub(crate) fn table(tree: &Tree<'_>) -> String {
     let mut rows = vec![HEADERS.map(str::to_owned)];
     let mut all = Figures::default();
@@ -66,7 +66,7 @@ struct Figures {
     code_lines: usize,
     comment_lines: usize,
     test_lines: usize,
-    /// Lines of each function.
+    /// Number of lines of each function.
     functions: Vec<usize>,
     assertions: usize,
     largest_circle: usize,
@@ -103,7 +103,7 @@ impl Figures {
         figures
     }
 
-    /// Adds a file that holds more than tests.
+    /// Adds the figures of a source file, those of its tests included.
     fn add(&mut self, file: &SourceFile, tree: &Tree<'_>) {
         let Some(syntax) = tree.syntax.get(file.path.as_str()) else { return };
         let split = Split::new(&file.text);
@@ -117,7 +117,7 @@ impl Figures {
             self.comment_lines += usize::from(is_comment && !is_of_test);
         }
         self.functions.extend(syntax.functions.iter().map(|lines| {
-            // The lines of the braces are not part of the body, unless the whole body is on them.
+            // The lines with the braces do not count, but every function has at least one line.
             let body = kinds.code.get(*lines.start()..lines.end().saturating_sub(1));
             body.map_or(0, |body| body.iter().filter(|&&is| is).count()).max(1)
         }));
@@ -187,7 +187,7 @@ impl AddAssign for Figures {
     }
 }
 
-/// Kinds of a file's lines, by index.
+/// Kinds of the lines of a file. The vectors have an entry for each line.
 struct Kinds {
     code: Vec<bool>,
     comment: Vec<bool>,
@@ -199,7 +199,7 @@ impl Kinds {
         let mut kinds = Self { code: Vec::new(), comment: Vec::new() };
         let parts = split.code.lines().zip(split.comments.lines());
         for (line, (code, comment)) in file.text.lines().zip(parts) {
-            // A line within a literal has neither code nor a comment.
+            // A line inside a literal is blank in both parts, and counts as code.
             let is_comment = is_blank(code) && !is_blank(comment);
             kinds.code.push(!is_blank(line) && !is_comment);
             kinds.comment.push(is_comment);
@@ -208,7 +208,8 @@ impl Kinds {
     }
 }
 
-/// The smallest value of `sorted` that `percent` of the values do not exceed; 0 without values.
+/// Returns the smallest value of `sorted` that at least `percent` % of the values do not exceed; 0
+/// if there are no values.
 fn percentile(sorted: &[usize], percent: usize) -> usize {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -218,14 +219,15 @@ fn ratio(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Columns of equal width: the first is left-aligned, and numbers are right-aligned.
+/// Returns `rows` as text in columns of equal width. The first column is left-aligned, the others
+/// are right-aligned.
 fn align<const N: usize>(rows: &[[String; N]]) -> String {
     let mut text = String::new();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     for row in rows {
         let mut line = format!("{:<1$}", row[0], width(0));
         for (column, cell) in row.iter().enumerate().skip(1) {
-            write!(line, "  {cell:>0$}", width(column)).expect("a string takes all");
+            write!(line, "  {cell:>0$}", width(column)).expect("writing to a string does not fail");
         }
         text += line.trim_end();
         text.push('\n');
@@ -242,7 +244,7 @@ mod tests {
         SourceFile { path: path.to_owned(), text: text.to_owned() }
     }
 
-    /// `expected` are cells of the row of the crate `a`, by their headers.
+    /// Checks cells in the row of the crate `a`; `expected` has them with their headers.
     #[track_caller]
     fn check(files: &[SourceFile], expected: &[(&str, &str)]) {
         let tree = Tree::parse(files);
@@ -263,7 +265,8 @@ mod tests {
             file("crates/a/src/t.rs", "fn i() {}\n\n// F.\n"),
             file("crates/a/tests/it/main.rs", "fn j() {\n}\n"),
         ];
-        // Outside: two braces, one call, a literal of three lines. Tests: 4 + 2, 1, 2.
+        // Code outside tests: two lines with braces, one with a call, and a literal of three lines.
+        // Code in tests: 4 + 2 lines in lib.rs, 1 in t.rs, and 2 in main.rs.
         check(&files, &[("code", "6"), ("comment", "2"), ("tests", "1.50"), ("functions", "1")]);
         check(&files, &[("comments", "5")]);
     }

@@ -1,4 +1,4 @@
-//! Checks and figures of the workspace that neither the compiler nor clippy knows:
+//! Checks of the workspace that neither the compiler nor clippy makes, and figures about it:
 //!
 //! ```text
 //! cargo run -p xtask -- tidy              checks the tree
@@ -6,8 +6,9 @@
 //! cargo run -p xtask -- figures [ROOT]    measures the tree at ROOT, crate by crate
 //! ```
 //!
-//! Findings go to standard output, one a line as `file:line: what is wrong, what to do`. The exit
-//! status is 0 for a tidy tree, 1 for findings and 2 when the tree could not be read.
+//! Findings go to standard output, each on a line of its own, as
+//! `file:line: what is wrong, what to do`. The exit status is 0 for a tidy tree, 1 for findings and
+//! 2 if the tree could not be read.
 
 mod figures;
 mod source;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // If standard error is closed, only the exit status can be given.
+            // If standard error is closed, the exit status is the only report.
             writeln!(io::stderr(), "xtask: {error}").ok();
             ExitCode::from(2)
         }

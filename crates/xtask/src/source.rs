@@ -8,7 +8,7 @@ mod syntax;
 mod tree;
 
 pub(crate) use circles::circles;
-pub(crate) use comments::{Opening, comments};
+pub(crate) use comments::{Comment, Opening, comments, line_comments};
 pub(crate) use rooms::{Rooms, is_root, places};
 pub(crate) use split::Split;
 pub(crate) use syntax::{ErrorEnum, UsedPath};

@@ -1,8 +1,8 @@
 //! The checks of the tree, and their ratchet.
 //!
-//! Each check is a pure function from a file's text to findings; reading the tree is at the edge.
-//! Findings can be allowed for a file or a crate in `crates/xtask/ratchet.toml`, up to a number
-//! that may only shrink.
+//! Each check is a pure function that turns the text of files into findings. Only the module
+//! `source` reads the tree. Findings can be allowed for a file or a crate in
+//! `crates/xtask/ratchet.toml`, up to a number that may only shrink.
 //!
 //! Deliberately absent: the length of functions and everything else that clippy measures, and the
 //! meaning of code. The checks read text and syntax, so they do not see what a macro declares.
@@ -28,7 +28,7 @@ use crate::source::{self, SourceFile, Split, Tree};
 pub(crate) use finding::Finding;
 use ratchet::Ratchet;
 
-/// Checks the tree that the current folder lies in.
+/// Checks the tree that contains the current folder.
 pub(crate) fn findings_of_the_tree() -> io::Result<Vec<Finding>> {
     Ok(findings(&source::read(Path::new("."))?))
 }
@@ -42,7 +42,8 @@ pub(crate) fn lower_the_ratchet() -> io::Result<()> {
     std::fs::write(place, ratchet.lowered(text, &all_findings(&files)))
 }
 
-/// Checks `files`, with the ratchet that is one of them; sorted by file and line.
+/// Checks `files`, and applies the ratchet, which is one of them. Returns the findings that are
+/// left, sorted by file and line.
 fn findings(files: &[SourceFile]) -> Vec<Finding> {
     let found = all_findings(files);
     let mut left = match Ratchet::parse(ratchet_text(files)) {
@@ -58,7 +59,7 @@ fn ratchet_text(files: &[SourceFile]) -> &str {
     file.map_or("", |file| &file.text)
 }
 
-/// All findings, whether the ratchet allows them or not.
+/// Returns all findings, including those that the ratchet allows.
 fn all_findings(files: &[SourceFile]) -> Vec<Finding> {
     let mut found: Vec<Finding> = files.iter().flat_map(of_one_file).collect();
     found.extend(modules::check(files));
@@ -86,6 +87,7 @@ fn of_one_file(file: &SourceFile) -> Vec<Finding> {
         found.extend(locks::check(path, &split));
     } else {
         found.extend(words::known_faults(path, text));
+        found.extend(prose::headless_lines(path, text));
     }
     if [".rs", ".toml", ".proto"].iter().any(|end| path.ends_with(end)) {
         found.extend(text::ascii(path, text));

@@ -1,5 +1,5 @@
-//! Compression without a backup around it: its speed-up with threads, and the loss because each
-//! quantum is compressed alone.
+//! Compression alone, without a backup: its speed-up with threads, and the loss because each
+//! quantum is compressed independently.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,31 +12,32 @@ use super::corpus::Corpus;
 use crate::output;
 use crate::process;
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Maximum number of bytes that are compressed at a time: they are all in memory.
+/// Maximum number of bytes that are compressed in one measurement. All of them are in memory.
 const SAMPLE_BYTES_MAX: u64 = 256 << 20;
 
 const ROUNDS: usize = 3;
 
 pub(super) const THREADS: [usize; 2] = [1, 2];
 
-/// The levels to measure: zstd's fastest one that is not negative, and the program's default.
+/// Levels whose scaling is measured: the fastest level of zstd that is not negative, and the
+/// default of the program.
 const SCALING_LEVELS: [Compression; 2] = [Compression::Level(1), Compression::Standard];
 const LOSS_LEVELS: [Compression; 4] =
     [Compression::Level(1), Compression::Standard, Compression::Level(3), Compression::Level(6)];
 
-/// Results of one level with each number of threads.
+/// Rates of one level with each number of threads.
 #[derive(Clone, Debug)]
-pub(super) struct Scaling {
+pub(super) struct ThreadScaling {
     pub(super) level: Compression,
-    /// Uncompressed bytes a second, by the index in [`THREADS`].
+    /// Uncompressed bytes per second, in the order of [`THREADS`].
     pub(super) rates: [Spread; THREADS.len()],
-    /// Speed-up of the most threads over one thread, each pair from the same round.
+    /// Ratio of the rate with the most threads to the rate with one thread, in each round.
     pub(super) speedup: Spread,
 }
 
-/// Loss in one part of the corpus at one level.
+/// Loss because of independent quanta, in one part of the corpus at one level.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) part: PathBuf,
@@ -47,7 +48,7 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Returns the share of the stream's ratio that the quanta lose.
+    /// Returns the share of the compression ratio of one stream that is lost in quanta.
     pub(super) fn share(&self) -> f64 {
         1.0 - float(self.stream_bytes) / float(self.quanta_bytes.max(1))
     }
@@ -55,7 +56,7 @@ impl Loss {
 
 pub(super) struct Results {
     pub(super) scaling_bytes: u64,
-    pub(super) scaling: Vec<Scaling>,
+    pub(super) scaling: Vec<ThreadScaling>,
     pub(super) losses: Vec<Loss>,
 }
 
@@ -80,7 +81,8 @@ pub(super) fn measure(tops: &[PathBuf], set_bytes: u64) -> Result<Results, Troub
     Ok(Results { scaling_bytes, scaling, losses })
 }
 
-/// Packs files like a client in a first backup: chunks in order, quanta as full as possible.
+/// Packs files as a client does in a first backup: chunks in order, in quanta that are as full as
+/// possible.
 fn pack(corpus: &Corpus, bytes_max: u64) -> Vec<RawQuantum> {
     let mut stream = corpus.stream();
     let (mut quanta, mut open, mut bytes) = (Vec::new(), RawQuantum::with_room(), 0);
@@ -90,12 +92,12 @@ fn pack(corpus: &Corpus, bytes_max: u64) -> Vec<RawQuantum> {
         bytes += u64::try_from(file.len()).unwrap_or(u64::MAX);
         let mut rest = file.as_slice();
         while let Some(length) = cut(rest, true) {
-            let (chunk, behind) = rest.split_at(length);
+            let (chunk, after) = rest.split_at(length);
             if !open.fits(length) {
                 quanta.push(std::mem::replace(&mut open, RawQuantum::with_room()));
             }
             open.push(chunk);
-            rest = behind;
+            rest = after;
         }
     }
     if !open.is_empty() {
@@ -109,7 +111,7 @@ fn raw_bytes(quanta: &[RawQuantum]) -> u64 {
     quanta.iter().map(bytes).sum()
 }
 
-fn scaling(quanta: &[RawQuantum], level: Compression) -> Result<Scaling, Trouble> {
+fn scaling(quanta: &[RawQuantum], level: Compression) -> Result<ThreadScaling, Trouble> {
     let bytes = float(raw_bytes(quanta));
     let mut rates: [Vec<f64>; THREADS.len()] = Default::default();
     for round in 0..ROUNDS {
@@ -123,10 +125,10 @@ fn scaling(quanta: &[RawQuantum], level: Compression) -> Result<Scaling, Trouble
     }
     let [one, .., most] = &rates;
     let speedup = Spread::of(one.iter().zip(most).map(|(one, most)| most / one));
-    Ok(Scaling { level, rates: rates.map(Spread::of), speedup })
+    Ok(ThreadScaling { level, rates: rates.map(Spread::of), speedup })
 }
 
-/// Returns the bytes of all records, made by `threads` threads.
+/// Compresses all quanta with `threads` threads. Returns the number of bytes of the records.
 fn compress(quanta: &[RawQuantum], level: Compression, threads: usize) -> Result<u64, Trouble> {
     let next = AtomicUsize::new(0);
     let work = || -> io::Result<u64> {
@@ -160,7 +162,8 @@ fn loss(part: &Path, quanta: &[RawQuantum], level: Compression) -> Result<Loss, 
     })
 }
 
-/// Returns the bytes of one zstd stream of the same strength over the same data.
+/// Compresses the data of all quanta as one zstd stream of the same strength. Returns its number of
+/// bytes.
 fn stream(quanta: &[RawQuantum], strength: Compression) -> io::Result<u64> {
     let (level, parameters) = strength.parameters();
     let mut encoder = zstd::stream::write::Encoder::new(Counter(0), level)?;
@@ -173,7 +176,7 @@ fn stream(quanta: &[RawQuantum], strength: Compression) -> io::Result<u64> {
     Ok(encoder.finish()?.0)
 }
 
-/// Sink that only counts bytes.
+/// A sink that only counts bytes.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -187,8 +190,8 @@ impl Write for Counter {
     }
 }
 
-/// Returns the folders in each of `tops` that has only folders in it, and all others of `tops`
-/// themselves.
+/// Returns the parts of the corpus. A top that contains only folders is divided into these folders;
+/// any other top is a part itself.
 fn parts(tops: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
     let mut parts = Vec::new();
     for top in tops {

@@ -1,4 +1,5 @@
-//! Each set over each link with each choice. See the drawing in `compression.rs`.
+//! Measurements of each set over each link with each choice, in their order. See the drawing in
+//! `compression.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::process::{self, Runner};
 use crate::relay::{Link, Relay};
 use crate::site::{Sample, Site};
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::{self, Workplace};
 
 /// A strength of compression and its name on the page.
@@ -30,14 +31,14 @@ pub(super) const CHOICES: [Choice; 4] = [
     Choice { name: "auto", value: "auto" },
 ];
 
-/// Index of the automatic choice, which is compared with all others.
+/// Index of the automatic choice in [`CHOICES`]. It is compared with all other choices.
 pub(super) const AUTO: usize = 3;
 
-/// A way from the node to the server.
+/// A link between the node and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Road {
     pub(super) name: &'static str,
-    /// `None` is loopback, with no relay.
+    /// Rate of the link in bits per second; `None` for loopback, without a relay.
     bits_per_sec: Option<u64>,
 }
 
@@ -48,7 +49,8 @@ pub(super) const ROADS: [Road; 3] = [
 ];
 
 impl Road {
-    /// Returns the number of bytes of a set of `set_bytes` that this road carries within `seconds`.
+    /// Returns the size of the part of a set that this road carries uncompressed within `seconds`.
+    /// The set has `set_bytes` bytes.
     fn bytes(self, set_bytes: u64, seconds: u64) -> u64 {
         let carried = |bits: u64| (bits / 8).saturating_mul(seconds);
         self.bits_per_sec.map_or(set_bytes, |bits| carried(bits).min(set_bytes))
@@ -57,7 +59,7 @@ impl Road {
 
 pub(super) struct Order {
     pub(super) set_bytes: u64,
-    /// Maximum time that a link carries a set uncompressed.
+    /// Maximum time in which a link carries an uncompressed set, in seconds.
     pub(super) seconds: u64,
     pub(super) rounds: usize,
     pub(super) kinds: Vec<Kind>,
@@ -72,23 +74,23 @@ pub(super) struct Row {
     pub(super) road: Road,
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// Samples by the index of the choice; none for a choice that the program refuses.
+    /// Samples of each choice. A choice that the program refuses has no samples.
     pub(super) samples: [Vec<Sample>; CHOICES.len()],
 }
 
 impl Row {
-    /// Returns the spread of a figure, unless the program refuses the choice.
+    /// Returns the spread of a figure; `None` if the program refuses the choice.
     pub(super) fn spread(&self, choice: usize, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
         let samples = &self.samples[choice];
         (!samples.is_empty()).then(|| Spread::of(samples.iter().map(figure)))
     }
 
-    /// Returns uncompressed bytes a second.
+    /// Returns the rate of a backup, in uncompressed bytes per second.
     pub(super) fn rate(&self, choice: usize) -> Option<Spread> {
         self.spread(choice, |sample| float(self.bytes) / sample.wall.as_secs_f64())
     }
 
-    /// Returns the number of bytes of the set for each byte that was sent.
+    /// Returns the ratio of the bytes of the set to the bytes that were sent.
     pub(super) fn ratio(&self, choice: usize) -> Option<Spread> {
         self.spread(choice, |sample| float(self.bytes) / float(sample.bytes_transferred.max(1)))
     }
@@ -114,7 +116,8 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Returns the row in which the automatic choice is worst.
+    /// Returns the row in which the automatic choice is slowest compared with the best fixed
+    /// choice, and the ratio of the two rates.
     pub(super) fn worst(&self) -> Option<(&Row, f64)> {
         let rows = self.rows.iter().filter_map(|row| Some((row, row.auto_to_best()?)));
         rows.min_by(|(_, left), (_, right)| left.total_cmp(right))
@@ -124,7 +127,7 @@ impl Results {
 pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
     let load_before = machine::load();
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
-    // Room for the set, and as much again for the pool.
+    // The pool needs at most as much room as the set.
     workplace.check_bytes(order.set_bytes.saturating_mul(2), "a set and its backup")?;
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
     output::step("listing the corpus");
@@ -161,7 +164,8 @@ pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
 }
 
 fn remake(set: &Path, kind: Kind, bytes: u64, corpus: &Corpus) -> Result<u64, Trouble> {
-    output::step(&format!("making set {} of {bytes} bytes", kind.name));
+    let size = output::counted(bytes, "byte");
+    output::step(&format!("making set {} of {size}", kind.name));
     if set.is_dir() {
         remove(set)?;
     }
@@ -205,14 +209,14 @@ fn back_up(site: &Site<'_>, set: &Path, road: Road, choice: Choice) -> Result<Sa
     let sample = site.measured(&server, &command)?;
     server.stop()?;
     if sample.failed > 0 {
-        let failed = sample.failed;
-        return Err(Trouble::new(format!("{failed} objects of a set could not be backed up")));
+        let failed = output::counted(sample.failed, "object");
+        return Err(Trouble::new(format!("{failed} of a set could not be backed up")));
     }
     Ok(sample)
 }
 
-/// Returns true if the program takes `choice`. The node of the command is not enrolled, so it backs
-/// up nothing.
+/// Returns true if the program accepts `choice`. The command runs for a node that is not enrolled,
+/// so that it backs up nothing.
 fn knows(runner: &Runner, choice: Choice) -> Result<bool, Trouble> {
     let words = ["backup", "/dev/null", "--compression", choice.value, "--home", "/nonexistent"];
     let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();

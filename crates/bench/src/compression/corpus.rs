@@ -1,8 +1,8 @@
-//! The bytes of real files, one file after the other, no content twice.
+//! A corpus: the bytes of real files, one file after the other, no content twice.
 //!
-//! After all files were read they come again, with a mark of 8 digits in every [`MARK_EVERY`]
-//! bytes: no piece of a later pass is like one of an earlier pass, and it compresses almost as
-//! well.
+//! When all files were read, another pass over them begins. Later passes have a mark of 8 digits in
+//! every [`MARK_EVERY`] bytes. So no piece of a later pass equals a piece of an earlier one, and it
+//! compresses almost as well.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -10,12 +10,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::random::Random;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
+/// Distance between two marks in later passes, in bytes.
 const MARK_EVERY: usize = 1024;
 const MARK_BYTES: usize = 8;
 
-/// Number of bytes that are taken of a larger file.
+/// Maximum number of bytes that are taken of a file.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// The files of some folders.
@@ -25,7 +26,7 @@ pub(super) struct Corpus {
 }
 
 impl Corpus {
-    /// Lists the regular files below `tops`, by path, as a walk finds them.
+    /// Lists the regular files below `tops`, sorted by path.
     pub(super) fn list(tops: &[PathBuf]) -> Result<Self, Trouble> {
         let mut files = Vec::new();
         for top in tops {
@@ -35,8 +36,8 @@ impl Corpus {
         Ok(Self { files })
     }
 
-    /// Puts the folders into a pseudo-random order, which is the same every time: then the first
-    /// bytes are a sample of all folders.
+    /// Puts the folders into a pseudo-random order, so that the first bytes are a sample of all
+    /// folders. The order is the same every time.
     pub(super) fn scattered(mut self) -> Self {
         self.files.sort_by_cached_key(|file| (hash(&file.parent()), file.clone()));
         self
@@ -54,7 +55,7 @@ impl Corpus {
     }
 }
 
-/// Folders that cannot be listed are left out: the corpus is what can be read.
+/// Adds the regular files below `folder` to `files`. Leaves out subfolders that cannot be listed.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -73,15 +74,17 @@ fn hash(value: &impl std::hash::Hash) -> u64 {
     hasher.finish()
 }
 
+/// The bytes of a corpus, read in order.
 #[derive(Debug)]
 pub(super) struct Stream<'a> {
     files: &'a [PathBuf],
     at: usize,
     pass: u64,
-    /// Hashes of the contents that this pass has returned.
+    /// Hashes of the contents that were returned in this pass.
     seen: HashSet<u64>,
-    /// The present file, and the number of its bytes that were returned.
+    /// Content of the present file.
     left: Vec<u8>,
+    /// Number of bytes of the present file that were returned.
     used: usize,
 }
 
@@ -102,11 +105,12 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Returns the next whole file; `None` after the last one.
+    /// Returns the content of the next file whose content is new in this pass; `None` after the
+    /// last file.
     pub(super) fn next_file(&mut self) -> Option<Vec<u8>> {
         while let Some(path) = self.files.get(self.at) {
             self.at += 1;
-            // A file that cannot be read does not belong to the corpus.
+            // Files that cannot be read are skipped.
             if let Some(content) = read(path)
                 && self.seen.insert(hash(&content))
             {
@@ -123,7 +127,9 @@ impl Stream<'_> {
             self.seen.clear();
             content = self.next_file();
         }
-        let mut content = content.ok_or_else(|| Trouble::new("the corpus has no file to read"))?;
+        let mut content = content.ok_or_else(|| {
+            Trouble::new("the corpus has no file that can be read: name other folders")
+        })?;
         if self.pass > 0 {
             mark(&mut content, (self.pass << 32) + hash(&self.at) % (1 << 32));
         }
@@ -190,7 +196,7 @@ mod tests {
     #[test]
     fn nothing_to_read_is_said() {
         let (_dir, corpus) = folder(&[("a", b"")]);
-        let expected = Trouble::new("the corpus has no file to read");
+        let expected = Trouble::new("the corpus has no file that can be read: name other folders");
         assert_eq!(corpus.stream().fill(&mut [0]), Err(expected));
     }
 

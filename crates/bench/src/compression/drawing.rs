@@ -1,5 +1,5 @@
-//! `compression.svg`: a panel for each link, in it a group for each set, in it a bar for each
-//! choice.
+//! `compression.svg`: a panel for each link. A panel has a group for each set, and a group has a
+//! bar for each choice.
 //!
 //! Every panel has its own linear scale, from zero.
 
@@ -9,15 +9,16 @@ use plotters::prelude::{
 };
 
 use super::contest::{CHOICES, ROADS, Results, Row};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 220;
-/// Height of the space above and below the bars.
+/// Height of the title above the bars, in pixels.
 const TITLE_HEIGHT: i32 = 34;
+/// Height of the labels below the bars, in pixels.
 const LABEL_HEIGHT: i32 = 24;
 const MARGIN: i32 = 12;
-/// Space between groups, in bars.
+/// Space between two groups, as a number of bars.
 const GAP: usize = 2;
 
 const COLORS: [RGBColor; CHOICES.len()] = [
@@ -96,8 +97,8 @@ fn pixels(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(0)
 }
 
-/// Returns `share` of `most` pixels; at least a visible minimum.
-#[expect(clippy::cast_possible_truncation, reason = "a share of at most one of a few hundred")]
+/// Returns the length of a bar in pixels: `share` of `most`, and at least 1.
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most a few hundred pixels")]
 fn length(share: f64, most: i32) -> i32 {
     ((share.clamp(0.0, 1.0) * f64::from(most)).round() as i32).max(1)
 }
@@ -124,7 +125,8 @@ mod tests {
         for word in ["<svg", "over 10 Mbit/s, MB/s", "strong", "1M"] {
             assert!(svg.contains(word), "{word} is not in {svg}");
         }
-        // A square of the legend for each choice, a bar for each that was not refused.
+        // Each choice has a square in the legend of each panel. Only the choices that were not
+        // refused have bars.
         assert_eq!(svg.matches("fill=\"#5B6773\"").count(), 3 + 3);
         assert_eq!(svg.matches("fill=\"#1B6EC2\"").count(), 3);
     }

@@ -1,12 +1,12 @@
-//! The sets: files of one size, or of a range of sizes, as many as the requested number of bytes
-//! needs.
+//! The sets: as many files of one size, or of a range of sizes, as are needed for the requested
+//! number of bytes.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use super::corpus::Stream;
 use crate::random::Random;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 const FOLDER_FILES: usize = 256;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Files of sizes from `least` to `most`.
+/// A kind of set: files of sizes from `least` to `most` bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
@@ -41,7 +41,8 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name).copied()
     }
 
-    /// Returns the sizes of the files of a set of `set_bytes`; the last file has the rest.
+    /// Returns the sizes of the files of a set of `set_bytes` bytes. The last file has the
+    /// remaining bytes.
     fn sizes(self, set_bytes: u64) -> impl Iterator<Item = u64> {
         let mut random = Random::new(self.most);
         let mut left = set_bytes;
@@ -52,7 +53,7 @@ impl Kind {
         })
     }
 
-    /// Writes the set to `folder`, which it creates; returns the number of files.
+    /// Creates `folder` and writes the set to it. Returns the number of files.
     pub(super) fn make(
         self,
         folder: &Path,

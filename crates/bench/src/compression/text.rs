@@ -11,8 +11,10 @@ use crate::spread::{Spread, float};
 
 const MB: f64 = 1_000_000.0;
 
-/// Share of the ratio that independence may cost: on average, and at most.
+/// Maximum share of the compression ratio that may be lost because quanta are independent, on
+/// average.
 const LOSS_MEAN_TARGET: f64 = 0.02;
+/// Maximum share that may be lost in any part of the corpus.
 const LOSS_MOST_TARGET: f64 = 0.05;
 
 pub(super) fn page(contest: &Results, alone: &alone::Results) -> String {
@@ -31,11 +33,12 @@ fn head(contest: &Results) -> String {
         .map(|choice| format!("{} is `--compression {}`", choice.name, choice.value))
         .collect();
     format!(
-        "{}\n{}\n\nBytes come from {}; no content comes twice within a set. A set is cut to what \
-         its link carries uncompressed in {} s. Each backup has a new server and a new node, on \
-         {}. Rounds: {}. Load: {} before, {} after.\n\n\
-         MB/s are uncompressed bytes of the set by wall time; the ratio is uncompressed to \
-         transferred; CPU is the client's share of all {} cores. {}. Median (least .. most).\n\n\
+        "{}\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut to the \
+         size that its link carries uncompressed in {} s. Each backup has a new server and a new \
+         node, on {}. Rounds: {}. Load: {} before, {} after.\n\n\
+         MB/s are uncompressed bytes of the set divided by the wall time. The ratio is that of \
+         uncompressed to transferred bytes. CPU is the share of the machine's cores ({}) that the \
+         client keeps busy. {}. Median (least .. most).\n\n\
          ![Bars of these figures](compression.svg)\n",
         page::head("Compression"),
         verdict(contest),
@@ -55,8 +58,8 @@ fn verdict(contest: &Results) -> String {
         return "The program refuses `--compression auto`.".to_owned();
     };
     format!(
-        "Where the automatic choice does worst it runs at **{share:.2}** of the best fixed choice: \
-         set {} over {}.",
+        "In its worst case the automatic choice has **{share:.2}** of the rate of the best fixed \
+         choice: set {} over {}.",
         row.kind.name, row.road.name
     )
 }
@@ -120,16 +123,16 @@ fn scaling(alone: &alone::Results) -> String {
         })
         .collect();
     let heads = THREADS.map(|threads| format!("threads: {threads}, MB/s"));
-    let head = ["level", &heads[0], &heads[1], "times as fast"];
+    let head = ["level", &heads[0], &heads[1], "speed-up"];
     format!(
-        "\n## Threads\n\nQuanta of up to 2 MiB, packed as the client packs files, {:.1} MB of the \
-         corpus in memory, compressed in this process.\n\n{}",
+        "\n## Threads\n\n{:.1} MB of the corpus, packed as a client packs files into quanta of up \
+         to 2 MiB, and compressed from memory in the process of the bench.\n\n{}",
         float(alone.scaling_bytes) / MB,
         page::table(&head, &rows)
     )
 }
 
-/// Returns the average and the worst loss of the parts at one level.
+/// Returns the average and the greatest loss among the parts at one level.
 fn loss_at(losses: &[Loss], level: Compression) -> (f64, f64) {
     let shares: Vec<f64> =
         losses.iter().filter(|loss| loss.level == level).map(Loss::share).collect();
@@ -152,19 +155,19 @@ fn losses(alone: &alone::Results) -> String {
             let (mean, worst) = loss_at(&alone.losses, level);
             let is_met = mean <= LOSS_MEAN_TARGET && worst <= LOSS_MOST_TARGET;
             format!(
-                "- level {level}: {:.2} % on average, {:.2} % at worst: {}\n",
+                "- level {level}: {:.2} % on average, {:.2} % at most: {}\n",
                 mean * 100.0,
                 worst * 100.0,
-                if is_met { "within" } else { "more" },
+                if is_met { "reached" } else { "missed" },
             )
         })
         .collect();
     let rows: Vec<Vec<String>> = alone.losses.iter().map(loss_cells).collect();
-    let head = ["part", "level", "MB", "ratio, one stream", "ratio, quanta", "ratio lost, %"];
+    let head = ["part", "level", "MB", "ratio, one stream", "ratio, quanta", "loss of ratio, %"];
     format!(
-        "\n## Independence\n\nThe same bytes as one zstd stream of the same strength and as quanta \
-         of 2 MiB that each stand alone, headers and chunk lengths counted. What may be lost: \
-         {:.0} % on average, {:.0} % at most.\n\n{}\n{}",
+        "\n## Independence\n\nThe same bytes, compressed as one zstd stream, and with the same \
+         strength as independent quanta of 2 MiB. Headers and chunk lengths count. The target is a \
+         loss of at most {:.0} % on average, and of at most {:.0} % in any part.\n\n{}\n{}",
         LOSS_MEAN_TARGET * 100.0,
         LOSS_MOST_TARGET * 100.0,
         summary.concat(),

@@ -1,4 +1,5 @@
-//! A node's past, written straight into the catalogue of a server that does not run.
+//! The past of a node: inactive versions, written directly into the catalogue of a server that is
+//! not running.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,35 +12,37 @@ use model::{
     Timestamp,
 };
 
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Files of a directory.
+/// Number of files in a directory.
 const FILES: usize = 20;
-/// Days ago on which the versions of a file ended, the newest first. Two of them are due.
+/// Ages of the inactive versions of a file, in days since they became inactive, the newest first.
+/// Two of them are due.
 const ENDED_DAYS: [i64; 4] = [10, 25, 40, 55];
 const DAY_MICROS: i64 = 86_400_000_000;
-/// Number of directories written in one batch.
+/// Number of directories that are written in one batch.
 const BATCH: usize = 250;
-/// Number of directories below one directory.
+/// Number of subdirectories of a directory.
 const FAN: usize = 250;
 
 /// The name of the filespace that has the past.
 const FILESPACE: &[u8] = b"/past";
 
-/// Number of versions that `directories` have, and the number of these that are due.
+/// Returns the number of inactive versions in `directories`, and the number of those that are due.
 pub(super) fn versions(directories: usize) -> (usize, usize) {
     let all = directories * FILES * ENDED_DAYS.len();
     (all, all / 2)
 }
 
-/// Returns the number of directories that have at least `versions`.
+/// Returns the number of directories that are needed for at least `versions` inactive versions.
 pub(super) fn directories(versions: usize) -> usize {
     versions.div_ceil(FILES * ENDED_DAYS.len())
 }
 
-/// Gives the node `name` a past in this number of directories.
+/// Writes inactive versions of the node `name` into this number of directories, in the catalogue
+/// `file`.
 pub(super) fn write(file: &Path, name: &str, directories: usize) -> Result<(), Trouble> {
-    let what = || format!("write a past into {}", file.display());
+    let what = || format!("write inactive versions into {}", file.display());
     let catalog = Sqlite::open(file).while_doing(what)?;
     let name = NodeName::new(name).while_doing(what)?;
     let node = catalog.node(&name).while_doing(what)?;
@@ -56,7 +59,7 @@ pub(super) fn write(file: &Path, name: &str, directories: usize) -> Result<(), T
 
 fn directory(filespace: FilespaceId, number: usize, now: ServerTime) -> Vec<Write> {
     let path = format!("/folder-{}/folder-{}/", number / FAN, number % FAN);
-    let directory = DirPath::new(path.as_bytes()).expect("a directory path");
+    let directory = DirPath::new(path.as_bytes()).expect("the path is valid");
     let objects: Vec<Object> = (0..FILES)
         .map(|file| object(file, ServerTime(now.0 - ENDED_DAYS[0] * DAY_MICROS)))
         .collect();
@@ -64,7 +67,7 @@ fn directory(filespace: FilespaceId, number: usize, now: ServerTime) -> Vec<Writ
         filespace,
         page: PageRow {
             key: PageKey::first_of(directory.clone()),
-            object_count: u32::try_from(FILES).expect("a small number"),
+            object_count: u32::try_from(FILES).expect("there are few files"),
             digest: None,
             body: page::encode(&objects),
         },
@@ -87,7 +90,7 @@ fn object(file: usize, inserted: ServerTime) -> Object {
     let size = 19 << 10;
     let time = Timestamp { secs: 1_700_000_000 + i64::try_from(file).unwrap_or(0), nanos: 5 };
     Object {
-        name: Name::new(format!("file-{file:03}.dat").as_bytes()).expect("a name"),
+        name: Name::new(format!("file-{file:03}.dat").as_bytes()).expect("the name is valid"),
         stat: Stat {
             kind: Kind::File,
             mode: 0o644,

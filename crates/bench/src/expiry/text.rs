@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::space::Reclaimed;
-use super::trial::{Copied, Results, Run};
+use super::space::Reclamation;
+use super::trial::{CatalogCopy, Results, Run};
+use crate::output;
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -19,7 +20,7 @@ fn secs(samples: &[Sample]) -> Spread {
     Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
 }
 
-/// Returns the ratio of a backup's time to that of a backup alone.
+/// Returns the ratio of the time of the backups `beside` to the time of backups alone.
 fn slowdown(results: &Results, beside: &[Sample]) -> f64 {
     secs(beside).median / secs(&results.backups_alone).median
 }
@@ -31,16 +32,16 @@ pub(super) fn page(results: &Results) -> String {
 
 fn head(results: &Results) -> String {
     format!(
-        "{}\nA catalogue with {} inactive versions ({:.0} MB), half of them due. The server needed \
-         {:.0} MiB of memory at most until reclamation began, {:.0} MiB in all. Backups of `{}` \
-         ({} objects, {:.1} MB) read everything again. Load: {} before, {} after.\n\n",
+        "{}\nA catalogue with {} inactive versions ({:.0} MB), half of them due. The peak memory \
+         of the server was {:.0} MiB until reclamation began, and {:.0} MiB in the whole run. \
+         Backups of `{}` ({}, {:.1} MB) read everything again. Load: {} before, {} after.\n\n",
         page::head("Expiration and reclamation"),
         results.versions,
         float(results.catalog_bytes) / MB,
         float(results.expiry_memory_bytes) / MIB,
         float(results.server_memory_bytes) / MIB,
         page::shown(&results.tree.to_string_lossy()),
-        results.tally.objects,
+        output::counted(results.tally.objects, "object"),
         float(results.tally.bytes) / MB,
         results.load_before,
         results.load_after,
@@ -60,17 +61,17 @@ fn runs(results: &Results) -> String {
         ]
     };
     let rows = [
-        row("counting only, every version", &results.counted),
-        row("expiring what is due", &results.alone),
-        row("the same beside backups", &results.beside),
+        row("counting only, all versions", &results.counted),
+        row("expiring the versions that are due", &results.alone),
+        row("the same during backups", &results.beside),
     ];
     let head =
-        ["run", "s", "looked at", "looked at/s", "expired", "expired/s", "MB/s of their files"];
+        ["run", "s", "examined", "examined/s", "expired", "expired/s", "MB/s of expired files"];
     page::table(&head, &rows)
 }
 
 fn reclamations(results: &Results) -> String {
-    let row = |label: &str, run: &Reclaimed| {
+    let row = |label: &str, run: &Reclamation| {
         let secs = run.wall.as_secs_f64().max(f64::MIN_POSITIVE);
         vec![
             label.to_owned(),
@@ -85,7 +86,7 @@ fn reclamations(results: &Results) -> String {
     };
     let rows = [
         row("reclaiming", &results.reclaimed),
-        row("the same beside backups", &results.reclaimed_beside),
+        row("the same during backups", &results.reclaimed_beside),
     ];
     let head = [
         "run",
@@ -99,8 +100,8 @@ fn reclamations(results: &Results) -> String {
     ];
     let table = page::table(&head, &rows);
     format!(
-        "\n1 GiB of random files, half of which die before each reclamation, here and there in \
-         every pack. All that is left in the catalogue is read, twice or more often.\n\n{table}"
+        "\n1 GiB of random files is stored. Before each reclamation half of the data dies, in \
+         parts of every pack. A reclamation reads the whole catalogue at least twice.\n\n{table}"
     )
 }
 
@@ -115,14 +116,14 @@ fn backups(results: &Results) -> String {
     };
     let rows = [
         row("alone", &results.backups_alone),
-        row("beside an expiration", &results.backups_beside),
-        row("beside a reclamation", &results.backups_beside_reclaim),
+        row("during an expiration", &results.backups_beside),
+        row("during a reclamation", &results.backups_beside_reclaim),
     ];
-    format!("\n{}", page::table(&["backup", "count", "s", "times as long"], &rows))
+    format!("\n{}", page::table(&["backup", "count", "s", "ratio to alone"], &rows))
 }
 
 fn copies(results: &Results) -> String {
-    let row = |label: &str, copied: &Copied| {
+    let row = |label: &str, copied: &CatalogCopy| {
         let secs = copied.wall.as_secs_f64().max(f64::MIN_POSITIVE);
         vec![
             label.to_owned(),
@@ -134,15 +135,16 @@ fn copies(results: &Results) -> String {
     };
     let [first, nothing, all] = &results.copies;
     let rows = [
-        row("the first", first),
-        row("after an incremental that finds nothing", nothing),
-        row("after everything was backed up again", all),
+        row("first", first),
+        row("after an incremental without changes", nothing),
+        row("after a full backup", all),
     ];
     let head = ["copy", "s", "catalogue, MB", "new, MB", "MB/s"];
     let table = page::table(&head, &rows);
     format!(
-        "\n## Copies of the catalogue\n\nBy then each file of the tree has some sixty versions: \
-         one more of each changes most of their blocks.\n\n{table}"
+        "\n## Copies of the catalogue\n\nWhen the catalogue is copied, each file of the tree has \
+         about sixty versions. One more version of each file changes most blocks of the \
+         catalogue.\n\n{table}"
     )
 }
 
@@ -155,7 +157,7 @@ pub(super) fn document(results: &Results) -> Value {
             "expired_bytes": run.expired_bytes,
         })
     };
-    let reclaimed = |run: &Reclaimed| {
+    let reclaimed = |run: &Reclamation| {
         json!({
             "wall_secs": run.wall.as_secs_f64(),
             "examined": run.examined,
@@ -164,7 +166,7 @@ pub(super) fn document(results: &Results) -> Value {
             "bytes_rewritten": run.bytes_rewritten,
         })
     };
-    let copied = |copied: &Copied| {
+    let copied = |copied: &CatalogCopy| {
         json!({
             "wall_secs": copied.wall.as_secs_f64(),
             "bytes": copied.bytes,

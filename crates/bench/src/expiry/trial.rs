@@ -1,4 +1,4 @@
-//! Measurements, and their order. See the drawing in `expiry.rs`.
+//! The measurements, in their order. See the drawing in `expiry.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::past;
-use super::space::{self, Dying, Reclaimed};
+use super::space::{self, RandomFiles, Reclamation};
 use crate::machine;
 use crate::output;
-use crate::process::{self, Finished, Runner, Server};
+use crate::process::{self, Outcome, Runner, Server};
 use crate::site::{Sample, Site};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Number of backups of the tree alone.
+/// Number of backups of the tree while nothing else is running.
 const BACKUPS: usize = 3;
-/// Names of the nodes that have a past.
+/// Names of the nodes whose inactive versions are written into the catalogue.
 const PAST_NODES: [&str; 2] = ["past-1", "past-2"];
 
-/// Result of one copy of the catalogue to the pool.
+/// Figures of one copy of the catalogue to the pool.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copied {
+pub(super) struct CatalogCopy {
     pub(super) wall: Duration,
     pub(super) bytes: u64,
     pub(super) bytes_new: u64,
 }
 
-/// Result of one run of expiration.
+/// Figures of one run of expiration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     pub(super) wall: Duration,
@@ -48,13 +48,14 @@ pub(super) struct Results {
     pub(super) beside: Run,
     pub(super) backups_alone: Vec<Sample>,
     pub(super) backups_beside: Vec<Sample>,
-    pub(super) reclaimed: Reclaimed,
-    pub(super) reclaimed_beside: Reclaimed,
+    pub(super) reclaimed: Reclamation,
+    pub(super) reclaimed_beside: Reclamation,
     pub(super) backups_beside_reclaim: Vec<Sample>,
-    /// Three copies: the first, one after an incremental that finds nothing, and one after
-    /// everything was backed up again.
-    pub(super) copies: [Copied; 3],
-    /// Peak memory of the server until reclamation began; the next field has that of the whole run.
+    /// Three copies of the catalogue: the first, one after an incremental without changes, and one
+    /// after a full backup.
+    pub(super) copies: [CatalogCopy; 3],
+    /// Peak memory of the server until reclamation began. The next field has the peak of the whole
+    /// run.
     pub(super) expiry_memory_bytes: u64,
     pub(super) server_memory_bytes: u64,
     pub(super) load_before: String,
@@ -81,7 +82,7 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     let directories = past::directories(versions / PAST_NODES.len());
     let catalog = site.server().join("catalog.sqlite");
     for node in PAST_NODES {
-        output::step(&format!("writing the past of {node}"));
+        output::step(&format!("writing inactive versions of {node}"));
         past::write(&catalog, node, directories)?;
     }
     let catalog_bytes = site.stored()?.catalog_bytes;
@@ -95,18 +96,18 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     let [first, second] = PAST_NODES;
     let counted = expire(&runner, &site, first, &["--dry-run", "--all"])?;
     let alone = expire(&runner, &site, first, &[])?;
-    output::step("expiration beside backups");
+    output::step("expiration during backups");
     let other = Runner::new(process::find_program()?, outputs[1].clone());
     let expire_second = || expire(&other, &site, second, &[]);
     let (expired_beside, backups_beside) = beside(&site, &server, &tree, expire_second)?;
     let expiry_memory_bytes = machine::peak_memory_of(server.pid())?;
-    output::step("writing what is to die");
-    let mut dying = Dying::new(&runner, &site, &workplace.folder("data")?)?;
-    dying.half_dies(&runner)?;
+    output::step("writing random files");
+    let mut random_files = RandomFiles::new(&runner, &site, &workplace.folder("data")?)?;
+    random_files.half_dies(&runner)?;
     output::step("reclamation alone");
     let reclaimed = space::reclaim(&runner, &site)?;
-    dying.half_dies(&runner)?;
-    output::step("reclamation beside backups");
+    random_files.half_dies(&runner)?;
+    output::step("reclamation during backups");
     let reclaim = || space::reclaim(&other, &site);
     let (reclaimed_beside, backups_beside_reclaim) = beside(&site, &server, &tree, reclaim)?;
     let copies = copies(&runner, &site, &server, &tree)?;
@@ -133,7 +134,8 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     })
 }
 
-/// Makes the server expire, reclaim and copy its catalogue only on command.
+/// Changes the configuration so that the server expires, reclaims and copies its catalogue only on
+/// command.
 fn expire_on_demand(config: &Path) -> Result<(), Trouble> {
     const KEYS: [&str; 2] = ["expire_every_hours", "catalog_copy_hours"];
     let what = || format!("change {}", config.display());
@@ -149,7 +151,7 @@ fn copies(
     site: &Site<'_>,
     server: &Server,
     tree: &Path,
-) -> Result<[Copied; 3], Trouble> {
+) -> Result<[CatalogCopy; 3], Trouble> {
     output::step("copies of the catalogue");
     let first = copy_catalog(runner, site)?;
     site.client(&["backup".as_ref(), tree.as_os_str()])?;
@@ -158,11 +160,11 @@ fn copies(
     Ok([first, second, copy_catalog(runner, site)?])
 }
 
-fn copy_catalog(runner: &Runner, site: &Site<'_>) -> Result<Copied, Trouble> {
+fn copy_catalog(runner: &Runner, site: &Site<'_>) -> Result<CatalogCopy, Trouble> {
     let words = ["catalog", "backup"].map(OsStr::new);
-    let Finished { wall, report, .. } = space::admin(runner, site, &words)?;
+    let Outcome { wall, report, .. } = space::admin(runner, site, &words)?;
     let count = |key: &str| report[key].as_u64().unwrap_or(0);
-    Ok(Copied { wall, bytes: count("bytes"), bytes_new: count("bytes_new") })
+    Ok(CatalogCopy { wall, bytes: count("bytes"), bytes_new: count("bytes_new") })
 }
 
 fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trouble> {
@@ -172,14 +174,14 @@ fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trou
 fn expire(runner: &Runner, site: &Site<'_>, node: &str, options: &[&str]) -> Result<Run, Trouble> {
     let words = ["expire", "--node", node].into_iter().chain(options.iter().copied());
     let words: Vec<_> = words.map(OsStr::new).collect();
-    let Finished { wall, report, .. } = space::admin(runner, site, &words)?;
+    let Outcome { wall, report, .. } = space::admin(runner, site, &words)?;
     let count = |key: &str| report[key].as_u64().unwrap_or(0);
     let (examined, expired) = (count("examined"), count("expired"));
     Ok(Run { wall, examined, expired, expired_bytes: count("expired_bytes") })
 }
 
-/// Performs `work` while the tree is backed up again and again. Returns the first backup, and all
-/// others that ended before `work` did.
+/// Performs `work` while the tree is backed up again and again. Returns the result of `work`, the
+/// first backup, and all other backups that ended before `work` did.
 fn beside<T: Send>(
     site: &Site<'_>,
     server: &Server,
@@ -200,7 +202,9 @@ fn beside<T: Send>(
                 samples.push(sample);
             }
         }
-        let result = working.join().map_err(|_| Trouble::new("what ran beside panicked"))??;
+        let result = working
+            .join()
+            .map_err(|_| Trouble::new("the work beside the backups panicked"))??;
         Ok((result, samples))
     })
 }

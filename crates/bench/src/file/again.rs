@@ -1,4 +1,4 @@
-//! `bench again`: the time to write a file anew, and nothing else.
+//! `bench again`: the time for writing a copy of a file, without the time for reading it.
 
 use std::fs::File;
 use std::io;
@@ -7,38 +7,38 @@ use std::os::unix::fs::FileExt as _;
 use super::stages::{BATCH_BYTES, data};
 use std::path::PathBuf;
 
+use crate::effort::Effort;
 use crate::output;
-use crate::spent::Spent;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Write a file anew, and time the writing alone
+/// Copy a file, and time only the writing
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// The file to read
+    /// The file to copy
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The file to make
     #[arg(value_name = "TARGET")]
     target: PathBuf,
-    /// Wait until the disk has it
+    /// Wait until the copy is on the disk
     #[arg(long)]
     sync: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let Args { file: path, target, sync } = args;
-    let what = || format!("write {} again as {}", path.display(), target.display());
+    let what = || format!("copy {} to {}", path.display(), target.display());
     let from = File::open(path).while_doing(what)?;
     let to = File::create_new(target).while_doing(what)?;
-    // Read once into the page cache, if it fits there.
+    // Reading the file once brings it into the page cache, if it fits there.
     io::copy(&mut &from, &mut io::sink()).while_doing(what)?;
     let spent = duplicate(&from, &to, *sync).while_doing(what)?;
     output::result(&spent.json().to_string())
 }
 
-/// Copies the content of `from` to `to`, holes as holes.
-fn duplicate(from: &File, to: &File, syncs: bool) -> io::Result<Spent> {
-    let mut spent = Spent::default();
+/// Copies the content of `from` to `to`, holes as holes. Returns the time that writing took.
+fn duplicate(from: &File, to: &File, syncs: bool) -> io::Result<Effort> {
+    let mut spent = Effort::default();
     let (bytes, mut offset) = (from.metadata()?.len(), 0);
     let mut batch = Vec::new();
     while let Some((begin, end)) = data(from, offset)? {

@@ -1,13 +1,14 @@
-//! Results of the samples of `bench file`: limits, shares of them, and the growth of memory.
+//! The results of `bench file`: sums, limits, shares of the limits, and the growth of memory.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::stages::Stages;
+use crate::effort::Effort;
 use crate::machine::Machine;
+use crate::output;
 use crate::site::Sample;
-use crate::spent::Spent;
 use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
@@ -16,21 +17,23 @@ const VALUE_COLUMNS: usize = 28;
 
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// The smaller size first.
-    pub(crate) sizes: Vec<Measured>,
+    /// Results of the two sizes, the smaller one first.
+    pub(crate) sizes: Vec<Series>,
 }
 
-pub(crate) struct Measured {
+/// All rounds with one size of the file.
+pub(crate) struct Series {
     pub(crate) bytes: u64,
     pub(crate) rounds: Vec<Round>,
 }
 
 pub(crate) struct Round {
     pub(crate) stages: Stages,
-    /// Writing the compressed data, and waiting until the disk has it.
-    pub(crate) store: Spent,
-    /// Writing the file anew. A restore does not wait until the disk has it.
-    pub(crate) make: Spent,
+    /// Time for writing the compressed data, including the wait until it is on the disk.
+    pub(crate) store: Effort,
+    /// Time for writing a copy of the file. It includes no wait for the disk, and neither does a
+    /// restore.
+    pub(crate) make: Effort,
     pub(crate) first: Sample,
     pub(crate) pool_bytes: u64,
     pub(crate) restore: Sample,
@@ -38,8 +41,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Returns the seconds of the parts of a first backup, one after the other, each on all cores
-    /// if it can use them.
+    /// Returns the time of the stages of a first backup one after the other, in seconds. A stage
+    /// uses all cores if it can.
     fn first_sum(&self) -> f64 {
         let Stages { read, cut, compress, check, .. } = self.stages;
         [read, cut, compress, check, self.store]
@@ -48,35 +51,35 @@ impl Round {
             .sum()
     }
 
-    /// Returns the seconds of the parts of a restore, one after the other.
+    /// Returns the time of the stages of a restore one after the other, in seconds.
     fn restore_sum(&self) -> f64 {
         (self.stages.check.wall + self.make.wall).as_secs_f64()
     }
 
-    /// Returns the least seconds of a first backup whose stages all overlap.
+    /// Returns the time of a first backup whose stages overlap perfectly, in seconds.
     fn first_limit(&self, cores: usize) -> f64 {
         let Stages { read, cut, compress, .. } = self.stages;
         let all = [read, cut, compress, self.store].map(|spent| spent.cpu);
         limit(all, cores, self.store.wall)
     }
 
-    /// Returns the same limit for a server that checks everything that it gets.
+    /// Returns the same limit for a server that checks all data that it receives.
     fn checked_limit(&self, cores: usize) -> f64 {
         let Stages { read, cut, compress, check, .. } = self.stages;
         let all = [read, cut, compress, check, self.store].map(|spent| spent.cpu);
         limit(all, cores, self.store.wall)
     }
 
-    /// Returns the least seconds of a restore. Only one thread at a time can write to a file.
-    /// Although a restore does not wait until the disk has everything, the kernel lets no thread
-    /// write far ahead of the disk.
+    /// Returns the time of a restore whose stages overlap perfectly, in seconds. Only one thread at
+    /// a time can write to a file. A restore does not wait for the disk, but the kernel does not
+    /// let a thread write far ahead of the disk.
     fn restore_limit(&self, cores: usize) -> f64 {
         limit([self.stages.check, self.make].map(|spent| spent.cpu), cores, self.make.wall)
     }
 }
 
-/// Returns the seconds of stages that overlap perfectly; `alone` is the time of a stage that no
-/// other can share.
+/// Returns the time of stages that overlap perfectly, in seconds. `alone` is the time of the stage
+/// that uses the disk.
 fn limit<const N: usize>(cpu: [Duration; N], cores: usize, alone: Duration) -> f64 {
     let cores = float(u64::try_from(cores).unwrap_or(1).max(1));
     let cpu: Duration = cpu.iter().sum();
@@ -88,12 +91,12 @@ impl Results {
         let machine = &self.machine;
         let mut lines = vec![
             format!(
-                "Machine   {} cores, {:.1} GiB memory, Linux {}",
-                machine.cores,
+                "Machine   {}, {:.1} GiB memory, Linux {}",
+                output::counted(machine.cores, "core"),
                 float(machine.memory_bytes) / MIB / 1024.0,
                 machine.kernel
             ),
-            "Values    medians, with the least and the most".to_owned(),
+            "Values    medians, with the least and the greatest value".to_owned(),
             String::new(),
         ];
         let sizes = self.sizes.iter().map(|one| format!("{:.0} MiB", float(one.bytes) / MIB));
@@ -105,15 +108,15 @@ impl Results {
 
     fn lines(&self) -> Vec<String> {
         let cores = self.machine.cores;
-        let line = |label: &str, figure: &dyn Fn(&Measured, &Round) -> f64| {
+        let line = |label: &str, figure: &dyn Fn(&Series, &Round) -> f64| {
             let spread =
-                |one: &Measured| Spread::of(one.rounds.iter().map(|round| figure(one, round)));
+                |one: &Series| Spread::of(one.rounds.iter().map(|round| figure(one, round)));
             row(label, self.sizes.iter().map(|one| cell(spread(one))))
         };
         let secs = |sample: &Sample| sample.wall.as_secs_f64();
         let mut lines = Vec::new();
         for (index, (name, _)) in Stages::default().named().into_iter().enumerate() {
-            let cpu = |_: &Measured, round: &Round| round.stages.named()[index].1.cpu.as_secs_f64();
+            let cpu = |_: &Series, round: &Round| round.stages.named()[index].1.cpu.as_secs_f64();
             lines.push(line(&format!("stage {name}, CPU s"), &cpu));
         }
         lines.push(line("stage store, CPU s", &|_, one| one.store.cpu.as_secs_f64()));
@@ -128,13 +131,13 @@ impl Results {
         lines.push(line("  MiB/s", &|size, one| float(size.bytes) / MIB / secs(&one.first)));
         lines.push(line("  client CPU, s", &|_, one| one.first.client_cpu.as_secs_f64()));
         lines.push(line("  server CPU, s", &|_, one| one.first.server_cpu.as_secs_f64()));
-        lines.push(line("  sum of the parts, s", &|_, one| one.first_sum()));
-        lines.push(line("  rate / that of the sum", &|_, one| one.first_sum() / secs(&one.first)));
+        lines.push(line("  sum of the stages, s", &|_, one| one.first_sum()));
+        lines.push(line("  rate / rate of the sum", &|_, one| one.first_sum() / secs(&one.first)));
         lines.push(line("  limit, s", &|_, one| one.first_limit(cores)));
-        lines.push(line("  share of the limit's rate", &|_, one| {
+        lines.push(line("  rate / rate of the limit", &|_, one| {
             one.first_limit(cores) / secs(&one.first)
         }));
-        lines.push(line("  the same, server's check in it", &|_, one| {
+        lines.push(line("  the same with the server's check", &|_, one| {
             one.checked_limit(cores) / secs(&one.first)
         }));
         lines.push(line("  client peak memory, MiB", &|_, one| client_mib(&one.first)));
@@ -143,12 +146,12 @@ impl Results {
         lines.push(line("  MiB/s", &|size, one| float(size.bytes) / MIB / secs(&one.restore)));
         lines.push(line("  client CPU, s", &|_, one| one.restore.client_cpu.as_secs_f64()));
         lines.push(line("  server CPU, s", &|_, one| one.restore.server_cpu.as_secs_f64()));
-        lines.push(line("  sum of the parts, s", &|_, one| one.restore_sum()));
-        lines.push(line("  rate / that of the sum", &|_, one| {
+        lines.push(line("  sum of the stages, s", &|_, one| one.restore_sum()));
+        lines.push(line("  rate / rate of the sum", &|_, one| {
             one.restore_sum() / secs(&one.restore)
         }));
         lines.push(line("  limit, s", &|_, one| one.restore_limit(cores)));
-        lines.push(line("  share of the limit's rate", &|_, one| {
+        lines.push(line("  rate / rate of the limit", &|_, one| {
             one.restore_limit(cores) / secs(&one.restore)
         }));
         lines.push(line("  client peak memory, MiB", &|_, one| client_mib(&one.restore)));
@@ -157,18 +160,18 @@ impl Results {
         lines
     }
 
-    /// Text about the additional memory of the larger file.
+    /// Returns the lines about the growth of memory from the smaller to the larger file.
     fn growth(&self) -> Vec<String> {
         let [smaller, larger] = self.sizes.as_slice() else { return Vec::new() };
         let growth = |figure: &dyn Fn(&Round) -> f64| {
-            let median = |one: &Measured| Spread::of(one.rounds.iter().map(figure)).median;
+            let median = |one: &Series| Spread::of(one.rounds.iter().map(figure)).median;
             median(larger) / median(smaller).max(f64::MIN_POSITIVE)
         };
         vec![
             String::new(),
             format!(
-                "Memory    of the larger file in that of the smaller: backup client {:.2}, \
-                 server {:.2}; restore client {:.2}, server {:.2}",
+                "Memory    larger file / smaller file: backup client {:.2}, server {:.2}; \
+                 restore client {:.2}, server {:.2}",
                 growth(&|one| client_mib(&one.first)),
                 growth(&|one| server_mib(&one.first)),
                 growth(&|one| client_mib(&one.restore)),

@@ -1,7 +1,8 @@
-//! `bench mix`: the file that `bench file` measures, the same in every run.
+//! `bench mix`: makes the file that `bench file` measures. It is the same in every run.
 //!
-//! Runs of 1 to 4 MiB: half of them text, a quarter noise, the rest zeros, written or as holes. The
-//! text repeats, so each 4 KiB of it has a line with a number: no two chunks are equal.
+//! The file consists of runs of 1 to 4 MiB. Half of the runs are text, a quarter are random bytes,
+//! and a quarter are zeros, either written or as holes. The text repeats, so every 4 KiB of it has
+//! a line with a number: no two chunks are equal.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -12,7 +13,7 @@ use serde_json::json;
 use crate::arguments::size;
 use crate::output;
 use crate::random::Random;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace;
 
 /// Make the file that `bench file` measures
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     /// Size of the file
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     bytes: u64,
-    /// Folder that text is taken from
+    /// Folder whose files provide the text
     #[arg(long, value_name = "DIR", default_value = "")]
     text: PathBuf,
 }
@@ -33,13 +34,15 @@ const SEED: u64 = 1;
 const MIB: usize = 1 << 20;
 const RUN_MIB_MAX: u64 = 4;
 const TEXT_BYTES_MAX: usize = 32 << 20;
+/// Distance between two numbered lines in the text, in bytes.
 const MARK_EVERY_BYTES: usize = 4096;
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let Args { file: path, bytes, text: folder } = args;
     let bytes = *bytes;
     let text = collect(&workplace::resolve(folder)?);
-    let message = || format!("there is no text in {}: name another folder", folder.display());
+    let message =
+        || format!("{} has less than 1 MiB of text: name another folder", folder.display());
     if text.len() < MIB {
         return Err(Trouble::new(message()));
     }
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&json!({"bytes": bytes}).to_string())
 }
 
-/// Reads files below `top` in the order of their names, until the room is used up.
+/// Reads the files below `top` in the order of their names, until there is enough text.
 fn collect(top: &Path) -> Vec<u8> {
     let (mut text, mut folders) = (Vec::new(), vec![top.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -80,7 +83,7 @@ fn collect(top: &Path) -> Vec<u8> {
 struct Mixer {
     random: Random,
     text: Vec<u8>,
-    /// Begin of the next run in `text`.
+    /// Start of the next run in `text`.
     text_begin: usize,
     marks: u64,
 }

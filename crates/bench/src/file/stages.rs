@@ -1,7 +1,9 @@
-//! `bench stages`: each stage of a backup and of a restore of one file alone, a batch at a time.
+//! `bench stages`: the time of each stage of a backup and of a restore of one file, without the
+//! other stages. The file is read in batches.
 //!
-//! Uses the crate `chunk` as client and server do. Data that a batch does not finish waits for the
-//! next one; a hole ends a chunk. Known chunks are digested, and not compressed.
+//! The stages use the crate `chunk` as client and server do. Data after the last boundary of a
+//! batch is cut with the next batch; a hole ends a chunk. Chunks that occurred before are digested,
+//! but not compressed.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,14 +16,14 @@ use chunk::{Compression, Compressor, Decompressor, DomainKey, RawQuantum, cut};
 use rustix::fs::{SeekFrom, seek};
 use serde_json::{Value, json};
 
+use crate::effort::Effort;
 use crate::output;
-use crate::spent::Spent;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Time each stage of a backup and of a restore of one file alone
+/// Time each stage of a backup and of a restore of one file
 ///
-/// The stages run on all cores where they can. Waits for disks are left out. The compressed data
-/// goes to the file 'compressed' in the new folder TARGET.
+/// The stages run one after the other, each on all cores if it can. They do not wait for disks. The
+/// compressed data goes to the file 'compressed' in the new folder TARGET.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The file to measure
@@ -42,20 +44,21 @@ const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
 /// Name of the file with the compressed data.
 pub(crate) const COMPRESSED: &str = "compressed";
 
-/// Times of the stages that wait for no disk.
+/// Times of the stages that do not wait for a disk.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Stages {
-    pub(crate) read: Spent,
-    pub(crate) cut: Spent,
-    pub(crate) compress: Spent,
-    /// Decompressing and digesting, as the server does in a backup and the client in a restore.
-    pub(crate) check: Spent,
+    pub(crate) read: Effort,
+    pub(crate) cut: Effort,
+    pub(crate) compress: Effort,
+    /// Time for decompressing and digesting, as the server does in a backup and the client in a
+    /// restore.
+    pub(crate) check: Effort,
     pub(crate) stored_bytes: u64,
 }
 
 impl Stages {
-    /// The stages by name, in the order of the data.
-    pub(crate) fn named(&self) -> [(&'static str, Spent); 4] {
+    /// Returns the stages with their names, in the order in which data passes them.
+    pub(crate) fn named(&self) -> [(&'static str, Effort); 4] {
         [("read", self.read), ("cut", self.cut), ("compress", self.compress), ("check", self.check)]
     }
 
@@ -67,9 +70,9 @@ impl Stages {
         })
     }
 
-    /// Reads what [`Self::json`] wrote in another process.
+    /// Reads the value that [`Self::json`] wrote in another process.
     pub(crate) fn parse(value: &Value) -> Result<Self, Trouble> {
-        let spent = |name: &str| Spent::parse(&value["stages"][name]);
+        let spent = |name: &str| Effort::parse(&value["stages"][name]);
         let stored_bytes = value["stored_bytes"].as_u64();
         Ok(Self {
             read: spent("read")?,
@@ -77,7 +80,7 @@ impl Stages {
             compress: spent("compress")?,
             check: spent("check")?,
             stored_bytes: stored_bytes
-                .ok_or_else(|| Trouble::new("bench stages gives no stored bytes"))?,
+                .ok_or_else(|| Trouble::new("bench stages returned no stored_bytes"))?,
         })
     }
 }
@@ -87,8 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     std::fs::create_dir(target).while_doing(|| format!("make {}", target.display()))?;
     let what = || format!("measure the stages of {}", path.display());
     let threads = sys::process::processors();
-    // Read once into the page cache, if it fits there: the stages read from there, as a backup
-    // does.
+    // Reading the file once brings it into the page cache, if it fits there. The stages then read
+    // it from the cache, as a backup does.
     io::copy(&mut File::open(path).while_doing(what)?, &mut io::sink()).while_doing(what)?;
     let mut course = Course::new(path, target, threads).while_doing(what)?;
     course.all().while_doing(what)?;
@@ -126,7 +129,7 @@ impl Course {
         Ok(())
     }
 
-    /// Lets the data from `begin` to `end` pass all stages.
+    /// Passes the data from `begin` to `end` through all stages.
     fn data(&mut self, begin: u64, end: u64) -> io::Result<()> {
         let (mut batch, mut offset) = (Vec::new(), begin);
         while offset < end {
@@ -176,7 +179,8 @@ pub(super) fn data(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     }
 }
 
-/// Cuts `batch`, and collects the chunks that are new. Returns the number of bytes that were cut.
+/// Cuts `batch` into chunks. Returns quanta of the chunks that are new, and the number of bytes
+/// that were cut.
 fn cut_all(
     batch: &[u8],
     at_end: bool,
@@ -201,7 +205,7 @@ fn cut_all(
     (quanta, used)
 }
 
-/// Does `work` with each of `items` in `threads` threads; the results are in the order of the
+/// Calls `work` with each of `items`, in `threads` threads. Returns the results in the order of the
 /// items.
 fn on_all_cores<T: Sync, C, R: Send>(
     threads: usize,

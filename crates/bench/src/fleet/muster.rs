@@ -1,4 +1,5 @@
-//! Makes the fleet, runs it and reports the outcome of each node. See the drawing in `fleet.rs`.
+//! The measurements of the fleet, in their order, and the outcome of each node. See the drawing in
+//! `fleet.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,18 +12,18 @@ use e2e::manifest::{Manifest, diff};
 use super::tree;
 use crate::machine;
 use crate::output;
-use crate::process::{self, Finished, Runner, Server};
+use crate::process::{self, Outcome, Runner, Server};
 use crate::site::Site;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::Workplace;
 
-/// Number of first backups that run at the same time.
+/// Number of first backups that are running at the same time.
 const FIRST_AT_ONCE: usize = 4;
 
 /// Number of nodes that are verified, restored and compared at the end.
 const SAMPLE: usize = 8;
 
-/// Share of the free memory that the fleet may take.
+/// Share of the free memory that the clients together may take, in percent.
 const MEMORY_SHARE_PERCENT: u64 = 80;
 
 pub(super) struct Order {
@@ -32,7 +33,7 @@ pub(super) struct Order {
     pub(super) work: PathBuf,
 }
 
-/// Result of one backup of one node.
+/// Figures of one backup of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) wall: Duration,
@@ -41,17 +42,17 @@ pub(super) struct Run {
     pub(super) bytes_transferred: u64,
 }
 
-/// Backups of all nodes, and the load of server and machine meanwhile.
+/// Backups of all nodes, and the figures of the server meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Wave {
     pub(super) wall: Duration,
     /// Runs of the nodes that did not fail.
     pub(super) runs: Vec<Run>,
-    /// A line for each node that failed.
+    /// Messages of the nodes that failed.
     pub(super) failures: Vec<String>,
     pub(super) server_cpu: Duration,
-    /// Peak of the server's resident memory until the wave began; the next field has the peak until
-    /// it ended.
+    /// Peak of the server's resident memory until the wave began. The next field has the peak until
+    /// the wave ended.
     pub(super) server_memory_before: u64,
     pub(super) server_memory_after: u64,
 }
@@ -66,7 +67,7 @@ pub(super) struct Results {
     pub(super) first: Wave,
     pub(super) rounds: Vec<Wave>,
     pub(super) compared: usize,
-    /// A line for each node of the sample whose restored tree differs.
+    /// Messages of the nodes of the sample whose restored trees differ.
     pub(super) differences: Vec<String>,
 }
 
@@ -78,7 +79,7 @@ impl Results {
     }
 }
 
-/// A node with its home, its tree and its outputs.
+/// A node with its home folder, its tree and its outputs.
 struct Node {
     number: usize,
     folder: PathBuf,
@@ -104,30 +105,31 @@ impl Node {
         self.folder.join("tree")
     }
 
-    fn command(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+    fn command(&self, arguments: &[&OsStr]) -> Result<Outcome, Trouble> {
         let home = self.folder.join("home");
         self.runner.run(&[arguments, &["--home".as_ref(), home.as_os_str()]].concat())
     }
 
-    /// Runs the command. It is an error if objects failed.
-    fn whole(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+    /// Runs the command. Fails if the command reports that objects failed.
+    fn whole(&self, arguments: &[&OsStr]) -> Result<Outcome, Trouble> {
         let finished = self.command(arguments).map_err(|trouble| self.trouble(&trouble))?;
         let failed = finished.report["failed"].as_u64().unwrap_or(0);
         match (finished.exit_code, failed) {
             (0, 0) => Ok(finished),
             (code, failed) => {
-                Err(self.trouble(&format!("exit code {code}, {failed} objects failed")))
+                let failed = output::counted(failed, "object");
+                Err(self.trouble(&format!("exit code {code}, {failed} failed")))
             }
         }
     }
 
-    /// Makes an error that names the node.
+    /// Returns an error that names the node.
     fn trouble(&self, what: &dyn std::fmt::Display) -> Trouble {
         Trouble::new(format!("{}: {what}", self.name()))
     }
 
-    /// The wall begins with that of the group: starting hundreds of processes takes a while, and a
-    /// node that comes late waits for it.
+    /// Backs up the node. The time counts from `begin`, the moment before the group was started: it
+    /// takes a while to start hundreds of processes, and a node that starts late has waited.
     fn back_up(&self, begin: Instant) -> Result<Run, Trouble> {
         let tree = self.tree();
         let finished = self.whole(&["backup".as_ref(), tree.as_os_str()])?;
@@ -139,7 +141,7 @@ impl Node {
         })
     }
 
-    /// Verifies what the server has, restores it and compares it.
+    /// Verifies the versions of the node at the server, restores the tree, and compares it.
     fn compare(&self) -> Result<(), Trouble> {
         self.whole(&["verify".as_ref(), "--data".as_ref()])?;
         let (tree, target) = (self.tree(), self.folder.join("restored"));
@@ -151,7 +153,10 @@ impl Node {
         let lines = diff(&manifest(&tree)?, &manifest(&target.join("tree"))?);
         match lines.first() {
             None => Ok(()),
-            Some(first) => Err(self.trouble(&format!("{} differences, {first}", lines.len()))),
+            Some(first) => {
+                let differences = output::counted(lines.len(), "difference");
+                Err(self.trouble(&format!("{differences}, the first is {first}")))
+            }
         }
     }
 }
@@ -160,13 +165,13 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let load_before = machine::load();
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
     let wide = u64::try_from(order.nodes).unwrap_or(u64::MAX);
-    // Room for a tree, and at most as much again in the pool.
+    // The pool needs at most as much room as the trees.
     let needed = tree::bytes_max(order.files).saturating_mul(wide).saturating_mul(2);
-    workplace.check_bytes(needed, &format!("{} nodes", order.nodes))?;
+    workplace.check_bytes(needed, &output::counted(order.nodes, "node"))?;
     let program = process::find_program()?;
     let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
     let site = Site::new(&runner, workplace.folder("site")?);
-    output::step("planting trees");
+    output::step("making the trees");
     let make = |number| Node::make(&workplace, &program, number);
     let nodes: Vec<Node> = (0..order.nodes).map(make).collect::<Result<_, _>>()?;
     for node in &nodes {
@@ -188,7 +193,7 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
         }
         rounds.push(wave(&server, &nodes, nodes.len())?);
     }
-    output::step("comparing");
+    output::step("verifying, restoring and comparing");
     let (compared, differences) = compare(&nodes)?;
     server.stop()?;
     Ok(Results {
@@ -214,7 +219,7 @@ fn enrol(site: &Site<'_>, address: &str, nodes: &[Node]) -> Result<(), Trouble> 
     Ok(())
 }
 
-/// Fails if the fleet would need more than the free memory.
+/// Fails if the clients together would need too much of the free memory.
 fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
     let largest = first.runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
     let needed = largest.saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX));
@@ -223,14 +228,15 @@ fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
         return Ok(());
     }
     let (largest, free) = (largest >> 20, free >> 20);
+    let clients = output::counted(nodes, "client");
     Err(Trouble::new(format!(
-        "{nodes} clients of {largest} MiB each do not fit into {free} MiB: use fewer --nodes"
+        "the memory of {clients} of {largest} MiB each would exceed {free} MiB: use fewer --nodes"
     )))
 }
 
 /// Backs up all nodes, `at_once` of them at a time.
 fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble> {
-    // Earlier data must not be written while the time runs.
+    // Data of earlier work must not be written to the disk during the measurement.
     rustix::fs::sync();
     let server_memory_before = machine::peak_memory_of(server.pid())?;
     let server_cpu = machine::cpu_of(server.pid())?;
@@ -256,7 +262,8 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
     })
 }
 
-/// Performs `work` for all `nodes` at the same moment, and passes that moment to it.
+/// Calls `work` for all `nodes` at the same moment, in a thread for each node. Passes the time
+/// before the threads were started to `work`.
 fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) -> Vec<T> {
     let (start, work, begin) = (&Barrier::new(nodes.len()), &work, clock::now());
     std::thread::scope(|scope| {
@@ -274,7 +281,8 @@ fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) 
     })
 }
 
-/// Compares a sample from the whole range; returns its size, and the differences.
+/// Compares a sample of the nodes. Returns the size of the sample, and the messages of the nodes
+/// that differ.
 fn compare(nodes: &[Node]) -> Result<(usize, Vec<String>), Trouble> {
     let step = nodes.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<&Node> = nodes.iter().step_by(step).collect();

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::muster::{Results, Run, Wave};
+use crate::output;
 use crate::page;
 use crate::spread::{Spread, float};
 
-/// Maximum number of failures that are shown.
+/// Maximum number of failures that the page lists.
 const FAILURES_SHOWN: usize = 20;
 
 const MIB: f64 = 1_048_576.0;
@@ -36,14 +37,14 @@ pub(super) fn page(results: &Results) -> String {
 fn head(results: &Results) -> String {
     let failures = match results.failures().len() {
         0 => "No backup failed".to_owned(),
-        count => format!("**{count} failures**"),
+        count => format!("**{}**", output::counted(count, "failure")),
     };
     let walls = Spread::of(results.rounds.iter().map(|wave| wave.wall.as_secs_f64()));
     format!(
-        "{}\n{failures}; {} nodes started at once were all done after **{} s**. Verified, restored \
-         and compared at the end: {} nodes, {} of them with differences.\n\n\
-         Each node has {} files of up to 8 KiB; a few of them change before each round. Enrolment \
-         of all, one after the other: {:.1} s. Load: {} before, {} after. Median (least .. \
+        "{}\n{failures}. Nodes that started at once: {}; all of them were done after **{} s**. \
+         Nodes that were verified, restored and compared at the end: {}, with differences: {}.\n\n\
+         Each node has {} files of up to 8 KiB; a few of them change before each round. To enrol \
+         all nodes, one after the other, took {:.1} s. Load: {} before, {} after. Median (least .. \
          most).\n\n",
         page::head("A fleet"),
         results.nodes,
@@ -65,8 +66,8 @@ fn waves(results: &Results) -> String {
             .collect();
     let head = [
         "",
-        "wall of all, s",
-        "wall of a node, s",
+        "all nodes, s",
+        "one node, s",
         "failed",
         "clients' CPU, s",
         "server CPU, s",

@@ -1,4 +1,4 @@
-//! The small tree of a node: text in folders of [`FOLDER_FILES`], the same in every run.
+//! The small tree of a node: text files in folders of [`FOLDER_FILES`], the same in every run.
 //!
 //! No two files of a fleet are equal, so that each node sends all of its data.
 
@@ -6,18 +6,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::random::Random;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// Number of files that a change writes anew. One more file is deleted, and one is made.
+/// Number of files whose content is replaced in a round. One other file is deleted, and one is
+/// added.
 const REWRITTEN: usize = 4;
 
-/// Minimum number of files. A smaller tree has too few files to change some and keep others.
+/// Minimum number of files. A smaller tree has too few files to change some and to keep others.
 pub(super) const FILES_MIN: usize = 8;
 
 const FOLDER_FILES: usize = 50;
 const FILE_BYTES_MAX: u64 = 8 << 10;
 
-/// Returns the maximum number of bytes of a tree of `files`.
+/// Returns the maximum number of bytes of a tree with `files` files.
 pub(super) fn bytes_max(files: usize) -> u64 {
     u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(FILE_BYTES_MAX)
 }
@@ -36,7 +37,7 @@ pub(super) fn change(top: &Path, node: usize, files: usize, round: usize) -> Res
         let file = (round * REWRITTEN + touched) % (files / 2);
         write(top, file, seed(node, file, round))?;
     }
-    // Files of the upper half are only deleted, a different one in each round while there are any.
+    // Only files of the upper half are deleted, one in each round until none is left.
     let gone = path(top, files - 1 - (round - 1) % (files / 2));
     match std::fs::remove_file(&gone) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -71,10 +72,10 @@ fn text(seed: u64) -> String {
     let bytes = random.below(FILE_BYTES_MAX);
     let mut text = format!("file {seed}\n");
     while u64::try_from(text.len()).unwrap_or(u64::MAX) < bytes {
-        // A number of up to five digits and a word: as compressible as a log.
+        // Lines with two random numbers are about as compressible as a log.
         let (number, word) = (random.below(100_000), random.below(64));
         let written = writeln!(text, "entry {number} of kind {word} has been seen");
-        written.expect("a string takes all");
+        written.expect("writing to a string does not fail");
     }
     text.truncate(usize::try_from(bytes.max(16)).unwrap_or(usize::MAX));
     text

@@ -1,4 +1,4 @@
-//! Measurements over both ways, in their order. See the drawing in `link.rs`.
+//! The measurements over loopback and over the link, in their order. See the drawing in `link.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::machine;
 use crate::output;
 use crate::process::{self, Runner, Server};
-use crate::relay::{Link, Passed, Relay};
+use crate::relay::{Link, Relay, Traffic};
 use crate::site::{Sample, Site};
 use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Number of incrementals of a way in a round.
+/// Number of measured incrementals over each way in a round.
 pub(super) const INCREMENTALS: usize = 3;
 
-/// The way from the node to its server.
+/// A way from the node to its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Loopback,
@@ -31,13 +31,14 @@ impl Way {
     }
 }
 
-/// Result of one backup, with the counts of the relay; none over loopback.
+/// Figures of one backup, with the traffic of the relay. Over loopback the traffic is 0.
 #[derive(Clone, Debug)]
 pub(super) struct Backup {
     pub(super) sample: Sample,
-    pub(super) passed: Passed,
+    pub(super) traffic: Traffic,
 }
 
+/// The backups over one way in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Leg {
     pub(super) first: Backup,
@@ -60,7 +61,7 @@ pub(super) struct Results {
     pub(super) rounds: Vec<Round>,
 }
 
-/// Measures `tree` in `count` rounds, with all that is made in `work`.
+/// Measures `tree` in `count` rounds. All files are made in `work`.
 pub(super) fn measure(
     tree: &Path,
     work: &Path,
@@ -82,8 +83,8 @@ pub(super) fn measure(
             let folder = workplace.folder(&format!("round-{number}-{}", way.key()))?;
             leg(&Site::new(&runner, folder), &tree, way, link)
         };
-        // The first way changes the state in which the second one finds the machine, so they take
-        // turns.
+        // The measurement of the first way changes the state of the machine for the second one, so
+        // the order alternates.
         rounds.push(if number % 2 == 0 {
             let loopback = over(Way::Loopback)?;
             Round { loopback, link: over(Way::Link)? }
@@ -105,7 +106,7 @@ fn leg(site: &Site<'_>, tree: &Path, way: Way, link: Link) -> Result<Leg, Troubl
     output::step(&format!("first backup, {}", way.key()));
     let first = backup(site, &server, relay.as_ref(), tree)?;
     output::step(&format!("incrementals, {}", way.key()));
-    // This backup is not measured: it warms the caches of a server that has just stored everything.
+    // This backup is not measured. It fills the caches of the server after the first backup.
     site.client(&["backup".as_ref(), tree.as_os_str()])?;
     let mut incrementals = Vec::new();
     for _ in 0..INCREMENTALS {
@@ -121,9 +122,9 @@ fn backup(
     relay: Option<&Relay>,
     tree: &Path,
 ) -> Result<Backup, Trouble> {
-    let passed = || relay.map(Relay::passed).unwrap_or_default();
-    let before = passed();
+    let traffic = || relay.map(Relay::traffic).unwrap_or_default();
+    let before = traffic();
     let command: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
     let sample = site.measured(server, &command)?;
-    Ok(Backup { sample, passed: passed().since(before) })
+    Ok(Backup { sample, traffic: traffic().since(before) })
 }

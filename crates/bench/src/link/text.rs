@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::contest::{Backup, INCREMENTALS, Leg, Results, Round, Way};
+use crate::output;
 use crate::page;
 use crate::spread::{Spread, float};
 
-/// Least ratio of the rate over the link to the rate over loopback.
+/// Minimum ratio of the rate over the link to the rate over loopback.
 const RATE_RATIO_TARGET: f64 = 0.8;
 
 const MB: f64 = 1_000_000.0;
@@ -34,8 +35,7 @@ impl Phase {
         Spread::of(self.backups(results, way).map(figure))
     }
 
-    /// Returns the ratio of the rate over the link to that over loopback, each pair of the same
-    /// round.
+    /// Returns the ratio of the rate over the link to the rate over loopback, in each round.
     fn rate_ratio(self, results: &Results) -> Spread {
         let pairs = results
             .rounds
@@ -71,15 +71,15 @@ fn head(results: &Results) -> String {
     let ratio = Phase::First.rate_ratio(results);
     let verdict = if ratio.median >= RATE_RATIO_TARGET { "reached" } else { "missed" };
     format!(
-        "{}\nA first backup over {} runs at **{}** of its rate over loopback (target: at least \
+        "{}\nA first backup over {} has **{}** of its rate over loopback (target: at least \
          {RATE_RATIO_TARGET}, {verdict}).\n\n\
-         Tree: `{}`, {} objects, {:.1} MB. Rounds: {}, each with a new server and node a way and \
-         {INCREMENTALS} incrementals. Load: {} before, {} after. Median (least .. most).\n\n",
+         Tree: `{}`, {}, {:.1} MB. Rounds: {}, each with a new server and node for each way, and \
+         with {INCREMENTALS} incrementals. Load: {} before, {} after. Median (least .. most).\n\n",
         page::head("Over a link"),
         describe(results),
         page::cell(ratio, 2),
         page::shown(&results.tree.to_string_lossy()),
-        results.tally.objects,
+        output::counted(results.tally.objects, "object"),
         float(results.tally.bytes) / MB,
         results.rounds.len(),
         results.load_before,
@@ -130,22 +130,22 @@ fn evidence(results: &Results) -> String {
     };
     let waited = |phase: Phase| format!("{:.1}", phase.round_trips_waited(results));
     let rows = [
-        row("connections", &|one| float(one.passed.connections), 0),
-        row("client to server, MB", &|one| float(one.passed.up_bytes) / MB, 3),
-        row("server to client, MB", &|one| float(one.passed.down_bytes) / MB, 3),
-        row("turns", &|one| float(one.passed.turns), 0),
-        row("turns an object", &|one| float(one.passed.turns) / objects, 4),
+        row("connections", &|one| float(one.traffic.connections), 0),
+        row("client to server, MB", &|one| float(one.traffic.up_bytes) / MB, 3),
+        row("server to client, MB", &|one| float(one.traffic.down_bytes) / MB, 3),
+        row("turns", &|one| float(one.traffic.turns), 0),
+        row("turns for each object", &|one| float(one.traffic.turns) / objects, 4),
         vec![
-            "longer than over loopback, in round trips".to_owned(),
+            "additional time compared with loopback, in round trips".to_owned(),
             waited(Phase::First),
             waited(Phase::Incremental),
         ],
     ];
     let table = page::table(&["over the link", "first backup", "incremental"], &rows);
     format!(
-        "\nThe relay counts a turn whenever bytes come from the other side than the bytes before. \
-         Nobody can have waited for more answers than that, and most turns are nobody's wait: \
-         flow control and receipts travel beside the data.\n\n{table}"
+        "\nThe relay counts a turn when bytes come from the other side than the bytes before. A \
+         side has waited for at most as many answers. Most turns are no waits, because flow \
+         control and receipts travel beside the data.\n\n{table}"
     )
 }
 
@@ -158,7 +158,10 @@ fn foot(results: &Results) -> String {
     let failed: u64 = all.map(|backup| backup.sample.failed).sum();
     match failed {
         0 => String::new(),
-        count => format!("\nFailed: {count} objects in all backups together.\n"),
+        count => {
+            let failed = output::counted(count, "object");
+            format!("\nFailed: {failed} in all backups together.\n")
+        }
     }
 }
 
@@ -197,16 +200,16 @@ pub(super) fn document(results: &Results) -> Value {
 }
 
 fn backup_document(backup: &Backup) -> Value {
-    let (sample, passed) = (&backup.sample, backup.passed);
+    let (sample, traffic) = (&backup.sample, backup.traffic);
     json!({
         "wall_secs": secs(backup),
         "client_cpu_secs": client_cpu(backup),
         "server_cpu_secs": sample.server_cpu.as_secs_f64(),
         "bytes_transferred": sample.bytes_transferred,
         "failed": sample.failed,
-        "connections": passed.connections,
-        "up_bytes": passed.up_bytes,
-        "down_bytes": passed.down_bytes,
-        "turns": passed.turns,
+        "connections": traffic.connections,
+        "up_bytes": traffic.up_bytes,
+        "down_bytes": traffic.down_bytes,
+        "turns": traffic.turns,
     })
 }

@@ -1,36 +1,37 @@
-//! `--cold`: a bare walk and nothing-changed backups that find nothing in the caches.
+//! `--cold`: bare walks and nothing-changed backups with empty caches of the kernel.
 
 use std::ffi::OsStr;
 
 use super::entrant::{Entrant, Role};
-use super::turn::{Phase, Play, Stage, Stop};
+use super::turn::{PeerRun, Phase, Stage, Stop};
 use crate::output;
 use crate::process;
 use crate::site::{self, Sample, Site};
 use crate::spread::Spread;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace::{self, Workplace};
 
-/// Number of measurements of a walk and of a backup.
+/// Number of measured pairs of a walk and a backup.
 const PAIRS: usize = 3;
 
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
+/// Walks and backups with empty caches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cold {
-    /// Walks, each right before the backup of the same index.
+pub(crate) struct ColdRun {
+    /// Bare walks, each measured right before the backup of Holdfast with the same index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) backups: Vec<Sample>,
-    /// The peer that was fastest with warm caches.
+    /// Name and backups of the peer that was fastest with warm caches.
     pub(crate) peer: Option<(String, Vec<Sample>)>,
 }
 
-impl Cold {
+impl ColdRun {
     pub(crate) fn walls(samples: &[Sample]) -> Spread {
         Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
     }
 
-    /// Returns the ratio of the backup's time to that of the bare walk, pair by pair.
+    /// Returns the ratio of the time of each backup to the time of the walk before it.
     pub(crate) fn ratio(&self) -> Spread {
         let pairs = self.walks.iter().zip(&self.backups);
         Spread::of(pairs.map(|(walk, backup)| backup.wall.as_secs_f64() / walk.wall.as_secs_f64()))
@@ -39,17 +40,17 @@ impl Cold {
 
 /// Fails if caches cannot be dropped.
 pub(crate) fn check_allowed() -> Result<(), Trouble> {
-    let message = "--cold drops the caches of the machine, which only root may do";
+    let message = "--cold must be run as root, because it drops the caches of the kernel";
     if sys::process::is_root() { Ok(()) } else { Err(Trouble::new(message)) }
 }
 
-/// Measures Holdfast, and `fastest`, the peer that is fastest with warm caches.
+/// Measures Holdfast, and the peer `fastest`, which is the fastest with warm caches.
 pub(crate) fn measure(
     stage: &Stage<'_>,
     fastest: Option<&Entrant>,
     workplace: &Workplace,
-) -> Result<Cold, Trouble> {
-    let mut cold = Cold::default();
+) -> Result<ColdRun, Trouble> {
+    let mut cold = ColdRun::default();
     output::step("cold: holdfast");
     let folder = workplace.folder("cold-holdfast")?;
     let site = Site::new(stage.runner, folder.clone());
@@ -67,7 +68,7 @@ pub(crate) fn measure(
     if let Some(Entrant { name, role: Role::Peer { recipe, program }, .. }) = fastest {
         output::step(&format!("cold: {name}"));
         let folder = workplace.folder(&format!("cold-{name}"))?;
-        match peer(Play::new(stage, (recipe, program), &folder)) {
+        match peer(PeerRun::new(stage, (recipe, program), &folder)) {
             Ok(samples) => cold.peer = Some((name.clone(), samples)),
             Err(Stop::Failed(message)) => output::warning(&format!("{name}: {message}")),
             Err(Stop::Ended(trouble)) => return Err(trouble),
@@ -77,20 +78,20 @@ pub(crate) fn measure(
     Ok(cold)
 }
 
-fn peer(play: Result<Play<'_>, Stop>) -> Result<Vec<Sample>, Stop> {
-    let mut play = play?;
-    play.first()?;
+fn peer(peer_run: Result<PeerRun<'_>, Stop>) -> Result<Vec<Sample>, Stop> {
+    let mut peer_run = peer_run?;
+    peer_run.first()?;
     let mut samples = Vec::new();
     for _ in 0..PAIRS {
         drop_caches()?;
-        samples.push(play.backup(Phase::Unchanged)?);
+        samples.push(peer_run.backup(Phase::Unchanged)?);
     }
     Ok(samples)
 }
 
 fn drop_caches() -> Result<(), Trouble> {
     process::check_interrupted()?;
-    // The kernel drops only pages that have been written to the disk.
+    // The kernel drops only pages that were written to the disk.
     rustix::fs::sync();
-    std::fs::write(DROP, "3\n").while_doing(|| format!("drop the caches by {DROP}"))
+    std::fs::write(DROP, "3\n").while_doing(|| format!("drop the caches with {DROP}"))
 }

@@ -1,9 +1,9 @@
-//! All rounds: in each, every entrant has a turn, and in each another one begins.
+//! All rounds. In each round every entrant has a turn, and each round begins with another entrant.
 
 use std::path::PathBuf;
 
-use super::cold::{self, Cold};
-use super::entrant::{self, Entrant, Missing, Standing};
+use super::cold::{self, ColdRun};
+use super::entrant::{self, Entrant, MissingPeer, Standing};
 use super::mutation::{self, Mutation};
 use super::turn::{Phase, Stage, Turn};
 use crate::machine::{self, Machine};
@@ -36,12 +36,12 @@ pub(crate) struct Results {
     pub(crate) in_memory: bool,
     pub(crate) rounds: usize,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) cold: Option<Cold>,
+    pub(crate) missing: Vec<MissingPeer>,
+    pub(crate) cold: Option<ColdRun>,
     pub(crate) mutation: Option<Mutation>,
 }
 
-/// An entrant and its turns, one a round.
+/// An entrant and its turns, one for each round.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) entrant: Entrant,
@@ -79,7 +79,7 @@ impl Results {
         self.entries.iter().find(|entry| entry.entrant.standing() == Standing::Holdfast)
     }
 
-    /// Returns the peer with the least `figure`, and the figure. A baseline is not a peer.
+    /// Returns the peer with the least `figure`, and the figure. Baselines do not count as peers.
     pub(crate) fn least(&self, figure: impl Fn(&Entry) -> Option<f64>) -> Option<(&Entry, f64)> {
         self.entries
             .iter()
@@ -159,9 +159,10 @@ fn check_room(
     kept: usize,
 ) -> Result<(), Trouble> {
     let rounds = if kept == 1 { 1 } else { order.rounds };
-    // One copy is stored and one is restored. On a disk Holdfast has two more: the files that
-    // `creation` makes, and a second restore.
+    // Each program stores one copy and restores one. On a disk Holdfast keeps two more: the files
+    // that `creation` makes, and a second restored tree.
     let copies = u64::try_from(2 * (kept + usize::from(kept > 1)) * rounds).unwrap_or(u64::MAX);
     let needed = workplace::tree_bytes(tally).saturating_mul(copies);
-    workplace.check_bytes(needed, &format!("{} rounds of all programs", order.rounds))
+    workplace
+        .check_bytes(needed, &format!("{} of all programs", output::counted(order.rounds, "round")))
 }

@@ -1,8 +1,8 @@
-//! The JSON document: every sample.
+//! The JSON document with every sample.
 
 use serde_json::{Map, Value, json};
 
-use super::cold::Cold;
+use super::cold::ColdRun;
 use super::contest::{Entry, Results};
 use super::mutation::Mutation;
 use super::turn::{Phase, Turn};
@@ -53,7 +53,7 @@ fn turn(turn: &Turn) -> Value {
     })
 }
 
-fn cold(cold: &Cold) -> Value {
+fn cold(cold: &ColdRun) -> Value {
     json!({
         "bare_walks": all(&cold.walks),
         "backups": all(&cold.backups),

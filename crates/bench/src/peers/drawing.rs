@@ -1,6 +1,7 @@
-//! `peers.svg`: a panel for each phase and one for the stored size, in it a bar for each program.
+//! `peers.svg`: a panel for each phase and one for the stored size. A panel has a bar for each
+//! program.
 //!
-//! Every panel has its own linear scale, from zero: a bar twice as long is twice as much.
+//! Every panel has its own linear scale from zero, so a bar of twice the length is twice as much.
 
 use plotters::prelude::{
     BLACK, Color as _, DrawingArea, IntoDrawingArea as _, IntoFont as _, RGBColor, Rectangle,
@@ -10,11 +11,11 @@ use plotters::prelude::{
 use super::contest::{Entry, Results};
 use super::entrant::Standing;
 use super::turn::Phase;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 const WIDTH: u32 = 960;
 const LABEL_WIDTH: i32 = 110;
-/// Room for the figure after the longest bar.
+/// Width of the figure after the longest bar, in pixels.
 const FIGURE_WIDTH: i32 = 70;
 const TITLE_HEIGHT: i32 = 34;
 const BAR_HEIGHT: i32 = 20;
@@ -96,8 +97,8 @@ fn draw_panel(area: &Area<'_>, title: &str, bars: &[Bar<'_>]) -> Result<(), Trou
     Ok(())
 }
 
-/// Returns `share` of `most` pixels; at least a visible minimum.
-#[expect(clippy::cast_possible_truncation, reason = "a share of at most one of a few hundred")]
+/// Returns the length of a bar in pixels: `share` of `most`, and at least 1.
+#[expect(clippy::cast_possible_truncation, reason = "the length is at most a few hundred pixels")]
 fn length(share: f64, most: i32) -> i32 {
     ((share.clamp(0.0, 1.0) * f64::from(most)).round() as i32).max(1)
 }

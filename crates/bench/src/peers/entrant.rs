@@ -1,15 +1,16 @@
-//! Entrants: Holdfast, the peers that are installed, and the lower limit of a restore.
+//! Entrants: Holdfast, the installed peers, and the creation of files as the lower limit of a
+//! restore.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::recipe::{RECIPES, Recipe, version_in};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 pub(crate) const HOLDFAST: &str = "holdfast";
 
-/// Threads of each creation that is measured.
+/// Numbers of threads with which the creation of files is measured.
 const CREATION_THREADS: [usize; 2] = [1, 2];
 
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct Entrant {
 pub(crate) enum Standing {
     Holdfast,
     Peer,
-    /// A program that is shown and is no peer: it keeps no history, or only makes files.
+    /// A program that is shown but is no peer, because it keeps no history or only makes files.
     Baseline,
 }
 
@@ -42,7 +43,7 @@ pub(crate) enum Role {
 
 /// A peer that is not installed, and the way to install it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Missing {
+pub(crate) struct MissingPeer {
     pub(crate) name: &'static str,
     pub(crate) install: &'static str,
 }
@@ -57,12 +58,12 @@ impl Entrant {
     }
 }
 
-/// Returns the entrants, and the peers that are missing. `only` names some peers; if it is empty,
-/// all take part.
+/// Returns the entrants, and the peers that are not installed. `only` names the peers that take
+/// part; if it is empty, all take part.
 pub(crate) fn gather(
     only: &[String],
     holdfast: &Path,
-) -> Result<(Vec<Entrant>, Vec<Missing>), Trouble> {
+) -> Result<(Vec<Entrant>, Vec<MissingPeer>), Trouble> {
     check_names(only)?;
     let wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
     let folders = folders();
@@ -78,7 +79,7 @@ pub(crate) fn gather(
                 let role = Role::Peer { recipe, program };
                 entrants.push(Entrant { name: recipe.name.to_owned(), version, role });
             }
-            None => missing.push(Missing { name: recipe.name, install: recipe.install }),
+            None => missing.push(MissingPeer { name: recipe.name, install: recipe.install }),
         }
     }
     for threads in CREATION_THREADS {
@@ -89,7 +90,7 @@ pub(crate) fn gather(
     Ok((entrants, missing))
 }
 
-/// Returns the order of `count` entrants in a round: in each round another one begins.
+/// Returns the order of `count` entrants in a round. Each round begins with another entrant.
 pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (place + round) % count)
 }
@@ -99,11 +100,11 @@ fn check_names(only: &[String]) -> Result<(), Trouble> {
     let unknown = only.iter().find(|name| !known.contains(&name.as_str()) && *name != HOLDFAST);
     unknown.map_or(Ok(()), |name| {
         let known = known.join(", ");
-        Err(Trouble::new(format!("--only: there is no peer {name}; there are {known}")))
+        Err(Trouble::new(format!("--only: there is no peer {name}: choose from {known}")))
     })
 }
 
-/// Returns the folders in which programs are looked for.
+/// Returns the folders in which peers are looked for.
 fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -116,7 +117,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the program of `recipe` and its version.
+/// Returns the program of `recipe` and its version; `None` if it is not installed.
 fn find(recipe: &Recipe, folders: &[PathBuf]) -> Result<Option<(PathBuf, String)>, Trouble> {
     let file =
         |name: &str| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
@@ -158,7 +159,7 @@ mod tests {
     fn a_peer_that_is_not_known_is_refused() {
         assert_eq!(check_names(&["restic".to_owned(), "holdfast".to_owned()]), Ok(()));
         let message = check_names(&["tape".to_owned()]).unwrap_err().to_string();
-        assert!(message.contains("there is no peer tape; there are restic"), "{message}");
+        assert!(message.contains("there is no peer tape: choose from restic"), "{message}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `--mutate`: Holdfast's backup after some files have changed, on a copy of the tree of its own.
+//! `--mutate`: backups of Holdfast after some files of a copy of the tree have changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,24 +12,24 @@ use crate::process;
 use crate::random::Random;
 use crate::site::{Sample, Site};
 use crate::spread::{Spread, float};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::walk;
 use crate::workplace::Workplace;
 
-/// Number of files in a thousand that get another line.
+/// Number of files in a thousand to which a line is appended.
 const CHANGED_PER_MILLE: u64 = 10;
 
 /// Number of files in a thousand that are deleted.
 const DELETED_PER_MILLE: u64 = 2;
 
-/// Limit of a backup after changes, as a multiple of a nothing-changed backup, without the time for
-/// sending.
+/// Limit of the time of a backup after changes, without the time for sending, as a multiple of the
+/// time of a nothing-changed backup.
 const UNCHANGED_SHARE: f64 = 1.5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
     pub(crate) first: Sample,
-    /// Size of the whole copy.
+    /// Size of the whole copy, in bytes.
     pub(crate) bytes: u64,
     pub(crate) steps: Vec<Step>,
 }
@@ -46,12 +46,12 @@ pub(crate) struct Step {
 pub(crate) struct Changes {
     pub(crate) changed: u64,
     pub(crate) deleted: u64,
-    /// Size of the changed files.
+    /// Size of the changed files together, in bytes.
     pub(crate) bytes: u64,
 }
 
 impl Mutation {
-    /// Returns the time of each backup as a share of its limit.
+    /// Returns the ratio of the time of each backup after changes to its limit.
     pub(crate) fn share_of_limit(&self) -> Spread {
         let per_byte = self.first.wall.as_secs_f64() / float(self.bytes.max(1));
         Spread::of(self.steps.iter().map(|step| {
@@ -71,7 +71,7 @@ pub(crate) fn measure(
     count: usize,
     workplace: &Workplace,
 ) -> Result<Mutation, Trouble> {
-    output::step("a copy to change");
+    output::step("copying the tree");
     let folder = workplace.folder("changed")?;
     let copy = folder.join("copy");
     copy_tree(stage.source, &copy)?;
@@ -83,7 +83,7 @@ pub(crate) fn measure(
     let mut steps = Vec::new();
     for step in 0..count {
         output::step(&format!("change {} of {count}", step + 1));
-        // This backup is not measured: it finishes the work that the backup before has left.
+        // This backup is not measured. It finishes work that remains from the backup before.
         site.client(&backup)?;
         let unchanged = site.measured(&server, &backup)?;
         let changes = change(&copy, u64::try_from(step).unwrap_or(0))?;
@@ -103,7 +103,7 @@ fn copy_tree(source: &Path, copy: &Path) -> Result<(), Trouble> {
     if status.success() { Ok(()) } else { Err(Trouble::new(message())) }
 }
 
-/// Changes and deletes some files of `copy`; the same files for the same `seed`.
+/// Changes and deletes some files of `copy`. The same `seed` chooses the same files.
 fn change(copy: &Path, seed: u64) -> Result<Changes, Trouble> {
     let mut changes = Changes::default();
     let mut random = Random::new(seed);
@@ -112,8 +112,8 @@ fn change(copy: &Path, seed: u64) -> Result<Changes, Trouble> {
         match fate(&mut random) {
             Fate::Kept => {}
             Fate::Changed => {
-                // A file with a second name changes there as well. A read-only file can be changed
-                // by root.
+                // A file with several names changes under all of them. Only root can change
+                // read-only files.
                 let mut file = fs::OpenOptions::new().append(true).open(&path).while_doing(what)?;
                 file.write_all(b"one line more\n").while_doing(what)?;
                 changes.changed += 1;

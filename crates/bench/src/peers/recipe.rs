@@ -1,27 +1,27 @@
-//! The other programs, as data: the commands, their words and their environment.
+//! The commands of the other programs, with their arguments and their environment.
 //!
-//! In a word, `{source}`, `{repo}`, `{cache}`, `{restored}` and `{number}` stand for the tree, the
-//! repository, a folder for caches and keys, the folder to restore to, and the number of the
-//! backup. A shell takes them from its environment, where no path needs quotes.
+//! In an argument, `{source}`, `{repo}`, `{cache}`, `{restored}` and `{number}` stand for the tree,
+//! the repository, a folder for caches and keys, the folder to restore to, and the number of the
+//! backup. A shell script gets these values in its environment, where no path needs quotes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program and how it is used.
+/// One program and its commands.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     pub(crate) name: &'static str,
-    /// A baseline keeps no history: it is shown, and is never "the fastest peer".
+    /// True for a program that keeps no history. It is shown, but is never "the fastest peer".
     pub(crate) is_baseline: bool,
-    /// Names of the program, the best first.
+    /// Names of the program, the preferred name first.
     pub(crate) programs: &'static [&'static str],
     /// Programs that this one needs in addition.
     pub(crate) companions: &'static [&'static str],
     pub(crate) install: &'static str,
     pub(crate) version: &'static str,
-    /// Prefix of the version. A program with another version is not the one that is meant.
+    /// Prefix that the version must have. A program with another version is not used.
     pub(crate) version_prefix: &'static str,
     environment: &'static [(&'static str, &'static str)],
     init: &'static [&'static [&'static str]],
@@ -29,11 +29,11 @@ pub(crate) struct Recipe {
     backup_in: &'static str,
     restore: &'static [&'static str],
     restore_in: &'static str,
-    /// Exit codes of done with remarks, beside 0.
+    /// Exit codes, besides 0, of a command that is done with remarks.
     pub(crate) remarks: &'static [i32],
 }
 
-/// Name of the shell. A command that begins with this name is run by the shell.
+/// Name of the shell. Words that begin with this name are a command for the shell.
 const SHELL: &str = "bash";
 
 const BORG_ENVIRONMENT: &[(&str, &str)] = &[
@@ -212,7 +212,7 @@ impl Ground {
         }
     }
 
-    /// Returns `word` with the values of its names in braces.
+    /// Replaces the names in braces in `word` by their values.
     fn expand(&self, word: &str, number: usize) -> OsString {
         let number = number.to_string();
         let names: [(&str, &[u8]); 5] = [
@@ -256,7 +256,7 @@ impl Recipe {
         self.command(program, ground, Words { words: self.backup, folder: self.backup_in, number })
     }
 
-    /// Returns the command that brings back backup `number`, the newest.
+    /// Returns the command that restores backup `number`, which must be the newest.
     pub(crate) fn restore(&self, program: &Path, ground: &Ground, number: usize) -> Command {
         self.command(
             program,
@@ -292,8 +292,7 @@ impl Recipe {
     }
 }
 
-/// Returns the first word of `text` that is a number with a dot in it, as programs print their
-/// version.
+/// Returns the version in `text`: the first word that begins with a digit and has a dot.
 pub(crate) fn version_in(text: &str) -> Option<String> {
     let begins = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.')

@@ -1,23 +1,33 @@
-//! `peers.md`: the results for people. It has no date: the same figures make the same text.
+//! The page `peers.md` with the results. It has no date, so that the same figures give the same
+//! text.
 
-use super::cold::Cold;
+use super::cold::ColdRun;
 use super::contest::{Entry, Results};
 use super::entrant::{HOLDFAST, Role, Standing};
 use super::mutation::Mutation;
 use super::turn::{Phase, Turn};
+use crate::output;
 use crate::site::{self, OTHER_CORES_MAX, Sample};
 use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Target of Holdfast: maximum ratio of a first backup to its measure.
+/// Target: maximum time of a first backup of Holdfast, compared with the fastest peer.
 const FIRST_AIM: f64 = 0.50;
+/// Target: maximum size of the stored data, compared with the peer that stores least.
 const STORED_AIM: f64 = 1.00;
+/// Target: maximum time of a nothing-changed backup, compared with the bare walk.
 const WALK_AIM: f64 = 0.90;
+/// Target: maximum time of a nothing-changed backup, compared with the fastest peer.
 const UNCHANGED_AIM: f64 = 0.34;
+/// Target: maximum time of a restore, compared with the fastest peer.
 const RESTORE_AIM: f64 = 0.63;
+/// Target: maximum processor time of a restore, compared with making the same files.
 const CREATION_AIM: f64 = 1.80;
+/// Target: maximum time of a nothing-changed backup, compared with the bare walk, with empty
+/// caches.
 const COLD_AIM: f64 = 0.40;
+/// Target: maximum time of a backup after changes, compared with its limit.
 const CHANGED_AIM: f64 = 1.00;
 
 pub(crate) fn text(results: &Results, command_line: &str) -> String {
@@ -37,18 +47,19 @@ fn head(results: &Results, command_line: &str) -> String {
     format!(
         "# Holdfast and its peers\n\n\
          Made by `{command_line}`.\n\n\
-         - Tree: {} objects, {} files, {:.1} MiB, in the page cache; all else on {medium}.\n\
-         - Machine: {} cores, {:.1} GiB memory, Linux {}; load {} before, {} after.\n\
-         - Rounds: {}. In each, every program in turn, another one first each time.\n\
+         - Tree: {}, {}, {:.1} MiB, in the page cache. All other files are on {medium}.\n\
+         - Machine: {}, {:.1} GiB memory, Linux {}; load {} before, {} after.\n\
+         - Rounds: {}. In each round every program has a turn, and each round begins with another \
+         program.\n\
          - Programs: {}.\n\n\
-         Peers write to a local folder; Holdfast goes over TLS to a server on the same machine, \
-         and both ends count.\nValues are medians, with the least and the most in brackets; \
-         x is the median in those of Holdfast.\n\n\
+         Peers write to a local folder. Holdfast backs up over TLS to a server on the same \
+         machine, and both ends count.\nValues are medians, with the least and the greatest \
+         value in brackets. x is the ratio of the median to that of Holdfast.\n\n\
          ![Bars of these figures](peers.svg)\n",
-        tally.objects,
-        tally.files,
+        output::counted(tally.objects, "object"),
+        output::counted(tally.files, "file"),
         float(tally.bytes) / MIB,
-        machine.cores,
+        output::counted(machine.cores, "core"),
         float(machine.memory_bytes) / MIB / 1024.0,
         machine.kernel,
         results.load_before,
@@ -107,9 +118,9 @@ fn costs(results: &Results) -> String {
     }
     lines.push(String::new());
     lines.push(
-        "CPU is user and system time of all processes; of Holdfast client + server. Memory is \
-         the peak of the largest\nprocess; of Holdfast client + server. Differences are those of \
-         the first restore, and of all restores of Holdfast."
+        "CPU is user and system time of all processes. Memory is the peak of the largest process. \
+         For Holdfast, both are\nclient + server. Differences are those of the first restore; for \
+         Holdfast, the largest number of any restore."
             .to_owned(),
     );
     lines.join("\n") + "\n"
@@ -136,7 +147,8 @@ fn memory_cell(entry: &Entry, phase: Phase) -> String {
     )
 }
 
-/// Shows the figures of client and server for Holdfast, and the one figure that others have.
+/// Returns the figures of client and server for Holdfast; for other programs the only figure that
+/// they have.
 fn both(entry: &Entry, client: Option<Spread>, server: Option<Spread>) -> String {
     let one = |spread: Option<Spread>| spread.map_or(dash(), |spread| number(spread.median));
     match entry.entrant.standing() {
@@ -158,10 +170,10 @@ fn differences(entry: &Entry) -> String {
     }
 }
 
-/// A figure of a sample.
+/// A function that returns one figure of a sample.
 type Figure = fn(&Sample) -> f64;
 
-/// A target of Holdfast.
+/// A measured ratio, and its maximum as the target of Holdfast.
 struct Aim {
     what: String,
     measured: Option<Spread>,
@@ -170,8 +182,8 @@ struct Aim {
 
 fn aims(results: &Results) -> String {
     let mut lines = vec![
-        "## What Holdfast must reach\n".to_owned(),
-        row(["Holdfast's ...", "measured", "at most", ""]),
+        "## Targets of Holdfast\n".to_owned(),
+        row(["ratio", "measured", "at most", ""]),
         row(["---", "---:", "---:", "---"]),
     ];
     for Aim { what, measured, most } in all_aims(results) {
@@ -206,14 +218,14 @@ fn all_aims(results: &Results) -> Vec<Aim> {
         most: Some(COLD_AIM),
     }));
     aims.extend(results.mutation.as_ref().map(|mutation| Aim {
-        what: "1 % changed / (1.5 nothing changed + sending it as in a first backup)".to_owned(),
+        what: "1 % changed / (1.5 nothing changed + sending the changed files)".to_owned(),
         measured: Some(mutation.share_of_limit()),
         most: Some(CHANGED_AIM),
     }));
     aims
 }
 
-/// Compares a figure of Holdfast with the least of the peers.
+/// Returns the ratio of a figure of Holdfast to the least figure of all peers.
 fn against(
     results: &Results,
     what: &str,
@@ -243,7 +255,8 @@ fn per_walk(results: &Results) -> Option<Spread> {
     (!ratios.is_empty()).then(|| Spread::of(ratios))
 }
 
-/// Returns the ratio of a restore to the creation of the same files right before it.
+/// Returns the ratios of the second restore to the creation of the same files right before it: of
+/// processor time and of time.
 fn per_creation(results: &Results) -> Vec<Aim> {
     let cpu: Figure = |one| one.client_cpu.as_secs_f64() + one.server_cpu.as_secs_f64();
     let wall: Figure = |one| one.wall.as_secs_f64();
@@ -256,7 +269,7 @@ fn per_creation(results: &Results) -> Vec<Aim> {
         };
         let ratios: Vec<f64> = turns.iter().filter_map(ratio).collect();
         Aim {
-            what: format!("restore again, {word} / making the same files right before it"),
+            what: format!("second restore, {word} / making the same files right before it"),
             measured: (!ratios.is_empty()).then(|| Spread::of(ratios)),
             most,
         }
@@ -268,7 +281,7 @@ fn remarks(results: &Results) -> String {
     let mut lines = vec!["## Remarks\n".to_owned()];
     let busy = other_cores(results);
     if busy > OTHER_CORES_MAX {
-        lines.push(format!("- **Other things kept {busy:.2} cores busy meanwhile.**"));
+        lines.push(format!("- **Other programs kept {busy:.2} cores busy meanwhile.**"));
     }
     for entry in &results.entries {
         let name = &entry.entrant.name;
@@ -277,7 +290,7 @@ fn remarks(results: &Results) -> String {
         }
         let codes = entry.turns.iter().flat_map(|turn| turn.samples.values().flatten());
         if let Some(code) = codes.map(|sample| sample.exit_code).find(|code| *code != 0) {
-            lines.push(format!("- {name}: ended with exit code {code}, done with remarks"));
+            lines.push(format!("- {name}: done with remarks, exit code {code}"));
         }
         let compared = entry.turns.iter().filter_map(|turn| turn.comparison.as_ref());
         if let Some(first) = compared.flat_map(|comparison| &comparison.first).next() {
@@ -285,28 +298,31 @@ fn remarks(results: &Results) -> String {
         }
     }
     for missing in &results.missing {
-        lines.push(format!("- {}: not installed; `{}`", missing.name, missing.install));
+        lines.push(format!(
+            "- {}: not installed; install it with `{}`",
+            missing.name, missing.install
+        ));
     }
     lines.extend(results.cold.as_ref().map(cold_remark));
     lines.extend(results.mutation.as_ref().map(mutation_remark));
-    lines.push(format!("- {HOLDFAST}: compresses as it does unless told otherwise (standard)."));
+    lines.push(format!("- {HOLDFAST}: compresses with its default (standard)."));
     lines.join("\n") + "\n"
 }
 
-/// Returns the cores that everything except the measured programs kept busy. A creation does not
-/// report that.
+/// Returns the number of cores that programs other than the measured ones kept busy. Samples of a
+/// creation do not have this figure, and are left out.
 fn other_cores(results: &Results) -> f64 {
-    let told = results
+    let entries = results
         .entries
         .iter()
         .filter(|entry| !matches!(entry.entrant.role, Role::Creation { .. }));
-    let turns = told.flat_map(|entry| &entry.turns);
+    let turns = entries.flat_map(|entry| &entry.turns);
     let samples = turns.flat_map(|turn| turn.samples.values().flatten());
     site::other_cores(&samples.collect::<Vec<_>>())
 }
 
-fn cold_remark(cold: &Cold) -> String {
-    let walls = |samples: &[Sample]| spread(Some(Cold::walls(samples)), 1.0);
+fn cold_remark(cold: &ColdRun) -> String {
+    let walls = |samples: &[Sample]| spread(Some(ColdRun::walls(samples)), 1.0);
     let peer = cold
         .peer
         .as_ref()
@@ -319,10 +335,10 @@ fn mutation_remark(mutation: &Mutation) -> String {
     let wall = |of: fn(&super::mutation::Step) -> &Sample| spread(Some(mutation.wall(of)), 1.0);
     let changes = mutation.steps.first().map(|step| step.changes).unwrap_or_default();
     format!(
-        "- Changed: {} files rewritten ({:.1} MiB) and {} deleted: {} s, nothing changed {} s.",
-        changes.changed,
+        "- Changed: {} ({:.1} MiB), deleted: {}. Time {} s; with nothing changed {} s.",
+        output::counted(changes.changed, "file"),
         float(changes.bytes) / MIB,
-        changes.deleted,
+        output::counted(changes.deleted, "file"),
         wall(|step| &step.after),
         wall(|step| &step.unchanged),
     )
@@ -337,7 +353,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// Shows `value` with three digits, and numbers above 100 as whole numbers.
+/// Returns `value` with three significant digits. Numbers above 100 have no decimals.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         ..1.0 => format!("{value:.3}"),
@@ -353,7 +369,7 @@ fn spread(spread: Option<Spread>, unit: f64) -> String {
     if least == most { median } else { format!("{median} ({least}-{most})") }
 }
 
-/// Shows `value` as a multiple of Holdfast's value.
+/// Returns `value` as a multiple of the value of Holdfast.
 fn times_of(value: Option<Spread>, own: Option<Spread>) -> String {
     match value.zip(own) {
         Some((value, own)) if own.median > 0.0 => format!("{:.2}", value.median / own.median),

@@ -1,4 +1,4 @@
-//! One entrant's turn: all its phases, in folders of its own.
+//! The turn of one entrant: all its phases, in folders of its own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::entrant::{Entrant, Role};
 use super::recipe::{Ground, Recipe};
+use crate::effort::Effort;
 use crate::machine;
 use crate::output;
-use crate::process::{self, Runner, Used};
+use crate::process::{self, Runner, Usage};
 use crate::site::{self, Sample, Site};
-use crate::spent::Spent;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::workplace;
 
-/// Number of pairs of bare walk and nothing-changed backup of Holdfast in a turn.
+/// Number of pairs of a bare walk and a nothing-changed backup of Holdfast in a turn.
 const PAIRS: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,11 +47,12 @@ impl Phase {
     }
 }
 
-/// Results of one turn. A turn that fails keeps its measurements from before the failure.
+/// Results of one turn. If a turn fails, its measurements from before the failure are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
     pub(crate) samples: BTreeMap<Phase, Vec<Sample>>,
-    /// Walks, each right before the nothing-changed backup of Holdfast of the same index.
+    /// Bare walks, each measured right before the nothing-changed backup of Holdfast with the same
+    /// index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) pair: Option<Pair>,
     pub(crate) stored_bytes: Option<u64>,
@@ -59,8 +60,8 @@ pub(crate) struct Turn {
     pub(crate) failure: Option<String>,
 }
 
-/// A creation of the tree's files by one thread, and a restore of Holdfast. If the tree is in
-/// memory, each of them writes to the memory that the one before has freed.
+/// A creation of the tree's files by one thread, and a restore of Holdfast right after it. In a
+/// tmpfs, each of the two writes to memory that was freed right before.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) creation: Sample,
@@ -74,11 +75,11 @@ pub(crate) struct Comparison {
     pub(crate) first: Vec<String>,
 }
 
-/// Reason why a turn goes no further.
+/// Reason why a turn ended early.
 pub(crate) enum Stop {
-    /// The program failed: its row shows that, and the other programs go on.
+    /// The program failed. Its row shows the failure, and the other programs are measured.
     Failed(String),
-    /// The bench ends: nothing more can be measured.
+    /// The bench itself failed.
     Ended(Trouble),
 }
 
@@ -88,7 +89,7 @@ impl From<Trouble> for Stop {
     }
 }
 
-/// Everything that all turns share.
+/// The parts that all turns share: the tree, the runner of Holdfast and the folder of outputs.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) source: &'a Path,
@@ -97,7 +98,7 @@ pub(crate) struct Stage<'a> {
     /// True if the trees that peers restore are compared. Trees that Holdfast restores are always
     /// compared.
     pub(crate) compares_peers: bool,
-    /// True if files are made in memory, which is freed at once.
+    /// True if the work folder is in memory, where files are removed as early as possible.
     pub(crate) in_memory: bool,
 }
 
@@ -108,8 +109,8 @@ impl Stage<'_> {
         let result = match &entrant.role {
             Role::Holdfast => self.holdfast(folder, &mut turn),
             Role::Peer { recipe, program } => {
-                let play = Play::new(self, (recipe, program), folder);
-                play.and_then(|mut play| play.all(&mut turn))
+                let peer_run = PeerRun::new(self, (recipe, program), folder);
+                peer_run.and_then(|mut peer_run| peer_run.all(&mut turn))
             }
             Role::Creation { threads } => self.creation(*threads, folder, &mut turn),
         };
@@ -150,7 +151,7 @@ impl Stage<'_> {
         };
         machine::settle();
         turn.add(Phase::Restore, restore(&target)?);
-        // Holdfast restores the tree under its name into the folder of `--to`.
+        // A restore makes a folder with the name of the tree in the folder of `--to`.
         let name = self.source.file_name().unwrap_or_default();
         let compared = self.compare(&target.join(name))?;
         turn.comparison = Some(compared.clone());
@@ -183,7 +184,7 @@ impl Stage<'_> {
             threads.as_ref(),
         ];
         let answer = process::run_part(&arguments, self.outputs)?;
-        let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
+        let Effort { wall, cpu: client_cpu } = Effort::parse(&answer["spent"])?;
         Ok(Sample { wall, client_cpu, ..Sample::default() })
     }
 
@@ -192,7 +193,7 @@ impl Stage<'_> {
             ["compare".as_ref(), self.source.as_os_str(), restored.as_os_str()];
         let answer = process::run_part(&arguments, self.outputs)?;
         let differences = answer["differences"].as_u64();
-        let message = || Trouble::new("bench compare gives no number");
+        let message = || Trouble::new("bench compare returned no number of differences");
         let first = answer["first"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Comparison {
             differences: differences.ok_or_else(message)?,
@@ -207,8 +208,8 @@ impl Turn {
     }
 }
 
-/// A peer at work.
-pub(crate) struct Play<'a> {
+/// The commands of one peer, in its folders.
+pub(crate) struct PeerRun<'a> {
     stage: &'a Stage<'a>,
     recipe: &'static Recipe,
     program: &'a Path,
@@ -217,7 +218,7 @@ pub(crate) struct Play<'a> {
     number: usize,
 }
 
-impl<'a> Play<'a> {
+impl<'a> PeerRun<'a> {
     /// Makes an empty repository in `folder`.
     pub(crate) fn new(
         stage: &'a Stage<'a>,
@@ -228,11 +229,11 @@ impl<'a> Play<'a> {
         for path in [&ground.cache, &ground.restored] {
             std::fs::create_dir(path).while_doing(|| format!("make {}", path.display()))?;
         }
-        let play = Self { stage, recipe, program, ground, number: 0 };
-        for mut command in recipe.inits(program, &play.ground) {
-            play.measured(&mut command, "init")?;
+        let peer_run = Self { stage, recipe, program, ground, number: 0 };
+        for mut command in recipe.inits(program, &peer_run.ground) {
+            peer_run.measured(&mut command, "init")?;
         }
-        Ok(play)
+        Ok(peer_run)
     }
 
     fn all(&mut self, turn: &mut Turn) -> Result<(), Stop> {
@@ -260,15 +261,15 @@ impl<'a> Play<'a> {
         self.measured(&mut command, phase.title())
     }
 
-    /// Returns the folder with the restored tree. Some programs restore to the whole path of the
-    /// tree below the folder that is given.
+    /// Returns the folder with the restored tree. Some programs restore the tree with its whole
+    /// path below the target folder.
     fn restored(&self) -> PathBuf {
         let top = &self.ground.restored;
         let whole = self.ground.source.strip_prefix("/").map(|path| top.join(path));
         whole.ok().filter(|path| path.is_dir()).unwrap_or_else(|| top.clone())
     }
 
-    /// Runs a command, which may end with remarks.
+    /// Runs a command and measures it. An exit code for remarks is no error.
     fn measured(&self, command: &mut Command, what: &str) -> Result<Sample, Stop> {
         let stderr = self.stage.outputs.join("stderr");
         command.stdin(Stdio::null()).stderr(process::create(&stderr)?);
@@ -276,13 +277,13 @@ impl<'a> Play<'a> {
         rustix::fs::sync();
         let own_before = sys::process::cpu_time();
         let all_before = machine::cpu_of_all()?;
-        let Used { wall, cpu, memory_bytes, status } = process::run_to_end(command)?;
+        let Usage { wall, cpu, memory_bytes, status } = process::run_to_end(command)?;
         let all = machine::cpu_of_all()?.saturating_sub(all_before);
         let own = sys::process::cpu_time().saturating_sub(own_before);
         let exit_code = status.code().unwrap_or(-1);
         if exit_code != 0 && !self.recipe.remarks.contains(&exit_code) {
-            let said = process::last_line(&stderr);
-            return Err(Stop::Failed(format!("{what} failed ({status}): {said}")));
+            let last = process::last_line(&stderr);
+            return Err(Stop::Failed(format!("{what} failed ({status}): {last}")));
         }
         Ok(Sample {
             wall,
@@ -295,7 +296,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Reads every file of `tree`, so that no program has the cost of the first read.
+/// Reads every file of `tree`, so that no program has to read it from the disk.
 fn read_all(tree: &Path) -> Result<(), Trouble> {
     let mut buffer = vec![0; 1 << 20];
     let mut folders = vec![tree.to_owned()];
@@ -305,7 +306,7 @@ fn read_all(tree: &Path) -> Result<(), Trouble> {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() => {
-                    // Unreadable files are left to the programs that are measured.
+                    // Unreadable files are skipped: the measured programs report them.
                     let Ok(mut file) = std::fs::File::open(entry.path()) else { continue };
                     while matches!(std::io::Read::read(&mut file, &mut buffer), Ok(1..)) {}
                 }

@@ -1,4 +1,4 @@
-//! These tests check lower bounds only: a busy machine may always be slower.
+//! Tests of the relay. They check only lower bounds of times, because a busy machine may be slower.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,7 +13,8 @@ fn link(round_trip_ms: u64, mbit: Option<u64>) -> Link {
     Link { round_trip: Duration::from_millis(round_trip_ms), bits_per_sec }
 }
 
-/// Serves one connection: returns every byte to its sender.
+/// Starts a server for one connection that returns every byte to its sender. Returns its address,
+/// and a thread that ends with the number of bytes.
 fn echo() -> (String, JoinHandle<u64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -41,10 +42,10 @@ fn a_round_trip_takes_the_delay_twice() {
     }
     // Three round trips for the three bytes, and one for the handshake.
     assert!(begin.elapsed() >= round_trip * 4, "{:?}", begin.elapsed());
-    let passed = relay.passed();
-    assert_eq!(passed, Passed { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
-    let earlier = Passed { up_bytes: 2, ..Passed::default() };
-    assert_eq!(passed.since(earlier).bytes(), 4);
+    let traffic = relay.traffic();
+    assert_eq!(traffic, Traffic { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
+    let earlier = Traffic { up_bytes: 2, ..Traffic::default() };
+    assert_eq!(traffic.since(earlier).bytes(), 4);
     drop(stream);
     assert_eq!(server.join().unwrap(), 3);
 }
@@ -64,9 +65,9 @@ fn bytes_take_their_time_on_the_line_and_arrive_whole() {
     });
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();
-    // 2 MB at 10 MB/s.
+    // At 10 MB/s, 2 MB take 200 ms.
     assert!(begin.elapsed() >= Duration::from_millis(200), "{:?}", begin.elapsed());
-    assert!(received == sent, "the bytes are others");
+    assert!(received == sent, "the received bytes must be those that were sent");
     writing.join().unwrap();
     assert_eq!(server.join().unwrap(), 2_000_000);
 }
@@ -76,7 +77,7 @@ fn connections_share_a_line() {
     let counts = Arc::new(Counts::default());
     let way = Direction::new(Way::Up, link(20, Some(8)), &counts);
     let begin = clock::now();
-    // At 1 MB/s, 100 kB hold the line for 100 ms, whichever connection sends them.
+    // At 1 MB/s, 100 kB occupy the line for 100 ms, whichever connection sends them.
     let first = way.carry(100_000, begin);
     let second = way.carry(100_000, begin);
     assert!(first >= begin + Duration::from_millis(110));

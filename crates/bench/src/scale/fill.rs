@@ -1,8 +1,9 @@
-//! Makes the objects of a [`Plan`], with all cores.
+//! Makes the objects of a [`Plan`], on all cores.
 //!
-//! Threads share one stack of directories to make. Each makes a directory, fills it relative to its
-//! descriptor, and puts its subdirectories on the stack: children come before siblings, so that few
-//! directories are open at once. An empty file is one `mknodat`; no path is ever resolved.
+//! The threads share one stack of directories to make. A thread makes a directory, makes its files
+//! relative to the descriptor of the directory, and puts its subdirectories on the stack. Children
+//! are made before siblings, so that few directories are open at the same time. An empty file takes
+//! one `mknodat`, and no path is resolved.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,7 +18,7 @@ use sys::lock::{Condvar, Mutex};
 use super::shape::{Division, Files, Plan, directory_name};
 use crate::output;
 use crate::process::check_interrupted;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
 /// Interval between two messages about the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
@@ -25,7 +26,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// Number of files between two checks for a signal.
 const LOOK_EVERY: u64 = 4096;
 
-/// A directory to make in `parent`; without a name, `parent` itself.
+/// A directory to make in `parent`. Without a name, `parent` itself is the directory to fill.
 struct Task {
     parent: Arc<OwnedFd>,
     name: Option<String>,
@@ -45,7 +46,8 @@ struct Filler {
     made: AtomicU64,
 }
 
-/// Fills the directory `top`, which is the first one of `plan`. Returns the time that it took.
+/// Makes everything of `plan` in the directory `top`, which counts as the first directory of the
+/// plan. Returns the time that this took.
 pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top =
@@ -66,7 +68,7 @@ pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
     if let Some(trouble) = filler.state().trouble.take() {
         return Err(trouble);
     }
-    assert_eq!(filler.made.load(Relaxed), plan.objects(), "all that was planned is made");
+    assert_eq!(filler.made.load(Relaxed), plan.objects(), "all planned objects must be made");
     Ok(begin.elapsed())
 }
 
@@ -75,7 +77,8 @@ impl Filler {
         self.state.lock()
     }
 
-    /// Reports the progress every few seconds until all is made.
+    /// Reports the progress at regular intervals. Returns when all objects are made or a thread
+    /// failed.
     fn watch(&self, objects: u64) {
         let begin = clock::now();
         let mut reported = begin;
@@ -86,7 +89,8 @@ impl Filler {
                 reported = clock::now();
                 let (made, secs) = (self.made.load(Relaxed), begin.elapsed().as_secs().max(1));
                 let rate = made / secs;
-                output::progress(&format!("{made} of {objects} objects made, {rate} a second"));
+                let objects = output::counted(objects, "object");
+                output::progress(&format!("{made} of {objects} made, {rate} per second"));
             }
         }
     }
@@ -104,7 +108,7 @@ impl Filler {
                     state.trouble.get_or_insert(trouble);
                 }
             }
-            // The thread that watches waits on the same condition for the end.
+            // The thread in `watch` waits on the same condition for the end of the work.
             if !state.waiting.is_empty() || state.busy == 0 {
                 self.changed.notify_all();
             }
@@ -126,7 +130,7 @@ impl Filler {
         }
     }
 
-    /// Makes one directory and its files; returns its subdirectories.
+    /// Makes one directory and its files. Returns its subdirectories as tasks.
     fn make(&self, task: &Task) -> Result<Vec<Task>, Trouble> {
         check_interrupted()?;
         let directory = match &task.name {

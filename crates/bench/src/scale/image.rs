@@ -1,10 +1,9 @@
-//! A file system in a sparse file, so that tens of millions of objects come and go with one file.
+//! A file system in a sparse file, so that tens of millions of objects can be removed as one file.
 //!
-//! 1. An image without its whole tree has another name: it is called `FILE.part` until the tree is
-//!    made.
-//! 2. The loop device reads and writes past the page cache of the file below it, so that an object
-//!    is cached once, as on a disk.
-//! 3. The mount point is removed only as an empty directory: nothing deletes files in an image.
+//! 1. An image is called `FILE.part` until its tree is complete.
+//! 2. The loop device uses direct I/O for the file. So an object is in the page cache once, as with
+//!    a disk.
+//! 3. The mount point is removed as an empty directory, so that no file in an image can be deleted.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,20 +11,22 @@ use std::process::{Command, Stdio};
 
 use super::shape::Plan;
 use crate::output;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 
-/// ext4 has at most one inode for each block of this size; a sparse file may be larger than that.
+/// Size of the sparse file, in bytes for each object. ext4 has at most one inode for each block.
 const IMAGE_BYTES_PER_OBJECT: u64 = 5 << 10;
+/// Minimum size of the sparse file, in bytes.
 const IMAGE_BYTES_MIN: u64 = 256 << 20;
 
 const INODE_BYTES: u64 = 256;
 const BLOCK_BYTES: u64 = 4096;
-/// A name in a directory that is larger than a block.
+/// Average number of bytes that a name takes in a large directory.
 const NAME_BYTES: u64 = 40;
-/// One of this many files has content, which takes a block.
+/// One file in this number of files has content, which takes one block.
 const FILLED_ONE_IN: u64 = 20;
 
-/// A mounted image. Dropping it unmounts it, and removes the file unless it is to be kept.
+/// A mounted image. Dropping the value unmounts the image, and removes its file unless it is to be
+/// kept.
 #[derive(Debug)]
 pub(crate) struct Image {
     path: PathBuf,
@@ -33,14 +34,14 @@ pub(crate) struct Image {
     is_kept: bool,
 }
 
-/// Returns the bytes on disk of an image with the tree of `plan`.
+/// Returns the number of bytes that an image with the tree of `plan` takes on the disk.
 pub(crate) fn disk_bytes(plan: Plan) -> u64 {
     let directories = plan.directories * BLOCK_BYTES + plan.files * NAME_BYTES;
     let contents = plan.files / FILLED_ONE_IN * BLOCK_BYTES;
     plan.objects() * INODE_BYTES + directories + contents
 }
 
-/// Makes an image at `path` with room for `plan`; its tree is not made yet.
+/// Makes an image at `path` with an empty file system that has room for `plan`.
 pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
     let file = std::fs::File::create(path).while_doing(|| format!("make {}", path.display()))?;
     let bytes = (plan.objects() * IMAGE_BYTES_PER_OBJECT).max(IMAGE_BYTES_MIN);
@@ -59,10 +60,9 @@ pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
         "-N".as_ref(),
         inodes.as_ref(),
         "-O".as_ref(),
-        // There is no journal: it would take time while the tree is made, and the image need not
-        // survive a crash.
+        // A journal would take time while the tree is made, and the image need not survive a crash.
         "^has_journal,^resize_inode,dir_index".as_ref(),
-        // Tables in a hole of the file need no zeroing, now or later.
+        // Inode tables in a hole of the file are zero already, so nothing has to zero them later.
         "-Elazy_itable_init=0".as_ref(),
         path.as_os_str(),
     ];
@@ -70,8 +70,8 @@ pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
 }
 
 impl Image {
-    /// Mounts the image at `path` below `folder`. From then on, dropping the image removes its file
-    /// unless `is_kept` is set.
+    /// Mounts the image at `path` on a new folder in `folder`. When the value is dropped, the file
+    /// of the image is removed unless `is_kept` is true.
     pub(crate) fn mount(path: PathBuf, folder: &Path, is_kept: bool) -> Result<Self, Trouble> {
         let what = || format!("make a folder in {}", folder.display());
         let dir = tempfile::Builder::new().prefix("hfm").tempdir_in(folder).while_doing(what)?;
@@ -91,17 +91,18 @@ impl Image {
         // The loop device is detached after the unmount, or at once if the mount has failed.
         command("losetup", &["-d".as_ref(), device.as_ref()])?;
         mounted?;
-        // This folder is not part of the tree; an image that was used before does not have it.
+        // The folder lost+found is not part of the tree. An image that was used before does not
+        // have it.
         drop(std::fs::remove_dir(image.tree().join("lost+found")));
         Ok(image)
     }
 
-    /// Returns the top of the tree.
+    /// Returns the top folder of the tree.
     pub(crate) fn tree(&self) -> &Path {
         &self.mount_point
     }
 
-    /// Gives the image its final name, after its tree is whole.
+    /// Gives the image its final name. Its tree must be complete.
     pub(crate) fn finish(&mut self, path: PathBuf, is_kept: bool) -> Result<(), Trouble> {
         let what = || format!("rename {} to {}", self.path.display(), path.display());
         std::fs::rename(&self.path, &path).while_doing(what)?;
@@ -116,16 +117,19 @@ impl Drop for Image {
         output::step("unmounting the image");
         let is_mounted = is_mount_point(&self.mount_point);
         if is_mounted && let Err(trouble) = command("umount", &[self.mount_point.as_os_str()]) {
-            output::warning(&format!("{} is left: {trouble}", self.mount_point.display()));
+            let mount_point = self.mount_point.display();
+            output::warning(&format!(
+                "cannot unmount {mount_point}, unmount it by hand: {trouble}"
+            ));
             return;
         }
         if let Err(error) = std::fs::remove_dir(&self.mount_point) {
-            output::warning(&format!("{} is left: {error}", self.mount_point.display()));
+            output::warning(&format!("cannot remove {}: {error}", self.mount_point.display()));
         }
         if !self.is_kept
             && let Err(error) = std::fs::remove_file(&self.path)
         {
-            output::warning(&format!("{} is left: {error}", self.path.display()));
+            output::warning(&format!("cannot remove {}: {error}", self.path.display()));
         }
     }
 }
@@ -148,7 +152,10 @@ fn command(program: &str, words: &[&OsStr]) -> Result<String, Trouble> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = said
+        .lines()
+        .rfind(|line| !line.trim().is_empty())
+        .unwrap_or("it wrote no message");
     Err(Trouble::new(format!("{program} failed ({}): {last}", output.status)))
 }
 

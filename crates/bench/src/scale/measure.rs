@@ -1,4 +1,4 @@
-//! Measurements, and their order. See the drawing in `scale.rs`.
+//! The measurements, in their order. See the drawing in `scale.rs`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,26 +14,27 @@ use super::options::{Options, Tree};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner, Server};
-use crate::relay::{Link, Passed, Relay};
-use crate::site::{Sample, Site, Stored};
-use crate::trouble::{Trouble, While as _};
+use crate::relay::{Link, Relay, Traffic};
+use crate::site::{Sample, Site, StoredSizes};
+use crate::trouble::{Context as _, Trouble};
 use crate::walk::{self, Tally};
 use crate::workplace::Workplace;
 
-/// Maximum number of bytes that an object takes in the server and in the node's folder.
+/// Maximum number of bytes that an object takes in the folders of the server and of the node.
 const SERVER_BYTES_PER_OBJECT: u64 = 200;
+/// Number of bytes that server and node take without objects.
 const SERVER_BYTES: u64 = 1 << 30;
 
-/// Number of names that are listed. It is small, because the kernel counts the peak memory of the
-/// bench in that of programs that it starts later.
+/// Number of names from which the middle one is chosen. It is small, because the kernel counts the
+/// peak memory of the bench in the peaks of the programs that the bench starts later.
 const NAMES_LISTED: usize = 10_000;
 
-/// One backup.
+/// The figures of one backup.
 #[derive(Clone, Debug)]
 pub(crate) struct Backup {
     pub(crate) sample: Sample,
-    pub(crate) traffic: Passed,
-    /// Bytes that the server wrote to its files, by the kernel's count.
+    pub(crate) traffic: Traffic,
+    /// Number of bytes that the server wrote to its files, as the kernel counts them.
     pub(crate) server_written_bytes: u64,
 }
 
@@ -43,7 +44,7 @@ impl Backup {
     }
 }
 
-/// Measurements that both kinds of trees have.
+/// The results of the bench: the measurements of both kinds of trees, and those of one kind.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -52,31 +53,31 @@ pub(crate) struct Results {
     pub(crate) load_after: String,
     pub(crate) tally: Tally,
     pub(crate) is_cold: bool,
-    /// Time to make the tree; `None` for an image that existed before.
+    /// Time in which the tree was made; `None` if the image existed before.
     pub(crate) filled: Option<Duration>,
     pub(crate) first: Backup,
-    pub(crate) stored: Stored,
-    /// Incremental with nothing changed since the first backup.
+    pub(crate) stored: StoredSizes,
+    /// Incremental backup with nothing changed since the first backup.
     pub(crate) incremental: Backup,
-    pub(crate) further: Further,
+    pub(crate) supplement: Supplement,
     /// Time since the start of the bench.
     pub(crate) wall: Duration,
 }
 
-/// Further measurements of one kind of tree.
+/// Measurements that only one kind of tree has.
 #[derive(Debug)]
-pub(crate) enum Further {
-    /// The bare walks before and after the incremental.
+pub(crate) enum Supplement {
+    /// Times of the bare walks before and after the incremental.
     Walks { before: Duration, after: Duration },
-    /// Incrementals after one change each, with the kind of the change.
+    /// Incrementals after single changes, each with a name for the change.
     Changes(Vec<(&'static str, Backup)>),
 }
 
-/// All that is measured after the first backup.
+/// The measurements after the first backup.
 struct Incrementals {
     tally: Tally,
     unchanged: Backup,
-    further: Further,
+    supplement: Supplement,
 }
 
 pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
@@ -98,9 +99,9 @@ pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
     let first = place.back_up(&server, &relay)?;
     server.stop()?;
     let stored = place.site.stored()?;
-    // The server starts again, so that its peak memory is that of the incrementals.
+    // The server is started again, so that its peak memory is that of the incrementals.
     let server = place.site.serve()?;
-    let Incrementals { tally, unchanged, further } = match options.tree {
+    let Incrementals { tally, unchanged, supplement } = match options.tree {
         Tree::Many(_) => place.between_walks(&server, &relay)?,
         Tree::OneDirectory(_) => place.changes(&server, &relay)?,
     };
@@ -116,12 +117,12 @@ pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
         first,
         stored,
         incremental: unchanged,
-        further,
+        supplement,
         wall: begin.elapsed(),
     })
 }
 
-/// Fails if the files to be made do not fit on the disk.
+/// Fails if the files of the bench do not fit on the disk.
 fn check_room(options: &Options) -> Result<(), Trouble> {
     let plan = options.plan();
     let mut needed = SERVER_BYTES + plan.objects() * SERVER_BYTES_PER_OBJECT;
@@ -130,13 +131,13 @@ fn check_room(options: &Options) -> Result<(), Trouble> {
     }
     let folders = [&options.work, options.image.parent().unwrap_or(Path::new("/"))];
     for folder in folders {
-        let what = || format!("ask how much is free in {}", folder.display());
+        let what = || format!("find the free space of {}", folder.display());
         let free = sys::durable::free_bytes(folder).while_doing(what)?;
         if free < needed {
             let (needed, free) = (needed >> 20, free >> 20);
             let folder = folder.display();
             return Err(Trouble::new(format!(
-                "this takes {needed} MiB, {folder} has {free} MiB free: \
+                "the bench needs {needed} MiB, but {folder} has only {free} MiB free: \
                  use fewer --objects, or another --work folder"
             )));
         }
@@ -144,7 +145,8 @@ fn check_room(options: &Options) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Mounts the image; makes it if it does not exist yet, and returns the time that its tree took.
+/// Mounts the image. If it does not exist, makes it with its tree, and returns the time that making
+/// the tree took.
 fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
     let path = &options.image;
     if path.is_file() {
@@ -153,13 +155,14 @@ fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
     }
     let plan = options.plan();
     let part = path.with_added_extension("part");
-    output::progress(&format!("making {} objects in {}", plan.objects(), path.display()));
+    let objects = output::counted(plan.objects(), "object");
+    output::progress(&format!("making {objects} in {}", path.display()));
     let formatted = image::format(&part, plan);
     if formatted.is_err() {
         drop(std::fs::remove_file(&part));
     }
     formatted?;
-    // Incomplete images go.
+    // Until its tree is complete, dropping the image removes it.
     let mut image = Image::mount(part, &options.work, false)?;
     let (filled, wall) = clock::timed(|| {
         let filled = fill(image.tree(), plan);
@@ -168,11 +171,11 @@ fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
     });
     filled?;
     image.finish(path.clone(), options.keeps)?;
-    output::progress(&format!("the tree is made after {:.1} s", wall.as_secs_f64()));
+    output::progress(&format!("the tree was made in {:.1} s", wall.as_secs_f64()));
     Ok((image, Some(wall)))
 }
 
-/// The place of the whole measurement.
+/// The node, the server and the tree of the measurement.
 struct Place<'a> {
     site: Site<'a>,
     tree: &'a Path,
@@ -180,7 +183,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Makes and runs a server, and enrols a node that reaches it through a relay.
+    /// Makes and starts a server, and enrols a node that reaches the server through a relay.
     fn enrolled(&self) -> Result<(Relay, Server), Trouble> {
         let (server, address) = self.site.started()?;
         let relay = Relay::start(&address, Link::BARE)?;
@@ -188,23 +191,24 @@ impl Place<'_> {
         Ok((relay, server))
     }
 
-    /// Backs up the tree. Fails unless the backup is complete: figures of a part would be too good.
+    /// Backs up the tree. Fails unless the backup is complete, because the figures of a part would
+    /// be too good.
     fn back_up(&self, server: &Server, relay: &Relay) -> Result<Backup, Trouble> {
         self.cool_down()?;
-        let traffic_before = relay.passed();
+        let traffic_before = relay.traffic();
         let written_before = machine::written_by(server.pid())?;
         let words: [&OsStr; 2] = ["backup".as_ref(), self.tree.as_os_str()];
         let sample = self.site.measured(server, &words)?;
         if sample.exit_code != 0 {
-            let (code, failed) = (sample.exit_code, sample.failed);
+            let (code, failed) = (sample.exit_code, output::counted(sample.failed, "object"));
             return Err(Trouble::new(format!(
-                "the backup ended with {code}, {failed} objects failed"
+                "the backup ended with exit code {code}: {failed} failed"
             )));
         }
         let written = machine::written_by(server.pid())?;
         Ok(Backup {
             sample,
-            traffic: relay.passed().since(traffic_before),
+            traffic: relay.traffic().since(traffic_before),
             server_written_bytes: written.saturating_sub(written_before),
         })
     }
@@ -214,7 +218,7 @@ impl Place<'_> {
         output::progress("incremental, nothing changed");
         let unchanged = self.back_up(server, relay)?;
         let (_, after) = self.walk()?;
-        Ok(Incrementals { tally, unchanged, further: Further::Walks { before, after } })
+        Ok(Incrementals { tally, unchanged, supplement: Supplement::Walks { before, after } })
     }
 
     fn walk(&self) -> Result<(Tally, Duration), Trouble> {
@@ -229,7 +233,7 @@ impl Place<'_> {
         let (tally, _) = self.walk()?;
         output::progress("incremental, nothing changed");
         let unchanged = self.back_up(server, relay)?;
-        // In the middle: a fault could touch pages before it and after it.
+        // The file is in the middle, so that a faulty client could send pages before and after it.
         let file = self.middle_file()?;
         let added = self.tree.join("added.txt");
         let what = || format!("change {}", file.display());
@@ -244,7 +248,7 @@ impl Place<'_> {
         changes.push(("one file added", self.back_up_change("added", server, relay)?));
         std::fs::remove_file(&added).while_doing(what)?;
         changes.push(("one file removed", self.back_up_change("removed", server, relay)?));
-        Ok(Incrementals { tally, unchanged, further: Further::Changes(changes) })
+        Ok(Incrementals { tally, unchanged, supplement: Supplement::Changes(changes) })
     }
 
     fn back_up_change(
@@ -257,8 +261,9 @@ impl Place<'_> {
         self.back_up(server, relay)
     }
 
-    /// Returns a file in the middle of the names of the top directory. It is chosen among the first
-    /// names that are listed, which come in the order of their hashes.
+    /// Returns a file whose name is in the middle of the names of the top directory. It is chosen
+    /// from the first listed names. They are a sample, because ext4 lists names in the order of
+    /// their hashes.
     fn middle_file(&self) -> Result<PathBuf, Trouble> {
         let what = || format!("list {}", self.tree.display());
         let entries = std::fs::read_dir(self.tree).while_doing(what)?;
@@ -274,7 +279,7 @@ impl Place<'_> {
         Ok(self.tree.join(name))
     }
 
-    /// Empties the caches of the kernel, if the user asks for that.
+    /// Drops the caches of the kernel if `--cold` was given.
     fn cool_down(&self) -> Result<(), Trouble> {
         if !self.is_cold {
             return Ok(());

@@ -1,17 +1,18 @@
-//! The options of a run, as the command line has settled them.
+//! The options of a run, as the command line determines them.
 
 use std::path::PathBuf;
 
 use super::shape::Plan;
 
-/// Seed of the tree: equal numbers give equal trees.
+/// Seed of the tree, so that equal numbers of objects give equal trees.
 pub(super) const SEED: u64 = 1;
 
 /// The tree that is made and measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tree {
+    /// Many directories.
     Many(Plan),
-    /// Number of files in the directory.
+    /// One directory with this number of files.
     OneDirectory(u64),
 }
 
@@ -19,7 +20,7 @@ pub(super) enum Tree {
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Options {
     pub(super) tree: Tree,
-    /// The image; it is made if it does not exist.
+    /// Path of the image, which is made if it does not exist.
     pub(super) image: PathBuf,
     pub(super) keeps: bool,
     pub(super) work: PathBuf,
@@ -27,7 +28,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The shape of the tree.
+    /// Returns the shape of the tree.
     pub(super) fn plan(&self) -> Plan {
         match self.tree {
             Tree::Many(plan) => plan,

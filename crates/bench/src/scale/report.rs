@@ -1,25 +1,28 @@
-//! The results: tables in Markdown for people, and one JSON document.
+//! The results, as a page in Markdown and as a JSON document.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::measure::{Backup, Further, Results};
+use super::measure::{Backup, Results, Supplement};
+use crate::output;
 use crate::page;
 use crate::spread::float;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Maximum memory of the client and of the server in bytes, at 28 million objects.
+/// Target: maximum memory of the client at 28 million objects, in bytes.
 const CLIENT_MEMORY_MAX: f64 = 200e6;
+/// Target: maximum memory of the server at 28 million objects, in bytes.
 const SERVER_MEMORY_MAX: f64 = 1e9;
-/// Maximum traffic of an incremental without changes, in bytes an object.
+/// Target: maximum traffic of an incremental without changes, in bytes for each object.
 const BYTES_PER_OBJECT_MAX: f64 = 3.0;
-/// Maximum time of such an incremental, as a multiple of the bare walk's.
+/// Target: maximum time of an incremental without changes, as a multiple of the time of the bare
+/// walk.
 const WALKS_MAX: f64 = 0.5;
 
-impl Further {
+impl Supplement {
     pub(super) fn file_name(&self) -> &'static str {
         match self {
             Self::Walks { .. } => "scale.md",
@@ -28,37 +31,37 @@ impl Further {
     }
 }
 
-/// A figure with its target.
+/// A figure of the incremental, and its target.
 struct Figure {
     label: &'static str,
     key: &'static str,
     value: f64,
     target: f64,
-    /// Divisor of value and target for people.
+    /// Number by which value and target are divided in the page.
     unit: f64,
     unit_name: &'static str,
 }
 
 pub(super) fn text(results: &Results) -> String {
-    let rest = match &results.further {
-        Further::Walks { before, after } => {
+    let rest = match &results.supplement {
+        Supplement::Walks { before, after } => {
             [walks(results, *before, *after), targets(results)].concat()
         }
-        Further::Changes(changes) => changes_text(results, changes),
+        Supplement::Changes(changes) => changes_text(results, changes),
     };
     [head(results), backups(results), rest].concat()
 }
 
 fn head(results: &Results) -> String {
     let Results { tally, machine, .. } = results;
-    let title = match results.further {
-        Further::Walks { .. } => "Many objects",
-        Further::Changes(_) => "Many files in one directory",
+    let title = match results.supplement {
+        Supplement::Walks { .. } => "Many objects",
+        Supplement::Changes(_) => "Many files in one directory",
     };
     let tree = format!(
-        "{} objects, {} of them files, {:.1} MiB of content, on ext4 in a sparse file",
-        grouped(tally.objects),
-        grouped(tally.files),
+        "{}, of which {}, {:.1} MiB of content, on ext4 in a sparse file",
+        counted(tally.objects, "object"),
+        counted(tally.files, "file"),
         float(tally.bytes) / MIB
     );
     let made = match results.filled {
@@ -69,15 +72,15 @@ fn head(results: &Results) -> String {
         ),
         None => "earlier".to_owned(),
     };
-    let caches = if results.is_cold { "dropped before each measurement" } else { "left alone" };
+    let caches = if results.is_cold { "dropped before each measurement" } else { "not dropped" };
     format!(
         "# {title}\n\nMade by `{}`.\n\n\
          - Tree: {tree}; made {made}.\n\
-         - Machine: {} cores, {:.1} GiB memory, Linux {}; load {} before, {} after.\n\
+         - Machine: {}, {:.1} GiB memory, Linux {}; load {} before, {} after.\n\
          - Caches of the kernel: {caches}.\n\
-         - All of it took {}.\n\n",
+         - Time of the whole bench: {}.\n\n",
         page::own_command_line(),
-        machine.cores,
+        output::counted(machine.cores, "core"),
         float(machine.memory_bytes) / MIB / 1024.0,
         machine.kernel,
         results.load_before,
@@ -118,7 +121,7 @@ fn backups(results: &Results) -> String {
     let _ = write!(
         text,
         "\nAfter the first backup the catalogue has {:.1} MiB ({:.1} bytes/object), the pool \
-         {:.1} MiB, the chunk index {:.1} MiB, the home of the node {:.1} MiB.\n\n",
+         {:.1} MiB, the chunk index {:.1} MiB, and the home folder of the node {:.1} MiB.\n\n",
         float(stored.catalog_bytes) / MIB,
         per(stored.catalog_bytes, objects),
         float(stored.pool_bytes) / MIB,
@@ -130,8 +133,8 @@ fn backups(results: &Results) -> String {
 
 fn walks(results: &Results, before: Duration, after: Duration) -> String {
     format!(
-        "One thread that stats every object and does nothing else takes {} before the incremental \
-         and {} after it: the incremental takes {:.2} of their mean.\n\n",
+        "The bare walk, a thread that only stats every object, takes {} before the incremental and \
+         {} after it. The incremental takes {:.2} of their mean.\n\n",
         span(before),
         span(after),
         ratio(results, before, after)
@@ -139,7 +142,7 @@ fn walks(results: &Results, before: Duration, after: Duration) -> String {
 }
 
 fn targets(results: &Results) -> String {
-    let mut text = String::from("| incremental | is | at most | |\n|---|---|---|---|\n");
+    let mut text = String::from("| incremental | measured | at most | |\n|---|---|---|---|\n");
     for figure in figures(results) {
         let shown = |value: f64| format!("{:.2}{}", value / figure.unit, figure.unit_name);
         let verdict = if figure.value <= figure.target { "met" } else { "missed" };
@@ -177,7 +180,7 @@ fn figures(results: &Results) -> Vec<Figure> {
             unit_name: " bytes/object",
         },
     ];
-    if let Further::Walks { before, after } = results.further {
+    if let Supplement::Walks { before, after } = results.supplement {
         figures.push(Figure {
             label: "time",
             key: "per_bare_walk",
@@ -212,8 +215,8 @@ fn changes_text(results: &Results, changes: &[(&'static str, Backup)]) -> String
         line(&mut text, &cells.each_ref().map(String::as_str));
     }
     text.push_str(
-        "\nWhat goes beyond the row of nothing is what a change costs. The digests of all pages \
-         travel each time: a page has up to 512 objects.\n",
+        "\nThe cost of a change is the difference from the row *nothing*. Each incremental fetches \
+         the digests of all pages; a page has up to 512 objects.\n",
     );
     text
 }
@@ -222,12 +225,12 @@ fn changes_text(results: &Results, changes: &[(&'static str, Backup)]) -> String
 pub(super) fn document(results: &Results) -> Value {
     let Results { tally, machine, stored, .. } = results;
     let backup = |backup: &Backup| backup_document(backup, tally.objects);
-    let further = match &results.further {
-        Further::Walks { before, after } => json!({
+    let supplement = match &results.supplement {
+        Supplement::Walks { before, after } => json!({
             "walk_before_secs": secs(*before),
             "walk_after_secs": secs(*after),
         }),
-        Further::Changes(changes) => {
+        Supplement::Changes(changes) => {
             changes.iter().map(|(what, one)| ((*what).to_owned(), backup(one))).collect()
         }
     };
@@ -245,7 +248,7 @@ pub(super) fn document(results: &Results) -> Value {
         "program": results.program.to_string_lossy(),
         "first_backup": backup(&results.first),
         "incremental": backup(&results.incremental),
-        "further": further,
+        "further": supplement,
         "stored": {
             "catalog_bytes": stored.catalog_bytes,
             "catalog_bytes_per_object": per(stored.catalog_bytes, tally.objects),
@@ -271,7 +274,8 @@ fn backup_document(backup: &Backup, objects: u64) -> Value {
     document
 }
 
-/// Ratio of the incremental's time to the mean of the walks before and after it.
+/// Returns the ratio of the time of the incremental to the mean time of the walks before and after
+/// it.
 fn ratio(results: &Results, before: Duration, after: Duration) -> f64 {
     let mean = f64::midpoint(secs(before), secs(after));
     secs(results.incremental.sample.wall) / mean.max(f64::MIN_POSITIVE)
@@ -297,7 +301,7 @@ fn per(bytes: u64, objects: u64) -> f64 {
     float(bytes) / float(objects.max(1))
 }
 
-/// Text of a duration: seconds if it is short, otherwise minutes and seconds.
+/// Returns a duration as text: in seconds if it is short, otherwise in minutes and seconds.
 fn span(duration: Duration) -> String {
     match duration.as_secs() {
         0..120 => format!("{:.2} s", secs(duration)),
@@ -315,7 +319,13 @@ fn grouped_float(value: f64) -> String {
     grouped(whole)
 }
 
-/// Returns a number with a comma between its thousands.
+/// Returns a grouped number with its noun: "1 object", "2,000 objects".
+fn counted(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", grouped(number))
+}
+
+/// Returns a number with commas between groups of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,19 +1,20 @@
-//! The shape of a made tree: pure, and the same for the same seed.
+//! The shape of a tree to make. It depends only on the numbers of objects and on a seed.
 //!
-//! A [`Plan`] says how many directories and files there are in and below one directory. Dividing it
-//! gives the directory's own files and the plans of its subdirectories, until a plan has one
-//! directory. Numbers are exact at each step, so that a tree has the requested numbers.
+//! A [`Plan`] has the number of directories and files in and below one directory. A plan is divided
+//! into the directory's own files and the plans of its subdirectories, until a plan has only one
+//! directory. Each division keeps the numbers exactly, so that the tree has the requested numbers.
 //!
-//! Real trees are uneven: subdirectories get shares drawn at random of directories and of files, so
-//! some directories are empty and some hold hundreds of files.
+//! Real trees are uneven. So the shares of subdirectories in directories and files are random: some
+//! directories are empty, and some have hundreds of files.
 
 use e2e::nasty::Random;
 
 /// Minimum number of subdirectories of one directory.
 const CHILDREN_MIN: u32 = 2;
+/// Maximum number of subdirectories of one directory.
 const CHILDREN_MAX: u32 = 15;
 
-/// One of this many files has content; the others are empty.
+/// One file in this number of files has content. The others are empty.
 const FILLED_ONE_IN: u32 = 20;
 const CONTENT_BYTES_MAX: u32 = 100;
 
@@ -29,7 +30,7 @@ const ENDINGS: [&str; 12] =
 /// A directory to make, with everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// Itself included.
+    /// Number of directories, including this one.
     pub(crate) directories: u64,
     pub(crate) files: u64,
     pub(crate) seed: u64,
@@ -56,8 +57,8 @@ impl Plan {
         let mut random = Random::new(self.seed, b"directory");
         let wanted = CHILDREN_MIN + random.below(CHILDREN_MAX - CHILDREN_MIN + 1);
         let count = u64::from(wanted).min(below);
-        // The number is less than twice the average of at least two directories, so there are
-        // enough files.
+        // The number is less than twice the average of a directory, and there are at least two
+        // directories. So there are enough files.
         let own_files = self.files * u64::from(random.below(200)) / 100 / self.directories;
         let weights: Vec<u64> = (0..count).map(|_| u64::from(1 + random.below(100))).collect();
         let directories: Vec<u64> =
@@ -75,7 +76,7 @@ impl Plan {
     }
 }
 
-/// Divides `total` in proportion to `weights`. The parts add up to `total`.
+/// Divides `total` into parts in proportion to `weights`. The parts add up to `total`.
 fn share(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let mut weight_before = 0;
@@ -83,7 +84,7 @@ fn share(total: u64, weights: &[u64]) -> Vec<u64> {
     let mut part = |weight: &u64| {
         weight_before += u128::from(*weight);
         let until = u128::from(total) * weight_before / sum;
-        let until = u64::try_from(until).expect("a part is no more than the whole");
+        let until = u64::try_from(until).expect("a part is not larger than the whole");
         let part = until - given;
         given = until;
         part
@@ -101,7 +102,8 @@ impl Files {
         Self { random: Random::new(plan.seed, b"files") }
     }
 
-    /// Returns name and size of the file with this index; they must be asked for in order.
+    /// Returns the name and the size of the file with this index. Calls must be in the order of the
+    /// indexes.
     pub(crate) fn next(&mut self, index: u64) -> (String, usize) {
         let random = &mut self.random;
         let word = WORDS[random.below(24) as usize];
@@ -121,7 +123,7 @@ impl Files {
     }
 }
 
-/// Returns the name of a subdirectory. Files have a dot in their names, directories have none.
+/// Returns the name of a subdirectory. It has no dot, so that it differs from the names of files.
 pub(crate) fn directory_name(seed: u64, index: usize) -> String {
     let word = WORDS[Random::new(seed, b"name").below(24) as usize];
     format!("{word}s-{index:02}")
@@ -135,9 +137,9 @@ mod tests {
     struct Measures {
         directories: u64,
         files: u64,
-        /// Levels of directories.
+        /// Number of levels of directories.
         depth: u64,
-        /// Number of files in the directory that has most of them.
+        /// Number of files in the directory with the most files.
         files_max: u64,
     }
 

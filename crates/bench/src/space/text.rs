@@ -15,26 +15,25 @@ pub(super) fn page(results: &Results) -> String {
         vec![what.to_owned(), micros(alone), micros(managed), format!("{more:.2}")]
     };
     let calls = page::table(
-        &["call, microseconds", "not managed", "managed", "more"],
+        &["call, microseconds", "not managed", "managed", "difference"],
         &[
-            row("read 4 KiB that are cached", &alone.read, &managed.read),
+            row("read 4 KiB from the page cache", &alone.read, &managed.read),
             row("open and close", &alone.open, &managed.open),
         ],
     );
     let speeds = page::table(
         &["512 MiB, MiB/s", "median", "least", "most"],
-        &[row_of("recalled", recall), row_of("copied by copy_file_range", copy)],
+        &[row_of("recalled", recall), row_of("copied with copy_file_range", copy)],
     );
     let per_second = float(*files as u64) / migrating.as_secs_f64();
     format!(
         "{head}\nServer, node and file system (ext4 in an image) share the machine and its \
-         disk.\n\n## A question of the kernel\n\nFiles that are no stubs are asked about once; \
-         the median of rounds.\n\n{calls}\n## Small files\n\n{files} files of 4 KiB were \
-         migrated at \
-         {per_second:.0} files/s. {} readers recalled {small:.0} files/s.\n\n## A large \
-         file\n\n\
-         {speeds}\nA recall goes at {:.2} ({:.2} to {:.2}) of the speed of the copy of its round: \
-         what comes goes through TLS, is decompressed and checked against its digest.\n",
+         disk.\n\n## A question of the kernel\n\nThe kernel asks once about a file that is no \
+         stub. Medians of several rounds.\n\n{calls}\n## Small files\n\n{files} files of 4 KiB \
+         were migrated at {per_second:.0} files/s. {} readers recalled {small:.0} files/s.\n\n\
+         ## A large file\n\n\
+         {speeds}\nA recall has {:.2} ({:.2} to {:.2}) of the speed of the copy in its round. The \
+         data of a recall passes TLS, is decompressed, and is checked against its digests.\n",
         super::READERS,
         ratio.median,
         ratio.least,

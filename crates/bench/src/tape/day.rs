@@ -1,8 +1,8 @@
-//! A day of a library with six drives: opened files all day, lists now and then.
+//! A day of a library with six drives: files are opened all day, and a few lists are requested.
 //!
-//! 1. Opened files lie in projects. Some volumes have more projects in use than others. Most are
-//!    opened during the day, few at night.
-//! 2. The same arrivals are served in three ways. *One by one*: requests in the order of arrival,
+//! 1. Files are in projects, which are regions of a volume. Some projects and some volumes are used
+//!    more than others. Most files are opened in working hours, few at night.
+//! 2. The same requests are served in three ways. *One by one*: requests in the order of arrival,
 //!    each with a mount unless the volume is in a drive. *By volume*: the volume of the oldest
 //!    request is mounted, and all requests for it are served in the order of arrival. *Queue*: the
 //!    schedule.
@@ -25,18 +25,18 @@ pub(super) const LISTS: u64 = 12;
 pub(super) const LIST_FILES: u64 = 300;
 pub(super) const VOLUMES: u64 = 40;
 pub(super) const DRIVES: u32 = 6;
-/// One in this many requests gets a forecast. A forecast needs a plan of everything, and this part
-/// is enough to show how good forecasts are.
-const TOLD_EVERY: u64 = 10;
+/// One request in this number gets a forecast of the time at which it is served. A forecast needs a
+/// plan of all requests, so only a part gets one. The part is large enough to show the errors.
+const FORECAST_INTERVAL: u64 = 10;
 const PROJECTS: u64 = 50;
 const PROJECT_BYTES: u64 = 20_000_000_000;
 const FILE_BYTES: u64 = 100_000_000;
 const SEED: u64 = 1;
-/// Relative number of files that are opened in each hour.
+/// Relative numbers of the files that are opened in each hour of the day.
 const HOURS: [u64; 24] =
     [1, 1, 1, 1, 1, 2, 4, 8, 12, 14, 14, 12, 10, 12, 14, 12, 10, 8, 5, 4, 3, 2, 2, 1];
 
-/// A request. The number of its waiter is its index among all requests.
+/// A request for a file. The number of its waiter is the index of the request among all requests.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     at: Duration,
@@ -44,7 +44,7 @@ struct Request {
     source: Source,
 }
 
-/// Percentiles of times: 50, 90, 99 and 100.
+/// The 50th, 90th and 99th percentiles of times, and the greatest time, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Percentiles {
     pub(super) p50: f64,
@@ -53,21 +53,22 @@ pub(super) struct Percentiles {
     pub(super) most: f64,
 }
 
-/// One way to serve the day. Waits are seconds.
+/// One way to serve the requests of the day. Waits are in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) opens: Percentiles,
     pub(super) lists: Percentiles,
     pub(super) mounts: u64,
-    /// Time at which the last request was served.
+    /// Time at which the last request was served, in seconds after the start of the day.
     pub(super) end_secs: f64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Day {
     pub(super) ways: [Way; 3],
-    /// Difference, in seconds, between the forecast of an open and its service.
+    /// Differences between the forecast for an opened file and the time at which it was served, in
+    /// seconds.
     pub(super) errors: Percentiles,
 }
 
@@ -90,7 +91,7 @@ impl Percentiles {
 }
 
 impl Way {
-    /// `served` has the time for each of `wanted`.
+    /// Makes the figures of a way. `served` has the time at which each of `wanted` was served.
     fn new(name: &'static str, wanted: &[Request], served: &[Duration], mounts: u64) -> Self {
         let waits = |kind: Kind| {
             let of_kind = wanted.iter().zip(served).filter(move |(wanted, _)| wanted.kind == kind);
@@ -102,7 +103,7 @@ impl Way {
     }
 }
 
-/// All requests of the day, in the order of arrival.
+/// Returns all requests of the day, in the order of arrival.
 fn wanted() -> Vec<Request> {
     let mut random = seeded(SEED);
     let mut wanted: Vec<Request> = (0..OPENS).map(|_| opened(&mut random)).collect();
@@ -129,8 +130,8 @@ fn opened(random: &mut Random) -> Request {
     });
     let hour = u32::try_from(hour.unwrap_or(0)).unwrap_or(0);
     let at = duration((f64::from(hour) + fraction(random)) * 3600.0);
-    // The product of two random numbers makes low numbers frequent: the first volumes, and the
-    // first projects of each, are the ones in use.
+    // The product of two random numbers makes low numbers frequent. So the first volumes, and the
+    // first projects of each volume, are used most.
     let popular = |random: &mut Random, count: u64| {
         let [one, other] = [random.below(count), random.below(count)];
         one * other / count
@@ -147,7 +148,7 @@ fn queued(wanted: &[Request]) -> (Way, Percentiles) {
     let config = Config::new(Timing::lto8(), DRIVES as usize);
     let schedule = Schedule::new(config, geometry.clone());
     let mut library = Simulation::new(schedule, config.timing, geometry, DRIVES);
-    library.told_every = TOLD_EVERY;
+    library.told_every = FORECAST_INTERVAL;
     for (id, wanted) in (0..).zip(wanted) {
         library.ask(wanted.at, ask(id, wanted.kind, wanted.source));
     }
@@ -172,7 +173,7 @@ struct Drive {
 }
 
 impl Drive {
-    /// Serves `wanted` once the drive is free; returns the time at which that is done.
+    /// Serves `wanted` as soon as the drive is free. Returns the time at which the file is read.
     fn serve(&mut self, wanted: &Request) -> Duration {
         let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
         let Source { volume, stop } = wanted.source;
@@ -218,19 +219,19 @@ fn by_volume(wanted: &[Request]) -> Way {
             .map(|at| drives[at].volume)
             .collect();
         let now = drives[first].free;
-        // The drive's own volume while a request waits for it, otherwise the volume whose request
-        // has waited longest.
+        // The drive keeps its volume while a request waits for it. Otherwise it takes the volume
+        // whose first request has waited longest.
         let order = |(volume, queue): &(&VolumeId, &VecDeque<usize>)| {
             let at = wanted[queue[0]].at;
             (at > now, drives[first].volume != Some(**volume) || at > now, at)
         };
         let free = queues.iter().filter(|(volume, _)| !others.contains(&Some(**volume)));
         let Some(volume) = free.min_by_key(order).map(|(volume, _)| *volume) else {
-            // All remaining volumes are in other drives.
+            // All volumes with requests are in other drives, so this drive has no more work.
             drives[first].free = Duration::MAX;
             continue;
         };
-        let queue = queues.get_mut(&volume).expect("it was just found");
+        let queue = queues.get_mut(&volume).expect("the volume was found in the map");
         let next = queue.pop_front().expect("no queue is kept empty");
         served[next] = drives[first].serve(&wanted[next]);
         if queue.is_empty() {

@@ -1,4 +1,4 @@
-//! Demands on a simulated library, and the random numbers that they are made of.
+//! Demands on a simulated library, and random numbers to make demands.
 
 use tape::order::Stop;
 use tape::schedule::{
@@ -8,19 +8,20 @@ use tape::schedule::{
 use crate::random::Random;
 use crate::spread::float;
 
-/// Returns the numbers of `seed`, which are not those of the next seed moved by one.
+/// Returns random numbers for `seed`. The numbers of neighbouring seeds are independent, which they
+/// are not with [`Random::new`].
 pub(super) fn seeded(seed: u64) -> Random {
     Random::new(Random::new(seed).next())
 }
 
-/// Returns a number from 0 to 1.
+/// Returns a random number from 0 to 1.
 pub(super) fn fraction(random: &mut Random) -> f64 {
     float(random.below(1 << 32)) / float(1 << 32)
 }
 
-/// Returns what waiter `id` asks for: an object of its own, of `bytes` from `at` on.
+/// Returns the demand of the waiter `id` for an object of its own, which is at `source`.
 pub(super) fn ask(id: u64, kind: Kind, source: Source) -> Demand {
-    // A program of its own: budgets are not what is measured.
+    // Each waiter is of a program of its own, so that the budgets of programs have no effect.
     let waiter = Waiter { id: WaiterId(id), owner: OwnerId(id), program: ProgramId(id), kind };
     Demand { waiter, object: ObjectId(id), sources: vec![source] }
 }

@@ -1,4 +1,4 @@
-//! Lists of files on eight volumes, in one drive and in several.
+//! Lists of files on eight volumes, with one drive and with several drives.
 
 use std::time::Duration;
 

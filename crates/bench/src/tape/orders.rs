@@ -1,4 +1,5 @@
-//! Seconds to get to a file by the order of reading: files of 200 MB anywhere on a full volume.
+//! Positioning time for each file by the order of reading, for files of 200 MB at random places of
+//! a full volume.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use crate::spread::{Spread, float};
 const FILE_BYTES: u64 = 200_000_000;
 const COUNTS: [u64; 6] = [4, 16, 64, 256, 1024, 2000];
 
-/// Times of recalls of some number of files, in seconds a file.
+/// Positioning times in recalls of a number of files, in seconds for each file.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) files: u64,
@@ -21,13 +22,13 @@ pub(super) struct Row {
     pub(super) by_block: Spread,
     pub(super) sweep: Spread,
     pub(super) greedy: Spread,
-    /// Improved order, for as many files as it is made for.
+    /// The improved order. The planner makes it only for a limited number of files.
     pub(super) improved: Option<Spread>,
-    /// The cheapest of all orders, only of a few files.
+    /// The cheapest of all orders, which is computed only for a few files.
     pub(super) cheapest: Option<Spread>,
-    /// Order that the schedule chooses, which reads through gaps where that is faster.
+    /// The order that the schedule chooses. It reads through gaps where that is faster.
     pub(super) chosen: Spread,
-    /// Ratio to the order by block, for each arrangement.
+    /// Ratio of the chosen order to the order by block, for each arrangement.
     pub(super) part: Spread,
 }
 
@@ -35,10 +36,10 @@ pub(super) fn rows(seeds: u64) -> Vec<Row> {
     COUNTS.into_iter().map(|files| row(files, 0..seeds)).collect()
 }
 
-/// Estimates of one arrangement.
+/// Estimates for one arrangement of files.
 struct Trial {
     random: f64,
-    /// Plan that reads through no gap.
+    /// Plan that never reads through a gap.
     plain: Plan,
     cheapest: Option<f64>,
     chosen: Plan,

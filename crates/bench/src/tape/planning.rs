@@ -1,4 +1,5 @@
-//! Cost of planning: processor time for files of 1 MB anywhere on a full volume.
+//! The cost of planning: processor time of a plan for files of 1 MB at random places of a full
+//! volume.
 
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
@@ -6,7 +7,7 @@ use tape::order::{Candidate, Course};
 use tape::timing::Timing;
 
 use super::orders::scattered;
-use crate::spent::Spent;
+use crate::effort::Effort;
 use crate::spread::float;
 
 const FILE_BYTES: u64 = 1_000_000;
@@ -15,8 +16,9 @@ const COUNTS: [u64; 6] = [100, 256, 1000, 2000, 10_000, 100_000];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) files: u64,
-    /// Times with gaps that are read through, and without.
+    /// Cost of a plan that may read through gaps.
     pub(super) through: Cost,
+    /// Cost of a plan that never reads through gaps.
     pub(super) never: Cost,
 }
 
@@ -37,7 +39,7 @@ pub(super) fn rows() -> Vec<Row> {
 fn cost(files: u64, timing: &Timing) -> Cost {
     let geometry = Geometry::even(MEDIUM_LTO8);
     let stops = scattered(files, 1, FILE_BYTES);
-    let mut spent = Spent::default();
+    let mut spent = Effort::default();
     let course = Course { timing, geometry: &geometry };
     let plan = spent.timed(|| course.plan(0, &stops, None));
     Cost {

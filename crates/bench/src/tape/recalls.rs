@@ -1,11 +1,13 @@
-//! The table of recalls that IBM has published, of one LTO-8 drive, a list against opened files.
+//! A table of recalls with one LTO-8 drive that IBM has published. It compares a list of files with
+//! the same files opened by programs.
 //!
-//! 1. The published table does not say where the data lay. Each row has the first file at a place
-//!    that fits its published figure for a list; all others follow it.
-//! 2. Opened files come as in IBM's test: a hundred programs begin together, 20 ms apart and out of
-//!    order by up to 47 places; when all have their files, the next hundred begins a second later.
-//! 3. The same arrivals, served one by one with the additional times of IBM's server, give IBM's
-//!    figures. This shows how well the model is calibrated, and the gain by the queue.
+//! 1. The published table does not say where the data was on the tape. In each row the first file
+//!    is at a place for which the model gives the published time of a list. The other files follow
+//!    it.
+//! 2. Files are opened as in IBM's test: by groups of a hundred programs, 20 ms apart, and out of
+//!    order by up to 47 places. When all have their files, the next hundred begins a second later.
+//! 3. The same requests, served one by one with the additional times of IBM's server, give IBM's
+//!    figures. This shows how well the model is calibrated, and how much the queue gains.
 
 use std::time::Duration;
 
@@ -19,31 +21,34 @@ use super::demand::{ask, fraction, seeded, source};
 use crate::random::Random;
 use crate::spread::{Spread, float};
 
-/// Programs that begin together.
+/// Number of programs in a group.
 const TOGETHER: u64 = 100;
+/// Interval between the requests of two programs of a group.
 const APART: Duration = Duration::from_millis(20);
-/// Pause between the last file of a hundred programs and the next hundred.
+/// Pause between the last file of a group and the first request of the next group.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum number of places by which a program may be late: calibrated.
+/// Maximum number of places by which a program is late, as calibrated with the published table.
 const LATE_MAX: f64 = 47.0;
-/// Seconds that IBM's server takes for each opened file in addition to reading it: calibrated.
+/// Time that IBM's server takes for each opened file besides reading it, in seconds, as calibrated
+/// with the published table.
 const OPEN_SECS: f64 = 0.43;
-/// Seconds that IBM's server takes for every further hundred: calibrated.
+/// Time that IBM's server takes for each group after the first, in seconds, as calibrated with the
+/// published table.
 const PAUSE_SECS: f64 = 23.0;
 
 /// A row of the published table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Published {
+pub(super) struct PublishedRow {
     pub(super) label: &'static str,
     files: u64,
     pub(super) bytes: u64,
     pub(super) list_secs: u32,
     pub(super) open_secs: u32,
-    /// Assumed position of the first file.
+    /// Assumed position of the first file, in bytes.
     first_at: u64,
 }
 
-pub(super) const PUBLISHED: [Published; 5] = [
+pub(super) const PUBLISHED: [PublishedRow; 5] = [
     row("100 x 4 KB", [100, 4096], [101, 142], 28_600_000_000),
     row("1024 x 4 KB", [1024, 4096], [118, 769], 28_600_000_000),
     row("1000 x 10 MB", [1000, 10 << 20], [150, 8893], 33_600_000_000),
@@ -51,15 +56,15 @@ pub(super) const PUBLISHED: [Published; 5] = [
     row("20 x 10 GB", [20, 10 << 30], [691, 1630], 25_800_000_000),
 ];
 
-const fn row(label: &'static str, of: [u64; 2], secs: [u32; 2], first_at: u64) -> Published {
+const fn row(label: &'static str, of: [u64; 2], secs: [u32; 2], first_at: u64) -> PublishedRow {
     let ([files, bytes], [list_secs, open_secs]) = (of, secs);
-    Published { label, files, bytes, list_secs, open_secs, first_at }
+    PublishedRow { label, files, bytes, list_secs, open_secs, first_at }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub(super) published: Published,
-    /// Seconds to locate the first file from the load point.
+    pub(super) published: PublishedRow,
+    /// Time to locate the first file from the load point, in seconds.
     pub(super) first_secs: f64,
     pub(super) list_secs: f64,
     pub(super) open_secs: Spread,
@@ -70,7 +75,7 @@ pub(super) fn rows(seeds: u64) -> Vec<Row> {
     PUBLISHED.iter().map(|published| simulated(published, seeds)).collect()
 }
 
-fn simulated(published: &Published, seeds: u64) -> Row {
+fn simulated(published: &PublishedRow, seeds: u64) -> Row {
     let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
     let first = geometry.point(published.first_at);
     Row {
@@ -82,24 +87,24 @@ fn simulated(published: &Published, seeds: u64) -> Row {
     }
 }
 
-/// A library with one drive, which takes the times that its schedule assumes.
+/// Returns a library with one drive, which takes the times that its schedule assumes.
 pub(super) fn library() -> Simulation {
     let geometry = Geometry::even(MEDIUM_LTO8);
     let config = Config::new(Timing::lto8(), 1);
     Simulation::new(Schedule::new(config, geometry.clone()), config.timing, geometry, 1)
 }
 
-impl Published {
+impl PublishedRow {
     fn at(&self, file: u64) -> u64 {
         self.first_at + file * self.bytes
     }
 
-    /// Time of all files.
+    /// Returns the number of bytes of all files.
     pub(super) fn bytes_all(&self) -> u64 {
         self.files * self.bytes
     }
 
-    /// Returns the address after the last file.
+    /// Returns the position after the last file, in bytes.
     pub(super) fn end(&self) -> u64 {
         self.at(self.files)
     }
@@ -109,8 +114,8 @@ impl Published {
     }
 }
 
-/// Seconds of a list of all files.
-pub(super) fn list<H: Hardware>(published: &Published, library: &mut Simulation<H>) -> f64 {
+/// Recalls all files as one list. Returns the time in seconds.
+pub(super) fn list<H: Hardware>(published: &PublishedRow, library: &mut Simulation<H>) -> f64 {
     for file in 0..published.files {
         published.add(library, Duration::ZERO, Kind::List, file);
     }
@@ -118,9 +123,9 @@ pub(super) fn list<H: Hardware>(published: &Published, library: &mut Simulation<
     library.now().as_secs_f64()
 }
 
-/// Seconds of all files opened, a hundred together.
+/// Recalls all files as opened by groups of programs. Returns the time in seconds.
 pub(super) fn opens<H: Hardware>(
-    published: &Published,
+    published: &PublishedRow,
     seed: u64,
     library: &mut Simulation<H>,
 ) -> f64 {
@@ -138,8 +143,8 @@ pub(super) fn opens<H: Hardware>(
     library.now().as_secs_f64()
 }
 
-/// The files of one hundred programs, in the order in which they are opened.
-fn arrivals(published: &Published, first: u64, random: &mut Random) -> Vec<u64> {
+/// Returns the files of one group, in the order in which they are opened.
+fn arrivals(published: &PublishedRow, first: u64, random: &mut Random) -> Vec<u64> {
     let files = first..published.files.min(first + TOGETHER);
     let late = files.map(|file| (float(file) + fraction(random) * LATE_MAX, file));
     let mut late: Vec<(f64, u64)> = late.collect();
@@ -147,8 +152,8 @@ fn arrivals(published: &Published, first: u64, random: &mut Random) -> Vec<u64> 
     late.into_iter().map(|(_, file)| file).collect()
 }
 
-/// Seconds that the same opens take one by one, in the order of arrival.
-fn as_they_come(published: &Published, seed: u64) -> f64 {
+/// Returns the time in seconds that the same requests take one by one, in the order of arrival.
+fn as_they_come(published: &PublishedRow, seed: u64) -> f64 {
     let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
     let mut random = seeded(seed);
     let mut head = geometry.point(published.first_at);

@@ -1,13 +1,13 @@
-//! The answers to all questions, asked in the order of the page.
+//! The results of all measurements, which are made in the order of the page.
 
-use super::{day, driven, drives, orders, planning, recalls};
+use super::{day, drives, emulation, orders, planning, recalls};
 use crate::output;
 
-/// The answers to all questions.
+/// The results of all measurements.
 pub(super) struct Results {
     pub(super) seeds: u64,
     pub(super) recalls: Vec<recalls::Row>,
-    pub(super) driven: Vec<driven::Row>,
+    pub(super) emulation: Vec<emulation::Row>,
     pub(super) orders: Vec<orders::Row>,
     pub(super) drives: Vec<drives::Row>,
     pub(super) day: day::Day,
@@ -18,7 +18,7 @@ pub(super) fn measure(seeds: u64) -> Results {
     output::step("IBM's table");
     let recalls = recalls::rows(seeds);
     output::step("through SCSI");
-    let driven = driven::rows();
+    let emulation = emulation::rows();
     output::step("orders");
     let orders = orders::rows(seeds);
     output::step("drives");
@@ -26,5 +26,5 @@ pub(super) fn measure(seeds: u64) -> Results {
     output::step("a day");
     let day = day::day();
     output::step("planning");
-    Results { seeds, recalls, driven, orders, drives, day, planning: planning::rows() }
+    Results { seeds, recalls, emulation, orders, drives, day, planning: planning::rows() }
 }

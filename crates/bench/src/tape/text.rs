@@ -5,26 +5,28 @@ use std::ops::RangeInclusive;
 use serde_json::{Value, json};
 
 use super::day::{self, Percentiles, Way};
-use super::driven;
 use super::drives;
+use super::emulation;
 use super::orders;
 use super::planning::{self, Cost};
 use super::recalls;
 use super::results::Results;
+use crate::output;
 use crate::page;
 use crate::spread::Spread;
 
-/// Maximum ratio of the time of opened files to that of a list.
+/// Target: maximum ratio of the time of opened files to the time of a list.
 const OPEN_TARGET: f64 = 1.2;
-/// Maximum ratio of positioning to that of the order by block, for some number of files.
+/// Target: maximum ratio of the positioning time to that of the order by block.
 const ORDER_TARGET: f64 = 0.4;
+/// Numbers of files for which the target of the order holds.
 const ORDER_TARGET_FILES: RangeInclusive<u64> = 16..=256;
 
 pub(super) fn page(results: &Results) -> String {
     let parts = [
         head(results),
         recalls(results),
-        driven(results),
+        emulation(results),
         orders(results),
         drives(results),
         day(results),
@@ -35,15 +37,15 @@ pub(super) fn page(results: &Results) -> String {
 
 fn head(results: &Results) -> String {
     format!(
-        "{}\nReproduced by `cargo run --release -p bench -- tape`. Everything here is \
-         **simulated**: the schedule is the one that serves real drives, the drives are a \
+        "{}\n`cargo run --release -p bench -- tape` reproduces this page. Everything here is \
+         **simulated**: the schedule is the one that serves real drives, but the drives are a \
          calibrated model of LTO-8 at 360 MB/s on a virtual clock. The model's positioning is the \
-         formula that CERN publishes for CTA with a shorter step back; that step, the times of a \
-         mount and of a file besides its transfer are fitted to the table below, so that the model \
-         reproduces it and predicts nothing. Where figures differ by arrangement, they are the \
-         median of {} and, in brackets, the least and the most.\n",
+         formula that CERN publishes for CTA, with a shorter step back. That step, the time of a \
+         mount, and the time of a file besides its transfer are fitted to the table below. So the \
+         model reproduces the table, and does not predict it. Figures that depend on the \
+         arrangement are the median of {}, with the least and the greatest value in brackets.\n",
         page::head("Recalls from tape"),
-        results.seeds,
+        output::counted(results.seeds, "arrangement"),
     )
 }
 
@@ -58,7 +60,7 @@ fn recalls(results: &Results) -> String {
             "opened one by one, s",
             "opened, s",
             "opened / list",
-            "first file taken to be, s",
+            "assumed first file, s",
         ],
         &rows,
     );
@@ -67,17 +69,18 @@ fn recalls(results: &Results) -> String {
     let count = results.recalls.len();
     format!(
         "\n## A list and opened files\n\n{table}\nThe published columns are IBM's, for one drive. \
-         *list* is one list of all files. *opened* are the same files opened by a hundred programs \
-         together, 20 ms apart and out of order by up to 47 places, the next hundred a second \
-         after the last one has its file. Files of a list and opened ones are taken to need the \
-         same 18 ms each besides their transfer, which was fitted to IBM's lists; 20 ms and the \
-         second are assumed. *opened one by one* is the model serving those in the order in which \
-         they come, with what IBM's server takes for each: how well it is calibrated. The \
-         published table does not say where the data lay. The last column says how many seconds of \
-         locating from the load point each row is taken to begin with; for 100 x 1 GB that must be \
-         none, since 298 s of its 343 s are transfer at 360 MB/s and 45 s are left for mount and \
-         files. To the second, {lists} of {count} lists take no longer than published, and \
-         {opened} of {count} rows of opened files at most {OPEN_TARGET} times their list.\n"
+         *list* is one list of all files. *opened* are the same files, opened by groups of a \
+         hundred programs, 20 ms apart and out of order by up to 47 places. The next group begins \
+         a second after the last program of the group has its file. The 20 ms and the second are \
+         assumptions. A file of a list and an opened file both need 18 ms besides their transfer; \
+         this time was fitted to IBM's lists. *opened one by one* shows how well the model is \
+         calibrated: it serves the same requests in the order in which they come, with the \
+         additional times of IBM's server. The published table does not say where the data was on \
+         the tape. The last column is the assumed time to locate the first file from the load \
+         point. For 100 x 1 GB it must be 0, because 298 s of its 343 s are transfer at 360 MB/s, \
+         which leaves 45 s for the mount and the files. Rounded to seconds, {lists} of {count} \
+         lists take no longer than published, and {opened} of {count} rows of opened files take at \
+         most {OPEN_TARGET} times as long as their list.\n"
     )
 }
 
@@ -94,9 +97,9 @@ fn recall(row: &recalls::Row) -> Vec<String> {
     ]
 }
 
-fn driven(results: &Results) -> String {
-    let row = |row: &driven::Row| {
-        let ratio = |driven: f64, model: f64| format!("{driven:.1} ({:.3})", driven / model);
+fn emulation(results: &Results) -> String {
+    let row = |row: &emulation::Row| {
+        let ratio = |secs: f64, model: f64| format!("{secs:.1} ({:.3})", secs / model);
         vec![
             row.label.to_owned(),
             ratio(row.list_secs, row.list_model_secs),
@@ -104,18 +107,20 @@ fn driven(results: &Results) -> String {
             row.commands.to_string(),
         ]
     };
-    let rows: Vec<Vec<String>> = results.driven.iter().map(row).collect();
-    let heads = ["files", "list, s (of the model's)", "opened, s (of the model's)", "commands"];
+    let rows: Vec<Vec<String>> = results.emulation.iter().map(row).collect();
+    let heads = ["files", "list, s (ratio to model)", "opened, s (ratio to model)", "commands"];
     let table = page::table(&heads, &rows);
     format!(
         "\n## The same through SCSI\n\n{table}\nHere the schedule commands an emulated changer and \
-         drive with the code that commands real ones, on the emulator's clock, which takes for \
-         each motion what the model says. The last column counts the commands of one list. Rows of \
-         more than 16 GiB are left to the model: the emulator makes every byte that is read.\n"
+         an emulated drive, with the code that commands real ones. On the emulator's clock each \
+         motion takes the time of the model. The last column is the number of commands of one \
+         list. Rows of more than 16 GiB are left out, because the emulator makes every byte that \
+         is read.\n"
     )
 }
 
-/// Returns true if a list takes no longer than published. The published time has whole seconds.
+/// Returns true if a list takes no longer than published, rounded to seconds as the published times
+/// are.
 fn meets_list(row: &recalls::Row) -> bool {
     row.list_secs.round() <= f64::from(row.published.list_secs)
 }
@@ -150,19 +155,19 @@ fn orders(results: &Results) -> String {
             "improved",
             "best of all",
             "chosen",
-            "of by block",
+            "chosen / by block",
         ],
         &rows,
     );
     format!(
-        "\n## The order of scattered files\n\n{table}\nSeconds to get to a file, of files of 200 \
-         MB anywhere on a full volume. *sweep* reads all forward wraps on the way to the end and \
-         the rest on the way back, *greedy* goes to the nearest by estimated time, *improved* \
-         moves files of the best of these to where they cost less. *best of all* is the cheapest \
-         of all orders that there are, found for up to 16 files. *chosen* is what is read: the \
-         cheapest of them, with gaps read through where that is faster; the last column compares \
-         it with the order by block of the same files. The aim is {ORDER_TARGET} of that from {} \
-         to {} files; {}.\n",
+        "\n## The order of scattered files\n\n{table}\nPositioning time for each file in seconds, \
+         for files of 200 MB at random places of a full volume. *sweep* reads all files of forward \
+         wraps on the way to the end of the tape, and the others on the way back. *greedy* goes to \
+         the nearest file by estimated time. *improved* takes the best of these orders and moves \
+         files to cheaper places in it. *best of all* is the cheapest of all possible orders, \
+         which is computed for up to 16 files. *chosen* is the order that is read: the cheapest \
+         of *by block* to *improved*, with gaps read through where that is faster. The last column \
+         is its ratio to *by block*. The target is {ORDER_TARGET} from {} to {} files; {}.\n",
         ORDER_TARGET_FILES.start(),
         ORDER_TARGET_FILES.end(),
         order_verdict(&results.orders),
@@ -175,12 +180,12 @@ fn order_verdict(rows: &[orders::Row]) -> String {
         .filter(|row| row.part.median > ORDER_TARGET)
         .map(|row| {
             let best = row.cheapest.map_or_else(String::new, |cheapest| {
-                format!(", where the best of all orders takes {:.1} s", cheapest.median)
+                format!("; the best of all orders takes {:.1} s", cheapest.median)
             });
-            format!("missed with {} ({:.2}{best})", row.files, row.part.median)
+            format!("missed with {} files ({:.2}{best})", row.files, row.part.median)
         })
         .collect();
-    if missed.is_empty() { "reached".to_owned() } else { missed.join(", ") + ", else reached" }
+    if missed.is_empty() { "reached".to_owned() } else { missed.join(", ") + ", otherwise reached" }
 }
 
 fn drives(results: &Results) -> String {
@@ -194,11 +199,11 @@ fn drives(results: &Results) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = results.drives.iter().map(row).collect();
-    let table = page::table(&["drives", "s", "times as fast", "mounts"], &rows);
+    let table = page::table(&["drives", "s", "speed-up", "mounts"], &rows);
     format!(
-        "\n## Several drives\n\n{table}\nEight volumes, of each of which 64 scattered files of 200 \
-         MB are wanted at once. A volume is in one drive at a time, so eight drives are as many \
-         as help.\n"
+        "\n## Several drives\n\n{table}\n64 scattered files of 200 MB on each of eight volumes are \
+         requested at once. A volume can be in only one drive, so more than eight drives would not \
+         help.\n"
     )
 }
 
@@ -214,28 +219,29 @@ fn day(results: &Results) -> String {
     let rows: Vec<Vec<String>> = results.day.ways.iter().map(row).collect();
     let table = page::table(
         &[
-            "served",
+            "way",
             "opened, p50 min",
             "p90",
             "p99",
             "most",
-            "of lists, p50 min",
+            "lists, p50 min",
             "most",
             "mounts",
-            "ends, h",
+            "end, h",
         ],
         &rows,
     );
     let errors = results.day.errors;
     format!(
         "\n## A day\n\n{table}\n{} files of 100 MB are opened in the course of a day, most of them \
-         in working hours, and {} lists of {} scattered files come at any time; {} volumes, some \
-         with more in use than others, and {} drives. The waits are those of the opened files and \
-         of the files of lists. *one by one* serves whatever came first, *by volume* mounts the \
-         volume of whoever waits longest and reads all that waits for it in the order in which it \
-         came, *queue* is the schedule. Opened files were told when they would be served, without \
-         knowledge of what was still to come: half of them within {:.0} s of the truth, nine in \
-         ten within {:.0} s.\n",
+         in working hours, and {} lists of {} scattered files come at any time. There are {} \
+         volumes, some of which are used more than others, and {} drives. The waits are those of \
+         opened files, and of the files of lists. *one by one* serves requests in the order of \
+         arrival. *by volume* mounts the volume of the request that has waited longest, and serves \
+         all requests for it in the order of arrival. *queue* is the schedule. Programs got a \
+         forecast of the time at which an opened file would be served, without knowledge of later \
+         requests. Half of the forecasts were wrong by at most {:.0} s, nine in ten by at most \
+         {:.0} s.\n",
         day::OPENS,
         day::LISTS,
         day::LIST_FILES,
@@ -258,21 +264,14 @@ fn planning(results: &Results) -> String {
     };
     let rows: Vec<Vec<String>> = results.planning.iter().map(row).collect();
     let table = page::table(
-        &[
-            "files",
-            "CPU ms",
-            "order",
-            "s to a file",
-            "never through: CPU ms",
-            "order",
-            "s to a file",
-        ],
+        &["files", "CPU ms", "order", "s/file", "without gaps: CPU ms", "order", "s/file"],
         &rows,
     );
     format!(
-        "\n## What planning costs\n\n{table}\nProcessor time for one plan of files of 1 MB \
-         anywhere on a full volume, as it is, and where gaps are never read through, so that no \
-         two files are one run. These figures depend on the machine.\n"
+        "\n## The cost of planning\n\n{table}\nProcessor time of one plan for files of 1 MB at \
+         random places of a full volume, and the positioning time of the plan. The plans of the \
+         last three columns never read through gaps, so that two files are never one run. The \
+         processor times depend on the machine.\n"
     )
 }
 
@@ -280,7 +279,7 @@ pub(super) fn document(results: &Results) -> Value {
     json!({
         "seeds": results.seeds,
         "recalls": results.recalls.iter().map(recall_json).collect::<Vec<_>>(),
-        "through_scsi": results.driven.iter().map(|row| json!({
+        "through_scsi": results.emulation.iter().map(|row| json!({
             "files": row.label, "list_secs": row.list_secs, "open_secs": row.open_secs,
             "list_model_secs": row.list_model_secs, "open_model_secs": row.open_model_secs,
             "commands": row.commands,

@@ -1,4 +1,4 @@
-//! Results of the samples: spreads of each phase, rates and the JSON document.
+//! Figures from the samples: spreads of each phase, rates, and the JSON document.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::rounds::{Results, Round};
 use crate::site::{self, Sample};
 use crate::spread::{Spread, float};
 
-/// A phase that is measured.
+/// A measured phase of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     BareWalk,
@@ -46,20 +46,20 @@ impl Phase {
         Spread::of(self.samples(results).into_iter().map(figure))
     }
 
-    /// Returns the number of cores that other programs kept busy, over the whole phase.
+    /// Returns the number of cores that other programs kept busy during the phase.
     pub(crate) fn other_cores(self, results: &Results) -> f64 {
         site::other_cores(&self.samples(results))
     }
 }
 
-/// Returns the number of cores that other programs kept busy, over all phases together: a phase of
-/// a few milliseconds is too short for the ticks in which the kernel counts.
+/// Returns the number of cores that other programs kept busy during all phases together. A phase of
+/// a few milliseconds is too short, because the kernel counts processor time in ticks.
 pub(crate) fn other_cores(results: &Results) -> f64 {
     let samples = Phase::ALL.into_iter().flat_map(|phase| phase.samples(results));
     site::other_cores(&samples.collect::<Vec<_>>())
 }
 
-/// Returns the ratio of each incremental's time to that of the bare walk right before it.
+/// Returns the ratio of the time of each incremental to the time of the bare walk right before it.
 pub(crate) fn ratio(results: &Results) -> Spread {
     let pairs = results
         .rounds
@@ -76,7 +76,7 @@ pub(crate) fn rate(count: u64) -> impl Fn(&Sample) -> f64 {
     move |sample| float(count) / secs(sample).max(f64::MIN_POSITIVE)
 }
 
-/// Returns all results as JSON: each sample, and the figures from them. Rates are per second.
+/// Returns the JSON document with each sample and the figures from them. Rates are per second.
 pub(crate) fn document(results: &Results) -> Value {
     let tally = &results.tally;
     let phases: serde_json::Map<String, Value> = Phase::ALL

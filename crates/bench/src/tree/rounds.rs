@@ -1,4 +1,4 @@
-//! Measurements, and their order. See the drawing in `tree.rs`.
+//! The measurements, in their order. See the drawing in `tree.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
-use crate::site::{self, Sample, Site, Stored};
+use crate::site::{self, Sample, Site, StoredSizes};
 use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Pairs of bare walk and incremental in a round.
+/// Number of pairs of a bare walk and an incremental in a round.
 pub(crate) const INCREMENTALS: usize = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) first: Sample,
-    pub(crate) stored: Stored,
-    /// Walks, each measured right before the incremental of the same index.
+    pub(crate) stored: StoredSizes,
+    /// Bare walks, each measured right before the incremental with the same index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) incrementals: Vec<Sample>,
     pub(crate) restore: Sample,
@@ -76,7 +76,7 @@ fn incrementals(site: &Site<'_>, tree: &Path) -> Result<(Vec<Sample>, Vec<Sample
     let server = site.serve()?;
     let backup: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
     output::step("incrementals");
-    // This backup is not measured: it warms the caches of a server that has just started.
+    // This backup is not measured. It fills the caches of the server, which has just started.
     site.client(&backup)?;
     let (mut walks, mut incrementals) = (Vec::new(), Vec::new());
     for _ in 0..INCREMENTALS {

@@ -1,8 +1,9 @@
-//! The results for people.
+//! The results as a text table.
 
 use super::figures::{Phase, other_cores, rate, ratio, secs};
 use super::rounds::{INCREMENTALS, Results};
-use crate::site::{OTHER_CORES_MAX, Sample, Stored};
+use crate::output;
+use crate::site::{OTHER_CORES_MAX, Sample, StoredSizes};
 use crate::spread::{Spread, float};
 
 const LABEL_COLUMNS: usize = 26;
@@ -20,16 +21,16 @@ fn head(results: &Results) -> String {
         count => format!(", {count} unreadable"),
     };
     format!(
-        "Tree      {}: {} objects, {} files, {:.1} MiB{unreadable}\n\
-         Machine   {} cores, {:.1} GiB memory, Linux {}\n\
+        "Tree      {}: {}, {}, {:.1} MiB{unreadable}\n\
+         Machine   {}, {:.1} GiB memory, Linux {}\n\
          Load      {} before, {} after\n\
          Program   {}\n\
          Rounds    {}, each with {INCREMENTALS} bare walks and incrementals in turns\n\n",
         results.tree.display(),
-        tally.objects,
-        tally.files,
+        output::counted(tally.objects, "object"),
+        output::counted(tally.files, "file"),
         float(tally.bytes) / MIB,
-        machine.cores,
+        output::counted(machine.cores, "core"),
         float(machine.memory_bytes) / MIB / 1024.0,
         machine.kernel,
         results.load_before,
@@ -65,13 +66,13 @@ fn phases(results: &Results) -> String {
             remote(median(&|one| float(one.server_memory_bytes) / MIB), 1),
         ),
         row("transferred, MiB", remote(median(&|one| float(one.bytes_transferred) / MIB), 1)),
-        row("cores busy with others", Phase::ALL.map(|p| format!("{:.2}", p.other_cores(results)))),
+        row("cores, other programs", Phase::ALL.map(|p| format!("{:.2}", p.other_cores(results)))),
     ]
     .concat()
 }
 
 fn foot(results: &Results) -> String {
-    let of_stored = |figure: &dyn Fn(&Stored) -> u64| {
+    let of_stored = |figure: &dyn Fn(&StoredSizes) -> u64| {
         Spread::of(results.rounds.iter().map(|round| float(figure(&round.stored)))).median
     };
     let catalog = of_stored(&|stored| stored.catalog_bytes);
@@ -85,7 +86,7 @@ fn foot(results: &Results) -> String {
         String::new(),
         format!(
             "Stored    pool {:.1} MiB, catalogue {:.1} MiB ({:.1} bytes/object), chunk index \
-             {:.1} MiB, client home {:.1} MiB",
+             {:.1} MiB, home folder of the node {:.1} MiB",
             of_stored(&|stored| stored.pool_bytes) / MIB,
             catalog / MIB,
             catalog / float(results.tally.objects.max(1)),
@@ -98,10 +99,11 @@ fn foot(results: &Results) -> String {
         ),
     ];
     if failed > 0 {
-        lines.push(format!("Failed    {failed} objects in all samples together"));
+        let failed = output::counted(failed, "object");
+        lines.push(format!("Failed    {failed} in all samples together"));
     }
     if other_cores(results) > OTHER_CORES_MAX {
-        lines.push("Warning   other things ran on this machine meanwhile".to_owned());
+        lines.push("Warning   other programs were running on this machine meanwhile".to_owned());
     }
     lines.join("\n")
 }
@@ -118,7 +120,7 @@ fn number(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Figures that a bare walk, the first phase, does not have.
+/// Returns the cells of a figure that the bare walk, the first phase, does not have.
 fn remote(values: [f64; 4], decimals: usize) -> [String; 4] {
     let mut cells = values.map(|value| number(value, decimals));
     "-".clone_into(&mut cells[0]);

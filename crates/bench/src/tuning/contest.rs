@@ -1,4 +1,4 @@
-//! Measurements for each setting, and their order. See the drawing in `tuning.rs`.
+//! The measurements of each setting, in their order. See the drawing in `tuning.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,20 @@ use crate::output;
 use crate::process::{self, Runner};
 use crate::relay::{Link, Relay};
 use crate::site::{Sample, Site};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::{Context as _, Trouble};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Number of incrementals. They are short, so the fastest one counts.
+/// Number of incrementals. Because they are short, only the fastest one counts.
 const INCREMENTALS: usize = 3;
 
-/// Result of a setting in a round.
+/// Figures of a setting in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) first: Sample,
-    /// `backup --full`: everything is read, and nothing is new.
+    /// Backup with `--full`, which reads everything and finds nothing new.
     pub(super) again: Sample,
+    /// The fastest incremental with nothing changed.
     pub(super) nothing: Sample,
     pub(super) stored_bytes: u64,
 }
@@ -33,7 +34,7 @@ pub(super) struct Results {
     pub(super) link: Option<Link>,
     pub(super) load_before: String,
     pub(super) load_after: String,
-    /// Results by round, then in the order of the settings.
+    /// Figures of each round, in the order of the settings.
     pub(super) rounds: Vec<Vec<Trial>>,
 }
 

@@ -1,11 +1,11 @@
-//! Settings, each changed alone.
+//! The settings. In each measurement only one of them differs from the defaults.
 
 /// A setting as a user would write it into `client.toml`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
-    /// A line above all sections; empty for none.
+    /// Line above all sections; empty for none.
     pub(super) line: &'static str,
-    /// A line of the section `[tuning]`; empty for none.
+    /// Line of the section `[tuning]`; empty for none.
     pub(super) tuning: &'static str,
 }
 
@@ -27,7 +27,7 @@ impl Setting {
         }
     }
 
-    /// Returns `config` with the setting, which replaces a line of the same key.
+    /// Returns `config` with the setting. A line with the same key is replaced.
     pub(super) fn added_to(&self, config: &str) -> String {
         let Self { line, tuning } = self;
         let key = |line: &str| line.split('=').next().map(|key| key.trim().to_owned());
@@ -37,7 +37,7 @@ impl Setting {
     }
 }
 
-/// All settings. The defaults come first: all others are compared with them.
+/// All settings. The defaults come first, because all others are compared with them.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::tuning(""),
     Setting::tuning("resource_utilization = 1"),

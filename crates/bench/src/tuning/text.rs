@@ -1,9 +1,10 @@
-//! The page and the JSON document.
+//! The pages `tuning.md` and `tuning-link.md`, and the JSON document.
 
 use serde_json::{Value, json};
 
 use super::contest::{Results, Trial};
 use super::settings::SETTINGS;
+use crate::output;
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -18,13 +19,13 @@ pub(super) fn page(results: &Results) -> String {
         format!("a link with a round trip of {:?}{rate}", link.round_trip)
     });
     format!(
-        "{}\nTree: `{}`, {} objects, {:.1} MB, over {over}. Rounds: {}, each setting with a new \
-         server and node. Load: {} before, {} after. Seconds are the median; in brackets the ratio \
-         to the defaults of the same round. CPU is client and server together; *read again* \
-         is `backup --full`, *nothing* the fastest of three backups without a change.\n\n{}",
-        page::head("What tuning changes"),
+        "{}\nTree: `{}`, {}, {:.1} MB, over {over}. Rounds: {}, each setting with a new \
+         server and node. Load: {} before, {} after. Seconds are medians, with the ratio to the \
+         defaults of the same round in brackets. CPU is client and server together. *Read again* \
+         is `backup --full`; *nothing* is the fastest of three backups without a change.\n\n{}",
+        page::head("Effects of tuning"),
         page::shown(&results.tree.to_string_lossy()),
-        results.tally.objects,
+        output::counted(results.tally.objects, "object"),
         float(results.tally.bytes) / MB,
         results.rounds.len(),
         results.load_before,

@@ -1,5 +1,5 @@
 //! The writes of a batch. Consecutive pages and versions are written by few large statements, and
-//! new pages by COPY: each statement costs the way to the database and back.
+//! new pages by COPY: each statement costs a round trip to the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -43,10 +43,11 @@ pub(super) fn perform(session: &Session, writes: &[Write]) -> Result<(), Catalog
     Ok(())
 }
 
-/// Locks the filespaces of the writes until the transaction ends: two transactions would give the
-/// same number to two pages. Fails with `NotFound` for an unknown filespace.
+/// Locks the filespaces of the writes until the transaction ends: otherwise two transactions might
+/// give the same number to two pages. Fails with `NotFound` for an unknown filespace.
 fn lock_filespaces(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
-    // In the order of their numbers, so that no two transactions wait for each other.
+    // The filespaces are locked in the order of their numbers, so that no two transactions wait for
+    // each other.
     let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
     let sql: &dyn Sql = session;
     let select = "SELECT 1 FROM filespace WHERE id = ? FOR NO KEY UPDATE";
@@ -111,7 +112,7 @@ impl Session {
             let mut writer = pin!(BinaryCopyInWriter::new(sink, types));
             for row in rows {
                 let columns = columns(row);
-                assert_eq!(columns.len(), types.len(), "a value of each type");
+                assert_eq!(columns.len(), types.len(), "one value for each type");
                 writer.as_mut().write_raw(columns.iter().map(|column| &**column)).await?;
             }
             writer.finish().await
@@ -172,7 +173,8 @@ impl<'a> NumberedPage<'a> {
     }
 }
 
-/// Adds pages that the catalogue does not have. Nobody else adds any: see [`lock_filespaces`].
+/// Adds pages that the catalogue does not have. No other transaction adds pages: see
+/// [`lock_filespaces`].
 fn copy_pages(
     session: &Session,
     filespace: FilespaceId,
@@ -243,7 +245,8 @@ fn merge_pages(
     )
 }
 
-/// Numbers the pages, whose keys differ: a known page has its number, a new page gets the next one.
+/// Numbers the pages, whose keys differ: a known page keeps its number, a new page gets the next
+/// number.
 fn number<'a>(
     session: &Session,
     filespace: FilespaceId,

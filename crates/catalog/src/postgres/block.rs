@@ -8,38 +8,38 @@
 //! ```
 //!
 //! A filespace gets a number in a block of its node's domain, and keeps it when the node goes to
-//! another domain. The domain STANDARD has the first block, so a site with one domain has one
-//! block.
+//! another domain. The domain STANDARD has the first block, so an installation with one domain has
+//! one block.
 //!
-//! Invariant: the partitions of each filespace's block exist. There is no default partition: adding
-//! a partition after it would wait for everybody who reads a large table.
+//! Invariant: the partitions of each filespace's block exist. There is no default partition: it
+//! would make the addition of a partition wait for every reader of a large table.
 
 use crate::CatalogError;
 use crate::sql::pages::PAGE_COUNT_BITS;
 use crate::sql::{Row, Sql, params};
 
-/// The first block has the filespaces with numbers below 2 to this power.
+/// Binary logarithm of the number of filespaces in the first block.
 const FIRST_BITS: u32 = 26;
-/// Each other block has 2 to this power of filespaces.
+/// Binary logarithm of the number of filespaces in each other block.
 const BITS: u32 = 16;
-/// Number of the last block. A later block would have page numbers beyond 2^63.
+/// Number of the last block. A later block would have page numbers above 2^63.
 const LAST: i64 = (1 << (FIRST_BITS - BITS)) - 1;
 /// The domain of the first block.
 const STANDARD: i64 = 1;
 
 /// A partitioned table.
-struct Partitioned {
+struct PartitionedTable {
     name: &'static str,
     /// True if the table is partitioned by the number of a page, false if by that of a filespace.
     by_page: bool,
 }
 
-const TABLES: [Partitioned; 5] = [
-    Partitioned { name: "directory", by_page: false },
-    Partitioned { name: "page", by_page: true },
-    Partitioned { name: "digest", by_page: true },
-    Partitioned { name: "version", by_page: false },
-    Partitioned { name: "ending", by_page: false },
+const TABLES: [PartitionedTable; 5] = [
+    PartitionedTable { name: "directory", by_page: false },
+    PartitionedTable { name: "page", by_page: true },
+    PartitionedTable { name: "digest", by_page: true },
+    PartitionedTable { name: "version", by_page: false },
+    PartitionedTable { name: "ending", by_page: false },
 ];
 
 /// A filespace and its node's domain.
@@ -48,25 +48,25 @@ struct Owner {
     domain: i64,
 }
 
-/// The number of the first filespace of a block after the first block.
+/// Returns the number of the first filespace of `block`, which is not the first block.
 fn begin(block: i64) -> i64 {
     assert!(block > 0, "the first block begins at 0");
     (1 << FIRST_BITS) + ((block - 1) << BITS)
 }
 
-/// The block of the filespace.
+/// Returns the block of the filespace.
 fn block_of(filespace: i64) -> i64 {
     assert!(filespace >= 0, "filespaces are numbered from 0");
     if filespace < begin(1) { 0 } else { ((filespace - begin(1)) >> BITS) + 1 }
 }
 
-/// The number of a new filespace of the domain; `None` for a filespace of the first block, whose
-/// numbers the database counts. The transaction excludes all other writers.
+/// Returns the number of a new filespace of the domain; `None` for a filespace of the first block,
+/// whose numbers the database counts. The caller's transaction must exclude all other writers.
 pub(super) fn next_filespace(sql: &dyn Sql, domain: i64) -> Result<Option<i64>, CatalogError> {
     if domain == STANDARD {
         return Ok(None);
     }
-    // A block of the domain with a number left, or otherwise a block of a domain that is gone.
+    // Finds a block of the domain with a free number, or otherwise a block of a removed domain.
     let find = "SELECT number, next FROM block
                 WHERE next < ?1 + (number << ?2)
                   AND (domain = ?3 OR domain NOT IN (SELECT id FROM domain))
@@ -104,7 +104,7 @@ fn put(sql: &dyn Sql, block: i64, domain: i64, next: i64) -> Result<(), CatalogE
 /// Makes the partitions of a block, without waiting for readers or writers of the tables.
 fn make(sql: &dyn Sql, block: i64) -> Result<(), CatalogError> {
     assert!((1..=LAST).contains(&block), "page numbers of a later block do not fit");
-    for Partitioned { name, by_page } in TABLES {
+    for PartitionedTable { name, by_page } in TABLES {
         let shift = if by_page { PAGE_COUNT_BITS } else { 0 };
         let (from, to) = (begin(block) << shift, begin(block + 1) << shift);
         let create = format!("CREATE TABLE {name}_block{block}(LIKE {name} INCLUDING ALL)");
@@ -119,8 +119,9 @@ fn make(sql: &dyn Sql, block: i64) -> Result<(), CatalogError> {
 }
 
 /// Makes the blocks of filespaces that come from another catalogue, each for the domain of its
-/// first filespace. Returns the last number in the first block: `last`, the last number of the
-/// other catalogue, or, if that is in a later block, the highest one in use.
+/// first filespace. Returns the last number of the first block. This is `last`, the last number of
+/// the other catalogue, unless `last` is in a later block: then it is the highest number in use in
+/// the first block.
 pub(super) fn make_for_rows(sql: &dyn Sql, last: i64) -> Result<i64, CatalogError> {
     let select = "SELECT filespace.id, node.domain FROM filespace
                   JOIN node ON node.id = filespace.node WHERE filespace.id >= ?
@@ -132,7 +133,7 @@ pub(super) fn make_for_rows(sql: &dyn Sql, last: i64) -> Result<i64, CatalogErro
         let [.., first] = in_block else { continue };
         let (block, highest) = (block_of(last.filespace), last.filespace);
         if block > LAST {
-            let text = format!("the filespace number {highest} is beyond the last block");
+            let text = format!("the filespace number {highest} is above the last block");
             return Err(CatalogError::Damaged(text));
         }
         if !sql.exists("SELECT 1 FROM block WHERE number = ?", params![block])? {

@@ -15,11 +15,11 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// Maximum time for one try to connect.
+/// Time limit for one attempt to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after which data that the database has not acknowledged ends the connection.
+/// Time after which a connection ends if the database has not acknowledged sent data.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Idle time before a keepalive, and between two of them.
+/// Idle time before a keepalive, and between two keepalives.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Number of lost keepalives that end a connection.
 const KEEPALIVES: u32 = 3;
@@ -31,17 +31,17 @@ pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-/// The reason why a URL names no database that can be used: the administrator changes the URL or
-/// the file.
+/// The reason why a URL names no usable database. The administrator has to change the URL or the
+/// file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum UrlError {
-    #[error("it is not a URL of PostgreSQL")]
+    #[error("this is not a URL of PostgreSQL")]
     Syntax(#[source] tokio_postgres::Error),
-    #[error("the passwords in {} cannot be read", path.display())]
+    #[error("the password file {} cannot be read", path.display())]
     PasswordFile { path: PathBuf, source: io::Error },
-    #[error("{} has no line for this database and user", path.display())]
+    #[error("the password file {} has no line for this database and user", path.display())]
     Password { path: PathBuf },
-    #[error("the certificates in {} cannot be read", path.display())]
+    #[error("the certificate file {} cannot be read", path.display())]
     CertificateFile { path: PathBuf, source: pem::Error },
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
@@ -50,18 +50,18 @@ pub(super) enum UrlError {
 /// A failure to connect.
 pub(super) struct ConnectError {
     pub(super) text: String,
-    /// True if another try may succeed.
+    /// True if another attempt may succeed.
     pub(super) is_passing: bool,
 }
 
-/// A database that connections can be opened to.
+/// A database to which connections can be opened.
 pub(super) struct Connector {
     config: Config,
-    /// TLS towards the database; `None` for a database on this machine.
+    /// TLS for the connections; `None` for a database on this machine.
     tls: Option<MakeRustlsConnect>,
 }
 
-/// The runtime of all connections. The first connection creates it.
+/// Returns the runtime of all connections. The first connection creates it.
 fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
@@ -114,7 +114,8 @@ impl Connector {
             config.ssl_mode(SslMode::Disable);
             None
         } else {
-            // Nobody who listens on the network may read the catalogue.
+            // A connection over a network is encrypted, so that nobody can read the catalogue
+            // there.
             config.ssl_mode(SslMode::Require);
             Some(MakeRustlsConnect::new(tls(roots.as_deref())?))
         };
@@ -162,7 +163,7 @@ impl Connector {
     }
 }
 
-/// Returns true if the two ends cannot prove their identity to each other: another try does not
+/// Returns true if the two ends cannot prove their identity to each other. Another attempt does not
 /// change that.
 fn is_distrust(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
@@ -184,7 +185,7 @@ fn is_distrust(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Settings of each connection, whatever the database's defaults are: an acknowledged commit is
-/// durable, no statement is ended because it is slow, and a server whose machine is gone stops
+/// durable, no statement is ended because it is slow, and a server whose machine has failed blocks
 /// nobody for more than 20 seconds.
 const SETTINGS: &str = "
     SET tcp_keepalives_idle = 5;
@@ -198,8 +199,8 @@ const SETTINGS: &str = "
     SET default_transaction_isolation = 'read committed';
 ";
 
-/// Configuration of TLS that trusts the certificates in the file `roots`, or otherwise those of the
-/// system.
+/// Returns a configuration of TLS that trusts the certificates in the file `roots`, or those of the
+/// system if `roots` is not given.
 fn tls(roots: Option<&Path>) -> Result<ClientConfig, UrlError> {
     let mut store = RootCertStore::empty();
     match roots {
@@ -220,7 +221,7 @@ fn tls(roots: Option<&Path>) -> Result<ClientConfig, UrlError> {
     Ok(builder.with_root_certificates(store).with_no_client_auth())
 }
 
-/// The password for the database and user in `config`. `text` has lines
+/// Finds the password for the database and user in `config`. `text` has lines
 /// `HOST:PORT:DATABASE:USER:PASSWORD`, as other programs for PostgreSQL read them.
 fn password(text: &str, config: &Config) -> Option<String> {
     let host = match config.get_hosts().first() {

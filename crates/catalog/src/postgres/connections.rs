@@ -10,12 +10,13 @@ use crate::CatalogError;
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 32;
-/// Maximum number of connections of callers that pass on rows while they read them. The rest stays
-/// for others: if every passing caller waits for something else first, the others still go on.
+/// Maximum number of connections of callers that pass on rows while they read them. The remaining
+/// connections are for other callers, which go on even if every caller that passes on rows waits
+/// for something.
 const PASSING_MAX: usize = CONNECTIONS_MAX / 2;
 /// Time for which a caller waits for a database that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause between two tries to connect.
+/// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Connections to a database.
@@ -32,11 +33,11 @@ struct List {
     idle: Vec<Session>,
     /// Number of idle and used connections.
     open: usize,
-    /// Number of permits to pass on rows.
+    /// Number of permits to pass on rows that are in use.
     passing: usize,
 }
 
-/// Permit to pass on rows while reading them; dropping it gives it back.
+/// Permit to pass on rows while reading them. Dropping the permit gives it back.
 pub(super) struct PassingPermit<'a>(&'a Connections);
 
 impl Drop for PassingPermit<'_> {
@@ -54,7 +55,7 @@ impl Connections {
         Self { connector, list: Mutex::default(), returned: Condvar::new() }
     }
 
-    /// Connects; waits at most `patience` for a database that does not answer.
+    /// Opens a connection. Waits at most `patience` for a database that does not answer.
     pub(super) fn connect(&self, patience: Duration) -> Result<Session, CatalogError> {
         let began = sys::clock::monotonic();
         let mut has_warned = false;
@@ -98,7 +99,7 @@ impl Connections {
         Ok(done)
     }
 
-    /// Takes an idle connection or opens one; waits while there are too many.
+    /// Takes an idle connection or opens a new one. Waits while too many connections are open.
     fn take(&self, patience: Duration) -> Result<Session, CatalogError> {
         {
             let mut list = self.list.lock();
@@ -136,7 +137,7 @@ impl Connections {
         self.returned.notify_all();
     }
 
-    /// Counts one connection less than before.
+    /// Takes note that one connection is gone.
     fn forget_one(&self) {
         let mut list = self.list.lock();
         assert!(list.open > 0, "this connection is counted");

@@ -9,13 +9,13 @@ use sys::lock::{Mutex, MutexGuard};
 use super::connect::Connector;
 use super::connections::{Connections, PATIENCE};
 use super::membership::{self, NO_SERVER};
-use super::session::{Abort, Locking, Session, TransactionId};
+use super::session::{Abort, Session, TransactionId, WriterLock};
 use super::{batch, pages, schema};
+use crate::move_state::mark_left;
 use crate::sql::{Engine, Sql, params};
-use crate::standing::mark_left;
-use crate::{CatalogError, CommitError, PageKey, PageRow, Standing, Write};
+use crate::{CatalogError, CommitError, MoveState, PageKey, PageRow, Write};
 
-/// Maximum number of tries of a transaction that the database gives up.
+/// Maximum number of attempts at a transaction that the database aborts.
 const TRIES_MAX: usize = 20;
 
 /// A catalogue in a PostgreSQL database; see `fleet` for servers that share it.
@@ -38,21 +38,24 @@ impl Postgres {
     /// a new catalogue. Fails with `Unusable` for a URL that names no database.
     pub fn open(url: &str) -> Result<Self, CatalogError> {
         let connector = Connector::new(url).map_err(|error| {
-            CatalogError::Unusable(format!("its URL: {}", model::chain(&error)))
+            CatalogError::Unusable(format!(
+                "its URL names no usable database: {}",
+                model::chain(&error)
+            ))
         })?;
         let postgres = Self {
             connections: Connections::new(connector),
             claim: Mutex::default(),
             server: AtomicI64::new(NO_SERVER),
         };
-        postgres.transact(Locking::Exclusive, &mut |session| schema::migrate(session))?;
+        postgres.transact(WriterLock::Exclusive, &mut |session| schema::migrate(session))?;
         Ok(postgres)
     }
 
-    /// Marks the catalogue as left by the move of this number. Fails with `Fenced` if a server is
+    /// Marks the catalogue as moved away by the move `number`. Fails with `Fenced` if a server is
     /// in the list.
     pub fn leave_alone(&self, number: i64) -> Result<(), CatalogError> {
-        self.transact(Locking::Exclusive, &mut |session| {
+        self.transact(WriterLock::Exclusive, &mut |session| {
             if (session as &dyn Sql).exists("SELECT 1 FROM server", &[])? {
                 return Err(CatalogError::Fenced);
             }
@@ -60,9 +63,9 @@ impl Postgres {
         })
     }
 
-    /// Standing of the catalogue in a move.
-    pub fn standing(&self) -> Result<Standing, CatalogError> {
-        self.retry(Standing::read)
+    /// Returns the state of the catalogue in a move.
+    pub fn standing(&self) -> Result<MoveState, CatalogError> {
+        self.retry(MoveState::read)
     }
 
     /// Runs `query` on the catalogue, as it is at one moment.
@@ -84,15 +87,15 @@ impl Postgres {
         &self,
         work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        self.transact(Locking::Exclusive, &mut |session| {
-            // The connection may be idle while the work reads from another place. That stops no
-            // other writer: this one is alone.
+        self.transact(WriterLock::Exclusive, &mut |session| {
+            // The connection may be idle while the work reads from another place. This blocks no
+            // other writer, because there is none.
             session.command("SET LOCAL idle_in_transaction_session_timeout = 0")?;
             work(session)
         })
     }
 
-    /// This server's number in the list.
+    /// Returns this server's number in the list of servers.
     pub(super) fn server_id(&self) -> i64 {
         self.server.load(Ordering::SeqCst)
     }
@@ -101,7 +104,7 @@ impl Postgres {
     /// in the list.
     pub(super) fn transact<T>(
         &self,
-        locking: Locking,
+        locking: WriterLock,
         work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
         self.transact_unchecked(locking, &mut |session| {
@@ -113,10 +116,10 @@ impl Postgres {
         })
     }
 
-    /// Performs `work` as one transaction; begins it again while the database gives it up.
+    /// Performs `work` as one transaction. Begins it again if the database aborts it.
     fn transact_unchecked<T>(
         &self,
-        locking: Locking,
+        locking: WriterLock,
         work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
         let lost = || CatalogError::Away("its last answer was lost".to_owned());
@@ -148,7 +151,8 @@ impl Postgres {
         }
     }
 
-    /// Returns true if the transaction is durable. Waits for a transaction that still goes on.
+    /// Returns true if the transaction is durable. Waits for the end of a transaction that is still
+    /// running.
     fn has_committed(&self, transaction: TransactionId) -> Result<bool, CatalogError> {
         let ask = "INSERT INTO settled VALUES(?, 0, ?)
                    ON CONFLICT(slot) DO UPDATE SET value = settled.value RETURNING value";
@@ -160,8 +164,8 @@ impl Postgres {
         })
     }
 
-    /// Performs `work`, of which each statement is whole by itself and may be performed twice.
-    /// Waits a bounded time for a database that does not answer.
+    /// Performs `work`, each statement of which is a transaction of its own and may be performed
+    /// twice. Waits a bounded time for a database that does not answer.
     pub(super) fn retry<T>(
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
@@ -204,21 +208,21 @@ impl Engine for Postgres {
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError> {
-        self.transact(Locking::Exclusive, &mut |session| work(session))
+        self.transact(WriterLock::Exclusive, &mut |session| work(session))
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.transact(Locking::Shared, &mut |session| batch::perform(session, &writes))
+        self.transact(WriterLock::Shared, &mut |session| batch::perform(session, &writes))
     }
 
     fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError> {
         if writes.is_empty() {
             return Ok(());
         }
-        let is_current = self.transact_unchecked(Locking::Shared, &mut |session| {
+        let is_current = self.transact_unchecked(WriterLock::Shared, &mut |session| {
             if membership::check(session, self.server_id())? != generation {
                 return Ok(false);
             }
@@ -228,7 +232,7 @@ impl Engine for Postgres {
         if is_current { Ok(()) } else { Err(CommitError::Stale) }
     }
 
-    /// The copy is an SQLite file: a server that is made again needs nothing else.
+    /// Writes the copy as an SQLite file: a restored server needs nothing else.
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
         self.look_at(&mut |session| crate::sqlite::write_copy(path, session))
     }

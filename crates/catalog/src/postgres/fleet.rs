@@ -2,20 +2,21 @@
 //!
 //! ```text
 //! enter --> beat, beat, beat ... --> leave          each server, about once a second:
-//!             |                                     the packs that it fills, the news that it has
-//!             +--> a silent server is taken off the list, with its reservations
+//!             |                                     the packs that it fills, its news of packs
+//!             +--> a silent server is removed from the list, with its reservations
 //!             +--> one server keeps house
 //! ```
 //!
-//! 1. A server in the list may write. Each transaction checks that its server is in the list, and
-//!    to take a server off waits for the transactions that go on: a server that stood still
-//!    meanwhile writes nothing more.
+//! 1. A server in the list may write. Each transaction checks that its server is in the list. The
+//!    removal of a server from the list waits for the running transactions. Therefore a server that
+//!    hung meanwhile writes nothing more.
 //! 2. A server's reservations, such as one of a filespace that it backs up, end with the server.
-//! 3. The `horizon` of a server is not above any pack that it fills, or has filled for a session
-//!    that goes on. It is set together with the numbers that the server takes for its packs, before
-//!    it uses any of them. Only a server that has taken no more numbers since may raise it.
-//! 4. Changes of packs are found by the number of their transaction: a transaction that was not
-//!    over at the last look is looked at again.
+//! 3. The `horizon` of a server is not above any pack that the server fills, or has filled for a
+//!    running session. It is set together with the numbers that the server takes for its packs,
+//!    before the server uses any of them. A server may raise its horizon only if it has taken no
+//!    numbers since it computed the new value.
+//! 4. Changes of packs are found by the number of their transaction: a transaction that had not
+//!    ended at the last query is read at the next query.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -26,26 +27,26 @@ use model::PackNumber;
 use super::connections::PATIENCE;
 use super::engine::Postgres;
 use super::membership::GONE;
-use super::session::Locking;
+use super::session::WriterLock;
 use crate::sql::{Row, Sql, packs, params};
-use crate::{CatalogError, PackRow, Standing};
+use crate::{CatalogError, MoveState, PackRow};
 
 /// Time after which a silent server counts as dead.
 pub const SILENCE: Duration = Duration::from_secs(15);
-/// Time for which changes of packs are kept. A server that has not looked for so long is not in the
-/// list any more.
+/// Time for which changes of packs are kept. A server that has not read changes for so long is not
+/// in the list any more.
 const CHANGES_KEPT_HOURS: u32 = 24;
 
-/// The state that a server reports of itself.
+/// The state that a server reports about itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// A number that is not above the packs that the server fills; `None` if it fills none.
+    /// Lower limit of the numbers of the packs that the server fills; `None` if it fills none.
     pub horizon: Option<PackNumber>,
-    /// End of the numbers that the server had taken for packs when it found `horizon`.
+    /// Exclusive end of the numbers that the server had taken for packs when it computed `horizon`.
     pub numbers_end: PackNumber,
-    /// Number of condemnations that every reader at the server knows of.
+    /// Number of condemnations that all readers at the server know.
     pub generation: u64,
-    /// Number of backups that go on.
+    /// Number of running backups.
     pub sessions: u64,
 }
 
@@ -61,7 +62,7 @@ pub struct ServerRow {
     /// Time since the server's last sign of life.
     pub silent: Duration,
     pub keeps_house: bool,
-    /// See [`Beat`].
+    /// Reported lower limit of the server's packs; see [`Beat`].
     pub horizon: Option<PackNumber>,
     pub generation: u64,
     pub sessions: u64,
@@ -78,12 +79,13 @@ pub struct Roll {
 }
 
 impl Roll {
-    /// The empty list; no number is taken.
+    /// Returns the empty list, for which no number is taken.
     pub fn empty() -> Self {
         Self { servers: Vec::new(), numbers_end: PackNumber(0), is_held: false }
     }
 
-    /// Number of a pack. Each server has recorded all packs below it that it will ever record.
+    /// Returns the lower limit of the packs that may still be recorded: no server will record
+    /// another pack below it.
     pub fn horizon(&self) -> PackNumber {
         let horizons = self.servers.iter().filter_map(|server| server.horizon);
         horizons.min().unwrap_or(self.numbers_end)
@@ -102,13 +104,13 @@ pub struct PackChanges {
     pub generation: u64,
     /// Position from which the next call continues.
     pub position: u64,
-    /// The changed packs as they are now; `None` for a pack that is gone.
+    /// The changed packs as they are now; `None` for a removed pack.
     pub packs: Vec<(PackNumber, Option<PackRow>)>,
 }
 
 impl Postgres {
-    /// Puts this server into the list in place of its earlier process, whose row goes. `place`
-    /// identifies the server's folder. Returns the server's number; `None` while somebody has the
+    /// Adds this server to the list and removes the row of its earlier process. `place` identifies
+    /// the server's folder. Returns the server's number; `None` while another process has the
     /// catalogue alone.
     pub fn enter(
         &self,
@@ -121,9 +123,9 @@ impl Postgres {
         if !session.try_lock_shared()? {
             return Ok(None);
         }
-        let id: i64 = self.transact(Locking::Exclusive, &mut |session| {
+        let id: i64 = self.transact(WriterLock::Exclusive, &mut |session| {
             let sql: &dyn Sql = session;
-            Standing::read(sql)?.check()?;
+            MoveState::read(sql)?.check()?;
             sql.execute("DELETE FROM server WHERE place = ?", params![place])?;
             let insert = "INSERT INTO server(place, address, version, generation)
                           VALUES(?, ?, ?, ?) RETURNING id";
@@ -136,24 +138,24 @@ impl Postgres {
         Ok(Some(id.unsigned_abs()))
     }
 
-    /// Takes this server off the list: the server ends in order.
+    /// Removes this server from the list, because it stops in an orderly way.
     pub fn leave(&self) -> Result<(), CatalogError> {
         let id = self.server.swap(GONE, Ordering::SeqCst);
         self.retry(|sql| sql.execute("DELETE FROM server WHERE id = ?", &[&id]).map(drop))
     }
 
-    /// Keeps everybody else from using the catalogue while this value lives. Returns false if
-    /// somebody uses it.
+    /// Keeps all other processes from using the catalogue while this value lives. Returns false if
+    /// another process uses it.
     pub fn try_alone(&self) -> Result<bool, CatalogError> {
         let mut claim = self.claim();
         let session = self.connections.connect(PATIENCE)?;
         if !session.try_lock()? {
             return Ok(false);
         }
-        self.transact(Locking::Exclusive, &mut |session| {
+        self.transact(WriterLock::Exclusive, &mut |session| {
             let sql: &dyn Sql = session;
-            Standing::read(sql)?.check()?;
-            // A server that runs would have the lock. A server that stands still fails at its next
+            MoveState::read(sql)?.check()?;
+            // A running server would have the lock. A server that hangs fails at its next
             // transaction.
             sql.execute("DELETE FROM server", &[]).map(drop)
         })?;
@@ -199,13 +201,13 @@ impl Postgres {
         })
     }
 
-    /// The list of servers.
+    /// Returns the list of servers.
     pub fn roll(&self) -> Result<Roll, CatalogError> {
         self.retry(roll)
     }
 
-    /// Tells all servers that no pack counts as unneeded, or ends that: a catalogue that was made
-    /// again may know less than the pools have.
+    /// If `is_held` is set, keeps all servers from treating any pack as unneeded; otherwise ends
+    /// that. A restored catalogue may know less than the pools have.
     pub fn hold(&self, is_held: bool) -> Result<(), CatalogError> {
         let statement = if is_held {
             "INSERT INTO counter VALUES('held', 1) ON CONFLICT(name) DO NOTHING"
@@ -215,12 +217,12 @@ impl Postgres {
         self.retry(|sql| sql.execute(statement, &[]).map(drop))
     }
 
-    /// Lets this server keep house if no server does, and takes those of the servers `dead` off the
-    /// list that are still silent. Returns the number of servers taken off. Fails if the
+    /// Makes this server keep house if no server does, and removes those of the servers `dead` from
+    /// the list that are still silent. Returns the number of removed servers. Fails if the
     /// transactions of others do not end soon: try again.
     pub fn tidy(&self, dead: &[u64]) -> Result<usize, CatalogError> {
         let id = self.server_id();
-        self.transact(Locking::ExclusiveSoon, &mut |session| {
+        self.transact(WriterLock::ExclusiveSoon, &mut |session| {
             let sql: &dyn Sql = session;
             let remove = "DELETE FROM server
                         WHERE id = ?
@@ -237,8 +239,8 @@ impl Postgres {
         })
     }
 
-    /// Makes the numbers of packs continue after `last`, the number of an existing pack: the
-    /// database may be an older copy.
+    /// Makes the numbers of packs continue after `last`, the number of an existing pack, because
+    /// the database may be an older copy.
     pub fn pass_pack_number(&self, last: PackNumber) -> Result<(), CatalogError> {
         let pass = "UPDATE counter SET value = ?1 WHERE name = 'pack' AND value < ?1";
         self.retry(|sql| sql.execute(pass, params![last.0]).map(drop))
@@ -325,7 +327,7 @@ fn generation(sql: &dyn Sql) -> Result<u64, CatalogError> {
 /// The changes that are visible at one moment.
 struct Visibility {
     generation: u64,
-    /// Number of the first transaction that goes on.
+    /// Number of the first transaction that is still running.
     position: u64,
 }
 

@@ -3,7 +3,7 @@
 use crate::CatalogError;
 use crate::sql::{Row, Sql};
 
-/// Number of this process in the list while it is not a server.
+/// Number of a process that is not a server.
 pub(super) const NO_SERVER: i64 = 0;
 /// Number of a server that has left the list; no row has it.
 pub(super) const GONE: i64 = -1;

@@ -1,4 +1,5 @@
-//! Look-up of pages by their keys, many in one statement: each statement waits for the network.
+//! Look-up of pages by their keys, many in one statement, because each statement waits for the
+//! network.
 
 use model::FilespaceId;
 
@@ -15,7 +16,8 @@ pub(super) fn pages_at(
     keys: &[PageKey],
 ) -> Result<Vec<PageRow>, CatalogError> {
     // The number of keys is fixed, so that the statement is prepared once. OFFSET makes the planner
-    // look up each key; without it the planner reads the whole of a table that it takes for small.
+    // look up each key; without OFFSET the planner reads the whole of a table that it regards as
+    // small.
     let values = vec!["(CAST(? AS bytea), CAST(? AS bytea))"; PAGES_AT_ONCE].join(", ");
     let select = format!(
         "SELECT found.* FROM (VALUES {values}) AS asked(in_path, from_name)
@@ -33,7 +35,7 @@ pub(super) fn pages_at(
         // No page has the key NULL.
         parameters.resize(2 * PAGES_AT_ONCE, &None::<Vec<u8>>);
         parameters.push(&filespace.0);
-        assert_eq!(parameters.len(), 2 * PAGES_AT_ONCE + 1, "the statement has as many");
+        assert_eq!(parameters.len(), 2 * PAGES_AT_ONCE + 1, "one value for each parameter");
         let found: Vec<PageRow> = sql.all(&select, &parameters, page_of)?;
         rows.extend(found);
     }

@@ -1,14 +1,15 @@
 //! The tables in PostgreSQL, by version of the schema. A migration is never edited: a change of the
 //! tables is a new migration.
 //!
-//! A migration removes nothing that the version before uses: several servers are upgraded one after
-//! the other, and those of the version before go on. They wait while a migration runs.
+//! A migration removes nothing that the previous version uses, because several servers are upgraded
+//! one after the other and servers of the previous version keep running. They wait while a
+//! migration runs.
 
 use super::session::Session;
 use crate::CatalogError;
 use crate::sql::{Row, Sql};
 
-/// Time for which the last transaction of each connection is known: two days.
+/// Time in microseconds for which the last transaction of each connection is known: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
 const MIGRATIONS: [&str; 4] = [
@@ -18,7 +19,8 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("schema/4.sql"),
 ];
 
-/// Brings the schema to the newest version that this program knows; a newer one is left as it is.
+/// Brings the schema to the newest version that this program knows; a newer schema is left as it
+/// is.
 pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
     session.command(
         "CREATE TABLE IF NOT EXISTS holdfast_schema(
@@ -30,7 +32,8 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
     let (version, needs) = sql.first(select, &[], columns)?.unwrap_or((0, 0));
     if needs > MIGRATIONS.len() {
         return Err(CatalogError::Damaged(format!(
-            "its schema needs programs of version {needs}; this one knows up to {}",
+            "its schema needs programs of version {needs}, but this program knows versions up to \
+             {}; upgrade the program",
             MIGRATIONS.len()
         )));
     }

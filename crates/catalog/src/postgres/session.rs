@@ -11,14 +11,14 @@ use tokio_postgres::{Client, Statement};
 
 use super::block;
 use crate::CatalogError;
-use crate::sql::{Columns, Row, Sql, ToValue, Value, Visit, params};
+use crate::sql::{Columns, Row, RowVisitor, Sql, ToValue, Value, params};
 
 /// Key of the advisory lock of the catalogue's writers: "holdfast" in ASCII.
 const WRITERS_LOCK: i64 = i64::from_be_bytes(*b"holdfast");
 /// Key of the advisory lock of the catalogue's users: servers share it for as long as they run.
 const USERS_LOCK: i64 = WRITERS_LOCK + 1;
 
-/// The reaction to a statement that failed.
+/// Kind of a statement's failure, which decides how the transaction reacts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Failure {
     /// Another transaction was first: the transaction may be begun again.
@@ -31,10 +31,10 @@ enum Failure {
 
 /// The lock that a transaction takes against other writers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Locking {
+pub(super) enum WriterLock {
     /// The transaction waits until it is the only one.
     Exclusive,
-    /// The transaction is the only one, or gives up if the others do not end soon.
+    /// The transaction is the only one, or fails if the others do not end soon.
     ExclusiveSoon,
     /// The transaction shares the lock with other batches.
     Shared,
@@ -49,7 +49,7 @@ pub(super) struct TransactionId {
     pub(super) number: i64,
 }
 
-/// End of a transaction that has not committed.
+/// Outcome of a transaction whose commit was not confirmed.
 pub(super) enum Abort {
     /// The transaction has written nothing and may be begun again.
     Again(CatalogError),
@@ -62,7 +62,7 @@ pub(super) enum Abort {
 pub(super) struct Session {
     pub(super) client: Client,
     statements: RefCell<HashMap<String, Statement>>,
-    /// Reaction to the last statement that failed, since [`Session::begin_use`].
+    /// Kind of the last failure since [`Session::begin_use`].
     failure: Cell<Option<Failure>>,
     /// Identity of the last transaction that this connection has begun.
     transaction: Cell<TransactionId>,
@@ -83,7 +83,7 @@ impl Session {
         self.failure.set(None);
     }
 
-    /// Sorts an error by what the caller can do about it, and notes how the transaction reacts.
+    /// Translates an error by what the caller can do about it, and notes its kind.
     pub(super) fn failed(&self, error: &tokio_postgres::Error) -> CatalogError {
         let state = error.code();
         let text = error.as_db_error().map_or_else(|| model::chain(error), ToString::to_string);
@@ -121,14 +121,14 @@ impl Session {
     }
 
     /// Takes the lock of the catalogue's users, shared, for as long as the connection lasts.
-    /// Returns false if somebody has it alone.
+    /// Returns false if another process has it alone.
     pub(super) fn try_lock_shared(&self) -> Result<bool, CatalogError> {
         let select = format!("SELECT 1 WHERE pg_try_advisory_lock_shared({USERS_LOCK})");
         (self as &dyn Sql).exists(&select, &[])
     }
 
     /// Takes the lock of the catalogue's users alone, for as long as the connection lasts. Returns
-    /// false if somebody else has it.
+    /// false if another process has it.
     pub(super) fn try_lock(&self) -> Result<bool, CatalogError> {
         let select = format!("SELECT 1 WHERE pg_try_advisory_lock({USERS_LOCK})");
         (self as &dyn Sql).exists(&select, &[])
@@ -160,24 +160,25 @@ impl Session {
         Ok(prepared)
     }
 
-    /// Performs `work` as one transaction. Each return of an error has rolled it back, except for
-    /// `Unknown`.
+    /// Performs `work` as one transaction. After every error except `Unknown`, the transaction has
+    /// been rolled back.
     pub(super) fn transact(
         &self,
-        locking: Locking,
+        locking: WriterLock,
         work: &mut dyn FnMut(&Self) -> Result<(), CatalogError>,
     ) -> Result<(), Abort> {
         let abort = |error| match self.failure.get() {
             Some(Failure::Closed | Failure::Conflict) => Abort::Again(error),
-            Some(Failure::Busy) if locking == Locking::Exclusive => Abort::Again(error),
+            Some(Failure::Busy) if locking == WriterLock::Exclusive => Abort::Again(error),
             Some(Failure::Busy) | None => Abort::Failed(error),
         };
         let (patience, shared) = match locking {
-            Locking::Exclusive => ("0", ""),
-            Locking::ExclusiveSoon => ("2s", ""),
-            Locking::Shared => ("0", "_shared"),
+            WriterLock::Exclusive => ("0", ""),
+            WriterLock::ExclusiveSoon => ("2s", ""),
+            WriterLock::Shared => ("0", "_shared"),
         };
-        // A server that stands still in a transaction would stop all others: the database ends it.
+        // A server that hangs in a transaction would block all others: the database ends the
+        // transaction.
         let begin = format!(
             "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '15s';
              SET LOCAL lock_timeout = '{patience}';
@@ -237,7 +238,7 @@ impl ToSql for Value<'_> {
             (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(kind, out),
             (Value::Text(text), &Type::TEXT) => text.to_sql(kind, out),
             (Value::TooLarge, _) => Err("a number is too large for the catalogue".into()),
-            (value, kind) => Err(format!("{value:?} is no {kind}").into()),
+            (value, kind) => Err(format!("{value:?} is not of the type {kind}").into()),
         }
     }
 
@@ -266,7 +267,9 @@ impl Columns for tokio_postgres::Row {
                 .map_err(damaged)?
                 .map_or(Value::Null, Value::Text),
             other => {
-                return Err(CatalogError::Damaged(format!("column {column} is of {other:?}")));
+                return Err(CatalogError::Damaged(format!(
+                    "column {column} has the type {other:?}"
+                )));
             }
         })
     }
@@ -276,7 +279,7 @@ impl Sql for Session {
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
         let statement = self.prepare(statement)?;
         let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
-        assert_eq!(statement.params().len(), values.len(), "a value each");
+        assert_eq!(statement.params().len(), values.len(), "one value for each parameter");
         let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
         let done = block_on(self.client.execute_raw(&statement, parameters));
         let rows = done.map_err(|error| self.failed(&error))?;
@@ -287,11 +290,11 @@ impl Sql for Session {
         &self,
         statement: &str,
         values: &[&dyn ToValue],
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), CatalogError> {
         let statement = self.prepare(statement)?;
         let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
-        assert_eq!(statement.params().len(), values.len(), "a value each");
+        assert_eq!(statement.params().len(), values.len(), "one value for each parameter");
         let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
         let rows = block_on(self.client.query_raw(&statement, parameters));
         let mut rows = Box::pin(rows.map_err(|error| self.failed(&error))?);
@@ -314,7 +317,7 @@ impl Sql for Session {
     fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError> {
         // The bulk tables come after `filespace` and need the partitions of its rows.
         let last = if table == "filespace" { block::make_for_rows(self, last)? } else { last };
-        // The table has no rows: its next number is 1.
+        // If no number was given before, the next number is 1.
         let (value, is_called) = if last > 0 { (last, "true") } else { (1, "false") };
         let select = format!("SELECT setval('{table}_{column}_seq', ?, {is_called})");
         (self as &dyn Sql).exists(&select, &[&value]).map(drop)

@@ -96,7 +96,8 @@ fn endings(
         Ok(Ending { day: Day(row.get(0)?), directory })
     })?;
     assert!(endings.len() <= limit, "the statement limits its rows");
-    // The caller asks again with the last ending as `after`: in a damaged tree too it must advance.
+    // The caller asks again with the last ending as `after`: even in a damaged tree the endings
+    // must advance.
     let advances = |first: &Ending| (first.day, first.directory.as_bytes()) >= (day, &path[..]);
     if endings.first().is_none_or(advances) && endings.is_sorted_by(|a, b| a < b) {
         Ok(endings)

@@ -6,8 +6,8 @@
 //! 1. Numbers have 64 bits, also those that are only 0 or 1; names and bodies are bytes; text is
 //!    ordered by its bytes.
 //! 2. Parameters are `?` in their order, or `?1` and so on; no statement has another question mark.
-//! 3. A conflict names its columns; names that differ only in case are equal and are looked up by
-//!    `lower(name)`.
+//! 3. An ON CONFLICT clause names its columns; names that differ only in case are equal and are
+//!    looked up by `lower(name)`.
 //!
 //! There is a module for each noun, with the implementation of its trait for every engine.
 //! `batches` is above the others: it gives each write of a batch to the statements of its noun.
@@ -45,7 +45,7 @@ pub(crate) trait Engine: Send + Sync {
         query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError>;
 
-    /// Runs `query` once: it passes on the rows while it reads them.
+    /// Runs `query` exactly once, because it passes on rows while it reads them.
     fn read_once<T>(
         &self,
         query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
@@ -58,8 +58,8 @@ pub(crate) trait Engine: Send + Sync {
         work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError>;
 
-    /// Performs a batch as a whole or not at all. Several batches may go on at once: their callers
-    /// see to it that no two of them write the same rows.
+    /// Performs a batch as a whole or not at all. Several batches may run at once: their callers
+    /// ensure that no two of them write the same rows.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 
     /// See [`crate::Batches::commit_at`].
@@ -83,7 +83,7 @@ pub(crate) enum Value<'a> {
     Integer(i64),
     Bytes(&'a [u8]),
     Text(&'a str),
-    /// A number that no column takes.
+    /// A number that is too large for any column.
     TooLarge,
 }
 
@@ -165,7 +165,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// A type whose values can be read off a column.
+/// A type whose values can be read from a column.
 pub(crate) trait FromColumn: Sized {
     /// Returns `None` if `value` is of another type.
     fn from_column(value: Value<'_>) -> Option<Self>;
@@ -210,7 +210,7 @@ impl<T: FromColumn> FromColumn for Option<T> {
     }
 }
 
-/// A row of an answer.
+/// Access to the columns of a row.
 pub(crate) trait Columns {
     fn value(&self, column: usize) -> Result<Value<'_>, CatalogError>;
 }
@@ -219,35 +219,36 @@ pub(crate) trait Columns {
 pub(crate) struct Row<'a>(pub(crate) &'a dyn Columns);
 
 impl Row<'_> {
-    /// Value of a column. Fails with `Damaged` if it is of another type.
+    /// Returns the value of a column. Fails with `Damaged` if it is of another type.
     pub(crate) fn get<T: FromColumn>(&self, column: usize) -> Result<T, CatalogError> {
         let value = self.0.value(column)?;
         T::from_column(value).ok_or_else(|| {
             let kind = std::any::type_name::<T>();
-            CatalogError::Damaged(format!("column {column} of a row is no {kind}: {value:?}"))
+            CatalogError::Damaged(format!("column {column} of a row is not a {kind}: {value:?}"))
         })
     }
 
-    /// The value in `all` that the column's code stands for; see [`code`].
+    /// Returns the value in `all` whose code is in the column; see [`code`].
     pub(crate) fn coded<T: Copy>(&self, column: usize, all: &[T]) -> Result<T, CatalogError> {
         let code: usize = self.get(column)?;
-        let unknown = || CatalogError::Damaged(format!("column {column} has no meaning: {code}"));
+        let unknown =
+            || CatalogError::Damaged(format!("column {column} has the unknown code {code}"));
         all.get(code).copied().ok_or_else(unknown)
     }
 }
 
-/// Code of `value` in a column: its index in `all`, which has every value.
+/// Returns the code of `value` in a column: its index in `all`, which must have every value.
 pub(crate) fn code<T: PartialEq>(value: T, all: &[T]) -> usize {
     let code = all.iter().position(|other| *other == value);
     code.expect("the list has every value of its type")
 }
 
-/// Value of a LIMIT or OFFSET.
+/// Converts a count to the value of a LIMIT or OFFSET.
 fn row_count(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The largest row number that a descending list has: `from`, or any.
+/// Returns the largest row number of a descending list: `from`, or the largest number of all.
 fn row_number(from: Option<u64>) -> i64 {
     from.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX)
 }
@@ -263,7 +264,7 @@ fn require_new(count: usize, what: &'static str) -> Result<(), CatalogError> {
 }
 
 /// Visitor of rows; it returns false to end the query.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<bool, CatalogError>;
+pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<bool, CatalogError>;
 
 /// A connection in a transaction.
 pub(crate) trait Sql {
@@ -275,13 +276,13 @@ pub(crate) trait Sql {
         &self,
         statement: &str,
         values: &[&dyn ToValue],
-        visit: Visit<'_>,
+        visit: RowVisitor<'_>,
     ) -> Result<(), CatalogError>;
 
     /// The last number that the database has given to a row of the table.
     fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError>;
 
-    /// Makes the database count on from `last`. All rows of the table are present.
+    /// Makes the database continue to count after `last`. The table must already have all its rows.
     fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError>;
 
     /// The number of a new filespace of the policy domain; `None` if the database counts it.
@@ -289,7 +290,7 @@ pub(crate) trait Sql {
 }
 
 impl dyn Sql + '_ {
-    /// The first row of the answer, read by `columns`.
+    /// Returns the first row of the answer, as `columns` reads it.
     pub(crate) fn first<T>(
         &self,
         statement: &str,
@@ -304,7 +305,7 @@ impl dyn Sql + '_ {
         Ok(found)
     }
 
-    /// The row of an answer that always has one, read by `columns`.
+    /// Returns the first row of an answer that always has a row, as `columns` reads it.
     pub(crate) fn one<T>(
         &self,
         statement: &str,
@@ -312,7 +313,7 @@ impl dyn Sql + '_ {
         columns: impl FnMut(&Row<'_>) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
         let found = self.first(statement, values, columns)?;
-        found.ok_or_else(|| CatalogError::Damaged("a row is missing".to_owned()))
+        found.ok_or_else(|| CatalogError::Damaged("a row that must exist is missing".to_owned()))
     }
 
     /// Returns true if the answer has a row.
@@ -324,7 +325,7 @@ impl dyn Sql + '_ {
         Ok(self.first(statement, values, |_| Ok(()))?.is_some())
     }
 
-    /// All rows of the answer, each read by `columns`.
+    /// Returns all rows of the answer, as `columns` reads them.
     pub(crate) fn all<T, C: Default + Extend<T>>(
         &self,
         statement: &str,

@@ -51,7 +51,7 @@ const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, regi
                       option_set, deletes_backups, deletes_archives, collocation_group
                     FROM node JOIN domain ON domain.id = domain";
 
-/// Reads a node off a row of [`NODE`].
+/// Reads a node from a row of [`NODE`].
 fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
     let (id, name): (u32, String) = (row.get(0)?, row.get(1)?);
     let name = NodeName::new(&name)
@@ -70,7 +70,7 @@ fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
     })
 }
 
-/// The node for which `condition` holds. Fails with `NotFound` of `what`.
+/// Returns the node for which `condition` holds. Fails with `NotFound` of `what`.
 pub(super) fn one_node(
     sql: &dyn Sql,
     condition: &str,

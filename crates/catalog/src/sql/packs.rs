@@ -23,7 +23,7 @@ pub(crate) fn packs(sql: &dyn Sql) -> Result<Vec<PackRow>, CatalogError> {
     sql.all(select, &[], |row| pack(row, 0))
 }
 
-/// Reads a pack off a row; its columns begin at `first`.
+/// Reads a pack from a row, beginning at the column `first`.
 pub(crate) fn pack(row: &Row<'_>, first: usize) -> Result<PackRow, CatalogError> {
     Ok(PackRow {
         number: PackNumber(row.get(first)?),
@@ -45,7 +45,7 @@ fn next_pack(sql: &dyn Sql) -> Result<PackNumber, CatalogError> {
 }
 
 pub(super) fn put(sql: &dyn Sql, pack: &PackRow) -> Result<(), CatalogError> {
-    // Commits may overtake each other: a row that says open is older than one that says sealed.
+    // Commits may overtake each other: an open row is older than a sealed row.
     let put = "INSERT INTO pack VALUES(?, ?, ?, ?, ?)
                ON CONFLICT(number) DO UPDATE SET sealed = excluded.sealed,
                  bytes = excluded.bytes, node = coalesce(excluded.node, pack.node)

@@ -6,7 +6,7 @@ use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
 use super::{Engine, Row, Sql, ToValue, params, row_count};
 use crate::{CatalogError, PageDigest, PageKey, PageRow, PageSpan, Pages};
 
-/// Number of low bits of a page's number that count within its filespace.
+/// Number of low bits of a page's number that hold the page's count within its filespace.
 pub(crate) const PAGE_COUNT_BITS: u32 = 36;
 
 impl<E: Engine> Pages for E {
@@ -62,12 +62,12 @@ impl<E: Engine> Pages for E {
 /// The range of page numbers of a filespace.
 pub(crate) struct PageNumbers {
     pub(crate) first: i64,
-    /// The number after the last one.
+    /// The number after the last page number.
     pub(crate) end: i64,
 }
 
-/// The page numbers of a filespace. The range is empty for a filespace whose own number leaves no
-/// room for the count.
+/// Returns the page numbers of a filespace. The range is empty for a filespace whose own number
+/// leaves no room for the count.
 pub(crate) fn page_numbers(filespace: FilespaceId) -> PageNumbers {
     let count = 1_i64 << PAGE_COUNT_BITS;
     let first = i64::from(filespace.0).saturating_mul(count);
@@ -117,7 +117,7 @@ fn digests(
 pub(crate) const PAGE: &str = "SELECT path, directory.first, objects, digest, body
                     FROM directory JOIN page ON page.id = page JOIN digest ON digest.id = page";
 
-/// The page in a row of [`PAGE`].
+/// Reads a page from a row of [`PAGE`].
 pub(crate) fn page_of(row: &Row<'_>) -> Result<PageRow, CatalogError> {
     let path: Vec<u8> = row.get(0)?;
     let directory =
@@ -179,7 +179,8 @@ fn pages(
     let parameters = params![filespace.0, path, first, high, row_count(limit)];
     let rows: Vec<PageRow> = sql.all(&select, parameters, page_of)?;
     assert!(rows.len() <= limit, "the statement limits its rows");
-    // The caller asks again with the last key as `after`: in a damaged tree too it must advance.
+    // The caller asks again with the last key as `after`: even in a damaged tree the keys must
+    // advance.
     let advances =
         |row: &PageRow| (row.key.directory.as_bytes(), &row.key.first) >= (&path[..], &first);
     if rows.first().is_none_or(advances) && rows.is_sorted_by(|a, b| a.key < b.key) {

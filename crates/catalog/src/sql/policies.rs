@@ -185,7 +185,7 @@ fn remove_option_set(sql: &dyn Sql, name: &str) -> Result<(), CatalogError> {
 
 fn parse(body: &str) -> Result<PolicySet, CatalogError> {
     serde_json::from_str(body)
-        .map_err(|error| CatalogError::Damaged(format!("a policy set is impossible: {error}")))
+        .map_err(|error| CatalogError::Damaged(format!("a policy set cannot be parsed: {error}")))
 }
 
 fn encode(set: &PolicySet) -> Result<String, CatalogError> {

@@ -24,7 +24,7 @@ const fn table(
     Table { name, columns, key, is_counted }
 }
 
-/// All tables except `part`. A table that names rows of another table comes after it.
+/// All tables except `part`. A table that names rows of another table comes after that table.
 const TABLES: [Table; 25] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
@@ -187,7 +187,7 @@ fn all() -> impl DoubleEndedIterator<Item = &'static Table> {
 }
 
 impl Table {
-    /// The column whose numbers the database gives, if there is one.
+    /// Returns the column whose numbers the database gives, if the table has one.
     fn counted(&self) -> Option<&'static str> {
         assert!(!self.columns.is_empty(), "every table has a column");
         self.is_counted.then(|| self.columns[0])
@@ -202,7 +202,7 @@ impl Table {
         format!("INSERT INTO {}({}) VALUES({places})", self.name, self.columns.join(", "))
     }
 
-    /// Checksum of all rows.
+    /// Computes the checksum of all rows.
     fn checksum(&self, sql: &dyn Sql) -> Result<Checksum, CatalogError> {
         let mut sum = Checksum::default();
         sql.each(&self.select(), &[], &mut |row| {
@@ -225,7 +225,7 @@ struct Checksum {
 }
 
 impl Checksum {
-    /// Adds a row. Its number of values is that of the table's columns.
+    /// Adds a row, which has one value for each column of the table.
     fn add(&mut self, values: &[Value<'_>]) {
         self.rows += 1;
         for value in values {
@@ -268,7 +268,7 @@ pub(crate) fn copy(
         let mut sum = Checksum::default();
         from.each(&table.select(), &[], &mut |row| {
             let values = table.values(row)?;
-            assert_eq!(values.len(), table.columns.len(), "one value a column");
+            assert_eq!(values.len(), table.columns.len(), "one value for each column");
             sum.add(&values);
             let parameters: Vec<&dyn ToValue> =
                 values.iter().map(|value| value as &dyn ToValue).collect();
@@ -281,7 +281,8 @@ pub(crate) fn copy(
             to.count_from(table.name, column, from.last_number(table.name, column)?)?;
         }
         if table.checksum(to)?.value() != sum.value() {
-            let text = format!("the copied rows of {} differ from the original ones", table.name);
+            let text =
+                format!("the copied rows of the table {} differ from the originals", table.name);
             return Err(CatalogError::Damaged(text));
         }
     }

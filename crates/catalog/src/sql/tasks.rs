@@ -5,7 +5,7 @@ use model::ServerTime;
 use super::{Engine, Row, Sql, params, row_count, row_number};
 use crate::{CatalogError, LoggedRun, TaskEnd, TaskRun, Tasks};
 
-/// Time for which the catalogue keeps runs.
+/// Time in microseconds for which the catalogue keeps runs.
 const KEPT_MICROS: i64 = 100 * 86_400_000_000;
 
 /// Reason of a run whose server ended before the run did.
@@ -17,8 +17,8 @@ impl<E: Engine> Tasks for E {
     }
 }
 
-/// Begins a run. An open run of the same task has failed: its server has ended. Old runs are
-/// removed.
+/// Begins a run. An open run of the same task is recorded as failed, because its server has ended.
+/// Old runs are removed.
 pub(super) fn begin(
     sql: &dyn Sql,
     task: &str,

@@ -44,7 +44,7 @@ fn version_directories(
         let found: Option<Vec<u8>> =
             sql.first(select, params![filespace.0, from, high], |row| row.get(0))?;
         let Some(path) = found else { break };
-        // A damaged tree may answer with an earlier path: the loop would never end.
+        // A damaged tree may answer with an earlier path: then the loop would never end.
         if path < from {
             return Err(CatalogError::impossible("the order of versions"));
         }

@@ -73,7 +73,8 @@ impl<E: Engine> Volumes for E {
 }
 
 fn library_columns(row: &Row<'_>) -> Result<LibraryRow, CatalogError> {
-    let damaged = |error| CatalogError::Damaged(format!("a list of drives is impossible: {error}"));
+    let damaged =
+        |error| CatalogError::Damaged(format!("a list of drives cannot be parsed: {error}"));
     let drives: String = row.get(2)?;
     Ok(LibraryRow {
         name: row.get(0)?,
@@ -150,8 +151,8 @@ pub(crate) fn volumes(sql: &dyn Sql) -> Result<Vec<VolumeRow>, CatalogError> {
     sql.all(select, &[], volume_columns)
 }
 
-/// The name of the volume's library as the library spells it. Fails with `NotFound` for an unknown
-/// library and `Exists` if the library has another volume of this name.
+/// Returns the name of the volume's library in the library's own spelling. Fails with `NotFound`
+/// for an unknown library and `Exists` if the library has another volume of this name.
 fn find_library(sql: &dyn Sql, volume: &VolumeRow) -> Result<String, CatalogError> {
     let known = "SELECT name FROM library WHERE lower(name) = ?";
     let library: String = sql
@@ -165,7 +166,7 @@ fn find_library(sql: &dyn Sql, volume: &VolumeRow) -> Result<String, CatalogErro
 }
 
 fn add_volume(sql: &dyn Sql, volume: &VolumeRow) -> Result<u64, CatalogError> {
-    // The number 0 is that of no volume, so every volume of this name counts as another one.
+    // No volume has the number 0, so every known volume of this name counts as another volume.
     let volume = VolumeRow { id: 0, ..volume.clone() };
     let library = find_library(sql, &volume)?;
     let insert = "INSERT INTO volume(library, name, label, block_bytes, pool, collocation, state,

@@ -1,10 +1,10 @@
-//! SQLite's errors as those of the catalogue.
+//! Translation of SQLite's errors into those of the catalogue.
 
 use rusqlite::ErrorCode;
 
 use crate::CatalogError;
 
-/// Sorts SQLite's errors by what the caller can do about them.
+/// Translates an error of SQLite by what the caller can do about it.
 pub(super) fn database(error: rusqlite::Error) -> CatalogError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::database_error::database;
 use crate::CatalogError;
 
-/// Migrations, each from the version before to the next.
+/// Migrations, each from one version to the next.
 const MIGRATIONS: [&str; 8] =
     [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8];
 
@@ -90,13 +90,13 @@ CREATE TABLE event(
     id INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, actor TEXT NOT NULL,
     what TEXT NOT NULL, details TEXT NOT NULL) STRICT;
 
--- In which directories versions have ended, by day; what else makes expiration look at a directory
--- counts as an end today.
+-- Directories in which versions have ended, by day. Any other reason for expiration to examine a
+-- directory counts as an end today.
 CREATE TABLE ending(
     filespace INTEGER NOT NULL, day INTEGER NOT NULL, directory BLOB NOT NULL,
     PRIMARY KEY(filespace, day, directory)) STRICT, WITHOUT ROWID;
 INSERT INTO ending SELECT DISTINCT filespace, deactivated / 86400000000, directory FROM version;
--- NULL: every version is to be looked at.
+-- NULL if expiration has to examine every version.
 ALTER TABLE filespace ADD COLUMN expired_to INTEGER;
 ";
 
@@ -220,14 +220,15 @@ CREATE VIEW events AS SELECT
     code AS result, reason AS reason FROM task_run;
 ";
 
-/// Brings the schema to the newest version, each step as a whole.
+/// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(database)?;
     if version > MIGRATIONS.len() {
         return Err(CatalogError::Damaged(format!(
-            "its schema has version {version}; this program knows up to {}",
+            "its schema has version {version}, but this program knows versions up to {}; upgrade \
+             the program",
             MIGRATIONS.len()
         )));
     }
@@ -249,7 +250,7 @@ mod tests {
     use crate::sql::{nodes, packs, policies, pools, volumes};
     use crate::{Collocation, PackRow, PackState, PoolRow};
 
-    /// A catalogue as the first version made it, with a version in it.
+    /// Makes a catalogue as the first version of the schema has it, with inactive versions in it.
     fn first_version() -> Connection {
         let connection = Connection::open_in_memory().expect("a database");
         connection.execute_batch(VERSION_1).expect("the first schema");
@@ -263,7 +264,8 @@ mod tests {
         connection
     }
 
-    /// A catalogue as the fourth version made it, with a node, a pack and a pool in it.
+    /// Makes a catalogue as the fourth version of the schema has it, with a node, a pack and a pool
+    /// in it.
     fn fourth_version() -> Connection {
         let connection = Connection::open_in_memory().expect("a database");
         for migration in [VERSION_1, VERSION_2, VERSION_3, VERSION_4] {

@@ -7,7 +7,7 @@ use crate::{Filespaces as _, Nodes as _, PageSpan, Pages as _};
 
 const NOW: ServerTime = ServerTime(1);
 
-/// A catalogue with one filespace.
+/// Makes a catalogue with one filespace.
 fn new_catalog(folder: &Path) -> (Sqlite, FilespaceId) {
     let catalog = Sqlite::open(&folder.join("catalogue")).expect("opens");
     let name = NodeName::new("a").expect("a name");
@@ -57,8 +57,8 @@ fn queue(catalog: &Sqlite, work: Work) -> Receiver<Result<(), CatalogError>> {
     outcome
 }
 
-/// When space runs out, SQLite rolls back the whole transaction, not only the savepoint. The pieces
-/// before are undone with it, and each piece after it would be a transaction of its own.
+/// When space runs out, SQLite rolls back the whole transaction, not only the savepoint. The
+/// earlier pieces are undone with it, and each later piece would be a transaction of its own.
 #[test]
 fn a_group_that_is_rolled_back_fails_as_one() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -8,9 +8,9 @@ use model::{DirPath, FilespaceId, NodeId, PackNumber};
 
 /// The rows of a filespace.
 #[derive(PartialEq, Eq, Debug, Default)]
-pub(crate) struct Holding {
+pub(crate) struct FilespaceContents {
     pub(crate) pages: Vec<PageRow>,
-    /// Sorted by value, because the catalogue returns them in no order.
+    /// Digests sorted by value, because the catalogue returns them in no order.
     pub(crate) digests: Vec<PageDigest>,
     pub(crate) versions: Vec<VersionRow>,
     pub(crate) object_count: u64,
@@ -18,8 +18,8 @@ pub(crate) struct Holding {
 
 /// The rows of a node.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Belongings {
-    pub(crate) filespaces: Vec<(Filespace, Holding)>,
+pub(crate) struct NodeContents {
+    pub(crate) filespaces: Vec<(Filespace, FilespaceContents)>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) is_enrolled: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Belongings {
 /// The rows of a catalogue, except tokens and certificates, which cannot be listed.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
-    pub(crate) nodes: Vec<(Node, Belongings)>,
+    pub(crate) nodes: Vec<(Node, NodeContents)>,
     pub(crate) packs: Vec<PackRow>,
     pub(crate) next_pack: PackNumber,
     pub(crate) task_runs: Vec<LoggedRun>,
@@ -43,9 +43,9 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
     })
 }
 
-pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<Belongings, CatalogError> {
+pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<NodeContents, CatalogError> {
     let holding = |space: Filespace| of_filespace(catalog, space.id).map(|holds| (space, holds));
-    Ok(Belongings {
+    Ok(NodeContents {
         filespaces: catalog.filespaces(node)?.into_iter().map(holding).collect::<Result<_, _>>()?,
         sessions: catalog.sessions(node, usize::MAX)?,
         is_enrolled: catalog.is_enrolled(node)?,
@@ -55,14 +55,14 @@ pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<Belongings,
 pub(crate) fn of_filespace(
     catalog: &dyn Catalog,
     filespace: FilespaceId,
-) -> Result<Holding, CatalogError> {
+) -> Result<FilespaceContents, CatalogError> {
     let above_root = DirPath::above_root();
     let all = PageSpan::Subtree(above_root.clone());
     let mut versions = Vec::new();
     for directory in catalog.version_directories(filespace, &all, None, usize::MAX)? {
         versions.extend(catalog.versions(filespace, &directory)?);
     }
-    Ok(Holding {
+    Ok(FilespaceContents {
         pages: catalog.pages(filespace, &all, None, usize::MAX)?,
         digests: digests(catalog, filespace, &above_root)?,
         versions,

@@ -19,7 +19,7 @@ use crate::samples::{
     put_parts, refusal, session, token, version, volume,
 };
 
-/// Bytes of a database page.
+/// Size of a database page, in bytes.
 const BLOCK_BYTES: usize = 4096;
 
 /// The bytes of a closed catalogue with rows in every table.
@@ -29,7 +29,7 @@ fn sample() -> Vec<u8> {
     for (state, name) in [(1, "a"), (5, "b"), (9, "c")] {
         let node = fill(&*catalog, name, state);
         let filespace = catalog.filespaces(node.id).expect("are listed")[0].id;
-        // Enough rows for trees of more than one level.
+        // These rows are enough for trees of more than one level.
         let rows = (0..200_u32).map(|i| page(&key(&dir("/m/"), &i.to_be_bytes()), state));
         let old = |i: i64| version(&dir(&format!("/m/{i}/")), b"old", i, i + 1);
         let mut writes: Vec<Write> = rows.map(|row| put(filespace, row)).collect();
@@ -132,7 +132,7 @@ fn follow_pages(
         let pages = catalog.pages(id, span, after.as_ref(), 50)?;
         assert!(pages.is_sorted_by(|a, b| a.key < b.key), "pages are in order");
         let Some(last) = pages.last() else { return Ok(()) };
-        assert!(after.is_none_or(|after| last.key > after), "pages are behind what was asked");
+        assert!(after.is_none_or(|after| last.key > after), "pages come after the given key");
         after = Some(last.key.clone());
     }
 }
@@ -237,7 +237,7 @@ fn an_undamaged_catalogue_gives_no_errors() {
 fn garbage_is_damaged_at_open() {
     let mut numbers = Numbers(1);
     let mut noise = |count| (0..count).map(|_| numbers.byte()).collect::<Vec<u8>>();
-    // SQLite takes a single byte for an empty file.
+    // SQLite regards a file of one byte as empty.
     let mut files: Vec<Vec<u8>> =
         [2, 15, 16, 99, 100, 511, 512, 4096, 100_000].map(&mut noise).to_vec();
     files.push(vec![0; 100]);

@@ -1,4 +1,4 @@
-//! Failures of PostgreSQL: connections are cut off, its server is killed or away for a while.
+//! Failures of PostgreSQL: connections are cut off, and its server is killed or away for a while.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,10 +67,10 @@ fn write_through(catalog: &Postgres, trouble: impl FnOnce()) -> (Vec<String>, Ve
 fn assert_once(catalog: &Postgres, told: &[String], failed: &[String]) {
     let found = events(catalog);
     let missing: Vec<_> = told.iter().filter(|name| found.get(*name) != Some(&1)).collect();
-    assert!(missing.is_empty(), "acknowledged, and not there once: {missing:?}");
+    assert!(missing.is_empty(), "acknowledged, but not stored exactly once: {missing:?}");
     let times = |failure: &String| found.get(failure.split(':').next().unwrap_or_default());
     let doubled: Vec<_> = failed.iter().filter(|failure| times(failure) > Some(&1)).collect();
-    assert!(doubled.is_empty(), "there twice: {doubled:?}");
+    assert!(doubled.is_empty(), "stored twice: {doubled:?}");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn who_is_cut_off_goes_on_and_writes_once() {
             engine.cluster.cut_off(&engine.database);
         }
     });
-    assert!(told.len() > 100, "{} were told", told.len());
-    assert!(failed.is_empty(), "nobody need notice: {failed:?}");
+    assert!(told.len() > 100, "{} events were acknowledged", told.len());
+    assert!(failed.is_empty(), "a cut connection must not be noticed: {failed:?}");
     assert_once(&catalog, &told, &failed);
 }
 
@@ -106,8 +106,8 @@ fn a_server_that_is_killed_or_stopped_is_waited_for() {
         }
         pause(Duration::from_millis(300));
     });
-    assert!(told.len() > 50, "{} were told", told.len());
-    assert!(failed.is_empty(), "who waits goes on: {failed:?}");
+    assert!(told.len() > 50, "{} events were acknowledged", told.len());
+    assert!(failed.is_empty(), "a writer that waits must not fail: {failed:?}");
     assert_once(&catalog, &told, &failed);
 }
 
@@ -158,7 +158,7 @@ fn a_database_over_a_network_is_asked_in_private_and_only_where_it_is_trusted() 
     let url = url.split("&passfile").next().expect("has a beginning");
     let refused = Postgres::open(url).err().expect("is refused").to_string();
     assert!(refused.contains("password"), "{refused}");
-    assert!(began.elapsed() < Duration::from_secs(30), "nobody waits for what does not change");
+    assert!(began.elapsed() < Duration::from_secs(30), "a final refusal is not waited for");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn who_listens_slowly_holds_up_nobody() {
             written.is_finished()
         });
         is_over.store(true, Ordering::Relaxed);
-        assert!(went_on, "a commit waits for who listens");
+        assert!(went_on, "a commit waits for a slow reader");
         written.join().expect("no panic").expect("is committed");
         for listener in listeners {
             assert_eq!(listener.join().expect("no panic"), 1);

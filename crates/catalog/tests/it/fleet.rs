@@ -10,7 +10,7 @@ use model::{DomainId, PackNumber};
 use crate::PostgresInCluster;
 use crate::samples::{at, refusal};
 
-/// A server of the catalogue that has entered.
+/// Opens the catalogue as a server in the list. Returns its number too.
 fn enter(engine: &PostgresInCluster, place: u8) -> (Postgres, u64) {
     let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
     let id = catalog.enter(&[place; 16], "somewhere:1500", "1").expect("enters");
@@ -42,10 +42,10 @@ fn a_reservation_lasts_until_its_server_is_gone() {
     assert_eq!(two.try_reserve("filespace 2").expect("is told"), second);
     two.release("filespace 1").expect("does nothing");
     assert_eq!(two.try_reserve("filespace 1").expect("is told"), first);
-    one.release("filespace 1").expect("lets go");
+    one.release("filespace 1").expect("is released");
     assert_eq!(two.try_reserve("filespace 1").expect("is told"), second);
     assert_eq!(two.reservations().expect("is told").len(), 2);
-    // A new process of the same server has no reservation of the earlier one.
+    // A new process of the same server does not have the reservations of the earlier process.
     let (three, third) = enter(&engine, 2);
     assert_eq!(one.try_reserve("filespace 2").expect("is told"), first);
     assert_eq!(three.try_reserve("filespace 1").expect("is told"), third);
@@ -68,7 +68,7 @@ fn a_server_that_is_silent_is_taken_off_the_list() {
     assert_eq!(two.tidy(&[first]).expect("is done"), 0);
     let roll = two.beat(&idle()).expect("is heard");
     assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(first));
-    // The other server goes on reporting.
+    // The second server still reports.
     let rounds = SILENCE.as_secs() + 1;
     for _ in 0..rounds {
         pause(Duration::from_secs(1));
@@ -150,7 +150,7 @@ fn every_change_of_a_pack_is_heard_of() {
     let heard = hear(&mut position);
     assert!(heard.contains(&(1, Some(PackState::Condemned))), "{heard:?}");
     assert!(heard.contains(&(2, None)), "{heard:?}");
-    // The change of a transaction that a later one has overtaken comes too.
+    // A change is also reported if a later transaction has overtaken that of the change.
     let slow = engine.cluster.slow_change(&engine.database, "UPDATE pack SET bytes = 11", 1500);
     pause(Duration::from_millis(400));
     one.commit(vec![put(3, PackState::Sealed)]).expect("is committed");

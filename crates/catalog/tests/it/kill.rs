@@ -30,7 +30,8 @@ const THREADS: u32 = 4;
 /// blocks.
 const PAGES: u32 = 6;
 
-/// The batch with this number. Some are large, so that SQLite checkpoints its log now and then.
+/// Returns the batch with this number. Some batches are large, so that SQLite checkpoints its log
+/// from time to time.
 fn batch(filespace: FilespaceId, node: &catalog::Node, number: u32) -> Vec<Write> {
     let mut writes = Vec::new();
     for part in 0..PAGES {
@@ -50,7 +51,7 @@ fn place(number: u32, part: u32) -> DirPath {
     dir(&format!("/{}/{number}/{part}/", part % 2))
 }
 
-/// The child's part, when the parent has named the catalogue; otherwise it does nothing.
+/// Runs in the child process, if the parent has named the catalogue. Otherwise does nothing.
 #[test]
 fn child_commits_until_killed() {
     let Some(path) = std::env::var_os(CATALOGUE) else { return };
@@ -74,7 +75,7 @@ fn child_commits_until_killed() {
     });
 }
 
-/// A child at work.
+/// A running child process.
 struct Committer {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -95,27 +96,27 @@ impl Committer {
         Self { child, output }
     }
 
-    /// Waits for `count` numbers and then for `delay` turns, kills the child, and returns all
-    /// numbers that it printed.
+    /// Waits for `count` numbers and then for `delay` turns of a loop, kills the child, and returns
+    /// all numbers that it printed.
     fn kill_after(mut self, count: usize, delay: u32) -> BTreeSet<u32> {
         let mut said = BTreeSet::new();
         while said.len() < count {
             let number = self.next_number().expect("the child does not end by itself");
-            assert!(said.insert(number), "{number} was said twice");
+            assert!(said.insert(number), "{number} was printed twice");
         }
         for _ in 0..delay {
             std::hint::spin_loop();
         }
         self.child.kill().expect("the child is killed");
         while let Some(number) = self.next_number() {
-            assert!(said.insert(number), "{number} was said twice");
+            assert!(said.insert(number), "{number} was printed twice");
         }
         let status = self.child.wait().expect("the child has ended");
         assert!(!status.success(), "the child ended by itself");
         said
     }
 
-    /// The next number that the child prints; `None` when it has ended.
+    /// Returns the next number that the child prints; `None` when the child has ended.
     fn next_number(&mut self) -> Option<u32> {
         let mut line = String::new();
         loop {
@@ -129,7 +130,7 @@ impl Committer {
     }
 }
 
-/// The numbers of the batches in the catalogue. Checks that each is whole.
+/// Returns the numbers of the batches in the catalogue. Checks that each batch is complete.
 fn whole_batches(catalog: &dyn Catalog, node: NodeId, filespace: FilespaceId) -> BTreeSet<u32> {
     let packs = catalog.packs().expect("are listed");
     let numbers: BTreeSet<u32> =

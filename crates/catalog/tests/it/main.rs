@@ -31,7 +31,7 @@ impl SqliteInFolder {
         Self { folder: tempfile::tempdir().expect("a folder for the catalogue") }
     }
 
-    /// A folder in memory, if the system has one: for tests without power cuts.
+    /// Uses a folder in memory, if the system has one: for tests whose files need not be durable.
     fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { folder: folder.expect("a folder for the catalogue") }

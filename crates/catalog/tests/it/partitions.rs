@@ -19,7 +19,7 @@ use crate::{PostgresInCluster, contents};
 
 const BLOCK_1: u32 = 1 << 26;
 
-/// A node of the domain with a filespace, a page and a version.
+/// Makes a node of the domain, with a filespace, a page and a version.
 fn fill_in(catalog: &dyn Catalog, name: &str, domain: DomainId) -> (Node, FilespaceId) {
     let node = add_node(catalog, name);
     let change = NodeChange { domain: Some(domain), ..NodeChange::default() };
@@ -55,7 +55,7 @@ fn a_domain_has_partitions_of_its_own() {
     for table in ["directory", "page", "digest", "version", "ending"] {
         assert_eq!((count(table), count(&format!("{table}_block1"))), (2, 1), "{table}");
     }
-    // The known filespace again, and the next new one.
+    // A known filespace keeps its number, and a new filespace gets the next number.
     assert_eq!(catalog.open_filespace(bert.id, b"/", at(2)).expect("is known").id, of_bert);
     let next = catalog.open_filespace(bert.id, b"/home", at(2)).expect("is made").id;
     assert_eq!(next.0, of_bert.0 + 1);
@@ -64,7 +64,7 @@ fn a_domain_has_partitions_of_its_own() {
     catalog.change_node(bert.id, &change).expect("is set");
     assert!(catalog.open_filespace(bert.id, b"/new", at(3)).expect("is made").id.0 < BLOCK_1);
     assert_eq!((pages(&catalog, of_bert), pages(&catalog, first)), (1, 1));
-    // Another domain takes the block of a domain that is gone.
+    // Another domain takes the block of a removed domain.
     catalog.remove_domain(legal).expect("is removed");
     let other = catalog.add_domain("OTHER", at(4)).expect("is made").id;
     assert_eq!(fill_in(&catalog, "cleo", other).1.0, BLOCK_1 + 2);
@@ -100,7 +100,7 @@ fn a_new_domain_waits_for_nobody_who_reads() {
             made.is_finished()
         });
         is_over.store(true, Ordering::Relaxed);
-        assert!(is_made, "a new domain waits for who listens");
+        assert!(is_made, "a new domain waits for a slow reader");
         assert_eq!(pages(&catalog, made.join().expect("no panic")), 1);
         listener.join().expect("no panic").expect("is told");
     });
@@ -132,7 +132,7 @@ fn a_catalogue_with_domains_goes_from_engine_to_engine() {
     let same = contents::of_catalog(&catalog).expect("is read");
     assert!(same == contents::of_catalog(&again).expect("is read"));
     assert!(same == contents::of_catalog(&Sqlite::open(&file).expect("opens")).expect("is read"));
-    // The second catalogue counts on in each block, like the first.
+    // The second catalogue continues to count in each block, like the first.
     for (name, domain) in [("dora", DomainId(1)), ("emil", domains[0]), ("fred", domains[1])] {
         let there = fill_in(&again, name, domain).1;
         assert_eq!(there, fill_in(&catalog, name, domain).1, "{name}");
@@ -140,7 +140,7 @@ fn a_catalogue_with_domains_goes_from_engine_to_engine() {
     }
 }
 
-/// A catalogue that a server of the version before has made.
+/// Upgrades a catalogue that a server of the previous version has made.
 #[test]
 fn what_was_there_before_lies_in_the_first_block() {
     let Some(engine) = PostgresInCluster::new() else { return };
@@ -149,7 +149,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     sql(include_str!("../../src/postgres/schema/2.sql"));
     sql("CREATE TABLE holdfast_schema(version BIGINT NOT NULL, needs BIGINT NOT NULL)");
     sql("INSERT INTO holdfast_schema VALUES(2, 1)");
-    // The rows of a new catalogue, and those of a sample.
+    // The rows of a sample replace those of the new catalogue.
     let sample = PostgresInCluster::new().expect("was there");
     let samples = Postgres::open(&sample.url()).expect("opens");
     fill(&samples, "anna", 1);
@@ -167,7 +167,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     }
     sql("SELECT setval('filespace_id_seq', 1000), setval('node_id_seq', 1000)");
     let expected = contents::of_catalog(&samples).expect("is read");
-    // A reader takes longer than the migration waits at a time.
+    // A reader takes longer than one attempt of the migration waits.
     let reader = engine.cluster.slow_change(&engine.database, "SELECT FROM version", 6_000);
     pause(Duration::from_millis(500));
     let catalog = Postgres::open(&engine.url()).expect("is brought up to date");

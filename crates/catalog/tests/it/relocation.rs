@@ -5,7 +5,7 @@ use std::path::Path;
 use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
 use catalog::{
-    Catalog, CatalogError, Location, Nodes as _, PackState, Standing, Write, arrive, leave,
+    Catalog, CatalogError, Location, MoveState, Nodes as _, PackState, Write, arrive, leave,
     relocate, standing,
 };
 use model::{DomainId, PackNumber};
@@ -30,7 +30,7 @@ fn fill_all(catalog: &dyn Catalog) {
     let archive = catalog.add_archive(node.id, "a title", at(5)).expect("is made");
     catalog.remove_archive(node.id, archive.number).expect("is removed");
     catalog.add_deletion(node.id, "by hand", at(6)).expect("is made");
-    // Numbers of removed rows.
+    // The numbers of removed rows must not be given again.
     let (gone, _) = add_filespace(catalog, "gone");
     catalog.remove_node(gone.id).expect("is removed");
 }
@@ -81,7 +81,7 @@ fn a_catalogue_goes_to_a_database_and_back() {
     let again = Sqlite::open(&second).expect("opens");
     assert_equal(&sqlite, &postgres);
     assert_equal(&sqlite, &again);
-    // No number is given twice, also by another engine.
+    // No number is given twice, not even by another engine.
     let numbers = next_numbers(&sqlite);
     assert_eq!(numbers, next_numbers(&postgres));
     assert_eq!(numbers, next_numbers(&again));
@@ -132,17 +132,18 @@ fn a_move_goes_on_from_every_step() {
     let places = || (standing(&from).expect("is told"), standing(&to).expect("is told"));
     let enter = || Postgres::open(&engine.url()).expect("opens").enter(&[1; 16], "a:1", "1");
     relocate(&from, &to, 7, &mut |_, _| Ok(())).expect("goes there");
-    assert_eq!(places(), (Standing::Whole, Standing::Arriving(7)));
-    assert!(enter().expect_err("is not for use yet").to_string().contains("goes on"));
-    // A move that is cut off here leaves the old place in use, and it may change.
+    assert_eq!(places(), (MoveState::Whole, MoveState::Arriving(7)));
+    assert!(enter().expect_err("is not for use yet").to_string().contains("to finish it"));
+    // A move that is interrupted here leaves the old catalogue in use, and that catalogue may
+    // change.
     fill(&Sqlite::open(&path).expect("opens"), "bert", 2);
     relocate(&from, &to, 8, &mut |_, _| Ok(())).expect("is begun again");
     leave(&from, 8).expect("is left");
-    assert_eq!(places(), (Standing::Left(8), Standing::Arriving(8)));
+    assert_eq!(places(), (MoveState::Left(8), MoveState::Arriving(8)));
     assert!(!path.try_exists().expect("is told"));
     leave(&from, 8).expect("is left already");
     arrive(&to).expect("is there");
-    assert_eq!(places(), (Standing::Left(8), Standing::Whole));
+    assert_eq!(places(), (MoveState::Left(8), MoveState::Whole));
     assert!(enter().expect("may be used").is_some());
     let names: Vec<_> = Postgres::open(&engine.url()).expect("opens").nodes().expect("are listed");
     assert_eq!(names.len(), 2);

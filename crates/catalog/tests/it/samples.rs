@@ -167,7 +167,7 @@ pub(crate) fn put_parts(pool: PoolId, pack: u64, parts: &[PartRow]) -> Write {
     Write::PutParts { pool, stored: stored(pack, parts), parts: parts.to_vec() }
 }
 
-/// A pack that was stored some seconds before [`NOW`], as many as its number.
+/// A pack that was stored before [`NOW`], by as many seconds as its number.
 pub(crate) fn stored(pack: u64, parts: &[PartRow]) -> StoredPack {
     let bytes = parts.iter().map(|part| part.bytes).sum();
     let seconds = i64::try_from(pack).expect("a small number");

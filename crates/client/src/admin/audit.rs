@@ -5,16 +5,16 @@ use wire::proto;
 use super::connection::Admin;
 use crate::ClientError;
 
-/// An audit to begin.
+/// Request to begin an audit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditRequest {
-    /// Compare every chunk with its digest, not only stored checksums.
+    /// True to compare every chunk with its digest, and not only stored checksums.
     pub data: bool,
-    /// Maximum number of bytes that are read in a second.
+    /// Maximum number of bytes that are read per second.
     pub bytes_per_sec_max: Option<u64>,
 }
 
-/// An audit: its state so far, or its result.
+/// Progress of an audit, or its result.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     pub packs: u64,
@@ -25,13 +25,14 @@ pub struct Audit {
     pub bytes: u64,
     /// Number of quanta that are damaged.
     pub damaged: u64,
-    /// Damages that were found. Only the result has them.
+    /// Damaged parts of packs. Only the result has them.
     pub damages: Vec<Damage>,
-    /// Some of the versions that the damages make unrestorable. Only the result has them.
+    /// Some of the versions that cannot be restored because of the damage. Only the result has
+    /// them.
     pub lost_versions: Vec<LostVersion>,
-    /// Number of all versions that the damages make unrestorable.
+    /// Number of all versions that cannot be restored because of the damage.
     pub lost_versions_count: u64,
-    /// Pools that are not available: their packs were not read.
+    /// Unavailable pools. Their packs were not read.
     pub pools_away: Vec<String>,
     /// Pools on volumes, which have an audit of their own.
     pub pools_on_volumes: Vec<String>,
@@ -44,7 +45,7 @@ pub struct Damage {
     pub pool: String,
     pub chunks: ChunkRange,
     pub reason: String,
-    /// True where the pack was made whole from another pool.
+    /// True if the pack was repaired from another pool.
     pub is_repaired: bool,
 }
 
@@ -68,7 +69,7 @@ impl ChunkRange {
         }
     }
 
-    /// The first chunk, and the one after the last, as in messages.
+    /// Returns the first chunk and the chunk after the last, as messages have them.
     pub fn bounds(self) -> (u32, u32) {
         match self {
             Self::All => (0, 0),
@@ -116,7 +117,7 @@ impl From<proto::AuditReply> for Audit {
 }
 
 impl Admin {
-    /// Reads the pools and compares; `visit` sees the progress.
+    /// Audits the packs of all pools; `visit` sees the progress.
     pub fn audit(
         &mut self,
         request: AuditRequest,

@@ -18,9 +18,9 @@ pub struct CatalogCopy {
     pub pools: Vec<String>,
 }
 
-/// A copy of the catalogue that is being made: its state so far, or its result.
+/// Progress of making a copy of the catalogue, or the result.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CatalogCopying {
+pub struct CatalogCopyProgress {
     pub number: u64,
     /// Size of the catalogue.
     pub bytes: u64,
@@ -37,7 +37,7 @@ impl From<proto::CatalogCopy> for CatalogCopy {
     }
 }
 
-impl From<proto::CopyCatalogReply> for CatalogCopying {
+impl From<proto::CopyCatalogReply> for CatalogCopyProgress {
     fn from(message: proto::CopyCatalogReply) -> Self {
         let proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, .. } = message;
         Self { number, bytes, bytes_done, bytes_new }
@@ -58,8 +58,8 @@ impl Admin {
     /// Copies the catalogue to the pools; `visit` sees the progress.
     pub fn copy_catalog(
         &mut self,
-        visit: &mut dyn FnMut(&CatalogCopying),
-    ) -> Result<CatalogCopying, ClientError> {
+        visit: &mut dyn FnMut(&CatalogCopyProgress),
+    ) -> Result<CatalogCopyProgress, ClientError> {
         let request = proto::CopyCatalogRequest {};
         let stream = self.call(async |server| server.copy_catalog(request).await)?;
         self.follow(stream, visit)

@@ -34,7 +34,8 @@ impl Admin {
                 Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
             }
         });
-        // This attempt is made for its error, which says more than that of the transport.
+        // This connection is made only for its error, which says more than an error of the
+        // transport.
         sys::net::connect_unix(&folder, socket_name).map_err(|error| refused(&folder, &error))?;
         let endpoint = Endpoint::from_static("http://admin.holdfast.internal");
         let channel = runtime
@@ -51,14 +52,14 @@ impl Admin {
         Ok(self.runtime.block_on(call(&mut self.client))?.into_inner())
     }
 
-    /// Reads the next message of a stream; `None` at its end.
+    /// Returns the next message of a stream, or `None` at its end.
     pub(super) fn next<M>(&self, stream: &mut Streaming<M>) -> Result<Option<M>, ClientError> {
         Ok(self.runtime.block_on(stream.message())?)
     }
 
-    /// Reads a stream of states of work that goes on: `visit` sees each state, and the last one is
-    /// returned. The server stops the work when the connection ends.
-    pub(super) fn follow<M: Part, R: From<M>>(
+    /// Reads a stream of the progress of work. `visit` sees each message except the last, which has
+    /// the result and is returned. The server stops the work when the connection ends.
+    pub(super) fn follow<M: ProgressMessage, R: From<M>>(
         &self,
         mut stream: Streaming<M>,
         visit: &mut dyn FnMut(&R),
@@ -69,19 +70,22 @@ impl Admin {
             }
             visit(&message.into());
         }
-        Err(ClientError::new(ErrorKind::Retry, "the server ended before the request was done"))
+        Err(ClientError::new(
+            ErrorKind::Retry,
+            "the server ended the connection before the request was done",
+        ))
     }
 }
 
-/// A message of a stream whose end is marked.
-pub(super) trait Part {
-    /// True for the message that has the result.
+/// A message of a stream of progress.
+pub(super) trait ProgressMessage {
+    /// Returns true for the last message, which has the result.
     fn is_last(&self) -> bool;
 }
 
-macro_rules! parts {
+macro_rules! progress_messages {
     ($($message:ty),+) => {
-        $(impl Part for $message {
+        $(impl ProgressMessage for $message {
             fn is_last(&self) -> bool {
                 self.is_last
             }
@@ -89,4 +93,4 @@ macro_rules! parts {
     };
 }
 
-parts!(AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, TendPoolReply);
+progress_messages!(AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, TendPoolReply);

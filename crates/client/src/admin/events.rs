@@ -1,4 +1,4 @@
-//! Events: what administrators, nodes and the server have deleted or changed.
+//! Events of the audit trail: deletions and changes by administrators, nodes and the server.
 
 use model::ServerTime;
 use wire::proto;

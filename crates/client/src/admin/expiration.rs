@@ -5,20 +5,20 @@ use wire::proto;
 use super::connection::Admin;
 use crate::ClientError;
 
-/// A run of expiration to begin.
+/// Request to begin an expiration.
 #[derive(Clone, Debug, Default)]
 pub struct ExpirationRequest {
-    /// Node whose versions expire; all nodes unless given.
+    /// Node whose versions expire; `None` for all nodes.
     pub node: Option<String>,
-    /// Count the versions and drop none.
+    /// True to count the versions and drop none.
     pub dry_run: bool,
-    /// Maximum number of versions that are examined in a second.
+    /// Maximum number of versions that are examined per second.
     pub rate: Option<u32>,
-    /// Examine every version, not only where one may be due.
+    /// True to examine every version, and not only those that may be due.
     pub all: bool,
 }
 
-/// A run of expiration: its state so far, or its result.
+/// Progress of an expiration, or its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expiration {
     pub directories: u64,
@@ -30,7 +30,7 @@ pub struct Expiration {
     pub expired_bytes: u64,
     /// Number of nodes whose versions expired.
     pub nodes: u64,
-    /// Number of those expired that are due by the active set too; for a simulation.
+    /// For a simulation: number of the expired versions that the active set would expire too.
     pub due_anyway: u64,
     pub filespaces_done: u64,
     pub filespaces: u64,

@@ -36,13 +36,14 @@ words!(
 pub struct Library {
     pub name: String,
     pub place: LibraryPlace,
-    /// Addresses of the drives as they were given.
+    /// Addresses of the drives, as the administrator gave them.
     pub drive_addresses: Vec<String>,
     /// Maximum number of volumes that are mounted at the same time; `None` for one in each drive.
     pub mounts_max: Option<u32>,
-    /// Time that a volume stays mounted after its last use.
+    /// Time that a volume stays mounted after its last use, in seconds.
     pub retain_secs: u32,
-    /// True where opening a migrated file is refused: only lists and restores recall.
+    /// True if a program that opens a migrated file gets an error. Only lists of files and restores
+    /// are then recalled.
     pub optimised_only: bool,
     /// Reason why the library cannot be used.
     pub problem: Option<String>,
@@ -59,7 +60,7 @@ pub enum LibraryPlace {
     },
     Folder {
         path: String,
-        /// Size of each volume; `None` where only the disk limits it.
+        /// Size of each volume; `None` if only the disk limits it.
         capacity_bytes: Option<u64>,
     },
 }
@@ -172,13 +173,13 @@ impl LibraryChange {
 pub enum LibraryWork {
     /// Moves the volumes in the import/export elements into slots.
     CheckIn,
-    /// Hands a volume over for a person to take.
+    /// Moves a volume into an import/export element, where a person takes it.
     CheckOut { volume: String },
     /// Cleans the drive with this element address.
     Clean { drive: u32 },
-    /// Uses the drive again: it has been repaired.
+    /// Uses the drive again after its repair.
     RestoreDrive { drive: u32 },
-    /// Has the robot look into every element.
+    /// Makes the changer inspect every element.
     Scan,
 }
 
@@ -195,7 +196,8 @@ impl From<LibraryWork> for Work {
 }
 
 impl Admin {
-    /// Lists one library, or all. With `inventory` the changers are asked for their elements.
+    /// Lists one library, or all libraries. With `inventory` the changers are asked for their
+    /// elements.
     pub fn libraries(
         &mut self,
         name: Option<&str>,
@@ -238,7 +240,7 @@ impl Admin {
         Ok(self.call(async |server| server.remove_library(request).await)?.into())
     }
 
-    /// Has a library do some work; returns when it is done.
+    /// Makes a library do `work`. Returns after the work is done.
     pub fn serve_library(&mut self, name: &str, work: LibraryWork) -> Result<Library, ClientError> {
         let request = proto::ServeLibraryRequest { name: name.to_owned(), work: Some(work.into()) };
         Ok(self.call(async |server| server.serve_library(request).await)?.into())

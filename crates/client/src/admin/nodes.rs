@@ -1,4 +1,4 @@
-//! Nodes: who may back up to the server.
+//! Registered nodes and their tokens.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ pub struct Node {
     pub registered: ServerTime,
     pub option_set: Option<String>,
     pub collocation_group: Option<String>,
-    /// True where the node may delete its backups.
+    /// True if the node may delete its backups.
     pub deletes_backups: bool,
-    /// True where the node may delete its archives.
+    /// True if the node may delete its archives.
     pub deletes_archives: bool,
     pub filespaces: Vec<FilespaceSummary>,
 }
@@ -55,11 +55,11 @@ impl From<proto::NodeInfo> for Node {
 #[derive(Clone, Debug, Default)]
 pub struct NodeRegistration {
     pub name: String,
-    /// Policy domain; the standard one unless given.
+    /// Policy domain; `None` for the standard domain.
     pub domain: Option<String>,
-    /// Time until the token expires; the server's default unless given.
+    /// Time until the token expires; `None` for the server's default.
     pub token_lifetime: Option<Duration>,
-    /// Issue a new token to a node that is registered already.
+    /// True to issue a new token to a node that is registered already.
     pub again: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct NodeChange {
 }
 
 impl Admin {
-    /// Registers a node, or issues another token to one that is registered.
+    /// Registers a node, or issues another token to a registered node.
     pub fn add_node(&mut self, node: NodeRegistration) -> Result<IssuedToken, ClientError> {
         let lifetime_secs = node.token_lifetime.map_or(0, |lifetime| lifetime.as_secs());
         let request = proto::AddNodeRequest {
@@ -98,7 +98,7 @@ impl Admin {
         Ok(IssuedToken { node: node.name, token: reply.token, expires: ServerTime(reply.expires) })
     }
 
-    /// Lists one node, or all.
+    /// Lists one node, or all nodes.
     pub fn nodes(&mut self, name: Option<&str>) -> Result<Vec<Node>, ClientError> {
         let nodes = portions::all(|portion| {
             let name = name.unwrap_or_default().to_owned();
@@ -123,7 +123,7 @@ impl Admin {
         Ok(self.call(async |server| server.set_node(request).await)?.into())
     }
 
-    /// Removes a node. A node that has backups is removed only `with_data`.
+    /// Removes a node. A node that has backups is removed only if `with_data` is set.
     pub fn remove_node(&mut self, name: &str, with_data: bool) -> Result<Node, ClientError> {
         let request = proto::RemoveNodeRequest { name: name.to_owned(), with_data };
         Ok(self.call(async |server| server.remove_node(request).await)?.into())

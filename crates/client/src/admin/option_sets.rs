@@ -10,7 +10,7 @@ use crate::link::portions::{self, Section};
 #[derive(Clone, Debug, Default)]
 pub struct OptionSet {
     pub name: String,
-    /// Statements, one a line.
+    /// Statements, one on each line.
     pub text: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl From<OptionSet> for proto::OptionSet {
 }
 
 impl Admin {
-    /// Lists one option set, or all.
+    /// Lists one option set, or all option sets.
     pub fn option_sets(&mut self, name: Option<&str>) -> Result<Vec<OptionSet>, ClientError> {
         let sets = portions::all(|portion| {
             let name = name.unwrap_or_default().to_owned();

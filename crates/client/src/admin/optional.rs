@@ -1,4 +1,4 @@
-//! Values that may be absent: in messages an empty text and a zero stand for none.
+//! Optional values. In messages, an empty text or a zero stands for `None`.
 
 use model::ServerTime;
 
@@ -16,7 +16,8 @@ pub(super) fn time(micros: i64) -> Option<ServerTime> {
     (micros != 0).then_some(ServerTime(micros))
 }
 
-/// The error of a reply that lacks `what`, or has one that this version does not know.
+/// Returns the error for a reply that lacks `what`, or has a `what` that this version does not
+/// know.
 pub(super) fn unreadable(what: &str) -> ClientError {
     let message = format!(
         "this version cannot read {what} in the server's reply; use the server's version of \
@@ -25,7 +26,7 @@ pub(super) fn unreadable(what: &str) -> ClientError {
     ClientError::new(ErrorKind::Usage, message)
 }
 
-/// A change of a name that an object may lack.
+/// A change of an optional name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NameChange {
     Remove,
@@ -33,7 +34,7 @@ pub enum NameChange {
 }
 
 impl From<String> for NameChange {
-    /// An empty name removes the one that is there.
+    /// An empty name removes the old name.
     fn from(name: String) -> Self {
         text(name).map_or(Self::Remove, Self::Set)
     }

@@ -1,10 +1,10 @@
-//! Work on packs, of pools and of volumes: its state and its failures.
+//! Work on the packs of pools and volumes: its progress and its failures.
 
 use wire::proto;
 
 use super::optional;
 
-/// Work on packs: its state so far, or its result.
+/// Progress of work on packs, or its result.
 #[derive(Clone, Debug, Default)]
 pub struct PackWork {
     pub packs: u64,
@@ -21,13 +21,13 @@ pub struct PackFailure {
     pub reason: String,
 }
 
-/// The thing that failed.
+/// The pack or the volume with which work failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FailureSubject {
     Volume(String),
     Pack {
         number: u64,
-        /// Volume that the pack lies on, where that is known and matters.
+        /// Volume that the pack lies on, if it is known and matters.
         volume: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! Policy domains, their sets of management classes, and drafts of these.
+//! Policy domains, their sets of management classes, and drafts of these sets.
 
 use model::ServerTime;
 use policy::{ArchiveCopyGroup, BackupCopyGroup, Limit, Mode, RetentionStart, Serialization};
@@ -25,7 +25,7 @@ pub struct Domain {
 /// The management classes of a domain.
 #[derive(Clone, Debug)]
 pub struct PolicySet {
-    /// Sorted by name.
+    /// Management classes, sorted by name.
     pub classes: Vec<ManagementClass>,
     pub default_class: String,
     /// Days that backups of a class without a backup copy group are kept.
@@ -83,7 +83,8 @@ impl TryFrom<&proto::ManagementClass> for ManagementClass {
     }
 }
 
-/// Changes of a management class; `None` leaves a rule as it is. A class that is not there is made.
+/// Changes of a management class; `None` leaves a rule as it is. A class that does not exist is
+/// made.
 #[derive(Clone, Debug, Default)]
 pub struct ClassChange {
     pub name: String,
@@ -156,12 +157,12 @@ pub enum PolicyEdit {
     DefaultClass {
         class: String,
     },
-    /// Sets the days for objects of classes without a copy group.
+    /// Sets the days that objects of a class without a copy group are kept.
     Grace {
         backup_days: Option<u32>,
         archive_days: Option<u32>,
     },
-    /// Throws the draft away.
+    /// Discards the draft.
     Discard,
 }
 
@@ -205,7 +206,7 @@ pub struct PolicyDifference {
     pub rule: String,
     pub from: Option<String>,
     pub to: Option<String>,
-    /// True where the draft keeps less than the active set.
+    /// True if the draft keeps less than the active set.
     pub keeps_less: bool,
 }
 
@@ -227,7 +228,7 @@ impl From<proto::PolicyReview> for PolicyReview {
 }
 
 impl Admin {
-    /// Lists one policy domain, or all.
+    /// Lists one policy domain, or all domains.
     pub fn domains(&mut self, name: Option<&str>) -> Result<Vec<Domain>, ClientError> {
         let domains = portions::all(|portion| {
             let name = name.unwrap_or_default().to_owned();
@@ -265,7 +266,8 @@ impl Admin {
         Ok(self.call(async |server| server.review_policy(request).await)?.into())
     }
 
-    /// Counts what would expire if the domain's draft were active; `visit` sees the progress.
+    /// Counts the versions that would expire if the domain's draft were active; `visit` sees the
+    /// progress.
     pub fn simulate_policy(
         &mut self,
         domain: &str,
@@ -276,8 +278,8 @@ impl Admin {
         self.follow(stream, visit)
     }
 
-    /// Makes the draft the active set. With `confirm` also where it would expire most of what is
-    /// kept.
+    /// Makes the draft the active set. A draft that would expire most versions is refused unless
+    /// `confirm` is set.
     pub fn activate_policy(
         &mut self,
         domain: &str,

@@ -1,4 +1,4 @@
-//! Pools: where the data is, and where its copies are.
+//! Pools of data, and pools of copies.
 
 use wire::proto;
 use wire::proto::tend_pool_request::Work;
@@ -11,13 +11,13 @@ use crate::ClientError;
 use crate::link::portions::{self, Section};
 
 words!(
-    /// The nodes whose packs share volumes.
+    /// Rule that says which nodes' packs share volumes.
     Collocation(proto::Collocation) {
-        /// All nodes.
+        /// The packs of all nodes share volumes.
         No = "no",
-        /// The nodes of one collocation group.
+        /// The packs of the nodes of one collocation group share volumes.
         Group = "group",
-        /// One node.
+        /// Each node has volumes of its own.
         Node = "node",
     }
 );
@@ -31,16 +31,16 @@ pub struct Pool {
     pub is_copy: bool,
     /// False while the pool's folder, bucket or library cannot be reached.
     pub is_available: bool,
-    /// Pool that takes the packs that this one has no room for.
+    /// Pool that takes the packs for which this pool has no room.
     pub next: Option<String>,
-    /// Maximum that an administrator has set.
+    /// Maximum size that an administrator has set.
     pub capacity_bytes: Option<u64>,
     pub high_percent: u32,
     pub low_percent: u32,
     pub delay_days: u32,
     pub packs: u64,
     pub bytes: u64,
-    /// Size that the pool can grow to, where that is known.
+    /// Size that the pool can grow to, if it is known.
     pub bytes_max: Option<u64>,
     /// Number of packs that a copy pool lacks.
     pub missing_packs: u64,
@@ -103,7 +103,7 @@ pub struct NewPool {
 /// Changes of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolChange {
-    /// True where the pool's disk was lost and an empty one is in its place.
+    /// True if the pool's disk was lost and an empty folder takes its place.
     pub is_replaced: bool,
     pub settings: PoolSettings,
 }
@@ -124,7 +124,7 @@ pub struct PoolSettings {
 /// A change of the maximum size of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacityChange {
-    /// Removes the limit: only the pool's disk limits it.
+    /// Removes the maximum: only the pool's disk limits the pool.
     Remove,
     Set {
         bytes: u64,
@@ -167,13 +167,14 @@ impl PoolSettings {
 /// Work on the packs of pools.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PoolTask {
-    /// Gives one copy pool, or all, the packs that they lack.
+    /// Copies to one copy pool, or to all copy pools, the packs that they lack.
     Copy { pool: Option<String> },
-    /// Moves packs to the next pool: everything, or what is above the high mark.
+    /// Moves packs to the next pool: all packs if `all` is set, otherwise only while the pool is
+    /// above its high mark.
     Drain { pool: String, all: bool },
-    /// Makes damaged packs whole from other pools.
+    /// Repairs damaged packs from other pools.
     Repair,
-    /// Locks packs in object stores as policy locks their versions.
+    /// Locks packs in object stores as long as policy locks the versions in them.
     Lock,
 }
 
@@ -190,7 +191,7 @@ impl From<PoolTask> for proto::TendPoolRequest {
 }
 
 impl Admin {
-    /// Lists one pool, or all.
+    /// Lists one pool, or all pools.
     pub fn pools(&mut self, name: Option<&str>) -> Result<Vec<Pool>, ClientError> {
         let pools = portions::all(|portion| {
             let name = name.unwrap_or_default().to_owned();
@@ -249,7 +250,7 @@ mod tests {
                 collocation: collocation_code,
                 ..proto::PoolInfo::default()
             };
-            let volumes = Pool::from(message).volume_use.expect("it is on volumes");
+            let volumes = Pool::from(message).volume_use.expect("the pool is on volumes");
             assert_eq!((volumes.collocation, volumes.collocation.word()), (collocation, word));
         }
     }

@@ -29,18 +29,18 @@ words!(
 pub struct QueuedRequest {
     pub number: u64,
     pub kind: RequestKind,
-    /// Node and user that wait; `None` for the server itself.
+    /// Node and user that wait for the packs; `None` for the server itself.
     pub requester: Option<Requester>,
     /// Name of the program that waits, as the node gives it.
     pub program: Option<String>,
     pub since: ServerTime,
-    /// Volume of the pack that comes last, where it is known.
+    /// Volume of the last pack of the request, if it is known.
     pub volume: Option<String>,
     pub packs: u64,
     pub packs_done: u64,
-    /// Number of requests for the same volume that are served before the last pack of this one.
+    /// Number of requests for the same volume that are served before the last pack of this request.
     pub ahead: u64,
-    /// Time until the last pack comes, where it can be estimated.
+    /// Estimated time until the last pack is read; `None` if it is not known.
     pub estimate: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ impl From<proto::TapeWait> for QueuedRequest {
 }
 
 impl Admin {
-    /// Lists the requests that wait, after cancelling the one with the number `cancel`.
+    /// Lists the waiting requests. First cancels the request with the number `cancel`, if given.
     pub fn tape_queue(&mut self, cancel: Option<u64>) -> Result<Vec<QueuedRequest>, ClientError> {
         let mut cancel = cancel.unwrap_or(0);
         let waits = portions::all(|portion| {

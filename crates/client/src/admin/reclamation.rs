@@ -1,23 +1,24 @@
-//! Reclamation: the space of data that nothing names is freed.
+//! Reclamation: it frees the space of data that nothing names.
 
 use wire::proto;
 
 use super::connection::Admin;
 use crate::ClientError;
 
-/// A run of reclamation to begin.
+/// Request to begin a reclamation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReclamationRequest {
-    /// Count the dead data and change nothing.
+    /// True to count the dead data and change nothing.
     pub dry_run: bool,
-    /// Share of a pack that must be dead before its live data is written again; the server's
-    /// setting unless given.
+    /// Percentage of a pack that must be dead before its live data is written again; `None` for the
+    /// server's setting.
     pub dead_percent: Option<u32>,
-    /// Release a recovered server: the data that its catalogue does not name may go.
+    /// True to release a recovered server: from then on it removes data that its catalogue does not
+    /// name.
     pub release: bool,
 }
 
-/// A run of reclamation: its state so far, or its result.
+/// Progress of a reclamation, or its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reclamation {
     /// Number of pages and versions that were read.
@@ -30,9 +31,9 @@ pub struct Reclamation {
     pub bytes_removed: u64,
     pub packs_rewritten: u64,
     pub bytes_rewritten: u64,
-    /// Number of packs that are removed once nobody reads them.
+    /// Number of packs that will be removed once nobody reads them.
     pub packs_waiting: u64,
-    /// Number of packs that an object store locks until some day.
+    /// Number of packs that stay because of an object lock.
     pub packs_locked: u64,
     pub bytes_locked: u64,
 }

@@ -17,11 +17,11 @@ pub struct Server {
     pub started: ServerTime,
     /// Time since the server's last sign of life.
     pub silence: Duration,
-    /// True for the server that expires, reclaims and moves packs for all of them.
+    /// True for the server that keeps house: it expires, reclaims and moves packs for all servers.
     pub keeps_house: bool,
-    /// True for the server that answers.
+    /// True for the server that sent this list.
     pub is_this: bool,
-    /// Number of backups that the server receives now.
+    /// Number of backups in progress at the server.
     pub backups: u64,
 }
 
@@ -40,7 +40,7 @@ impl From<proto::Server> for Server {
 }
 
 impl Admin {
-    /// Lists the servers of the catalogue, as the server that is asked sees them.
+    /// Lists the servers of the catalogue, as the connected server sees them.
     pub fn servers(&mut self) -> Result<Vec<Server>, ClientError> {
         let servers = portions::all(|portion| {
             let request = proto::ServersRequest { portion: Some(portion) };

@@ -13,7 +13,7 @@ pub struct TaskRun {
     pub task: String,
     pub due: ServerTime,
     pub started: ServerTime,
-    /// End of the run; `None` while it goes on.
+    /// End of the run; `None` while the task is running.
     pub ended: Option<TaskEnd>,
 }
 
@@ -21,7 +21,8 @@ pub struct TaskRun {
 #[derive(Clone, Debug)]
 pub struct TaskEnd {
     pub at: ServerTime,
-    /// Exit code as that of a command: 0 all done, 4 not everything, 12 failed.
+    /// Exit code, as that of a command: 0 for success, 4 if not everything was done, 12 for
+    /// failure.
     pub code: u32,
     pub reason: String,
 }

@@ -30,9 +30,9 @@ words!(
         ReadOnly = "read-only",
         /// The volume is not in its library.
         Offsite = "offsite",
-        /// The volume is not mounted.
+        /// The volume must not be mounted.
         Unavailable = "unavailable",
-        /// The volume is lost with all that is on it.
+        /// The volume and everything on it are lost.
         Destroyed = "destroyed",
     }
 );
@@ -75,7 +75,7 @@ impl From<proto::VolumeInfo> for Volume {
     }
 }
 
-/// The volumes to list; `None` for any.
+/// Filter for a list of volumes; `None` accepts every value.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeFilter {
     pub library: Option<String>,
@@ -83,15 +83,15 @@ pub struct VolumeFilter {
     pub volume: Option<String>,
 }
 
-/// Volumes to label.
+/// Request to label volumes.
 #[derive(Clone, Debug)]
 pub struct LabellingRequest {
     pub library: String,
-    /// Names of the volumes. Without any, every blank volume of the library is labelled.
+    /// Names of the volumes. If there are none, every blank volume of the library is labelled.
     pub volumes: Vec<String>,
-    /// Also label volumes that this program has written and the server does not know.
+    /// True to label also volumes that Holdfast has labelled and the server does not know.
     pub overwrite: bool,
-    /// Size of the largest block; the server's default unless given.
+    /// Size of the largest block; `None` for the server's default.
     pub block_bytes: Option<u32>,
 }
 
@@ -99,20 +99,20 @@ pub struct LabellingRequest {
 #[derive(Clone, Debug)]
 pub struct Labelling {
     pub volume: String,
-    /// Reason why it is not labelled.
+    /// Reason why the volume was not labelled; `None` if it was labelled.
     pub problem: Option<String>,
 }
 
 /// A change of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VolumeChange {
-    /// Any access but [`VolumeAccess::Offsite`].
+    /// Sets the access. It must not be [`VolumeAccess::Offsite`].
     Access(VolumeAccess),
     /// Takes the volume out of its library, to `location`.
     Offsite { location: String },
     /// Takes the volume into its library again.
     Onsite,
-    /// Forgets a volume that holds nothing.
+    /// Removes a volume that holds nothing from the catalogue.
     Remove,
 }
 
@@ -130,8 +130,8 @@ impl From<VolumeChange> for Change {
 /// Work on volumes.
 #[derive(Clone, Debug)]
 pub enum VolumeTask {
-    /// Empties the volumes of one pool, or of all, of which at least `dead_percent` is dead; as
-    /// each pool's setting says unless given.
+    /// Empties the volumes of one pool, or of all pools, that are at least `dead_percent` dead.
+    /// `None` stands for each pool's setting.
     Reclaim { pool: Option<String>, dead_percent: Option<u32> },
     /// Moves the needed packs to other volumes.
     Move(VolumeList),
@@ -144,7 +144,7 @@ pub enum VolumeTask {
 /// Volumes by name.
 #[derive(Clone, Debug)]
 pub struct VolumeList {
-    /// Library of the volumes; needed where several have volumes of these names.
+    /// Library of the volumes. It must be given if several libraries have volumes of these names.
     pub library: Option<String>,
     pub names: Vec<String>,
 }
@@ -207,7 +207,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Changes one volume. The library may be left out where only one has a volume of this name.
+    /// Changes one volume. `library` may be `None` if only one library has a volume of this name.
     pub fn set_volume(
         &mut self,
         library: Option<&str>,

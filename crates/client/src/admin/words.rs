@@ -1,6 +1,7 @@
 //! Enumerations of messages, with the words that people see.
 
-/// Defines an enum for an enumeration of messages. A value that is none of it is `Unknown`.
+/// Defines an enum for an enumeration of messages. A value that is not in the enumeration becomes
+/// `Unknown`.
 macro_rules! words {
     (
         $(#[$about:meta])*

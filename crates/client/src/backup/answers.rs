@@ -1,5 +1,5 @@
-//! Answers of the server in a session, and the session's failure. The thread that reads them shares
-//! them with all stages.
+//! Answers of the server in a session, and the failure of the session. One thread reads the
+//! answers; all stages of the backup see them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -10,15 +10,16 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 use super::chunks::Chunks;
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
-use crate::link::backup::{Inbound, Rejection, SessionReceiver};
+use crate::link::backup::{Rejection, ServerMessage, SessionReceiver};
 
-/// Answers so far.
+/// The server's answers so far, shared by all threads of a session.
 #[derive(Default)]
 pub(super) struct Answers {
     state: Mutex<State>,
-    /// True once the state has a failure. Walkers ask once a directory, so it has no lock.
+    /// True once the state has a failure. It lies outside the lock, because walkers read it for
+    /// each directory.
     has_failed: AtomicBool,
-    /// Bytes of quanta's records that have arrived at the server.
+    /// Bytes of the records of quanta that have arrived at the server.
     arrived: AtomicU64,
     changed: Condvar,
 }
@@ -53,7 +54,7 @@ impl Answers {
         self.has_failed.load(Relaxed)
     }
 
-    /// Returns the bytes of quanta's records that have arrived at the server.
+    /// Returns the bytes of the records of quanta that have arrived at the server.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived.load(Relaxed)
     }
@@ -69,13 +70,13 @@ impl Answers {
         }
     }
 
-    /// Notes that a quantum goes to the server, whose chunks have `digests`.
+    /// Notes that the quantum `number` is sent to the server. Its chunks have `digests`.
     pub(super) fn expect_grants(&self, number: u64, digests: Vec<ChunkDigest>) {
         let before = self.state().sent.insert(number, digests);
         assert!(before.is_none(), "a quantum is sent once");
     }
 
-    /// Notes that a transaction goes to the server.
+    /// Notes that a transaction is sent to the server.
     pub(super) fn expect_answer(&self) {
         self.state().unanswered += 1;
     }
@@ -103,7 +104,7 @@ impl Answers {
         }
     }
 
-    /// Returns the objects that the server has not taken since the last call.
+    /// Returns the objects that the server has rejected since the last call.
     pub(super) fn take_rejections(&self) -> Vec<Rejection> {
         std::mem::take(&mut self.state().rejections)
     }
@@ -131,11 +132,11 @@ impl Answers {
         }
     }
 
-    fn take_in(&self, message: Inbound, chunks: &Chunks<'_>, tally: &Tally) {
+    fn take_in(&self, message: ServerMessage, chunks: &Chunks<'_>, tally: &Tally) {
         match message {
-            // This message is no answer: no thread waits for it.
-            Inbound::Arrived { bytes } => return self.arrived.store(bytes, Relaxed),
-            Inbound::Committed(commitment) => {
+            // No thread waits for this message.
+            ServerMessage::Arrived { bytes } => return self.arrived.store(bytes, Relaxed),
+            ServerMessage::Committed(commitment) => {
                 for quantum in &commitment.grants {
                     let digests = self.state().sent.remove(&quantum.number).unwrap_or_default();
                     chunks.store_grants(&digests, &quantum.grants);
@@ -145,7 +146,7 @@ impl Answers {
                 state.unanswered = state.unanswered.saturating_sub(1);
                 state.rejections.extend(commitment.rejections);
             }
-            Inbound::Closed => self.state().is_closed = true,
+            ServerMessage::Closed => self.state().is_closed = true,
         }
         self.changed.notify_all();
     }
@@ -153,7 +154,7 @@ impl Answers {
 
 #[cfg(test)]
 impl Answers {
-    /// Notes the answer of a server without objections to one transaction.
+    /// Notes that the server has answered one transaction and rejected nothing.
     pub(super) fn note_answer(&self) {
         let mut state = self.state();
         state.unanswered = state.unanswered.saturating_sub(1);
@@ -200,15 +201,15 @@ mod tests {
             rejections: vec![rejection.clone()],
             expired: 3,
         };
-        answers.take_in(Inbound::Committed(commitment), &chunks, &tally);
+        answers.take_in(ServerMessage::Committed(commitment), &chunks, &tally);
         answers.wait_for_answers(0).expect("answered");
         assert_eq!(chunks.grant_of(&digest), Some(grant));
         assert_eq!(answers.take_rejections(), [rejection]);
         assert_eq!(answers.take_rejections(), []);
         assert_eq!(tally.expired.load(Relaxed), 3);
-        answers.take_in(Inbound::Arrived { bytes: 77 }, &chunks, &tally);
+        answers.take_in(ServerMessage::Arrived { bytes: 77 }, &chunks, &tally);
         assert_eq!(answers.arrived(), 77);
-        answers.take_in(Inbound::Closed, &chunks, &tally);
+        answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
     }
 

@@ -1,4 +1,4 @@
-//! Assembler: collects the chunks of one reader into quanta, unless the server has them.
+//! Assembler: collects the chunks of one reader into quanta, except those that the server has.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +18,7 @@ pub(super) struct Assembler<'a> {
     chunks: &'a Chunks<'a>,
     tally: &'a Tally,
     presser: Presser<'a>,
-    /// Queue of the threads that press quanta while this one reads on.
+    /// Queue to the threads that compress quanta while this thread continues to read.
     others: Option<Sender<FullQuantum>>,
     number: u64,
     raw: RawQuantum,
@@ -52,10 +52,10 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Sets the treatment of the data that follows. Data that is compressed here and data that is
-    /// not never share a quantum.
+    /// Sets the treatment of the data that follows. Data whose quantum is compressed and other data
+    /// never share a quantum.
     ///
-    /// Fails if zstd does.
+    /// Fails if no zstd context can be made.
     pub(super) fn treat(&mut self, treatment: FileTreatment) -> io::Result<()> {
         if is_pressed(treatment) != is_pressed(self.treatment) {
             self.flush();
@@ -80,14 +80,15 @@ impl<'a> Assembler<'a> {
         self.treatment.encrypts
     }
 
-    /// Adds `chunk`, which is not empty, unless the server has it.
+    /// Adds `chunk`, which must not be empty, unless the server has it.
     pub(super) fn add(&mut self, chunk: &[u8]) -> ChunkRef {
         self.room(chunk.len()).copy_from_slice(chunk);
         assert!(!chunk.is_empty(), "a chunk holds data");
         self.take_written(chunk.len())
     }
 
-    /// Returns room for a chunk of `bytes`. [`Self::take_written`] adds it once it is written.
+    /// Returns room for a chunk of `bytes` bytes. The caller writes the chunk there and then calls
+    /// [`Self::take_written`].
     pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if !self.raw.fits(bytes) {
             self.flush();
@@ -95,8 +96,8 @@ impl<'a> Assembler<'a> {
         self.raw.room(bytes)
     }
 
-    /// Adds the chunk of `bytes` that was written last into [`Self::room`], unless the server has
-    /// it.
+    /// Adds the chunk of `bytes` bytes that was written last into the room of [`Self::room`],
+    /// unless the server has it.
     pub(super) fn take_written(&mut self, bytes: usize) -> ChunkRef {
         self.tally.progress.bytes.fetch_add(bytes as u64, Relaxed);
         if !self.chunks.deduplicates {
@@ -141,7 +142,8 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Returns true if quanta of such data are compressed. Encrypted chunks cannot be.
+/// Returns true if quanta with data of this treatment are compressed. Encrypted chunks cannot be
+/// compressed.
 fn is_pressed(treatment: FileTreatment) -> bool {
     treatment.compresses && !treatment.encrypts
 }
@@ -157,7 +159,7 @@ mod tests {
     use model::{GrantMac, PackNumber, Place};
 
     use super::super::answers::Answers;
-    use super::super::outgoing::Outgoing;
+    use super::super::outbox_message::OutboxMessage;
     use super::super::press::Press;
     use super::*;
     use crate::cache::Cache;
@@ -172,7 +174,7 @@ mod tests {
         ChunkGrant { place: Place::new(PackNumber(1), 7), mac: GrantMac([3; 8]) }
     }
 
-    /// Calls `work` with an assembler; returns the chunks of each quantum that it sent.
+    /// Calls `work` with an assembler. Returns the chunks of each quantum that the assembler sent.
     fn assemble(deduplicates: bool, work: impl FnOnce(&mut Assembler<'_>)) -> Vec<Vec<Vec<u8>>> {
         let (key, seal_key) = (DomainKey::new([1; 32]), SealKey::new([5; 32]));
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
@@ -192,10 +194,10 @@ mod tests {
         sent
     }
 
-    fn quanta(outgoing: &Receiver<Outgoing>) -> Vec<SentQuantum> {
+    fn quanta(outgoing: &Receiver<OutboxMessage>) -> Vec<SentQuantum> {
         let quantum = |message| match message {
-            Outgoing::Quantum(quantum) => quantum,
-            Outgoing::Change(_) => panic!("an assembler sends data only"),
+            OutboxMessage::Quantum(quantum) => quantum,
+            OutboxMessage::Change(_) => panic!("an assembler sends data only"),
         };
         outgoing.try_iter().map(quantum).collect()
     }

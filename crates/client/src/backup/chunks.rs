@@ -1,4 +1,4 @@
-//! Chunks of a session: which of them the server has, or gets in this session.
+//! Chunks of a session: those that the server has, and those that it gets in this session.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -67,7 +67,7 @@ impl<'a> Chunks<'a> {
         self.next_quantum.fetch_add(1, Relaxed)
     }
 
-    /// Returns the grant of a chunk, if the client has one that is worth presenting.
+    /// Returns the grant of a chunk, if the client has one and the server will accept it.
     pub(super) fn grant_of(&self, digest: &ChunkDigest) -> Option<ChunkGrant> {
         self.cache
             .get(digest)
@@ -83,7 +83,7 @@ impl<'a> Chunks<'a> {
         self.pending().get(&digest.prefix()).copied()
     }
 
-    /// Notes that a chunk goes to the server at `place`.
+    /// Notes that a chunk is sent to the server at `place`.
     pub(super) fn note_sent(&self, digest: &ChunkDigest, place: SessionPlace) {
         self.pending().insert(digest.prefix(), place);
     }
@@ -100,7 +100,7 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// Returns the reference with the grant of its chunk, if one has come since it was made.
+    /// Returns `chunk`. If the server has granted the chunk meanwhile, the result has the grant.
     pub(super) fn present(&self, chunk: ChunkRef) -> ChunkRef {
         match chunk.source {
             ChunkSource::Sent(_) if self.deduplicates => match self.grant_of(&chunk.digest) {
@@ -139,7 +139,7 @@ mod tests {
         chunks.note_sent(&digest(1), place);
         assert_eq!(chunks.present(chunk), chunk);
         assert_eq!(chunks.pending_place(&digest(1)), Some(place));
-        // The server grants the first chunk only; both are out of the way.
+        // The server grants only the first chunk. Neither chunk is pending any more.
         chunks.note_sent(&digest(2), SessionPlace::Sent { quantum: 0, index: 1 });
         chunks.store_grants(&[digest(1), digest(2)], &[grant(3, 4)]);
         assert_eq!(chunks.present(chunk).source, ChunkSource::Granted(grant(3, 4)));

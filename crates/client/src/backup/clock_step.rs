@@ -2,16 +2,17 @@
 //!
 //! File systems stamp changes with a clock that goes in steps. An object that is read in the step
 //! in which it changed may change once more in that step and keep its change time. No later backup
-//! would look at it. So a backup lets the step pass before it reads. If that takes too long, it
-//! stores no change time, and the next backup looks at the object again.
+//! would notice that second change. So a backup waits until the step has passed before it reads the
+//! object. If the step is too long, the backup stores no change time, and the next backup examines
+//! the object again.
 
 use std::time::Duration;
 
 use model::{ServerTime, Stat, Timestamp};
 
-/// Twice the longest step of a kernel's clock, which is 10 ms at 100 Hz.
+/// Twice the longest step of a kernel's clock, in microseconds. That step is 10 ms, at 100 Hz.
 const STEP_MICROS: i64 = 20_000;
-/// Twice the longest step of a file system that counts seconds.
+/// Twice the longest step of a file system that counts seconds, in microseconds.
 const SECOND_STEP_MICROS: i64 = 2_000_000;
 
 /// State of the step in which an object changed.
@@ -31,20 +32,22 @@ pub(super) fn clock_step(stat: &Stat, now: ServerTime) -> ClockStep {
     let changed = secs.saturating_mul(1_000_000).saturating_add(i64::from(nanos / 1000));
     let age = now.0.saturating_sub(changed);
     let step = if nanos == 0 { SECOND_STEP_MICROS } else { STEP_MICROS };
-    // A time far ahead is wrong, or comes from another machine: there is no step to wait for.
+    // A time far in the future is wrong, or comes from another machine. There is no step to wait
+    // for.
     if age >= step || age < -SECOND_STEP_MICROS {
         return ClockStep::Passed;
     }
     match u64::try_from(step - age) {
         Ok(left) if left <= STEP_MICROS.unsigned_abs() => {
-            assert!(left > 0, "a step that has passed is waited for by nobody");
+            assert!(left > 0, "nobody waits for a step that has passed");
             ClockStep::PassesIn(Duration::from_micros(left))
         }
         _ => ClockStep::Pending,
     }
 }
 
-/// Time that is stored instead of a change time that does not tell changes apart. No object has it.
+/// Time that is stored in place of a change time that would not show a later change. No object has
+/// this time.
 pub(crate) const NO_CHANGE_TIME: Timestamp = Timestamp { secs: 0, nanos: 0 };
 
 #[cfg(test)]
@@ -52,7 +55,8 @@ mod tests {
     use super::*;
     use crate::backup::fixtures::stat;
 
-    /// An object that changed at `nanos` of a second, seen `micros` after that second began.
+    /// Returns the state of the step for an object that changed at `nanos` of a second, `micros`
+    /// after that second began.
     fn seen(nanos: u32, micros: i64) -> ClockStep {
         let mut stat = stat();
         stat.ctime = Timestamp { secs: 100, nanos };

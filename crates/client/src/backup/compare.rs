@@ -1,4 +1,4 @@
-//! Comparison of an object with its active version: pure.
+//! Comparison of an object with its active version. The module is pure.
 //!
 //! | difference | consequence |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | class | attributes are updated |
 //! | anything else | a file's content is compared, then attributes are updated |
 //!
-//! A new mode explains a new ctime, but the content may have changed as well: a file can be
-//! replaced by another file with its size and mtime, which usually has another mode.
+//! A new mode explains a new ctime, but the content may have changed as well: another file with the
+//! same size and mtime, but another mode, may have replaced the file.
 
 use model::{Attributes, ClassId, Kind, Object, Payload, Stat};
 
@@ -55,7 +55,8 @@ pub(super) enum Consequence {
     CompareContent,
 }
 
-/// Decides about an object by its attributes and, if it is a symbolic link, its `target`.
+/// Compares the attributes of an object and, for a symbolic link, the `target` with the active
+/// version.
 pub(super) fn follow(
     old: &Object,
     attributes: &Attributes,

@@ -16,9 +16,9 @@ pub(super) struct Context<'a> {
     pub(super) readers: &'a Crew,
     pub(super) tally: &'a Tally,
     pub(super) rules: &'a Rules,
-    /// Send every object, changed or not.
+    /// True to send every object, changed or not.
     pub(super) sends_all: bool,
-    /// Leave a changed object for later if the frequency of its class says so.
+    /// True to leave a changed object to a later backup if the frequency of its class says so.
     pub(super) keeps_frequency: bool,
     pub(super) is_dry: bool,
 }

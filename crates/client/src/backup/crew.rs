@@ -1,4 +1,4 @@
-//! Crews: the number of threads that do the same work. It is the number of processors while the
+//! Crews of threads that do the same work. A crew has as many threads as processors while the
 //! caches are warm. It grows while threads wait for the disk and processors are idle, because a
 //! disk serves many requests at once.
 
@@ -8,22 +8,24 @@ use std::time::{Duration, Instant};
 use sys::lock::Mutex;
 /// Number of measurements after which the size of the crew is decided again.
 const WINDOW: u64 = 16;
-/// Number of pieces of work of which one is measured: a measurement costs as much as a stat.
+/// Number of pieces of work from one measured piece to the next. A measurement takes as long as a
+/// stat.
 const MEASURED: u64 = 4;
-/// Share of measured pieces that waited, from which the crew grows.
+/// Percentage of measured pieces of work that had to wait, above which the crew grows.
 const GROW_PER_CENT: u64 = 12;
-/// Share below which the crew shrinks.
+/// Percentage of measured pieces of work that had to wait, below which the crew shrinks.
 const SHRINK_PER_CENT: u64 = 3;
 /// Minimum time between two decisions: the kernel counts idle time in steps of 10 ms.
 const INTERVAL: Duration = Duration::from_millis(30);
-/// Idle time of the processors, in per cent of one processor, from which more threads can run.
+/// Minimum idle time of the processors, in per cent of one processor, at which the crew grows.
 const IDLE_PER_CENT: u128 = 40;
-/// Idle time below which the threads of a crew hinder each other.
+/// Idle time, in per cent of one processor, below which the threads of a large crew hinder each
+/// other.
 const BUSY_PER_CENT: u128 = 5;
 /// Number of threads that keep a processor busy although most of them wait.
 const WAITING_SHARE: usize = 8;
 
-/// Crew of threads.
+/// Size of a crew of threads, and the measurements that decide it.
 pub(super) struct Crew {
     least: usize,
     most: usize,
@@ -39,7 +41,7 @@ pub(super) struct Crew {
 
 /// Next step of a thread after a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     GoOn,
     /// Start another thread, which the crew already counts, and go on.
     Recruit,
@@ -50,7 +52,7 @@ pub(super) enum Next {
 impl Crew {
     /// Makes a crew of `least` threads, which the caller starts.
     pub(super) fn new(least: usize, most: usize) -> Self {
-        assert!(least > 0, "a crew without a thread leaves its work undone");
+        assert!(least > 0, "a crew has at least one thread");
         Self {
             least,
             most: most.max(least),
@@ -68,7 +70,7 @@ impl Crew {
         self.least
     }
 
-    /// Performs `work`, and sometimes notes if the thread had to wait meanwhile.
+    /// Runs `work`. For some pieces of work, notes if the thread had to wait meanwhile.
     pub(super) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.least == self.most || !self.pieces.fetch_add(1, Relaxed).is_multiple_of(MEASURED) {
             return work();
@@ -84,7 +86,7 @@ impl Crew {
         if self.measured.fetch_add(1, Relaxed) + 1 >= WINDOW
             && let Some(idle) = self.idle_since_last()
         {
-            // Two threads that come here at the same time decide twice, which does no harm.
+            // Two threads may decide at the same time, which does no harm.
             let measured = self.measured.swap(0, Relaxed).max(1);
             let share = self.waited.swap(0, Relaxed) * 100 / measured;
             self.resize(share, idle);
@@ -104,7 +106,7 @@ impl Crew {
     }
 
     /// Returns the idle time of the processors since the last decision, in per cent of one
-    /// processor; `None` if it was a moment ago.
+    /// processor; `None` if that decision was less than [`INTERVAL`] ago.
     fn idle_since_last(&self) -> Option<u128> {
         let mut last = self.last.lock();
         let passed = last.0.elapsed();
@@ -116,26 +118,26 @@ impl Crew {
             (Some(before), Some(now)) => {
                 now.saturating_sub(before).as_micros() * 100 / passed.as_micros()
             }
-            // Without idle times the waits of the threads decide alone.
+            // If the system does not report idle times, only the waits of the threads decide.
             _ => IDLE_PER_CENT,
         };
         *last = (sys::clock::monotonic(), idle);
         Some(per_cent)
     }
 
-    /// Returns what the calling thread has to do between two pieces of work.
-    pub(super) fn next(&self) -> Next {
+    /// Returns the next step of the calling thread, which is between two pieces of work.
+    pub(super) fn next(&self) -> NextStep {
         let (at_work, target) = (self.at_work.load(Relaxed), self.target.load(Relaxed));
         let becomes = match at_work.cmp(&target) {
-            std::cmp::Ordering::Equal => return Next::GoOn,
+            std::cmp::Ordering::Equal => return NextStep::GoOn,
             std::cmp::Ordering::Less => at_work + 1,
             std::cmp::Ordering::Greater => at_work - 1,
         };
         match self.at_work.compare_exchange(at_work, becomes, Relaxed, Relaxed) {
-            Ok(_) if becomes > at_work => Next::Recruit,
-            Ok(_) => Next::Leave,
+            Ok(_) if becomes > at_work => NextStep::Recruit,
+            Ok(_) => NextStep::Leave,
             // Another thread has just joined or left.
-            Err(_) => Next::GoOn,
+            Err(_) => NextStep::GoOn,
         }
     }
 }
@@ -169,10 +171,10 @@ mod tests {
     fn a_thread_joins_or_leaves_at_a_time() {
         let crew = Crew::new(1, 3);
         crew.target.store(3, Relaxed);
-        let all: Vec<Next> = (0..3).map(|_| crew.next()).collect();
-        assert_eq!(all, [Next::Recruit, Next::Recruit, Next::GoOn]);
+        let all: Vec<NextStep> = (0..3).map(|_| crew.next()).collect();
+        assert_eq!(all, [NextStep::Recruit, NextStep::Recruit, NextStep::GoOn]);
         crew.target.store(2, Relaxed);
-        assert_eq!((crew.next(), crew.next()), (Next::Leave, Next::GoOn));
+        assert_eq!((crew.next(), crew.next()), (NextStep::Leave, NextStep::GoOn));
     }
 
     #[test]

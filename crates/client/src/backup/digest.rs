@@ -2,14 +2,15 @@
 
 use model::{DirPath, DirectoryDigest, Stat};
 
-/// Digests of one run. Their key is of the node and of the selection rules.
+/// Maker of the directory digests of one run. Its key depends on the node and on the selection
+/// rules.
 pub(super) struct Digester {
     key: [u8; 32],
 }
 
 impl Digester {
-    /// Makes a digester. `rules` is the canonical form of all that decides which objects of a
-    /// directory are looked at.
+    /// Makes a digester. `rules` is the canonical form of everything that decides which objects of
+    /// a directory are examined.
     pub(super) fn new(digest_key: &[u8; 32], rules: &[u8]) -> Self {
         Self { key: *blake3::keyed_hash(digest_key, rules).as_bytes() }
     }
@@ -31,7 +32,7 @@ impl Digester {
         let hash = blake3::keyed_hash(&self.key, buffer);
         let mut digest = [0; 16];
         digest.copy_from_slice(&hash.as_bytes()[..16]);
-        // In messages a digest of zeros stands for none.
+        // In messages a digest of zeros stands for no digest.
         digest[0] |= u8::from(digest == [0; 16]);
         DirectoryDigest(digest)
     }

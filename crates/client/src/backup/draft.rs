@@ -1,4 +1,4 @@
-//! Drafts: objects on their way into a page change.
+//! Drafts: objects that will be part of a page change.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::link::versions::has_data;
 /// Maximum number of bytes of extended attributes in one change, so that it fits a message.
 const ATTRIBUTE_BYTES_MAX: usize = 24 << 20;
 
-/// Object on its way to the server.
+/// Object that will be sent to the server.
 pub(super) struct Draft {
     pub(super) name: Name,
     pub(super) class: ClassId,
@@ -37,12 +37,12 @@ pub(super) enum DraftContent {
     /// Target of a symbolic link.
     Target(Vec<u8>),
     Data(Content),
-    /// Content that the server has as that of another object.
+    /// Content that the server already has as the content of another object.
     Known(KnownContent),
 }
 
 impl DraftContent {
-    /// Makes the content of a file that was read; an empty file has none.
+    /// Makes the content of a file that was read. An empty file has no content.
     pub(super) fn of_file(content: Content, stat: &Stat) -> Self {
         if stat.size > 0 { Self::Data(content) } else { Self::Nothing }
     }
@@ -53,18 +53,19 @@ impl DraftContent {
 pub(super) struct Outcome<'s> {
     pub(super) backed_up: Vec<Draft>,
     pub(super) updated: Vec<Draft>,
-    /// Names and stats as the server has them afterwards. The digests are made of them.
+    /// Names and stats of the objects that the server has after the change. The page digests are
+    /// computed from them.
     pub(super) stored: Vec<(&'s Name, Stat)>,
     pub(super) expired: Vec<GoneObject>,
-    /// True if the next backup has to look at the page again, because an object failed or changes
-    /// unnoticed. Then the page gets no digest.
+    /// True if the next backup must examine the page again, because an object failed or was left to
+    /// a later backup. The page then gets no digest.
     pub(super) has_failed: bool,
     /// Bytes of extended attributes so far.
     pub(super) attribute_bytes: usize,
 }
 
 impl Outcome<'_> {
-    /// Reserves room for the attributes of one more object; false if there is none left.
+    /// Reserves room for the attributes of one more object. Returns false if no room is left.
     pub(super) fn admit(&mut self, attributes: &Attributes) -> bool {
         let bytes = |xattr: &Xattr| xattr.name.len() + xattr.value.len();
         self.attribute_bytes += attributes.xattrs.iter().map(bytes).sum::<usize>();
@@ -75,7 +76,7 @@ impl Outcome<'_> {
         !self.backed_up.is_empty() || !self.updated.is_empty()
     }
 
-    /// Sorts everything by name, after objects were added out of turn.
+    /// Sorts all lists by name, after objects were added in another order.
     pub(super) fn sort(&mut self) {
         self.stored.sort_by(|a, b| a.0.cmp(b.0));
         self.updated.sort_by(|a, b| a.name.cmp(&b.name));
@@ -121,8 +122,8 @@ pub(super) struct Observation {
     pub(super) target: Option<Vec<u8>>,
 }
 
-/// Reads the attributes of an object and the target of a symbolic link. If its change time is too
-/// young to tell later changes apart, it waits and takes the stat anew.
+/// Reads the attributes of an object and the target of a symbolic link. If the change time is too
+/// recent to show a later change, waits and then reads the stat again.
 pub(super) fn observe(
     segment: &Segment,
     name: &Name,
@@ -137,7 +138,7 @@ pub(super) fn observe(
             false => segment.dir.stat(name.as_bytes())?,
         };
         let is_same = |again: &ObjectStatus| again.stat.kind == found.stat.kind;
-        let changed = || io::Error::other("it changed while it was looked at");
+        let changed = || io::Error::other("the object changed while its attributes were read");
         found = again.filter(is_same).ok_or_else(changed)?;
     }
     if clock_step(&found.stat, sys::clock::now()) != ClockStep::Passed {
@@ -189,7 +190,8 @@ mod tests {
             let name = Name::new(name).expect("a name");
             let observation = observe(&segment, &name, &found).expect("observed");
             assert_eq!(observation.target.as_deref(), target);
-            // The files were made in this step of the clock: either it passed, or no time counts.
+            // The files changed in the current step of the clock. Either the step has passed, or
+            // the change time is not stored.
             assert!(
                 observation.found.stat.ctime == found.stat.ctime
                     || observation.found.stat.ctime == NO_CHANGE_TIME

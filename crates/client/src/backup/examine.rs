@@ -17,16 +17,16 @@ use super::compare::{Consequence, Verdict, compare, follow};
 use super::context::Context;
 use super::draft::{Draft, DraftContent, Observation, Outcome, encode, observe};
 use super::expiry::{self, Expiry, GoneObject};
-use super::outgoing::{Change, Outgoing};
+use super::outbox_message::{Change, OutboxMessage};
 use super::presented::ChangeBuilder;
-use super::read::{Collect, Content, Fidelity, FileReader, Patience, ReadFailure, Sink};
+use super::read::{ChunkCollector, Content, Fidelity, FileReader, Patience, ReadFailure, Sink};
 use super::segment::Segment;
 use super::stub;
 use crate::link::backup::{PageChange, PageKey};
 use crate::path::absolute;
 use crate::report::Failure;
 
-/// Maximum number of objects that are examined as one page; the page may become several.
+/// Maximum number of objects that are examined together. They may become several pages.
 const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
 
 /// Maximum number of changes that wait for one quantum to fill: tiny files fill it slowly.
@@ -37,7 +37,7 @@ pub(super) struct Examiner<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) reader: FileReader,
     pub(super) assembler: Assembler<'a>,
-    outgoing: Sender<Outgoing>,
+    outgoing: Sender<OutboxMessage>,
     pub(super) expiries: Vec<Expiry>,
     digest_buffer: Vec<u8>,
     /// Number of changes since the last flush.
@@ -62,7 +62,7 @@ impl<'a> Examiner<'a> {
     pub(super) fn new(
         context: &'a Context<'a>,
         assembler: Assembler<'a>,
-        outgoing: Sender<Outgoing>,
+        outgoing: Sender<OutboxMessage>,
     ) -> Self {
         Self {
             context,
@@ -105,8 +105,8 @@ impl<'a> Examiner<'a> {
     }
 
     fn send(&self, change: Change) {
-        // The outbox ends first only if the session has failed, and then it has kept the reason.
-        drop(self.outgoing.send(Outgoing::Change(change)));
+        // Sending fails only after the session has failed. The reason is then already noted.
+        drop(self.outgoing.send(OutboxMessage::Change(change)));
     }
 
     fn examine_page(&mut self, segment: &Segment, old: &[Object]) {
@@ -117,7 +117,7 @@ impl<'a> Examiner<'a> {
         let mut rest = old;
         for (name, found) in &segment.entries {
             let entry = Entry { name, found: *found };
-            // Usually the next object has this name.
+            // Usually the next object of the last backup has this name.
             while let [gone, from @ ..] = rest
                 && gone.name < *name
             {
@@ -149,7 +149,8 @@ impl<'a> Examiner<'a> {
     ) {
         let Entry { name, found } = entry;
         let class = self.class_of(segment, name, found.stat.kind);
-        // Objects of an absolute class are sent each time: their directory must not look unchanged.
+        // Objects of an absolute class are sent in each backup, so their page must not get a
+        // digest.
         let is_absolute = self.context.rules.is_absolute(class);
         outcome.has_failed |= is_absolute;
         let verdict = match compare(known, &found.stat, class) {
@@ -195,7 +196,7 @@ impl<'a> Examiner<'a> {
         self.context.rules.ruling(path, kind).class
     }
 
-    /// Returns true if the object was sent so recently that its class leaves it for later.
+    /// Returns true if the object was sent so recently that its class leaves it to a later backup.
     fn waits(&self, known: &Object, class: ClassId) -> bool {
         let days = self.context.rules.group(class).map_or(0, |group| group.frequency_days);
         let now = self.context.link.hello().now;
@@ -246,7 +247,7 @@ impl<'a> Examiner<'a> {
         self.context.tally.plan(verb, path);
     }
 
-    /// Takes a new version of an object.
+    /// Makes a new version of an object.
     fn back_up<'s>(
         &mut self,
         segment: &Segment,
@@ -325,20 +326,22 @@ impl<'a> Examiner<'a> {
         let mut tries = 0;
         loop {
             let assembler = &mut self.assembler;
-            let mut collect = Collect { assembler, content: Content::default() };
+            let mut collector = ChunkCollector { assembler, content: Content::default() };
             let (reader, dir) = (&mut self.reader, &segment.dir);
             let crew = self.context.readers;
             let fidelity = patience.fidelity(tries);
-            match crew.measure(|| reader.read(dir, name.as_bytes(), seen, fidelity, &mut collect)) {
+            match crew.measure(|| reader.read(dir, name.as_bytes(), seen, fidelity, &mut collector))
+            {
                 Ok((file, found)) => {
-                    let content = collect.content;
+                    let content = collector.content;
                     let attributes = file.attributes()?;
                     self.count_data(&content);
                     let (name, stat) = (name.clone(), found.stat);
                     let content = DraftContent::of_file(content, &stat);
                     return Ok(Draft { name, class, stat, attributes, content });
                 }
-                // The file has changed since it was listed, perhaps before it was read.
+                // The file has changed since it was listed, perhaps before the read began. This is
+                // not counted as a retry.
                 Err(ReadFailure::Changed) if seen.is_some() => seen = None,
                 Err(ReadFailure::Changed) if tries < patience.retries => {
                     tries += 1;
@@ -349,7 +352,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Decides the objects whose ctime, inode or link count alone has changed.
+    /// Decides about objects that may have new content although their size and mtime are unchanged.
     fn compare_contents<'s>(
         &mut self,
         segment: &Segment,
@@ -396,7 +399,7 @@ impl<'a> Examiner<'a> {
         );
     }
 
-    /// Digests the content of a file as the server does, and returns it with the file's stat.
+    /// Returns the digest of a file's content, computed as the server does, and the file's stat.
     fn read_and_hash(
         &mut self,
         segment: &Segment,
@@ -410,13 +413,13 @@ impl<'a> Examiner<'a> {
         let path = || absolute(self.context.filespace, &segment.path.join(name));
         self.assembler.treat(self.context.rules.treatment(path))?;
         let (key, assembler) = (self.context.chunks.key, &mut self.assembler);
-        let mut hash = Hash { key, assembler, hasher: ContentHasher::new() };
+        let mut sink = ComparisonSink { key, assembler, hasher: ContentHasher::new() };
         let exact = Fidelity::Exact;
-        let (_, found) = self.reader.read(&segment.dir, name.as_bytes(), None, exact, &mut hash)?;
-        Ok((hash.hasher.finish(), found))
+        let (_, found) = self.reader.read(&segment.dir, name.as_bytes(), None, exact, &mut sink)?;
+        Ok((sink.hasher.finish(), found))
     }
 
-    /// Sends the changes of a segment, and holds its expirations back.
+    /// Sends the changes of a segment. Its expirations are kept for the end of the backup.
     pub(super) fn conclude(&mut self, segment: &Segment, outcome: Outcome<'_>) {
         if !segment.is_whole && !outcome.has_changes() {
             return;
@@ -445,7 +448,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Sends the open quantum, full or not, so that the changes that wait for it can go out.
+    /// Sends the open quantum, full or not, so that the changes that wait for it can be sent.
     pub(super) fn flush(&mut self) {
         self.changes_waiting = 0;
         self.assembler.flush();
@@ -495,14 +498,14 @@ fn note_gone(segment: &Segment, gone: &Object, outcome: &mut Outcome<'_>) {
     }
 }
 
-/// Sink that digests a content and keeps nothing.
-struct Hash<'a, 'b> {
+/// Sink that computes the digest of a content and keeps no data.
+struct ComparisonSink<'a, 'b> {
     key: &'a DomainKey,
     assembler: &'a mut Assembler<'b>,
     hasher: ContentHasher,
 }
 
-impl Sink for Hash<'_, '_> {
+impl Sink for ComparisonSink<'_, '_> {
     fn chunk(&mut self, chunk: &[u8]) {
         let digest: ChunkDigest = match self.assembler.seal(chunk) {
             Some(sealed) => self.key.digest(&sealed),

@@ -1,5 +1,6 @@
-//! Expirations: objects of the last backup that are gone. They are held back to the end, when their
-//! number is known: a disk that is not mounted is more likely than most of a filespace deleted.
+//! Expirations: objects of the last backup that are gone. They are kept until the end of the
+//! backup, when their number is known. If most objects of a filespace are missing, its disk is
+//! probably not mounted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,9 +26,9 @@ pub(super) struct Expiry {
     pub(super) path: DirPath,
     /// First name of the page.
     pub(super) first: Vec<u8>,
-    /// Sorted by name.
+    /// Objects that are gone, sorted by name.
     pub(super) gone: Vec<GoneObject>,
-    /// Digest of the page without them.
+    /// Digest of the page without the objects that are gone.
     pub(super) digest: Option<DirectoryDigest>,
 }
 
@@ -37,8 +38,8 @@ impl Expiry {
     }
 }
 
-/// Divides the objects that are gone from a segment by its `pages`, from the last page to the
-/// first. A page without an expiration gets its digest by such an entry too.
+/// Divides the objects that are gone from a segment among its `pages`. Returns one entry for each
+/// page, from the last page to the first. A page without expirations has an entry for its digest.
 pub(super) fn divide(path: &DirPath, mut gone: Vec<GoneObject>, pages: &[PageKey]) -> Vec<Expiry> {
     debug_assert!(pages.is_sorted_by(|a, b| a.first < b.first), "pages are in order");
     let mut expiries = Vec::with_capacity(pages.len());
@@ -47,7 +48,8 @@ pub(super) fn divide(path: &DirPath, mut gone: Vec<GoneObject>, pages: &[PageKey
         let (gone, first) = (gone.split_off(from), first.clone());
         expiries.push(Expiry { path: path.clone(), first, gone, digest: *digest });
     }
-    // A name before the first page is not of these pages: a server that errs has sent it.
+    // A name before the first page belongs to none of the pages. Only a faulty server has such an
+    // object.
     expiries
 }
 
@@ -68,7 +70,7 @@ impl Expiries<'_> {
         self.pages.iter().map(|page| page.gone.len() as u64).sum()
     }
 
-    /// Counts the objects that expire, with those below directories that are gone.
+    /// Counts the objects that expire, including the objects below directories that are gone.
     fn count(&self) -> Result<u64, ClientError> {
         let gone = self.pages.iter().flat_map(|page| page.gone.iter().map(move |one| (page, one)));
         let directories = gone
@@ -77,7 +79,7 @@ impl Expiries<'_> {
         Ok(self.named() + self.link.count_objects(self.filespace, directories)?)
     }
 
-    /// Returns true, with a warning, if so many objects are gone that it looks like a mistake.
+    /// Warns and returns true if so many objects are gone that this looks like a mistake.
     pub(super) fn are_refused(&self) -> Result<bool, ClientError> {
         if self.named() == 0 {
             return Ok(false);
@@ -88,7 +90,7 @@ impl Expiries<'_> {
         if refuses {
             self.tally.warn(format!(
                 "{gone} of {} objects in {} are gone; they were not expired, because this looks \
-                 like an unmounted disk; if it is right, run again with --confirm-expire",
+                 like an unmounted disk; if they were deleted, run again with --confirm-expire",
                 gone + kept,
                 model::escaped(self.filespace),
             ));

@@ -1,4 +1,5 @@
-//! Inventory: the digests that the server has of a filespace's directories, 24 bytes a directory.
+//! Inventory: the digests that the server has of a filespace's directories, 24 bytes for each
+//! directory.
 
 use std::collections::HashMap;
 
@@ -9,10 +10,11 @@ use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::backup::PageKey;
 
-/// Digests by path hash, sorted, in groups of the same first byte: a group that grows copies only
-/// itself.
+/// Digests, sorted by path hash, in groups with the same first byte. When a group grows, only that
+/// group is copied.
 ///
-/// Two directories may share a hash. Then neither has a digest here, and their pages are fetched.
+/// Two directories may share a hash. Then the inventory has no digest of either, and their pages
+/// are fetched.
 pub(super) struct Inventory {
     /// First pages of directories.
     rows: [Vec<Row>; GROUPS],
@@ -25,7 +27,7 @@ const GROUPS: usize = 256;
 /// Path hash and digest.
 type Row = (u64, [u8; 16]);
 
-/// First name and digest.
+/// First name and digest of a page.
 type FurtherPage = (Vec<u8>, [u8; 16]);
 
 const NO_DIGEST: [u8; 16] = [0; 16];
@@ -74,7 +76,8 @@ impl Inventory {
         let same = rows[from..].iter().take_while(|(known, _)| *known == hash);
         let mut firsts = same.map(|(_, digest)| *digest);
         let digest = firsts.next()?;
-        // Two rows are of two directories, in no order.
+        // Two rows with the same hash belong to two directories. It is not known which row belongs
+        // to which directory.
         let digest = if firsts.next().is_some() { NO_DIGEST } else { digest };
         let first = (Vec::new(), digest);
         let further = self.further.get(&hash).into_iter().flatten().cloned();

@@ -1,10 +1,11 @@
 //! Outbox: sends quanta and page changes to the server in a safe order.
 //!
 //! Invariants:
-//! 1. A page change goes out after every quantum that it refers to.
-//! 2. A transaction holds whole changes only. It closes by bytes, objects or time.
-//! 3. At most [`UNANSWERED_MAX`] transactions have no answer. That bounds the state that both ends
-//!    keep for them.
+//! 1. A page change is sent after every quantum that it refers to.
+//! 2. A transaction holds whole changes only. It is committed after a number of bytes or objects,
+//!    or after some time.
+//! 3. At most [`UNANSWERED_MAX`] transactions have no answer. That bounds the state that client and
+//!    server keep for transactions.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,19 +14,22 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::answers::Answers;
-use super::outgoing::{Change, Outgoing};
+use super::outbox_message::{Change, OutboxMessage};
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
-use crate::link::backup::{Envelope, Outbound, PageChange, Rejection, SentQuantum, SessionSender};
+use crate::link::backup::{
+    ClientMessage, Envelope, PageChange, Rejection, SentQuantum, SessionSender,
+};
 use crate::tuning::Tuning;
 
-/// Number of changes that closes a transaction.
+/// Number of changes after which a transaction is committed.
 const TRANSACTION_CHANGES: usize = 4096;
-/// Age that closes a transaction.
+/// Age at which a transaction is committed.
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
-/// Maximum number of transactions without an answer. The server keeps quanta for longer than that.
+/// Maximum number of transactions without an answer. The server keeps the quanta of more
+/// transactions than that.
 const UNANSWERED_MAX: u64 = 8;
-/// Size of a message of changes, from which it is sent.
+/// Size of a message of changes, in bytes, at which it is sent.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Sending side of a session.
@@ -34,7 +38,7 @@ pub(super) struct Outbox<'a> {
     answers: &'a Answers,
     tally: &'a Tally,
     sent_quanta: HashSet<u64>,
-    /// Changes that wait for quanta, by numbers of their own.
+    /// Changes that wait for quanta, by the number of the change.
     waiting: HashMap<u64, WaitingChange>,
     /// Numbers of the changes that wait for each quantum.
     awaited: HashMap<u64, Vec<u64>>,
@@ -101,9 +105,9 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Sends the messages of the readers until they have ended. The last transaction stays open.
-    /// After a failure of the session it only empties the queue, so that no reader waits.
-    pub(super) fn run(&mut self, incoming: &Receiver<Outgoing>) {
+    /// Sends the messages of the readers until all readers have ended. The last transaction stays
+    /// open. After a failure of the session the messages are dropped, so that no reader waits.
+    pub(super) fn run(&mut self, incoming: &Receiver<OutboxMessage>) {
         loop {
             match incoming.recv_timeout(TRANSACTION_TIME) {
                 Ok(outgoing) => self.attempt(|outbox| outbox.take(outgoing)),
@@ -113,7 +117,7 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Commits the open transaction and waits until the server has answered all of them.
+    /// Commits the open transaction and waits until the server has answered all transactions.
     pub(super) fn finish(&mut self) {
         self.attempt(Self::settle);
     }
@@ -127,10 +131,10 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    fn take(&mut self, outgoing: Outgoing) -> Result<(), ClientError> {
+    fn take(&mut self, outgoing: OutboxMessage) -> Result<(), ClientError> {
         match outgoing {
-            Outgoing::Quantum(quantum) => self.send_quantum(quantum)?,
-            Outgoing::Change(change) => self.take_change(change)?,
+            OutboxMessage::Quantum(quantum) => self.send_quantum(quantum)?,
+            OutboxMessage::Change(change) => self.take_change(change)?,
         }
         self.commit_if_due()
     }
@@ -140,12 +144,12 @@ impl<'a> Outbox<'a> {
         self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
         self.transaction.quanta += 1;
-        self.send(Outbound::Quantum { number, record, check })?;
-        assert!(self.sent_quanta.insert(number), "each quantum goes out once");
+        self.send(ClientMessage::Quantum { number, record, check })?;
+        assert!(self.sent_quanta.insert(number), "each quantum is sent once");
         self.release(number)
     }
 
-    /// Passes a change on, or keeps it until its quanta have been sent.
+    /// Sends a change, or keeps it until its quanta have been sent.
     fn take_change(&mut self, change: Change) -> Result<(), ClientError> {
         let unsent = change.quanta.iter().filter(|quantum| !self.sent_quanta.contains(quantum));
         let unsent: Vec<u64> = unsent.copied().collect();
@@ -158,15 +162,15 @@ impl<'a> Outbox<'a> {
             self.awaited.entry(*quantum).or_default().push(number);
         }
         let missing = unsent.len();
-        assert!(missing > 0, "a change that waits for nothing would never go out");
+        assert!(missing > 0, "a change that waits for nothing would never be sent");
         self.waiting.insert(number, WaitingChange { change, missing });
         Ok(())
     }
 
-    /// Passes on the changes that waited only for the quantum `sent`.
+    /// Sends the changes that waited only for the quantum `sent`.
     fn release(&mut self, sent: u64) -> Result<(), ClientError> {
         for number in self.awaited.remove(&sent).unwrap_or_default() {
-            let waiting = self.waiting.get_mut(&number).expect("it waits for this quantum");
+            let waiting = self.waiting.get_mut(&number).expect("the change waits for this quantum");
             assert!(waiting.missing > 0, "a change that lacks nothing does not wait");
             waiting.missing -= 1;
             if waiting.missing == 0
@@ -181,7 +185,7 @@ impl<'a> Outbox<'a> {
     fn pass_on(&mut self, change: Change) -> Result<(), ClientError> {
         debug_assert!(
             change.quanta.iter().all(|quantum| self.sent_quanta.contains(quantum)),
-            "a change goes out after its quanta (invariant 1)"
+            "a change is sent after its quanta (invariant 1)"
         );
         self.transaction.objects += change.objects;
         self.push(change.page)
@@ -193,7 +197,7 @@ impl<'a> Outbox<'a> {
         self.commit_if_due()
     }
 
-    /// Adds a change to the next batch. All quanta that it refers to have been sent.
+    /// Adds a change to the next message of changes. All quanta that it refers to have been sent.
     fn push(&mut self, change: PageChange) -> Result<(), ClientError> {
         self.batch_bytes += change.bytes();
         self.transaction.changes += 1;
@@ -207,11 +211,11 @@ impl<'a> Outbox<'a> {
         }
         self.batch_bytes = 0;
         let changes = std::mem::take(&mut self.batch);
-        self.send(Outbound::Changes(changes))
+        self.send(ClientMessage::Changes(changes))
     }
 
-    fn send(&self, outbound: Outbound) -> Result<(), ClientError> {
-        let envelope = Envelope::new(outbound);
+    fn send(&self, message: ClientMessage) -> Result<(), ClientError> {
+        let envelope = Envelope::new(message);
         let bytes = envelope.bytes;
         let began = sys::clock::monotonic();
         self.sender.send(envelope)?;
@@ -232,7 +236,7 @@ impl<'a> Outbox<'a> {
         let number = self.next_transaction;
         self.next_transaction += 1;
         self.answers.expect_answer();
-        self.send(Outbound::Commit { number })?;
+        self.send(ClientMessage::Commit { number })?;
         self.answers.wait_for_answers(UNANSWERED_MAX - 1)
     }
 
@@ -249,7 +253,7 @@ impl<'a> Outbox<'a> {
         self.answers.wait_for_answers(0)
     }
 
-    /// Returns the objects that the server has not taken since the last call.
+    /// Returns the objects that the server has rejected since the last call.
     pub(super) fn take_rejections(&self) -> Vec<Rejection> {
         self.answers.take_rejections()
     }
@@ -258,7 +262,7 @@ impl<'a> Outbox<'a> {
     pub(super) fn close(mut self, complete: bool, report_json: String) -> Result<(), ClientError> {
         self.settle()?;
         assert!(self.batch.is_empty(), "a session does not end before its last change");
-        self.send(Outbound::Close { complete, report_json })?;
+        self.send(ClientMessage::Close { complete, report_json })?;
         self.answers.wait_for_close()
     }
 }
@@ -277,24 +281,25 @@ mod tests {
     use crate::link::backup::{Check, PageKey};
     use crate::progress::Progress;
 
-    fn quantum(number: u64) -> Outgoing {
+    fn quantum(number: u64) -> OutboxMessage {
         let (record, check) = (vec![0; 100], Check::Data(0));
-        Outgoing::Quantum(SentQuantum { number, record, check, digests: Vec::new() })
+        OutboxMessage::Quantum(SentQuantum { number, record, check, digests: Vec::new() })
     }
 
-    fn change(quanta: &[u64]) -> Outgoing {
+    fn change(quanta: &[u64]) -> OutboxMessage {
         let key = PageKey { first: Vec::new(), digest: None };
         let page = PageChange::new(DirPath::root(), Vec::new(), vec![key]);
-        Outgoing::Change(Change {
+        OutboxMessage::Change(Change {
             page,
             quanta: BTreeSet::from_iter(quanta.iter().copied()),
             objects: 1,
         })
     }
 
-    /// Sends `messages`, commits, and lists what went out.
+    /// Gives `messages` to an outbox, commits, and compares the messages that it sent with
+    /// `expected`.
     #[track_caller]
-    fn check(tuning: Tuning, messages: Vec<Outgoing>, expected: &[&str]) {
+    fn check(tuning: Tuning, messages: Vec<OutboxMessage>, expected: &[&str]) {
         let answers = Answers::default();
         let tally = Tally::new(Arc::new(Progress::default()));
         let (sender, mut take) = recorded(100);
@@ -314,7 +319,7 @@ mod tests {
         check(tuning, vec![change(&[0]), quantum(0)], &["q0", "c1", "t0"]);
         let messages = vec![change(&[0, 1]), change(&[]), quantum(1), quantum(0)];
         check(tuning, messages, &["q1", "q0", "c2", "t0"]);
-        // The second change still lacks a quantum: it is in no transaction.
+        // The second change still lacks a quantum, so it is in no transaction.
         let messages = vec![change(&[1]), change(&[1, 2]), quantum(1)];
         check(tuning, messages, &["q1", "c1", "t0"]);
     }
@@ -383,7 +388,7 @@ mod tests {
             for sent in take() {
                 let number: u64 = sent[1..].parse().expect("a number");
                 match &sent[..1] {
-                    "q" => prop_assert!(quanta.insert(number), "a quantum goes out once"),
+                    "q" => prop_assert!(quanta.insert(number), "a quantum is sent once"),
                     "c" => changes += number,
                     _ => {
                         prop_assert_eq!(number, commits);
@@ -391,7 +396,7 @@ mod tests {
                     }
                 }
                 let ready = needs.iter().filter(|needs| needs.is_subset(&quanta)).count();
-                prop_assert!(changes <= ready as u64, "a change went out too early");
+                prop_assert!(changes <= ready as u64, "a change was sent too early");
             }
             prop_assert_eq!((quanta.len(), changes), (6, needs.len() as u64));
         }

@@ -13,19 +13,19 @@ use sys::lock::Mutex;
 use sys::process::processors;
 
 use super::answers::Answers;
-use super::crew::{Crew, Next};
+use super::crew::{Crew, NextStep};
 use super::examine::Examiner;
 use super::expiry::{Expiries, Expiry};
 use super::inventory::Inventory;
+use super::open_target::{OpenTarget, Start};
 use super::outbox::Outbox;
-use super::outgoing::Outgoing;
+use super::outbox_message::OutboxMessage;
 use super::press::{FullQuantum, Press, Presser};
 use super::scope::Scope;
 use super::segment::Segment;
 use super::session::{OUTGOING_WAITING, Run, Session, in_session};
 use super::tally::Tally;
 use super::threads::joined;
-use super::top::{Start, Top};
 use super::walk::{Outlets, Queue, Task, Walk};
 use crate::error::ClientError;
 use crate::link::Link;
@@ -34,14 +34,14 @@ use crate::path::{absolute, split};
 
 /// Maximum number of segments that wait to be examined.
 const SEGMENTS_WAITING: usize = 64;
-/// Maximum number of pages that were requested and have not come.
+/// Maximum number of pages that were requested and have not arrived.
 const PAGES_WAITING: usize = 256;
-/// Maximum number of full quanta that wait for a pressing thread.
+/// Maximum number of full quanta that wait for a compressing thread.
 const QUANTA_WAITING: usize = 2;
 /// Time that a quantum that is not full waits for more data.
 const QUANTUM_WAIT: Duration = Duration::from_millis(50);
 
-/// Segment with the server's page of it.
+/// Segment, and the server's page for it.
 struct Work {
     segment: Segment,
     old: OldPage,
@@ -53,7 +53,7 @@ pub(super) fn back_up(run: Run<'_>, scope: &Scope<'_>) -> Result<(), ClientError
     in_session(run, scope, |session, outbox| session.back_up(outbox))
 }
 
-/// Sets the expected number of objects for the progress display: about as many as last time.
+/// Sets the expected number of objects for the progress display: the number that the server has.
 fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), ClientError> {
     let directories = scope.targets.iter().filter_map(|target| {
         let (parent, name) = split(target)?;
@@ -72,28 +72,29 @@ impl Session<'_> {
         let is_withheld = self
             .check()
             .and_then(|()| Ok(!self.options.confirm_expire && expiries.are_refused()?))
-            // Everything that was done until now stays done.
+            // After a failure, the changes so far are committed.
             .inspect_err(|_| outbox.finish())?;
         if self.options.dry_run {
             return expiries.plan();
         }
-        // The server lets the content of a directory go at once. Objects with the same content
-        // elsewhere must be committed before.
+        // The server releases the content of an expired directory at once. Objects elsewhere with
+        // the same content must be committed before that.
         if expiries.has_directory() {
             self.settle(&mut outbox)?;
         }
-        // Otherwise expirations share a transaction with the last changes: each transaction costs
-        // the server a wait for its disk.
+        // Otherwise expirations share a transaction with the last changes, because the server waits
+        // for its disk in each transaction.
         if !is_withheld {
             expiries.send(&mut outbox)?;
         }
         self.settle(&mut outbox)?;
-        // The backup is complete although single objects failed: everything was looked at.
+        // A backup with failed objects is complete, because it has examined everything.
         let is_complete = !is_withheld && !self.options.targets.is_selective();
         outbox.close(is_complete, self.tally().report().summary_json())
     }
 
-    /// Walks, examines, compresses and sends; returns the expirations that are held back.
+    /// Runs the threads that walk, examine, compress and send. Returns the expirations, which are
+    /// not sent yet.
     fn run_threads(&self, outbox: &mut Outbox<'_>) -> Result<Vec<Expiry>, ClientError> {
         let queue = Queue::default();
         let tops = self.tops();
@@ -118,7 +119,7 @@ impl Session<'_> {
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
         let press = Press::new(self.compression(), processors(), self.answers);
-        let reading = Reading {
+        let reading = ReadStage {
             session: self,
             crew: self.context.readers,
             press: &press,
@@ -151,8 +152,8 @@ impl Session<'_> {
     }
 
     /// Opens the targets that are not excluded. A missing target is a failure.
-    fn tops(&self) -> Vec<Top> {
-        let open = |target: &Vec<u8>| match Top::open(self.scope.root, target) {
+    fn tops(&self) -> Vec<OpenTarget> {
+        let open = |target: &Vec<u8>| match OpenTarget::open(self.scope.root, target) {
             Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
             Err(error) => {
                 self.fail(target, error.to_string());
@@ -162,9 +163,9 @@ impl Session<'_> {
         self.scope.targets.iter().filter_map(open).collect()
     }
 
-    /// Returns true if the target itself is to be backed up. An excluded directory above it does
-    /// not matter: the user has named the target.
-    fn is_included(&self, target: &[u8], top: &Top) -> bool {
+    /// Returns true if the rules include the target itself. An excluded directory above the target
+    /// does not matter, because the user has named the target.
+    fn is_included(&self, target: &[u8], top: &OpenTarget) -> bool {
         let Some(step) = top.chain.last() else { return true };
         let path = absolute(self.scope.filespace, target);
         let rules = self.context.rules;
@@ -175,7 +176,7 @@ impl Session<'_> {
         ruling.verdict.is_included()
     }
 
-    fn inventory(&self, tops: &[Top]) -> Result<Inventory, ClientError> {
+    fn inventory(&self, tops: &[OpenTarget]) -> Result<Inventory, ClientError> {
         let mut directories = tops.iter().filter_map(|top| Some(&top.start.as_ref()?.path));
         let (link, filespace) = (self.context.link, self.scope.filespace);
         match (directories.next(), directories.next()) {
@@ -186,8 +187,8 @@ impl Session<'_> {
     }
 
     /// Sends the targets themselves, and the directories above them, to be examined as single
-    /// objects. Nothing beside them is looked at.
-    fn examine_chains(&self, tops: &[Top], work: &Sender<Work>) -> Result<(), ClientError> {
+    /// objects. Other objects in these directories are not examined.
+    fn examine_chains(&self, tops: &[OpenTarget], work: &Sender<Work>) -> Result<(), ClientError> {
         let (link, filespace) = (self.context.link, self.scope.filespace);
         let mut seen = BTreeSet::new();
         for step in tops.iter().flat_map(|top| &top.chain) {
@@ -202,14 +203,14 @@ impl Session<'_> {
             let (dir, path) = (Arc::clone(&step.dir), step.path.clone());
             let segment = Segment::partial(dir, path, known.first, entries);
             let segment = Segment { counts: step.is_target, ..segment };
-            // The readers end first only if the session has failed, and then it has kept the
-            // reason.
+            // Sending fails only after the session has failed. The reason is then already noted.
             drop(work.send(Work { segment, old: known.page }));
         }
         Ok(())
     }
 
-    /// Requests the pages of changed segments, many at a time, and passes both on.
+    /// Requests the pages of changed segments, many at a time. Passes on each segment with its
+    /// page.
     fn fetch_pages(&self, changed: &Receiver<Segment>, work: &Sender<Work>) {
         let fetched =
             self.context
@@ -243,12 +244,12 @@ impl Session<'_> {
     }
 }
 
-fn tasks(tops: Vec<Top>) -> Vec<Task> {
+fn tasks(tops: Vec<OpenTarget>) -> Vec<Task> {
     let task = |Start { dir, path, device_id }| Task { parent: dir, name: None, path, device_id };
     tops.into_iter().filter_map(|top| top.start.map(task)).collect()
 }
 
-/// Passes segments on that have no page at the server.
+/// Passes on the segments that have no page at the server.
 fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
     for segment in unknown {
         if work.send(Work { segment, old: OldPage::default() }).is_err() {
@@ -257,7 +258,7 @@ fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
     }
 }
 
-/// Starts a walking thread, which may start more.
+/// Starts a walking thread, which may start further walking threads.
 fn start_walking<'scope>(
     threads: &'scope Threads<'scope, '_>,
     walk: &'scope Walk<'_>,
@@ -273,11 +274,11 @@ fn start_walking<'scope>(
 struct Inlets {
     work: Receiver<Work>,
     full: Sender<FullQuantum>,
-    outgoing: Sender<Outgoing>,
+    outgoing: Sender<OutboxMessage>,
 }
 
 /// Stage that examines and reads.
-struct Reading<'a> {
+struct ReadStage<'a> {
     session: &'a Session<'a>,
     crew: &'a Crew,
     press: &'a Press<'a>,
@@ -285,8 +286,8 @@ struct Reading<'a> {
     expiries: Mutex<Vec<Expiry>>,
 }
 
-impl Reading<'_> {
-    /// Starts a reading thread, which may start more.
+impl ReadStage<'_> {
+    /// Starts a reading thread, which may start further reading threads.
     fn start<'scope>(&'scope self, threads: &'scope Threads<'scope, '_>, inlets: &Inlets) {
         let inlets = inlets.clone();
         threads.spawn(move || {
@@ -303,7 +304,7 @@ impl Reading<'_> {
     }
 
     /// Examines segments until the walk has ended or the crew is large enough without this thread.
-    /// Data that waits for more is sent when none has come for a while.
+    /// If no segment arrives for a while, the open quantum is sent.
     fn run<'scope>(
         &'scope self,
         mut examiner: Examiner<'_>,
@@ -325,9 +326,9 @@ impl Reading<'_> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             match self.crew.next() {
-                Next::GoOn => {}
-                Next::Recruit => self.start(threads, inlets),
-                Next::Leave => break,
+                NextStep::GoOn => {}
+                NextStep::Recruit => self.start(threads, inlets),
+                NextStep::Leave => break,
             }
         }
         examiner.flush();

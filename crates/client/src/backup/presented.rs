@@ -57,7 +57,7 @@ impl<'a> ChangeBuilder<'a> {
     }
 }
 
-/// Adds a chunk. It extends the last run if its place follows there.
+/// Adds a chunk. If its place follows the last run, it becomes part of that run.
 fn push(extents: &mut Vec<Extent<SessionPlace>>, place: SessionPlace) {
     if let Some(Extent::Chunks(ChunkRange { first, count })) = extents.last_mut()
         && first.code() + u64::from(*count) == place.code()

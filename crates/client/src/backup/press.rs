@@ -1,5 +1,6 @@
-//! Pressing: a quantum is compressed by the thread that filled it, or by another thread while a
-//! processor is free. The strength is the user's, or follows the bottleneck.
+//! Compression of quanta. A quantum is compressed by the thread that filled it, or by another
+//! thread while a processor is free. The user sets the strength, or the strength follows the
+//! bottleneck.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,7 +11,7 @@ use model::ChunkDigest;
 use sys::lock::{Mutex, MutexGuard};
 
 use super::answers::Answers;
-use super::outgoing::Outgoing;
+use super::outbox_message::OutboxMessage;
 use super::tuner::Tuner;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Check, SentQuantum};
@@ -24,13 +25,13 @@ pub(super) struct QuantumHeader {
     pub(super) compresses: bool,
 }
 
-/// Full quantum on its way to a pressing thread.
+/// Full quantum for a compressing thread.
 pub(super) struct FullQuantum {
     header: QuantumHeader,
     raw: RawQuantum,
 }
 
-/// State that all pressing threads of a session share.
+/// State that all compressing threads of a session share.
 pub(super) struct Press<'a> {
     /// Number of threads that read and fill quanta at the moment.
     filling: AtomicUsize,
@@ -70,9 +71,9 @@ impl<'a> Press<'a> {
     }
 
     /// Counts the caller as a thread that fills quanta, until the result is dropped.
-    pub(super) fn filling(&self) -> Filling<'_> {
+    pub(super) fn filling(&self) -> FillGuard<'_> {
         self.filling.fetch_add(1, Relaxed);
-        Filling(self)
+        FillGuard(self)
     }
 
     fn has_free_processor(&self) -> bool {
@@ -108,10 +109,10 @@ impl<'a> Press<'a> {
     }
 }
 
-/// See [`Press::filling`].
-pub(super) struct Filling<'a>(&'a Press<'a>);
+/// Guard that counts its thread as one that fills quanta; see [`Press::filling`].
+pub(super) struct FillGuard<'a>(&'a Press<'a>);
 
-impl Drop for Filling<'_> {
+impl Drop for FillGuard<'_> {
     fn drop(&mut self) {
         self.0.filling.fetch_sub(1, Relaxed);
     }
@@ -121,22 +122,23 @@ impl Drop for Filling<'_> {
 pub(super) struct Presser<'a> {
     press: &'a Press<'a>,
     compressor: Compressor,
-    outgoing: Sender<Outgoing>,
+    outgoing: Sender<OutboxMessage>,
 }
 
 impl<'a> Presser<'a> {
     pub(super) fn new(
         press: &'a Press<'a>,
-        outgoing: Sender<Outgoing>,
+        outgoing: Sender<OutboxMessage>,
     ) -> Result<Self, ClientError> {
         let compressor = Compressor::new(press.compression()).map_err(|error| {
-            ClientError::new(ErrorKind::Usage, format!("this compression is not possible: {error}"))
+            ClientError::new(ErrorKind::Usage, format!("zstd refuses this compression: {error}"))
         })?;
         Ok(Self { press, compressor, outgoing })
     }
 
-    /// Presses `raw`, and leaves it empty. Another thread does it if it listens to `others` and a
-    /// processor is free. Otherwise this thread does it, while the data is in its caches.
+    /// Compresses and sends `raw`, and leaves it empty. If a processor is free and `others` has
+    /// room, another thread compresses the quantum. Otherwise this thread does, while the data is
+    /// in its caches.
     pub(super) fn press(
         &mut self,
         others: Option<&Sender<FullQuantum>>,
@@ -160,12 +162,12 @@ impl<'a> Presser<'a> {
     fn press_here(&mut self, header: QuantumHeader, raw: &mut RawQuantum) {
         let QuantumHeader { number, digests, compresses } = header;
         let compression = if compresses { self.press.compression() } else { Compression::Stored };
-        // If zstd refuses the strength, the compressor keeps the one before.
+        // If zstd refuses the strength, the compressor keeps the old one.
         drop(self.compressor.set(compression));
         let record = self.compressor.encode(raw);
         assert!(
             digests.is_empty() || digests.len() == raw.lengths().len(),
-            "grants come for digests in the order of chunks: one for each"
+            "each chunk has a digest, in the order of the chunks"
         );
         let check = match digests.as_slice() {
             [] => Check::Data(wire::raw_check(raw.data())),
@@ -174,12 +176,12 @@ impl<'a> Presser<'a> {
         let (bytes, handed) = (raw.data().len(), record.len());
         raw.clear();
         let quantum = SentQuantum { number, record, check, digests };
-        // The outbox ends first only if the session has failed, and then it has kept the reason.
-        drop(self.outgoing.send(Outgoing::Quantum(quantum)));
+        // Sending fails only after the session has failed. The reason is then already noted.
+        drop(self.outgoing.send(OutboxMessage::Quantum(quantum)));
         self.press.note_handed_on(bytes, handed);
     }
 
-    /// Presses the quanta that other threads fill, until these threads have ended.
+    /// Compresses the quanta that other threads fill, until these threads have ended.
     pub(super) fn run(mut self, full: &Receiver<FullQuantum>) {
         for FullQuantum { header, mut raw } in full {
             self.press_here(header, &mut raw);
@@ -204,9 +206,9 @@ mod tests {
         raw
     }
 
-    fn sent(outgoing: &Receiver<Outgoing>) -> SentQuantum {
+    fn sent(outgoing: &Receiver<OutboxMessage>) -> SentQuantum {
         match outgoing.try_recv() {
-            Ok(Outgoing::Quantum(quantum)) => quantum,
+            Ok(OutboxMessage::Quantum(quantum)) => quantum,
             _ => panic!("a quantum was handed on"),
         }
     }
@@ -219,7 +221,7 @@ mod tests {
         let mut presser = Presser::new(&press, sender).expect("a compressor");
         let (others, full) = bounded(1);
         let content = [b'x'; 5000];
-        // No thread reads, so a processor is free: the other thread gets it.
+        // No thread reads, so a processor is free. The other thread gets the quantum.
         let mut raw = quantum(&content);
         presser.press(Some(&others), header(1, 1, true), &mut raw);
         assert!(raw.is_empty() && outgoing.is_empty());
@@ -229,7 +231,7 @@ mod tests {
         presser.press(Some(&others), header(2, 1, true), &mut raw);
         assert!(raw.is_empty());
         assert_eq!(sent(&outgoing).number, 2);
-        // All processors read.
+        // All processors are busy with reading.
         drop(full.try_recv());
         let filling = press.filling();
         presser.press(Some(&others), header(3, 1, true), &mut quantum(&content));

@@ -1,4 +1,4 @@
-//! Readers of a file's content, which notice that it changed meanwhile.
+//! Reading of a file's content, with a check that the file did not change meanwhile.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::progress::Progress;
 
 /// Maximum number of times that a file is read again because it changed (CHANGINGRETRIES).
 const CHANGING_RETRIES: u32 = 4;
-/// Bytes of a larger file that are read at once.
+/// Maximum number of bytes that are read at once.
 const READ_BYTES: usize = 4 * CHUNK_BYTES_MAX;
 
 /// Content of a file, from offset 0 to its size.
@@ -38,25 +38,25 @@ pub(super) enum Part {
     },
 }
 
-/// Demand on a file that changes while it is read.
+/// Demand on the content of a file that changes while it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fidelity {
-    /// One state of the file or nothing.
+    /// The content must be one state of the file.
     Exact,
-    /// Anything that is read, also parts of several states.
+    /// The content may be a mixture of several states.
     Fuzzy,
 }
 
-/// Number of attempts to read a changing file, by the SERIALIZATION of its class.
+/// Rule for the attempts to read a changing file, by the SERIALIZATION of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Patience {
     pub(super) retries: u32,
-    /// Demand on the last attempt.
+    /// Demand on the content of the last attempt.
     last: Fidelity,
 }
 
 impl Patience {
-    /// Returns the patience of a copy group, or the default without one.
+    /// Returns the patience of a copy group, or the default if there is none.
     pub(super) fn of(group: Option<&BackupCopyGroup>) -> Self {
         let (retries, last) = match group.map(|group| group.serialization).unwrap_or_default() {
             Serialization::Static => (0, Fidelity::Exact),
@@ -67,7 +67,7 @@ impl Patience {
         Self { retries, last }
     }
 
-    /// Returns the demand after `tries` attempts.
+    /// Returns the demand on the next attempt after `tries` attempts.
     pub(super) fn fidelity(self, tries: u32) -> Fidelity {
         if tries < self.retries { Fidelity::Exact } else { self.last }
     }
@@ -76,10 +76,10 @@ impl Patience {
 /// Reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadFailure {
-    /// Read it again, or give up after some attempts.
-    #[error("it changed while it was read")]
+    /// The caller reads the file again, up to a maximum number of attempts.
+    #[error("the file changed while it was read")]
     Changed,
-    /// Count it as failed. The text of `io::Error` says all: there is no further source.
+    /// The caller counts the file as failed.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
@@ -89,8 +89,9 @@ pub(super) trait Sink {
     fn chunk(&mut self, chunk: &[u8]);
     fn hole(&mut self, bytes: u64);
 
-    /// Returns room for a chunk of `bytes`, which saves a copy; [`Self::written`] adds the chunk
-    /// then. Returns `None` if the chunk has to go through [`Self::chunk`].
+    /// Returns room for a chunk of `bytes` bytes, which saves a copy. The caller writes the chunk
+    /// there and then calls [`Self::written`]. Returns `None` if the caller must use
+    /// [`Self::chunk`] instead.
     fn room(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
@@ -99,13 +100,13 @@ pub(super) trait Sink {
     fn written(&mut self, _bytes: usize) {}
 }
 
-/// Sink that collects a content while its chunks go into quanta.
-pub(super) struct Collect<'a, 'b> {
+/// Sink that adds the chunks of a file to quanta and collects references to them.
+pub(super) struct ChunkCollector<'a, 'b> {
     pub(super) assembler: &'a mut Assembler<'b>,
     pub(super) content: Content,
 }
 
-impl Sink for Collect<'_, '_> {
+impl Sink for ChunkCollector<'_, '_> {
     fn chunk(&mut self, chunk: &[u8]) {
         let part = match self.assembler.seal(chunk) {
             Some(sealed) => {
@@ -132,7 +133,7 @@ impl Sink for Collect<'_, '_> {
     }
 }
 
-/// Reader of files, with one buffer for all.
+/// Reader of files, with one buffer for all files.
 pub(super) struct FileReader {
     buffer: Vec<u8>,
     /// True if files are read from a reflink, which nobody changes.
@@ -146,11 +147,11 @@ impl FileReader {
 
     /// Reads the file `name` of `directory` into `sink`, and returns its stat.
     ///
-    /// Fails with `Changed` if the file was not the same before and after. Then the content in
-    /// `sink` is not a state of the file. With [`Fidelity::Fuzzy`] it does not fail: the stat has
-    /// the size of the data that was read, and no change time, so that the next backup looks at the
-    /// file again. `seen` is the stat of the walk. It saves a system call, and a file that has
-    /// changed since then counts as changed.
+    /// Fails with `Changed` if the file changed during the read. The content in `sink` is then not
+    /// a state of the file. With [`Fidelity::Fuzzy`] such a read succeeds: the stat has the size of
+    /// the data that was read, and no change time, so that the next backup examines the file again.
+    /// `seen` is the stat of the walk. It saves a system call. A file that has changed since the
+    /// walk counts as changed.
     pub(super) fn read(
         &mut self,
         directory: &Dir,
@@ -172,7 +173,7 @@ impl FileReader {
             before = file.stat()?;
         }
         let is_settled = clock_step(&before.stat, sys::clock::now()) == ClockStep::Passed;
-        // Without a reflink the file is read as it is.
+        // If no reflink can be made, the file itself is read.
         let reflink = self.reflinks.then(|| file.reflinked(directory).ok()).flatten();
         let frozen_at = reflink.as_ref().map(|_| file.stat()).transpose()?;
         let source = reflink.as_ref().unwrap_or(&file);
@@ -220,7 +221,8 @@ impl FileReader {
         Ok((file, after))
     }
 
-    /// Returns the number of bytes that the file had.
+    /// Reads `bytes` bytes from the offset `start` into `sink`, or up to the end of the file.
+    /// Returns the number of bytes that were read.
     fn read_data(
         &mut self,
         file: &SourceFile,
@@ -232,7 +234,7 @@ impl FileReader {
             && (1..=CHUNK_BYTES_MIN).contains(&bytes)
             && let Some(room) = sink.room(bytes)
         {
-            // A range as small as this is one chunk in any case.
+            // A range of this length is always one chunk.
             let got = read_up_to(file, room, start)?;
             if got > 0 {
                 sink.written(got);
@@ -245,7 +247,7 @@ impl FileReader {
         if self.buffer.len() < room {
             self.buffer.resize(room.max(CHUNK_BYTES_MIN), 0);
         }
-        // Bytes in the buffer that have not been cut yet.
+        // Number of bytes in the buffer that have not been cut yet.
         let mut held = 0;
         while offset < end || held > 0 {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
@@ -285,7 +287,8 @@ pub(super) fn read_stream(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            // After the read: the signal that stops the backup may have ended the stream too.
+            // This check follows the read, because the signal that stops the backup may have ended
+            // the stream too.
             if progress.is_stopped() {
                 return Err(io::Error::other("the backup was stopped"));
             }
@@ -301,7 +304,7 @@ pub(super) fn read_stream(
     Ok(())
 }
 
-/// Fills `buffer`, up to the end of the file.
+/// Fills `buffer`, or reads up to the end of the file. Returns the number of bytes.
 fn read_up_to(file: &SourceFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

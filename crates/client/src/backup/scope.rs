@@ -1,4 +1,4 @@
-//! Scopes: the targets of a backup, sorted by filespace.
+//! Scopes: the targets of a backup, grouped by filespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,12 +9,12 @@ use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
 use crate::report::Failure;
 
-/// Filespace, and the objects of it that are backed up.
+/// Filespace, and the targets in it.
 pub(super) struct Scope<'a> {
     pub(super) filespace: &'a [u8],
-    /// Path at which its root directory is read.
+    /// Path at which the root directory of the filespace is read.
     pub(super) root: &'a [u8],
-    /// True if each file is read from a reflink that is made when it is opened.
+    /// True if each file is read from a reflink that is made when the file is opened.
     pub(super) reflinks: bool,
     /// Paths of the targets from the filespace's root.
     pub(super) targets: &'a [Vec<u8>],
@@ -27,7 +27,7 @@ impl Scope<'_> {
     }
 }
 
-/// Sorts paths by the filespace that holds them. Each missing path is a failure. The command fails
+/// Groups paths by the filespace that holds them. Each missing path is a failure. The command fails
 /// if no path is left.
 pub(super) fn by_filespace(
     paths: &[Vec<u8>],
@@ -52,7 +52,8 @@ pub(super) fn by_filespace(
     Ok(scopes)
 }
 
-/// Splits a path into filespace and target. Refuses the file systems that the kernel makes up.
+/// Splits a path into filespace and target. Fails for a pseudo file system, such as that of
+/// processes.
 fn locate(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let (filespace, target) = sys::mount::filespace_root(path)?;
     if Dir::open(&filespace)?.is_pseudo()? {
@@ -61,7 +62,7 @@ fn locate(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok((filespace, target))
 }
 
-/// Removes targets at or below other targets: they are backed up with those.
+/// Removes targets at or below other targets, because they are backed up with those.
 fn remove_covered(targets: &mut Vec<Vec<u8>>) {
     let all: BTreeSet<Vec<u8>> = targets.drain(..).collect();
     let is_covered = |target: &&Vec<u8>| {
@@ -101,11 +102,11 @@ mod tests {
         let there = folder.path().as_os_str().as_encoded_bytes().to_vec();
         let missing = [&there[..], b"/none"].concat();
         let tally = Tally::new(Arc::new(Progress::default()));
-        let scopes = by_filespace(&[there, missing.clone()], &tally).expect("one is there");
+        let scopes = by_filespace(&[there, missing.clone()], &tally).expect("one path exists");
         assert_eq!(scopes.len(), 1);
         assert_eq!(tally.report().failed, 1);
         let tally = Tally::new(Arc::new(Progress::default()));
-        let error = by_filespace(&[missing], &tally).expect_err("none is there");
+        let error = by_filespace(&[missing], &tally).expect_err("no path exists");
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 

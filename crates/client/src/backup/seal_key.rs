@@ -14,8 +14,8 @@ pub(super) fn seal_key<'a>(
     let Some(source) = rules.encrypts() else { return Ok(None) };
     let missing = || {
         let message = format!(
-            "{source} has files encrypted, but this node has no key; 'holdfast key create' makes \
-             one"
+            "{source} encrypts files, but this node has no key; make one with 'holdfast key \
+             create'"
         );
         ClientError::new(ErrorKind::Usage, message)
     };

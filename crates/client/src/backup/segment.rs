@@ -1,4 +1,4 @@
-//! Segments: the entries of one page of a directory, on their way from the walk to an examiner.
+//! Segments: the entries of one page of a directory, which the walk passes to an examiner.
 
 use std::sync::Arc;
 
@@ -14,19 +14,20 @@ pub(super) struct Segment {
     pub(super) path: DirPath,
     /// First name of the page; empty for a directory's first page.
     pub(super) first: Vec<u8>,
-    /// Sorted by name.
+    /// Entries, sorted by name.
     pub(super) entries: Vec<(Name, ObjectStatus)>,
-    /// Names of this page that exist but could not be looked at.
+    /// Names of this page that exist but could not be examined.
     pub(super) unreadable: Vec<Vec<u8>>,
     /// True if `entries` are all objects in the page's range of names. Only then a missing object
     /// is gone, and only then the page gets a digest.
     pub(super) is_whole: bool,
-    /// True if its objects count in the report. The directories above a target do not.
+    /// True if the objects of the segment count in the report. Directories above a target do not
+    /// count.
     pub(super) counts: bool,
 }
 
 impl Segment {
-    /// Makes a segment of `entries` of a page that may have others.
+    /// Makes a segment of `entries`, which are only some objects of a page.
     pub(super) fn partial(
         dir: Arc<Dir>,
         path: DirPath,
@@ -61,7 +62,7 @@ impl Segment {
         }
         assert!(
             parts.iter().all(|part| part.entries.len() <= PAGE_OBJECTS_MAX),
-            "a part is a page at most"
+            "a part has at most the objects of a page"
         );
         assert!(unreadable.is_empty(), "the first part begins before every name");
         parts

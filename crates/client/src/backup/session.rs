@@ -1,4 +1,4 @@
-//! Session: one filespace's connection to the server, with all that its threads share.
+//! Session: the connection to the server for one filespace, and the state that its threads share.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,14 +16,14 @@ use super::context::Context;
 use super::crew::Crew;
 use super::digest::Digester;
 use super::examine::Examiner;
+use super::open_target::{OpenTarget, Step};
 use super::outbox::Outbox;
-use super::outgoing::Outgoing;
+use super::outbox_message::OutboxMessage;
 use super::press::{FullQuantum, Press, Presser};
 use super::scope::Scope;
 use super::segment::Segment;
 use super::tally::Tally;
 use super::threads::joined;
-use super::top::{Step, Top};
 use crate::cache::Cache;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
@@ -38,12 +38,12 @@ use crate::tuning::{CompressionChoice, Tuning};
 
 /// Maximum number of messages that wait for the outbox.
 pub(super) const OUTGOING_WAITING: usize = 4;
-/// Maximum number of walking threads: no disk that was tried answers more requests at once.
+/// Maximum number of walking threads. No disk that was measured serves more requests at once.
 const WALKERS_MAX: usize = 64;
-/// Maximum number of reading threads, unless the user sets one: each has memory for two quanta.
+/// Maximum number of reading threads, if the user sets no number. Each has memory for two quanta.
 const READERS_MAX: usize = 16;
-/// Number of attempts to open a filespace that another session uses: the server takes a moment to
-/// notice the end of a client that was killed.
+/// Maximum number of attempts to open a filespace that another session uses. The server takes a
+/// moment to notice that a client was killed.
 const BUSY_TRIES: u32 = 20;
 /// Pause between two attempts.
 const BUSY_WAIT: Duration = Duration::from_millis(250);
@@ -109,7 +109,7 @@ pub(super) fn in_session<T>(
         tally,
         rules,
         sends_all: options.full || is_selective,
-        // The frequency of a class binds only a backup of the whole filespace.
+        // The frequency of a class applies only to a backup of the whole filespace.
         keeps_frequency: scope.is_whole() && !options.full && !is_selective,
         is_dry: options.dry_run,
     };
@@ -147,17 +147,17 @@ fn open_cache(link: &Link, home: &Home) -> Cache {
     Cache::open(&folder.join(name), home.config.dedup_cache_megabytes)
 }
 
-/// Returns the canonical form of all that decides which objects of a directory are looked at and
-/// how they are bound.
+/// Returns the canonical form of everything that decides which objects of a directory are examined
+/// and how they are bound.
 fn canonical(rules: &Rules, options: &BackupOptions) -> Vec<u8> {
     let mut canonical = rules.canonical();
     canonical.push(u8::from(options.cross_filesystems));
     canonical
 }
 
-/// Opens the session. It waits while another session has the filespace: for a moment, until the
-/// server notices the end of a killed client; for streams and for migration, which share their
-/// filespaces, until it is its turn.
+/// Opens the session. Waits while another session has the filespace. The filespaces of streams and
+/// of migration are shared, so there it waits without a limit. Elsewhere it waits only long enough
+/// for the server to notice that a client was killed.
 fn open<'a>(
     link: &'a Link,
     filespace: &[u8],
@@ -200,7 +200,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Calls `give` with one examiner, and sends what it is given.
+    /// Calls `give` with an examiner, and sends the objects that `give` has examined.
     pub(super) fn send_with(
         &self,
         outbox: &mut Outbox<'_>,
@@ -227,7 +227,7 @@ impl Session<'_> {
         &'b self,
         presser: Presser<'b>,
         others: Option<Sender<FullQuantum>>,
-        outgoing: Sender<Outgoing>,
+        outgoing: Sender<OutboxMessage>,
     ) -> Examiner<'b> {
         let assembler = Assembler::new(self.context.chunks, self.tally(), presser, others);
         let mut examiner = Examiner::new(self.context, assembler, outgoing);
@@ -235,8 +235,8 @@ impl Session<'_> {
         examiner
     }
 
-    /// Waits until the server has answered everything. Sends the objects that it has refused once
-    /// more, with their data instead of grants.
+    /// Waits until the server has answered all transactions. Sends the objects that the server has
+    /// rejected again, with their data in place of grants.
     pub(super) fn settle(&self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
         outbox.finish();
         self.check()?;
@@ -258,8 +258,8 @@ impl Session<'_> {
     fn send_again(&self, rejection: Rejection, examiner: &mut Examiner<'_>) {
         self.tally().backed_up.fetch_sub(1, Relaxed);
         self.tally().retries.fetch_add(1, Relaxed);
-        match Top::open(self.scope.root, &rejection.path) {
-            Ok(Top { mut chain, .. }) => {
+        match OpenTarget::open(self.scope.root, &rejection.path) {
+            Ok(OpenTarget { mut chain, .. }) => {
                 let Some(Step { dir, path, name, found, .. }) = chain.pop() else { return };
                 let entries = vec![(name, found)];
                 let segment = Segment::partial(Arc::clone(&dir), path, rejection.first, entries);
@@ -269,7 +269,7 @@ impl Session<'_> {
         }
     }
 
-    /// Counts the objects that the server has refused as failures.
+    /// Counts the objects that the server has rejected as failures.
     pub(super) fn fail_rejected(&self, outbox: &Outbox<'_>) {
         for Rejection { path, reason, .. } in outbox.take_rejections() {
             self.tally().backed_up.fetch_sub(1, Relaxed);

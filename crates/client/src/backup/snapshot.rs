@@ -1,39 +1,41 @@
-//! Snapshots: a filespace is read as it was at one moment, if the system can do that.
+//! Snapshots: a backup reads a filespace as it was at one moment, if the system can do that.
 
 use sys::Dir;
-use sys::frozen::{Frozen, Means};
+use sys::frozen_filesystem::{FrozenFilesystem, Means};
 
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
 use crate::tuning::Stillness;
 
-/// Filespace that stands still, as far as it can.
+/// Filespace that is held still while a backup reads it, as far as its file system can do that.
 #[derive(Default)]
 pub(super) struct StillFilespace {
-    frozen: Option<Frozen>,
-    /// True if each file is read from a reflink that is made when it is opened.
+    frozen: Option<FrozenFilesystem>,
+    /// True if each file is read from a reflink that is made when the file is opened.
     pub(super) reflinks: bool,
 }
 
 impl StillFilespace {
     /// Returns the path of the root directory to read for the filespace at `mount_point`.
     pub(super) fn root<'a>(&'a self, mount_point: &'a [u8]) -> &'a [u8] {
-        self.frozen.as_ref().map_or(mount_point, Frozen::root)
+        self.frozen.as_ref().map_or(mount_point, FrozenFilesystem::root)
     }
 
-    /// Removes the snapshot. If that fails it warns, and the next backup removes the snapshot.
+    /// Removes the snapshot. If that fails, warns; the next backup then removes the snapshot.
     pub(super) fn end(self, mount_point: &[u8], tally: &Tally) {
         if let Some(frozen) = self.frozen
             && let Err(error) = frozen.thaw()
         {
             let mount_point = model::escaped(mount_point);
-            tally.warn(format!("the snapshot of {mount_point} is still there: {error}"));
+            tally.warn(format!(
+                "cannot remove the snapshot of {mount_point}: {error}; the next backup removes it"
+            ));
         }
     }
 }
 
-/// Makes the filespace at `mount_point` stand still as `choice` says. [`Stillness::Auto`] takes the
-/// best means of the file system, and reads files as they change if there is none.
+/// Holds the filespace at `mount_point` still as `choice` says. [`Stillness::Auto`] uses the best
+/// means that the file system has. If it has none, files may change while they are read.
 pub(super) fn hold(
     mount_point: &[u8],
     choice: Stillness,
@@ -52,7 +54,7 @@ pub(super) fn hold(
 }
 
 fn best(mount_point: &[u8], tally: &Tally) -> StillFilespace {
-    if let Ok(Some(means)) = sys::frozen::means_for(mount_point) {
+    if let Ok(Some(means)) = sys::frozen_filesystem::means_for(mount_point) {
         match freeze(mount_point, means) {
             Ok(held) => return held,
             Err(error) => tally.warn(error.message),
@@ -62,15 +64,15 @@ fn best(mount_point: &[u8], tally: &Tally) -> StillFilespace {
 }
 
 fn freeze(mount_point: &[u8], means: Means) -> Result<StillFilespace, ClientError> {
-    let what = match means {
-        Means::Btrfs => "a btrfs snapshot",
-        Means::Lvm => "an LVM snapshot",
+    let (what, mismatch) = match means {
+        Means::Btrfs => ("a btrfs snapshot", "the file system is not btrfs"),
+        Means::Lvm => ("an LVM snapshot", "the file system is not on an LVM volume"),
     };
-    let found = sys::frozen::means_for(mount_point);
+    let found = sys::frozen_filesystem::means_for(mount_point);
     if found.as_ref().is_ok_and(|found| *found != Some(means)) {
-        return Err(refusal(mount_point, what, &"it is not on one"));
+        return Err(refusal(mount_point, what, &mismatch));
     }
-    let frozen = found.and_then(|_| sys::frozen::freeze(mount_point, means));
+    let frozen = found.and_then(|_| sys::frozen_filesystem::freeze(mount_point, means));
     let frozen = frozen.map_err(|error| refusal(mount_point, what, &error))?;
     Ok(StillFilespace { frozen: Some(frozen), reflinks: false })
 }

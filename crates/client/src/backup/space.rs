@@ -1,5 +1,5 @@
-//! Migration: files go to the server as a batch, whatever their names. A batch is a directory of
-//! the filespace of migrated files, and is filled once.
+//! Migration: files are sent to the server in batches. A batch is a directory in the filespace of
+//! migrated files. It is filled once, with files of any directories and names.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::context::Context;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::outbox::Outbox;
-use super::read::{Collect, Content, Fidelity, FileReader, Part, ReadFailure, Sink};
+use super::read::{ChunkCollector, Content, Fidelity, FileReader, Part, ReadFailure, Sink};
 use super::scope::Scope;
 use super::seal_key::seal_key;
 use super::segment::Segment;
@@ -21,7 +21,7 @@ use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::backup::{KnownContent, PageChange, PageKey, Rejection};
-use crate::link::pages::PageOf;
+use crate::link::pages::KeyedPage;
 use crate::node::home::Home;
 use crate::options::{BackupOptions, Targets};
 use crate::path::absolute;
@@ -51,11 +51,12 @@ pub struct Migrant<'a> {
     pub name: &'a Name,
     /// Path of the directory in its file system.
     pub path: &'a DirPath,
-    /// State that the server has a backup of, if it is the current one. Then the file is not read.
+    /// State of the file in its backup, if the file has not changed since. Then the file is not
+    /// read.
     pub backed_up: Option<StoredCopy>,
 }
 
-/// State of a file that the server has.
+/// State of a file whose content is at the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoredCopy {
     pub found: ObjectStatus,
@@ -66,15 +67,15 @@ pub struct StoredCopy {
 /// Reason why a file was not copied.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyFailure {
-    /// Offer the file again, in another batch.
-    #[error("it was not sent")]
+    /// The caller offers the file again, in another batch.
+    #[error("the file was not sent")]
     Unsent,
-    /// Offer the file again, once it does not change.
-    #[error("it changed while it was read")]
+    /// The caller offers the file again later, when it no longer changes.
+    #[error("the file changed while it was read")]
     Changed,
     #[error("{0}")]
     Unreadable(#[source] io::Error),
-    /// The server has refused it for this reason.
+    /// The server has refused the file for this reason.
     #[error("{reason}")]
     Refused { reason: String },
 }
@@ -88,7 +89,8 @@ impl From<ReadFailure> for CopyFailure {
     }
 }
 
-/// Sends `migrants` as the batch `batch`; returns for each the state that the server has durably.
+/// Sends `migrants` as the batch `batch`. Returns, for each file, the state that is durable at the
+/// server.
 pub(crate) fn migrate(
     link: &Link,
     home: &Home,
@@ -96,7 +98,7 @@ pub(crate) fn migrate(
     batch: BatchId,
     migrants: &[Migrant<'_>],
 ) -> Result<Vec<Result<StoredCopy, CopyFailure>>, ClientError> {
-    assert!(migrants.len() <= BATCH_FILES_MAX, "a batch is a page");
+    assert!(migrants.len() <= BATCH_FILES_MAX, "a batch has at most the files of a page");
     let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let seal_key = seal_key(link, &rules)?;
     let tally = Tally::new(Arc::new(Progress::default()));
@@ -122,8 +124,8 @@ fn options() -> BackupOptions {
     }
 }
 
-/// Returns, for each of `files` of one directory, the digest of the content that the server has a
-/// backup of; `None` if the backup is not of the file's current state. `files` are sorted by name.
+/// Returns, for each of the `files` of one directory, the digest of its content in the backup;
+/// `None` if the backup does not have the file's current state. `files` must be sorted by name.
 pub(crate) fn backed_up(
     link: &Link,
     mount_point: &[u8],
@@ -134,9 +136,10 @@ pub(crate) fn backed_up(
     let mut known = vec![None; files.len()];
     let mut done = 0;
     while let Some((name, _)) = files.get(done) {
-        let PageOf { first, page } = link.page_holding(mount_point, directory, name.as_bytes())?;
+        let KeyedPage { first, page } =
+            link.page_holding(mount_point, directory, name.as_bytes())?;
         let objects = page.objects()?;
-        // The files that this page would hold too: up to its last object, and one at least.
+        // Files in the name range of this page: those up to its last object, but at least one.
         let last = objects.last().map(|object| object.name.clone());
         let of_page = files[done..]
             .iter()
@@ -154,7 +157,7 @@ pub(crate) fn backed_up(
             assert_eq!(contents.len(), current.len(), "one digest for each name");
             for ((name, _), content) in current.iter().zip(contents) {
                 let at = files.iter().position(|(known, _)| known == name);
-                known[at.expect("it is one of these files")] = content;
+                known[at.expect("the name is one of these files")] = content;
             }
         }
         done += asked.len();
@@ -162,7 +165,7 @@ pub(crate) fn backed_up(
     Ok(known)
 }
 
-/// Digests the current content of the file at `path`, as the server does.
+/// Returns the digest of the current content of the file at `path`, computed as the server does.
 pub(crate) fn content(
     link: &Link,
     home: &Home,
@@ -176,25 +179,24 @@ pub(crate) fn content(
         Some(key) if treatment.encrypts => Some(Sealer::new(key.clone()).map_err(failed)?),
         _ => None,
     };
-    let mut digesting = Digesting { link, treatment, sealer, hasher: ContentHasher::new() };
-    let read =
-        FileReader::new().read(directory, name.as_bytes(), None, Fidelity::Exact, &mut digesting);
+    let mut sink = DigestSink { link, treatment, sealer, hasher: ContentHasher::new() };
+    let read = FileReader::new().read(directory, name.as_bytes(), None, Fidelity::Exact, &mut sink);
     read.map_err(|failure| {
         let message = format!("{}: {failure}", model::escaped(path));
         ClientError::new(ErrorKind::Busy, message)
     })?;
-    Ok(digesting.hasher.finish())
+    Ok(sink.hasher.finish())
 }
 
-/// Sink that digests a content and sends nothing.
-struct Digesting<'a> {
+/// Sink that computes the digest of a content and sends nothing.
+struct DigestSink<'a> {
     link: &'a Link,
     treatment: FileTreatment,
     sealer: Option<Sealer>,
     hasher: ContentHasher,
 }
 
-impl Sink for Digesting<'_> {
+impl Sink for DigestSink<'_> {
     fn chunk(&mut self, chunk: &[u8]) {
         let key = &self.link.domain_key;
         let digest = match &mut self.sealer {
@@ -274,15 +276,16 @@ impl Session<'_> {
     }
 }
 
-/// Returns the index in the batch of an object that the server has refused; `None` if it is none
-/// of `all`.
+/// Returns the index in the batch of an object that the server has rejected; `None` if `all` does
+/// not have that object.
 fn index_of(rejection: &Rejection, all: &[usize]) -> Option<usize> {
     let index = CopyId::index_of(&Name::new(&rejection.name).ok()?)?;
     all.get(usize::from(index)).copied()
 }
 
 impl Examiner<'_> {
-    /// Takes the `migrants` at `indexes`, which are in order, and puts the results into `copies`.
+    /// Reads and sends the `migrants` at `indexes`, which must be sorted. Puts the results into
+    /// `copies`.
     fn take_migrants(
         &mut self,
         segment: &Segment,
@@ -292,9 +295,9 @@ impl Examiner<'_> {
     ) {
         assert_eq!(migrants.len(), copies.len(), "one result for each file");
         let mut outcome = Outcome::default();
-        let batch = BatchId::of_directory(&segment.path).expect("made for a batch");
+        let batch = BatchId::of_directory(&segment.path).expect("the segment was made for a batch");
         for &index in indexes {
-            let number = u16::try_from(index).expect("a batch is a page");
+            let number = u16::try_from(index).expect("a batch has at most the files of a page");
             let name = CopyId { batch, index: number }.name();
             copies[index] = match self.draft_migrant(&migrants[index], name) {
                 Ok((draft, copy)) => {
@@ -327,16 +330,17 @@ impl Examiner<'_> {
             return Ok((Draft { name, class, stat: copy.found.stat, attributes, content }, copy));
         }
         self.assembler.treat(rules.treatment(|| path))?;
-        let mut collect = Collect { assembler: &mut self.assembler, content: Content::default() };
+        let mut collector =
+            ChunkCollector { assembler: &mut self.assembler, content: Content::default() };
         let (directory, of) = (migrant.directory, migrant.name.as_bytes());
-        let (_, found) = self.reader.read(directory, of, None, Fidelity::Exact, &mut collect)?;
-        let copy = StoredCopy { found, content: digest(&collect.content) };
-        let content = DraftContent::Data(collect.content);
+        let (_, found) = self.reader.read(directory, of, None, Fidelity::Exact, &mut collector)?;
+        let copy = StoredCopy { found, content: digest(&collector.content) };
+        let content = DraftContent::Data(collector.content);
         Ok((Draft { name, class, stat: found.stat, attributes, content }, copy))
     }
 }
 
-/// Digests a content, as the server does.
+/// Returns the digest of a content, computed as the server does.
 fn digest(content: &Content) -> [u8; 16] {
     let mut hasher = ContentHasher::new();
     for part in &content.parts {

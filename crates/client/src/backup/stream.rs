@@ -11,7 +11,7 @@ use super::clock_step::NO_CHANGE_TIME;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::outbox::Outbox;
-use super::read::{Collect, Content, read_stream};
+use super::read::{ChunkCollector, Content, read_stream};
 use super::scope::Scope;
 use super::segment::Segment;
 use super::session::{Run, Session, in_session};
@@ -20,7 +20,7 @@ use crate::options::Stream;
 use crate::path::absolute;
 use crate::rules::NoCopyGroup;
 
-/// Name of a stream in its filespace.
+/// Directory and name of a stream in its filespace.
 pub(super) struct StreamPlace {
     pub(super) directory: DirPath,
     pub(super) name: Name,
@@ -29,10 +29,10 @@ pub(super) struct StreamPlace {
 /// Reason why a stream was not backed up.
 #[derive(Debug, thiserror::Error)]
 enum StreamFailure {
-    /// Bind the file to another class.
+    /// The user binds the file to another class.
     #[error(transparent)]
     Unbound(#[from] NoCopyGroup),
-    /// Read the stream again.
+    /// The user runs the backup again.
     #[error(transparent)]
     Failed(#[from] io::Error),
 }
@@ -48,8 +48,8 @@ pub(super) fn back_up_stream(
 }
 
 impl Session<'_> {
-    /// Sends `stream` as a file. The server may refuse grants of it. So a stream that repeats is
-    /// sent again without grants then, and a stream that does not is sent without them at once.
+    /// Sends `stream` as a file. The server may refuse grants. A stream that can be read twice is
+    /// then sent again without grants. Any other stream is sent without grants at once.
     fn send_stream(
         &self,
         mut outbox: Outbox<'_>,
@@ -84,12 +84,12 @@ impl Session<'_> {
 }
 
 impl Examiner<'_> {
-    /// Takes a stream as the file `name` of the segment's directory.
+    /// Reads and sends a stream as the file `name` of the segment's directory.
     fn take_stream(&mut self, segment: &Segment, name: &Name, stream: &mut dyn Stream) {
         let mut outcome = Outcome::default();
         match self.draft_stream(segment, name, stream) {
             Ok(draft) => {
-                // A second reading is of the same stream: it does not count twice.
+                // A stream that is read twice counts only once.
                 self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
                 outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
@@ -111,10 +111,10 @@ impl Examiner<'_> {
         let path = || absolute(self.context.filespace, &segment.path.join(name));
         self.assembler.treat(self.context.rules.treatment(path))?;
         let assembler = &mut self.assembler;
-        let mut collect = Collect { assembler, content: Content::default() };
-        read_stream(stream, &self.context.tally.progress, &mut collect)?;
+        let mut collector = ChunkCollector { assembler, content: Content::default() };
+        read_stream(stream, &self.context.tally.progress, &mut collector)?;
         stream.finish()?;
-        let content = collect.content;
+        let content = collector.content;
         self.count_data(&content);
         let stat = stat_of_stream(content.data_bytes);
         let content = DraftContent::of_file(content, &stat);

@@ -1,4 +1,5 @@
-//! Stubs: files whose content was migrated. The server has the content, so it is not read.
+//! Stubs: files whose content was migrated. The server has their content, so a backup does not read
+//! it.
 
 use std::io;
 
@@ -9,8 +10,8 @@ use sys::{Dir, ObjectStatus};
 use crate::link::backup::KnownContent;
 
 /// Returns the stub record of the file `name` of `directory`, whose stat is `found`; `None` for a
-/// file with all of its content. Fails for a stub that was changed: neither this machine nor the
-/// server has its content.
+/// file that is resident. Fails for a stub that was changed, because neither this machine nor the
+/// server has all of its content.
 pub(super) fn of(directory: &Dir, name: &Name, found: &ObjectStatus) -> io::Result<Option<Stub>> {
     let stat = &found.stat;
     if stat.kind != Kind::File || found.allocated_bytes >= stat.size {
@@ -25,13 +26,14 @@ pub(super) fn of(directory: &Dir, name: &Name, found: &ObjectStatus) -> io::Resu
         return Ok(None);
     }
     if (stub.size, stub.mtime) != (stat.size, stat.mtime) {
-        let reason = "it is a stub that was changed; recall it first ('holdfast hsm recall')";
+        let reason =
+            "the file is a stub that was changed; recall it first with 'holdfast hsm recall'";
         return Err(io::Error::other(reason));
     }
     Ok(Some(stub))
 }
 
-/// States that the object `name` of the filespace has the content that was migrated.
+/// Returns the statement that the object `name` of the filespace has the migrated content.
 pub(super) fn known(filespace: &[u8], name: &Name, stub: &Stub) -> KnownContent {
     KnownContent {
         name: name.clone(),

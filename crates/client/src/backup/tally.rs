@@ -1,4 +1,4 @@
-//! Counters of a backup, which all threads raise.
+//! Counters of a backup, which all threads increment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::report::{BackupReport, FAILURES_LISTED, Failure};
 use sys::lock::{Mutex, MutexGuard};
 
-/// Report of a backup while it runs.
+/// Report of a backup in progress.
 pub(super) struct Tally {
     pub(super) progress: Arc<Progress>,
     pub(super) inspected: AtomicU64,
@@ -25,10 +25,10 @@ pub(super) struct Tally {
     pub(super) bytes_after_dedup: AtomicU64,
     pub(super) bytes_transferred: AtomicU64,
     pub(super) transfer_micros: AtomicU64,
-    /// Objects of the last backup that still exist. The expiry guard weighs the gone ones against
-    /// them.
+    /// Number of objects of the last backup that still exist. The expiry guard compares it with the
+    /// number of objects that are gone.
     pub(super) kept: AtomicU64,
-    /// The lists, and the counters that have no field here.
+    /// Lists of the report, and counters that have no field here.
     rest: Mutex<BackupReport>,
 }
 
@@ -79,7 +79,7 @@ impl Tally {
         self.rest().warnings.push(warning);
     }
 
-    /// Notes what a dry run would do with the object at `path`.
+    /// Notes, for a dry run, the action `verb` that a backup would take on the object at `path`.
     pub(super) fn plan(&self, verb: &'static str, path: Vec<u8>) {
         let mut rest = self.rest();
         if rest.planned.len() < FAILURES_LISTED {

@@ -5,19 +5,19 @@
 //! ```
 //!
 //! The speed of the processors and the ratio are measured for the strengths that were in use
-//! recently, and estimated for the others. The capacity of the link shows only while more data is
-//! under way to the server than the way itself holds: the server reports arrivals. Before that, a
-//! lighter strength may be too much for the link, and the buffers on the way hide it for a while.
-//! So the rate of sent data at most doubles from step to step.
+//! recently, and estimated for the others. The capacity of the link shows only while data queues on
+//! the way to the server; the server reports arrivals. Before that, a lighter strength may send
+//! more than the link carries, and buffers on the way hide this for a while. So the rate of sent
+//! data at most doubles from step to step.
 
 use std::time::{Duration, Instant};
 
 use chunk::Compression;
 
-/// Strength, with its estimates relative to the other strengths.
+/// Strength of compression, with estimates that are relative to those of the other strengths.
 struct Rung {
     compression: Compression,
-    /// Bytes a second of all processors, both ends included.
+    /// Throughput of all processors of client and server together, in bytes per second.
     speed: f64,
     /// Bytes after compression for one byte before.
     ratio: f64,
@@ -40,42 +40,43 @@ const LADDER: [Rung; 8] = [
     rung(Compression::Level(6), 210e6, 0.26),
     rung(Compression::Level(9), 145e6, 0.255),
 ];
-/// First rung of [`LADDER`]: the strength of a backup that is not tuned.
+/// Index in [`LADDER`] of the first strength, which is that of a backup without a tuner.
 const START: usize = 4;
 
-/// Minimum length of a window.
+/// Minimum duration of a window of measurement.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Minimum number of quanta in a window.
 const WINDOW_QUANTA: u32 = 2;
 /// Number of windows after which a measurement of the link is forgotten.
 const REMEMBERED: u32 = 32;
-/// Weight of a window against the windows before.
+/// Weight of a window in the mean with the windows before.
 const WEIGHT: f64 = 0.3;
-/// Number of first windows, which measure the host. They often have different strengths.
+/// Number of windows at the start, which measure the host. They often have different strengths.
 const FIRST: u32 = 3;
-/// Last window after a step that measures the strength alone.
+/// Number of windows after a step. The speed in these windows is attributed to the strength alone.
 const SETTLED: u32 = 5;
 /// Share of a strength's own measurement that is forgotten with each window.
 const FORGOTTEN: f64 = 0.02;
 /// Factor by which the throughput must grow to change the strength.
 const BETTER: f64 = 1.05;
-/// Maximum growth of the sent rate in a step, while the link is not known. A step to the next
-/// strength may be larger.
+/// Maximum factor by which the sent rate grows in a step, while the link is not known. The step to
+/// the next lighter strength may exceed it.
 const GROWTH_MAX: f64 = 2.0;
-/// Difference between a delay and the least delay from which data queues on its way.
+/// Excess of a delay over the shortest delay. A greater excess shows that data queues on its way.
 const QUEUED: Duration = Duration::from_millis(50);
-/// Maximum delay without queues, the report of the arrival included.
+/// Maximum delay without a queue, including the report of the arrival.
 const WAY_MAX: Duration = Duration::from_millis(500);
-/// Share of the sent data that has arrived, below which the data under way grows.
+/// Share of the sent data that has arrived. Below this share, the data under way counts as growing.
 const GROWING: f64 = 0.85;
-/// Growth in bytes that is no accident: about a quantum.
+/// Minimum growth of the data under way, in bytes, that is not chance: about a quantum.
 const GROWN_MIN: f64 = 2e6;
-/// Share of the known capacity at which a link without a queue may have a larger capacity.
+/// Share of the known capacity. A link that carries more than this share without a queue may have a
+/// larger capacity.
 const CARRIED: f64 = 0.9;
-/// Share of idle time from which processors have time for more work.
+/// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
 
-/// Measurements of one window. Rates are bytes a second.
+/// Measurements of one window. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     seconds: f64,
@@ -102,7 +103,7 @@ pub(super) struct Tuner {
     handed: u64,
     /// Bytes handed to the outbox before the window.
     handed_ever: u64,
-    /// Least delay between outbox and server, in seconds.
+    /// Shortest delay between outbox and server, in seconds.
     way: f64,
     /// True if data queued on its way when the window began.
     is_full: bool,
@@ -187,24 +188,25 @@ impl Tuner {
 /// Capacity of the link, as one window has shown it.
 #[derive(Clone, Copy, Debug)]
 struct LinkRate {
-    /// Bytes a second.
+    /// Capacity, in bytes per second.
     rate: f64,
     window: u32,
 }
 
-/// Estimates, and the decisions by them.
+/// Estimates of speeds and ratios, and the choice of strengths by them.
 ///
-/// A change of the measurements with a step to another strength belongs to that strength. A change
-/// while the strength stays belongs to the data, and so to all strengths.
+/// If the measurements change with a step to another strength, the change is attributed to that
+/// strength. If they change while the strength stays, it is attributed to the data, and so to all
+/// strengths.
 struct Judge {
     windows: u32,
     /// Number of windows since the last step.
     stayed: u32,
-    /// Factor of the host's speed to [`LADDER`].
+    /// Factor between the host's speed and that in [`LADDER`].
     speed: f64,
-    /// Factor of the data's ratio to [`LADDER`].
+    /// Factor between the data's ratio and that in [`LADDER`].
     ratio: f64,
-    /// Factor of each strength's speed to the estimate.
+    /// Factor between the measured speed of each strength and its estimate.
     corrections: [f64; LADDER.len()],
     /// Capacity of the link, once it is known.
     link: Option<LinkRate>,
@@ -240,8 +242,8 @@ impl Judge {
             let is_next = *to + 1 == at;
             let is_risked =
                 self.link.is_some() || is_next || sent(*to) <= window.handed * GROWTH_MAX;
-            // Less work wins nothing while processors have time: the bottleneck is the link, or the
-            // disk that is read.
+            // Less work gains nothing while processors have time. The bottleneck is then the link,
+            // or the disk that is read.
             *to >= at || (window.idle <= IDLE && is_risked)
         };
         let best = (0..LADDER.len()).filter(may_be).map(|to| (to, self.throughput(to)));
@@ -260,7 +262,7 @@ impl Judge {
         let mix = |old: &mut f64, new: f64, weight: f64| *old += (new - *old) * weight;
         let weight = WEIGHT.max(1.0 / f64::from(self.windows));
         match self.stayed {
-            // The window has quanta of the strength before.
+            // The window still has quanta of the strength before the step.
             1 if self.windows > FIRST => return,
             2..=SETTLED if self.windows > FIRST => {
                 let weight = 1.0 / f64::from(self.stayed - 1);
@@ -285,13 +287,13 @@ impl Judge {
             None if window.arrived < GROWING * window.handed && grown > GROWN_MIN => {
                 Some(LinkRate { rate: window.arrived, window: self.windows })
             }
-            // The link carries that without a queue: its capacity is larger, but not known.
+            // The link carries this rate without a queue, so its capacity is larger, but not known.
             Some(link) if window.handed > CARRIED * link.rate => None,
             known => known.filter(|link| self.windows - link.window < REMEMBERED),
         };
     }
 
-    /// Returns the estimated throughput of a strength, in bytes a second before compression.
+    /// Returns the estimated throughput of a strength, in bytes per second before compression.
     fn throughput(&self, of: usize) -> f64 {
         let carried = self.link.map_or(f64::INFINITY, |link| link.rate / self.ratio(of));
         self.processors(of).min(carried)
@@ -318,13 +320,13 @@ mod tests {
     #[derive(Debug)]
     struct Host {
         link: f64,
-        /// Factor between its speed and that in [`LADDER`].
+        /// Factor between the host's speed and that in [`LADDER`].
         speed: f64,
-        /// Factor between the ratio of its data and that in [`LADDER`].
+        /// Factor between the ratio of the host's data and that in [`LADDER`].
         ratio: f64,
-        /// Share by which speed and ratio go up and down.
+        /// Share by which speed and ratio vary.
         noise: f64,
-        /// Factor between its speed with data that is not compressed and that in [`LADDER`].
+        /// Factor between the host's speed with data that is not compressed and that in [`LADDER`].
         stored: f64,
     }
 
@@ -334,8 +336,8 @@ mod tests {
 
         /// Returns the speed and the ratio of a strength in one window.
         fn strength(&self, at: usize, window: u32) -> (f64, f64) {
-            // The fractions of multiples of the golden ratio are spread evenly from 0 to 1, in no
-            // order.
+            // The fractions of multiples of the golden ratio are spread evenly from 0 to 1, in an
+            // irregular order.
             let chance = |step: f64| 2.0 * (f64::from(window) * step).fract() - 1.0;
             let speed = self.speed * (1.0 + self.noise * chance(0.618_034));
             let ratio = self.ratio * (1.0 + self.noise * chance(0.381_966));
@@ -346,9 +348,9 @@ mod tests {
             }
         }
 
-        /// Runs `windows` windows from `start` on, and returns their bytes a second. `choose`
-        /// returns the strength after each window, by its bytes before and after compression and
-        /// the readings at its end.
+        /// Simulates `windows` windows from `start` on. Returns their throughput in bytes per
+        /// second. After each window, `choose` gets its bytes before and after compression and the
+        /// readings at its end, and returns the next strength.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -437,7 +439,8 @@ mod tests {
         }
     }
 
-    /// The disk that is read from is the bottleneck: nothing is won by pressing less, or more.
+    /// The disk that is read is the bottleneck, so neither less nor more compression gains
+    /// anything.
     #[test]
     fn where_neither_is_busy_nothing_changes() {
         let mut judge = Judge::new();
@@ -455,7 +458,7 @@ mod tests {
     }
 
     /// The link gets faster, and slower again. In the second case only data that is not compressed
-    /// would show that it is faster.
+    /// would show that the link is faster.
     #[test]
     fn a_link_that_changes_is_followed() {
         for links in [[20e6, 2e9, 20e6], [500e6, 2e9, 500e6]] {

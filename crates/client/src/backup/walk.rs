@@ -1,5 +1,5 @@
-//! Walk: threads share one stack of directories. They list and stat the entries of each directory,
-//! and are done with it at once if its digest says that it has not changed.
+//! Walk: threads share one stack of directories. They list and stat the entries of each directory.
+//! A directory whose digest is the same has not changed and is not examined.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 use sys::{Dir, Listing, ObjectStatus};
 
 use super::answers::Answers;
-use super::crew::{Crew, Next};
+use super::crew::{Crew, NextStep};
 use super::digest::Digester;
 use super::inventory::Inventory;
 use super::segment::{Segment, new_pages};
@@ -20,19 +20,19 @@ use crate::path::{absolute, absolute_dir};
 use crate::report::Failure;
 use crate::rules::Rules;
 
-/// Directory to look at.
+/// Directory that will be walked.
 pub(super) struct Task {
-    /// Directory that it is opened from when its turn comes.
+    /// Directory from which this directory will be opened.
     pub(super) parent: Arc<Dir>,
     /// Name in `parent`; `None` for `parent` itself.
     pub(super) name: Option<Name>,
     pub(super) path: DirPath,
-    /// Device of the directory that it was reached from. At a mount point its own differs.
+    /// Device of the directory above. A mount point has another device.
     pub(super) device_id: u64,
 }
 
-/// Directories that wait, last in, first out: children come before siblings, so that few
-/// directories are open at once.
+/// Stack of the directories that wait. Children are walked before siblings, so that few directories
+/// are open at once.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<QueueState>,
@@ -43,7 +43,8 @@ pub(super) struct Queue {
 struct QueueState {
     waiting: Vec<Task>,
     busy: usize,
-    /// Number of threads that sleep: waking up nobody would also cost a system call.
+    /// Number of threads that sleep. If there are none, the system call that wakes them up is
+    /// saved.
     sleeping: usize,
 }
 
@@ -104,9 +105,9 @@ pub(super) struct Walk<'a> {
     pub(super) inventory: &'a Inventory,
     pub(super) tally: &'a Tally,
     pub(super) answers: &'a Answers,
-    /// Examine every object, changed or not.
+    /// True to examine every object, changed or not.
     pub(super) ignores_digests: bool,
-    /// True if a missing object is gone. A selective backup expires none.
+    /// True if a missing object expires. A selective backup expires no objects.
     pub(super) expires: bool,
     pub(super) crosses_filesystems: bool,
 }
@@ -132,9 +133,9 @@ impl Walk<'_> {
             }
             self.queue.done();
             match self.crew.next() {
-                Next::GoOn => {}
-                Next::Recruit => recruit(),
-                Next::Leave => break,
+                NextStep::GoOn => {}
+                NextStep::Recruit => recruit(),
+                NextStep::Leave => break,
             }
         }
     }
@@ -159,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Lists the directory; `None` if the walk does not enter it.
+    /// Lists the directory. Returns `None` if the walk does not enter it.
     fn list(
         &self,
         dir: &Dir,
@@ -230,10 +231,11 @@ impl Walk<'_> {
         );
         let mut entries = listed.entries;
         let mut unreadable = listed.unreadable;
-        // From the last page to the first: each page takes the entries from its first name on.
+        // The loop goes from the last page to the first. Each page takes the entries from its first
+        // name on.
         for PageKey { first, digest } in pages.into_iter().rev() {
             let from = entries.partition_point(|(name, _)| name.as_bytes() < &first[..]);
-            // All entries stay in their memory.
+            // The entries of the first page are not copied.
             let of_page = match from {
                 0 => std::mem::take(&mut entries),
                 from => entries.split_off(from),
@@ -257,11 +259,13 @@ impl Walk<'_> {
                 is_whole: self.expires,
                 counts: true,
             };
-            // The readers end first only if the session has failed, and then it has kept the
-            // reason.
+            // Sending fails only after the session has failed. The reason is then already noted.
             drop(outlet.send(segment));
         }
-        assert!(entries.is_empty(), "each entry is of a page: the first begins before all names");
+        assert!(
+            entries.is_empty(),
+            "each entry has a page, because the first page begins before all names"
+        );
     }
 
     fn is_unchanged(
@@ -276,8 +280,8 @@ impl Walk<'_> {
         self.digester.digest(path, stats, buffer) == digest
     }
 
-    /// Returns the directories to look at next. A mount point is an object of this filespace. The
-    /// objects below it are not, unless the walk crosses file systems.
+    /// Returns the directories to walk next. A mount point is an object of this filespace. The
+    /// objects below a mount point are not, unless the walk crosses file systems.
     fn children(&self, task: &Task, dir: &Arc<Dir>, listed: &DirectoryEntries) -> Vec<Task> {
         let directories =
             listed.entries.iter().filter(|(_, found)| found.stat.kind == Kind::Directory);
@@ -292,13 +296,14 @@ impl Walk<'_> {
                 device_id: listed.device_id,
             })
             .collect();
-        // The stack returns them from the end: in the order of paths, in which a restore reads.
+        // The stack returns the last directory first. So directories are walked in the order of
+        // paths, in which a restore reads them.
         children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
         children
     }
 }
 
-/// Entries of a directory that are backed up.
+/// Entries of a directory that the rules include.
 struct DirectoryEntries {
     device_id: u64,
     entries: Vec<(Name, ObjectStatus)>,

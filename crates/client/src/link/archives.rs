@@ -15,13 +15,13 @@ pub struct ArchiveSummary {
     pub number: u64,
     pub description: String,
     pub created: ServerTime,
-    /// Time of the event that starts its retention; `None` before the event.
+    /// Time of the event that starts the archive's retention; `None` before the event.
     pub event: Option<ServerTime>,
     pub held: bool,
     pub complete: bool,
     pub objects: u64,
     pub bytes: u64,
-    /// Mount points on the node that its objects came from.
+    /// Mount points on the node from which the archive's objects came.
     pub mount_points: Vec<Vec<u8>>,
     filespaces: Vec<Vec<u8>>,
 }
@@ -84,7 +84,7 @@ impl Link {
         Ok(ArchiveSummary::parse(archive))
     }
 
-    /// Marks an archive as complete: it has all objects that it was made for.
+    /// Marks an archive as complete, because it has all its objects.
     pub(crate) fn complete_archive(&self, number: u64) -> Result<(), ClientError> {
         let complete = true;
         let request = proto::SetArchiveRequest { number, complete, ..Default::default() };
@@ -114,7 +114,7 @@ impl Link {
         Ok(archives.into_iter().map(ArchiveSummary::parse).collect())
     }
 
-    /// Returns the archives that `filter` selects, newest first; fails if there are none.
+    /// Returns the archives that `filter` selects, newest first. Fails if there are none.
     pub(crate) fn archives_matching(
         &self,
         filter: &ArchiveFilter,
@@ -149,7 +149,7 @@ impl Link {
         Ok(archives.into_iter().flat_map(|archive| archive.filespaces).collect())
     }
 
-    /// Deletes the versions of `selection` that `options` say.
+    /// Deletes those versions of `selection` that `options` name.
     pub(crate) fn delete(
         &self,
         selection: &Selection,

@@ -25,7 +25,7 @@ pub(crate) struct ChunkGrant {
     pub(crate) mac: GrantMac,
 }
 
-/// Place of a chunk that an object refers to.
+/// Source of a chunk that an object refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkSource {
     Granted(ChunkGrant),
@@ -33,21 +33,22 @@ pub(crate) enum ChunkSource {
     Sent(SessionPlace),
 }
 
-/// Check of a quantum. With it the server notices if it received other chunks than were sent.
+/// Check value of a quantum. With it the server notices if it receives other chunks than the client
+/// sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
-    /// Check over the digests of the chunks.
+    /// Check value over the digests of the chunks.
     Digests([u8; 16]),
-    /// Check over the data: without deduplication there are no digests.
+    /// Check value over the data. Without deduplication there are no digests.
     Data(u64),
 }
 
-/// Quantum on its way to the server.
+/// Quantum that is sent to the server.
 pub(crate) struct SentQuantum {
     pub(crate) number: u64,
     pub(crate) record: Vec<u8>,
     pub(crate) check: Check,
-    /// Digests of its chunks; none without deduplication.
+    /// Digests of the quantum's chunks; empty without deduplication.
     pub(crate) digests: Vec<ChunkDigest>,
 }
 
@@ -60,11 +61,11 @@ pub(crate) struct PageKey {
     pub(crate) digest: Option<DirectoryDigest>,
 }
 
-/// Statement that the object `name` has the content of an object that the server has.
+/// Statement that the object `name` has the content of another object, which the server has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct KnownContent {
     pub(crate) name: Name,
-    /// Filespace, directory and name of that object.
+    /// Filespace of the other object. Its directory and its name follow.
     pub(crate) filespace: Vec<u8>,
     pub(crate) directory: DirPath,
     pub(crate) of: Name,
@@ -84,7 +85,7 @@ pub(crate) struct PageChange {
     pub(crate) expired: Vec<Name>,
     /// Encoded grants that the new versions refer to.
     pub(crate) grants: Vec<u8>,
-    /// Pages that replace this one, in order. The first one has the same first name.
+    /// Pages that replace the changed page, in order. The first of them has the same first name.
     pub(crate) pages: Vec<PageKey>,
     pub(crate) known: Vec<KnownContent>,
 }
@@ -139,7 +140,7 @@ impl PageChange {
 }
 
 /// Message to the server.
-pub(crate) enum Outbound {
+pub(crate) enum ClientMessage {
     Quantum {
         number: u64,
         record: Vec<u8>,
@@ -150,7 +151,7 @@ pub(crate) enum Outbound {
     Commit {
         number: u64,
     },
-    /// End of the session; `complete` if all of the filespace was looked at.
+    /// End of the session. `complete` is true if the whole filespace was examined.
     Close {
         complete: bool,
         report_json: String,
@@ -158,8 +159,8 @@ pub(crate) enum Outbound {
 }
 
 /// Message from the server.
-pub(crate) enum Inbound {
-    /// Bytes of quanta's records that have arrived at the server.
+pub(crate) enum ServerMessage {
+    /// Bytes of the records of quanta that have arrived at the server.
     Arrived {
         bytes: u64,
     },
@@ -181,13 +182,13 @@ pub(crate) struct QuantumGrants {
     pub(crate) grants: Vec<ChunkGrant>,
 }
 
-/// Object that the server did not take.
+/// Object that the server has rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rejection {
     /// Path from the filespace's root.
     pub(crate) path: Vec<u8>,
     pub(crate) name: Vec<u8>,
-    /// First name of its page.
+    /// First name of the object's page.
     pub(crate) first: Vec<u8>,
     pub(crate) reason: String,
 }
@@ -238,10 +239,10 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
-    pub(crate) fn new(outbound: Outbound) -> Self {
+    pub(crate) fn new(message: ClientMessage) -> Self {
         use proto::to_server::Message;
-        let message = match outbound {
-            Outbound::Quantum { number, record, check } => {
+        let message = match message {
+            ClientMessage::Quantum { number, record, check } => {
                 let (check, raw_check) = match check {
                     Check::Digests(check) => (Bytes::copy_from_slice(&check), None),
                     Check::Data(check) => (Bytes::new(), Some(check)),
@@ -249,12 +250,12 @@ impl Envelope {
                 let record = record.into();
                 Message::Quantum(proto::Quantum { number, record, check, raw_check })
             }
-            Outbound::Changes(changes) => {
+            ClientMessage::Changes(changes) => {
                 let changes = changes.into_iter().map(PageChange::message).collect();
                 Message::Changes(proto::Changes { changes })
             }
-            Outbound::Commit { number } => Message::Commit(proto::Commit { number }),
-            Outbound::Close { complete, report_json } => {
+            ClientMessage::Commit { number } => Message::Commit(proto::Commit { number }),
+            ClientMessage::Close { complete, report_json } => {
                 Message::Close(proto::CloseBackup { complete, report_json })
             }
         };
@@ -270,15 +271,15 @@ impl SessionSender {
         Self(mpsc::channel(1).0)
     }
 
-    /// Sends a message. Blocks while too many wait for the network.
+    /// Sends a message. Blocks while too many messages wait for the network.
     pub(crate) fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
         self.0.blocking_send(envelope.message).map_err(|_| ClientError::lost())
     }
 }
 
 impl SessionReceiver<'_> {
-    /// Returns the next message; `None` at the end of the stream.
-    pub(crate) fn next(&mut self) -> Result<Option<Inbound>, ClientError> {
+    /// Returns the next message, or `None` at the end of the stream.
+    pub(crate) fn next(&mut self) -> Result<Option<ServerMessage>, ClientError> {
         while let Some(reply) = self.link.runtime.block_on(self.stream.message())? {
             let message = reply.message.ok_or_else(|| self.link.unknown_message())?;
             if let Some(inbound) = parse(message) {
@@ -289,7 +290,7 @@ impl SessionReceiver<'_> {
     }
 }
 
-fn parse(message: proto::from_server::Message) -> Option<Inbound> {
+fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
     use proto::from_server::Message;
     let quantum = |quantum: &proto::QuantumGrants| QuantumGrants {
         number: quantum.number,
@@ -302,13 +303,13 @@ fn parse(message: proto::from_server::Message) -> Option<Inbound> {
         reason: rejected.reason,
     };
     match message {
-        Message::Arrived(arrived) => Some(Inbound::Arrived { bytes: arrived.bytes }),
-        Message::Committed(committed) => Some(Inbound::Committed(Commitment {
+        Message::Arrived(arrived) => Some(ServerMessage::Arrived { bytes: arrived.bytes }),
+        Message::Committed(committed) => Some(ServerMessage::Committed(Commitment {
             grants: committed.grants.iter().map(quantum).collect(),
             rejections: committed.rejected.into_iter().map(rejection).collect(),
             expired: committed.expired_objects,
         })),
-        Message::Closed(proto::Closed {}) => Some(Inbound::Closed),
+        Message::Closed(proto::Closed {}) => Some(ServerMessage::Closed),
         Message::Opened(_) => None,
     }
 }
@@ -331,8 +332,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Makes a sender with room for `messages`, and a function that lists what was sent: `q7` for a
-    /// quantum, `c2` for two changes, `t0` for a commit, `end` for the close.
+    /// Makes a sender with room for `messages`, and a function that lists the sent messages: `q7`
+    /// for a quantum, `c2` for two changes, `t0` for a commit, `end` for the close.
     pub(crate) fn recorded(messages: usize) -> (SessionSender, impl FnMut() -> Vec<String>) {
         use proto::to_server::Message;
         let (sender, mut receiver) = mpsc::channel::<proto::ToServer>(messages);
@@ -409,7 +410,7 @@ pub(crate) mod tests {
         };
         let committed = proto::Committed { rejected: vec![rejected], ..Default::default() };
         let message = parse(proto::from_server::Message::Committed(committed));
-        let Some(Inbound::Committed(commitment)) = message else { panic!("a commitment") };
+        let Some(ServerMessage::Committed(commitment)) = message else { panic!("a commitment") };
         assert_eq!(commitment.rejections[0].path, b"/d/n");
     }
 }

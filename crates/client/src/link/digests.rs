@@ -25,7 +25,7 @@ impl Link {
                 if !wire::decode_digest_rows(&message.rows, &mut add) {
                     return Err(ClientError::new(
                         ErrorKind::Bug,
-                        "the server sent torn digest rows",
+                        "the server sent incomplete digest rows",
                     ));
                 }
             }

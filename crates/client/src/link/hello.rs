@@ -1,4 +1,4 @@
-//! Greeting: what the server tells a node about itself and the node's policy.
+//! Greeting: the answer of the server, which describes the server and the node's policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::error::{ClientError, ErrorKind};
 pub struct Hello {
     pub node: String,
     pub server_version: String,
-    /// The server's clock.
+    /// Time of the server's clock.
     pub now: ServerTime,
-    /// The classes that objects may be bound to.
+    /// Classes to which objects may be bound.
     pub classes: BTreeMap<ClassId, Class>,
     pub default_class: ClassId,
     /// Class of directories.
     pub directory_class: ClassId,
-    /// Statements of the server, which follow the node's own.
+    /// Statements of the server, which come after the node's own statements.
     pub option_set: Option<OptionSet>,
     /// Damaged packs. Their chunks have to be sent again.
     pub damaged_packs: BTreeSet<PackNumber>,
@@ -38,7 +38,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// Parses a class; `None` if it has words that this version does not know.
+    /// Parses a class. Returns `None` if the class has words that this version does not know.
     pub(crate) fn parse(message: &proto::ManagementClass) -> Option<(ClassId, Self)> {
         fn word<T: std::str::FromStr>(text: Option<&String>) -> Option<T> {
             text?.parse().ok()
@@ -91,7 +91,7 @@ pub struct OptionSet {
     pub text: Vec<u8>,
 }
 
-/// Greeting of the server with the keys that it gives the node.
+/// Answer of the server to the greeting, with the keys for the node.
 pub(super) struct Greeting {
     pub(super) hello: Hello,
     pub(super) domain_key: [u8; 32],
@@ -100,7 +100,7 @@ pub(super) struct Greeting {
 
 impl Greeting {
     pub(super) fn parse(reply: proto::HelloReply) -> Result<Self, ClientError> {
-        let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
+        let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of a wrong length");
         let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
         let digest_key = <[u8; 32]>::try_from(&reply.digest_key[..]).map_err(short)?;
         let server = reply.server_version.clone();

@@ -22,7 +22,7 @@ impl Link {
 }
 
 impl Listing<'_> {
-    /// Returns the entries of the next message; `None` at the end.
+    /// Returns the entries of the next message, or `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<Entry>>, ClientError> {
         let Some(message) = self.link.runtime.block_on(self.stream.message())? else {
             return Ok(None);

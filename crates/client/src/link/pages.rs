@@ -1,4 +1,4 @@
-//! Pages of the server: one stream, with many requests under way.
+//! Pages of the server. One stream has many requests that wait for their pages.
 
 use bytes::Bytes;
 use format::page;
@@ -14,13 +14,13 @@ use crate::error::{ClientError, ErrorKind};
 /// Maximum number of requests that wait to be sent.
 const REQUESTS_WAITING: usize = 256;
 
-/// Sending half. Pages come in the order of the requests.
+/// Sending half of the stream. Pages come in the order of the requests.
 pub(crate) struct PageRequests {
     filespace: Bytes,
     sender: mpsc::Sender<proto::PagesRequest>,
 }
 
-/// Receiving half.
+/// Receiving half of the stream.
 pub(crate) struct PageReplies<'a> {
     link: &'a Link,
     stream: Streaming<proto::PagesReply>,
@@ -46,18 +46,18 @@ impl Link {
         filespace: &[u8],
         directory: &DirPath,
         name: &[u8],
-    ) -> Result<PageOf, ClientError> {
+    ) -> Result<KeyedPage, ClientError> {
         let (requests, mut replies) = self.pages(filespace)?;
         requests.send(proto::PagesRequest {
             holding: Bytes::copy_from_slice(name),
             ..requests.about(directory)
         })?;
         let reply = replies.reply()?;
-        Ok(PageOf { first: reply.first.to_vec(), page: OldPage(reply.page) })
+        Ok(KeyedPage { first: reply.first.to_vec(), page: OldPage(reply.page) })
     }
 
-    /// Returns the digest of the content that the server has of each of the objects `names` of a
-    /// page; `None` where it has none.
+    /// Returns, for each of the objects `names` of a page, the digest of its content at the server;
+    /// `None` if the server does not know it.
     pub(crate) fn content_digests(
         &self,
         filespace: &[u8],
@@ -75,7 +75,8 @@ impl Link {
     }
 }
 
-/// Parses one digest for each of `count` objects. A digest that is missing or zero is not known.
+/// Parses one digest for each of `count` objects. A digest that is missing or zero counts as not
+/// known.
 fn decode_contents(bytes: &[u8], count: usize) -> Vec<Option<[u8; 16]>> {
     let (digests, _) = bytes.as_chunks::<16>();
     let known = |at: usize| digests.get(at).copied().filter(|digest| *digest != [0; 16]);
@@ -118,16 +119,16 @@ impl PageReplies<'_> {
     }
 }
 
-/// Page as the server has it; empty if it has none.
+/// Page as the server has it; empty if the server has no such page.
 ///
-/// The thread that needs the objects decodes it. Objects that another thread has decoded would send
-/// memory back and forth between processors.
+/// The thread that needs the objects decodes the page. If another thread decoded it, the memory
+/// would move from one processor's cache to another.
 #[derive(Default)]
 pub(crate) struct OldPage(Bytes);
 
 impl OldPage {
-    /// Decodes the page's objects, without the places of contents: only the server understands
-    /// those.
+    /// Decodes the page's objects, without the places of contents, which only the server
+    /// understands.
     pub(crate) fn objects(&self) -> Result<Vec<Object>, ClientError> {
         if self.0.is_empty() {
             return Ok(Vec::new());
@@ -137,8 +138,8 @@ impl OldPage {
     }
 }
 
-/// Page with its key.
-pub(crate) struct PageOf {
+/// Page with its first name.
+pub(crate) struct KeyedPage {
     /// First name of the page; empty for the first page of a directory.
     pub(crate) first: Vec<u8>,
     pub(crate) page: OldPage,

@@ -1,4 +1,4 @@
-//! Lists that come in portions.
+//! Lists that the server sends in portions.
 
 use bytes::Bytes;
 use wire::{PORTION_ITEMS_MAX, proto};
@@ -8,19 +8,19 @@ use crate::error::{ClientError, ErrorKind};
 /// Items of one reply.
 pub(crate) struct Section<T> {
     pub(crate) items: Vec<T>,
-    /// Begin of the next portion; empty at the end of the list, and from a server that has no
+    /// Start of the next portion; empty at the end of the list, and if the server does not know
     /// portions.
     pub(crate) next: Bytes,
 }
 
-/// Reads a whole list. `ask` requests a portion of it.
+/// Reads a whole list. `ask` requests one portion of the list.
 pub(crate) fn all<T>(
     ask: impl FnMut(proto::Portion) -> Result<Section<T>, ClientError>,
 ) -> Result<Vec<T>, ClientError> {
     first(usize::MAX, ask)
 }
 
-/// Reads the first `items_max` items of a list. `ask` requests a portion of it.
+/// Reads the first `items_max` items of a list. `ask` requests one portion of the list.
 pub(crate) fn first<T>(
     items_max: usize,
     mut ask: impl FnMut(proto::Portion) -> Result<Section<T>, ClientError>,
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers like a server that has `items` and sends at most `limit` of them.
+    /// Answers like a server that has `items` and sends at most `limit` of them in a portion.
     fn answer(items: &BTreeSet<u8>, limit: usize, portion: &proto::Portion) -> Section<u8> {
         let from = portion.from.first().copied().unwrap_or(0);
         let limit = limit.min(portion.items_max as usize);
@@ -77,7 +77,7 @@ mod tests {
         let mut items: BTreeSet<u8> = (10..20).collect();
         let listed = all(|portion| {
             let section = answer(&items, 3, &portion);
-            // The next item goes, and items come before and after it.
+            // The next item is removed, and items before and after it are added.
             items.remove(section.next.first().unwrap_or(&0));
             items.extend([1, 30]);
             Ok(section)
@@ -103,6 +103,6 @@ mod tests {
         let whole = |_| Ok(Section { items: vec![1, 2, 3], next: Bytes::new() });
         assert_eq!(first(2, whole).expect("a list"), [1, 2]);
         let same = |_| Ok(Section { items: vec![1], next: Bytes::from_static(b"x") });
-        assert_eq!(all(same).expect_err("it has no end").kind, ErrorKind::Bug);
+        assert_eq!(all(same).expect_err("the list has no end").kind, ErrorKind::Bug);
     }
 }

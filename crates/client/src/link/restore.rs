@@ -16,29 +16,30 @@ use crate::progress::Progress;
 
 /// Maximum number of answers that wait for the network.
 const ANSWERS_WAITING: usize = 4;
-/// Interval between two looks for a stop while no message comes: a tape may be far away.
+/// Interval between two checks for a stop while no message arrives. A mount of a volume may take
+/// minutes.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Message of the server.
+/// Message of the server in a restore.
 pub(crate) enum Arrival {
-    /// Entries of the window that is being described.
+    /// Entries of the newest window.
     Entries(Vec<Entry>),
     /// End of the entries of the window with this number.
     EntriesEnd { window: u64 },
-    /// Quantum of the oldest window that is still without its data.
+    /// Quantum for the oldest window whose data is not complete.
     Quantum(RestoredQuantum),
-    /// Chunks of that window that the server cannot read.
+    /// Chunks for the same window that the server cannot read.
     Damaged(DamagedChunks),
-    /// End of the data of that window; `is_last` if no further window follows.
+    /// End of the data of the same window. `is_last` is true if no further window follows.
     DataEnd { is_last: bool },
 }
 
 /// Quantum as it lies in its pack.
 pub(crate) struct RestoredQuantum {
-    /// Code of the place of its first chunk.
+    /// Code of the place of the quantum's first chunk.
     pub(crate) first_place: u64,
     pub(crate) record: Bytes,
-    /// Digests of its chunks, 32 bytes each.
+    /// Digests of the quantum's chunks, 32 bytes each.
     pub(crate) digests: Bytes,
 }
 
@@ -57,8 +58,8 @@ pub(crate) struct RestoreStream<'a> {
 }
 
 impl Link {
-    /// Starts a restore. A window has at most `directories_max` directories. The server serves a
-    /// restore with a `purpose` by its order of purposes.
+    /// Starts a restore. A window has at most `directories_max` directories. If data must be read
+    /// from volumes, `purpose` decides when the server serves the restore.
     pub(crate) fn restore(
         &self,
         selection: &Selection,
@@ -104,7 +105,8 @@ impl RestoreStream<'_> {
         parse(reply.message.ok_or_else(|| self.link.unknown_message())?)
     }
 
-    /// Asks for the data of the entries of `window` whose bits are set, in order of arrival.
+    /// Asks for the data of entries of `window`. `bits` has one bit for each entry, in order of
+    /// arrival; it is set if the data is wanted.
     pub(crate) fn answer(&self, window: u64, bits: Vec<u8>) -> Result<(), ClientError> {
         let wanted = proto::Wanted { window, bits: bits.into() };
         let message = Some(proto::restore_request::Message::Wanted(wanted));

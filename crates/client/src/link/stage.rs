@@ -1,4 +1,4 @@
-//! Plans of recalls, and staging of volumes for them.
+//! Plans of recalls, and reading of volumes for them.
 
 use model::{CopyId, space_filespace};
 use tokio::task::JoinHandle;
@@ -8,17 +8,17 @@ use wire::proto;
 use super::Link;
 use crate::error::{ClientError, ErrorKind};
 
-/// Bytes of a copy in a request: its batch and its index there.
+/// Bytes of a copy's identity in a request: its batch, and its index in the batch.
 const COPY_BYTES: usize = 10;
 
-/// Reason of a recall. It decides who is served first.
+/// Reason of a recall. It decides which reader the server serves first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PurposeKind {
     #[default]
     Restore,
     /// A program waits for the file that it has opened.
     Open,
-    /// A user has a list of files recalled.
+    /// A user recalls a list of files.
     List,
 }
 
@@ -48,7 +48,7 @@ pub struct RecallPlan {
     pub order: Vec<u32>,
     /// Volumes in the order in which they are read.
     pub volumes: Vec<PlannedVolume>,
-    /// Copies that need no volume.
+    /// Number of copies that need no volume.
     pub disk_files: u64,
     pub disk_bytes: u64,
     /// Indices of the copies that the server does not have.
@@ -64,7 +64,7 @@ pub struct PlannedVolume {
     pub library: String,
     pub volume: String,
     pub is_mounted: bool,
-    /// Files that begin on the volume.
+    /// Number of files that begin on the volume.
     pub files: u64,
     pub bytes: u64,
     pub packs: u64,
@@ -97,7 +97,7 @@ impl RecallPlan {
     }
 }
 
-/// Decides whether a plan is carried out.
+/// Choice whether the server only plans a recall, or reads the volumes too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StageMode {
     /// Only make the plan.
@@ -106,7 +106,7 @@ pub enum StageMode {
     Read,
 }
 
-/// Reading of volumes for a recall. It ends when this is dropped.
+/// Reading of volumes for a recall. The reading ends when this value is dropped.
 #[derive(Debug)]
 pub struct Staging(JoinHandle<()>);
 
@@ -133,7 +133,12 @@ impl Link {
             purpose: Some(purpose.message()),
         };
         let mut replies = self.runtime.block_on(self.client().stage(request))?.into_inner();
-        let ended = || ClientError::new(ErrorKind::Retry, "the server ended the plan early");
+        let ended = || {
+            ClientError::new(
+                ErrorKind::Retry,
+                "the server ended the stream before it sent the plan",
+            )
+        };
         let first = self.runtime.block_on(replies.message())?.ok_or_else(ended)?;
         let unknown = self.unknown_message();
         let plan = match first.message {
@@ -143,17 +148,20 @@ impl Link {
         };
         let listening = self.runtime.spawn(async move {
             if let Err(error) = listen(replies, unknown).await {
-                // The recall goes on without it, and fails by itself if it has to.
-                tracing::warn!(error = error.message, "the server ended to read for a recall");
+                // The recall continues without the staging, and reports its own failures.
+                tracing::warn!(
+                    error = error.message,
+                    "the server stopped reading volumes for a recall"
+                );
             }
         });
         Ok((RecallPlan::parse(plan), Staging(listening)))
     }
 }
 
-/// Reads the messages after the plan until the server has read all volumes. Nobody needs the
-/// progress that they report: a recall shows its progress by the data that comes. Fails with
-/// `unknown` at a message that this client does not know.
+/// Reads the messages after the plan until the server has read all volumes. The progress in them is
+/// not used, because a recall shows its progress by the data that arrives. Fails with `unknown` at
+/// a message that this client does not know.
 async fn listen(
     mut replies: Streaming<proto::StageReply>,
     unknown: ClientError,
@@ -172,7 +180,7 @@ fn encode_copies(copies: &[CopyId]) -> Vec<u8> {
         bytes.extend(copy.batch.0.to_le_bytes());
         bytes.extend(copy.index.to_le_bytes());
     }
-    assert_eq!(bytes.len(), copies.len() * COPY_BYTES, "the server divides them by their length");
+    assert_eq!(bytes.len(), copies.len() * COPY_BYTES, "all copies have the same length");
     bytes
 }
 

@@ -1,4 +1,4 @@
-//! Channel to the server: TCP, and TLS 1.3 that trusts the CA of the enrolment alone.
+//! Channel to the server: TCP, and TLS 1.3 that trusts only the CA of the enrolment.
 
 use std::io;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use wire::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::Identity;
 
-/// Maximum number of bytes that wait in the kernel for the network: some quanta.
+/// Maximum number of bytes that wait in the kernel for the network: a few quanta.
 const UNSENT_BYTES: u32 = 1 << 20;
-/// Time limit for the TCP connection, and again for the TLS handshake.
+/// Time limit for the TCP connection, and the same for the TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 /// Time that a fleet of servers has to take over from a server that died.
 pub(super) const TAKEOVER: Duration = Duration::from_secs(45);
 /// Pause between two rounds of attempts during a takeover.
 pub(super) const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
-/// Interval between two signs of life on a silent connection.
+/// Interval between two keep-alive messages on an idle connection.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Condition under which the server's certificate is trusted.
 pub(crate) enum Trust {
-    /// The server's CA has this SHA-256. The node has no certificate yet.
+    /// The server's CA has this SHA-256 fingerprint. The node has no certificate yet.
     Fingerprint([u8; 32]),
     /// The server's CA is the CA of the node's own certificate.
     Pinned(Identity),
 }
 
-/// Connects to the first server that answers of `addresses`, which are separated by commas.
-/// `buffer_bytes` is the size of the socket buffers, if it is not the system's.
+/// Connects to the first of `addresses` that answers. The addresses are separated by commas.
+/// `buffer_bytes` is the size of the socket buffers; `None` leaves it to the system.
 ///
-/// If there are several addresses, it tries again for the time of a takeover.
+/// If there are several addresses and none answers, tries again for the time of a takeover.
 pub(crate) async fn connect(
     addresses: &str,
     trust: Trust,
@@ -58,7 +58,7 @@ pub(crate) async fn connect(
                 other => return other,
             }
         }
-        let none = || ClientError::new(ErrorKind::Usage, "no server is named");
+        let none = || ClientError::new(ErrorKind::Usage, "the configuration has no server address");
         let failure = failure.ok_or_else(none)?;
         if all.len() == 1 || began.elapsed() > TAKEOVER {
             return Err(failure);
@@ -81,8 +81,8 @@ async fn connect_to(
     if let Some(bytes) = buffer_bytes {
         sys::net::set_buffers(&stream, bytes).map_err(|error| unreachable(&error))?;
     }
-    // The call is only advice: data waits in this process, where the wait shows that the network is
-    // slow.
+    // A failure is ignored. With the limit, data waits in this process, where the wait shows that
+    // the network is slow.
     drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
@@ -90,7 +90,7 @@ async fn connect_to(
         .await
         .map_err(|_| unreachable(&"it does not speak TLS"))?
         .map_err(|error| judged(address, &error))?;
-    // The channel gets this one stream: a lost connection is not made again.
+    // The channel gets only this stream, so a lost connection is not opened again.
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let connector = tower::service_fn(move |_| {
         let stream = stream.lock().take();
@@ -111,7 +111,7 @@ fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {
     ClientError::new(ErrorKind::Retry, format!("cannot reach the server at {address}: {error}"))
 }
 
-/// Tells a lost connection from a server that is not trusted, by the `error` of a handshake.
+/// Makes the error for a failed handshake: the connection was lost, or the server is not trusted.
 fn judged(address: &str, error: &(dyn std::error::Error + 'static)) -> ClientError {
     let chain = std::iter::successors(Some(error), |error| error.source());
     let innermost = chain.clone().last().unwrap_or(error);

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 use wire::proto;
-use wire::version::{self, PROTOCOL, Role, Settled, Speaker};
+use wire::version::{self, Agreement, PROTOCOL, Role, Speaker};
 
 use crate::{ClientError, ErrorKind};
 
@@ -14,14 +14,14 @@ pub(super) fn greeting() -> proto::HelloRequest {
     Speaker::own(Role::Client, PROGRAM).request()
 }
 
-/// Settles with the server that gave `reply`.
-pub(super) fn settle(reply: &proto::HelloReply) -> Result<Settled, ClientError> {
+/// Agrees on a protocol with the server that sent `reply`.
+pub(super) fn settle(reply: &proto::HelloReply) -> Result<Agreement, ClientError> {
     let own = Speaker::own(Role::Client, PROGRAM);
     version::settle(&own, &Speaker::server(reply))
         .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))
 }
 
-/// Returns the error of a part of the server's answer that this client does not know. `server` is
+/// Returns the error for a part of the server's answer that this client does not know. `server` is
 /// the version of the server's program.
 pub(super) fn unknown_from(server: &str, part: &str) -> ClientError {
     let message = format!(

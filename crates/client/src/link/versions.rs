@@ -1,4 +1,4 @@
-//! Versions on the wire: how they are selected, and the entries that come.
+//! Versions on the wire: selections, and the entries that the server sends.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::options::VersionChoice;
 use crate::path::Place;
 
-/// Part of a filespace that a selection takes.
+/// Part of a filespace that a selection covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     /// All objects of the filespace.
@@ -23,17 +23,17 @@ pub(crate) enum Scope {
     Directory(DirPath),
 }
 
-/// Selection of versions in one filespace. A new selection takes the active versions.
+/// Selection of versions in one filespace. A new selection has the active versions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Selection {
     pub(crate) filespace: Vec<u8>,
     pub(crate) scope: Scope,
     /// Time whose state is selected; `None` for the current state.
     pub(crate) at: Option<ServerTime>,
-    /// Take the newest inactive version of an object that is gone.
+    /// True to select the newest inactive version of an object that is gone.
     pub(crate) inactive: bool,
     pub(crate) all_versions: bool,
-    /// Bytes of each file that are wanted.
+    /// Range of bytes that are wanted of each file.
     pub(crate) range: Range<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Selection {
         Self::new(filespace, Scope::Directory(directory))
     }
 
-    /// Selects the versions that `choice` says.
+    /// Returns the selection with the versions of `choice`.
     #[must_use]
     pub(crate) fn with_versions(self, choice: &VersionChoice) -> Self {
         Self { at: choice.at, inactive: choice.inactive, ..self }
@@ -76,7 +76,7 @@ impl Selection {
                 let name = name.clone().unwrap_or_else(Name::root);
                 (directory.clone(), name.as_bytes().to_vec(), false)
             }
-            // Without a name the selection takes the root object and all that is below it.
+            // Without a name the selection covers the root object and everything below it.
             Scope::Subtree(Place { directory, name, .. }) => {
                 let name = name.as_ref().map_or(Vec::new(), |name| name.as_bytes().to_vec());
                 (directory.clone(), name, true)
@@ -97,7 +97,7 @@ impl Selection {
     }
 }
 
-/// Returns true if objects with this `stat` carry data.
+/// Returns true if objects with this `stat` have data.
 pub(crate) fn has_data(stat: &Stat) -> bool {
     stat.kind == Kind::File && stat.size > 0
 }
@@ -114,7 +114,7 @@ pub(crate) struct Entry {
     pub(crate) object: Object,
     /// Time at which the version became inactive; `None` for an active version.
     pub(crate) deactivated: Option<ServerTime>,
-    /// Length of each chunk; 0 where the server does not know it.
+    /// Length of each chunk; 0 if the server does not know it.
     pub(crate) chunk_lengths: Vec<u32>,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Entry {
 pub(crate) struct Piece {
     /// Code of the chunk's place.
     pub(crate) place: u64,
-    /// Position in the file.
+    /// Offset in the file.
     pub(crate) offset: u64,
     /// Number of bytes that the piece fills in the file.
     pub(crate) bytes: u32,
@@ -168,7 +168,8 @@ impl Entry {
         (offset == self.object.stat.size).then_some(pieces)
     }
 
-    /// Returns the pieces that hold some of the bytes in `range`; `None` as for [`Self::pieces`].
+    /// Returns the pieces that hold some of the bytes in `range`; `None` if [`Self::pieces`]
+    /// returns `None`.
     pub(crate) fn pieces_within(&self, range: &Range<u64>) -> Option<Vec<Piece>> {
         let mut pieces = self.pieces()?;
         pieces.retain(|piece| piece.is_within(range));
@@ -248,7 +249,7 @@ mod tests {
         Extent::Chunks(ChunkRange { first: place(first), count })
     }
 
-    /// Offset, length and seal of each piece.
+    /// Returns the offset, the length and the seal of each piece.
     fn shown(pieces: Option<Vec<Piece>>) -> Option<Vec<(u64, u32, bool)>> {
         let show = |piece: &Piece| (piece.offset, piece.bytes, piece.is_sealed);
         pieces.map(|pieces| pieces.iter().map(show).collect())
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn versions_come_as_they_were_sent() {
         let sent = entry(15, vec![chunks(3, 2)], &[7, 8]);
-        // Varints: lengths below 128 are a byte each.
+        // Varints: lengths below 128 take one byte each.
         let lengths = [7, 8];
         let message = |chunk_lengths: &[u8]| proto::DirectoryVersions {
             directory: b"/a/".to_vec().into(),
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(received[0].object, sent.object);
         assert_eq!(received[0].deactivated, Some(ServerTime(5)));
         assert_eq!(received[0].pieces(), sent.pieces());
-        // Without lengths the server says that it does not know where the data lies.
+        // A message without lengths means that the server does not know where the data lies.
         assert_eq!(decode_directory(&message(b"")).expect("a page")[0].pieces(), None);
         assert!(decode_directory(&message(&lengths[..1])).is_err());
     }

@@ -1,4 +1,4 @@
-//! Enrolment: a one-time token becomes the node's certificate.
+//! Enrolment: exchanges a one-time token for the node's certificate.
 
 use std::path::Path;
 
@@ -25,8 +25,8 @@ pub struct Enrolment {
 
 /// Enrols this machine at the server `address` with `token`, into the folder `home`.
 ///
-/// The server must hold the CA that the token names. Nothing is sent before that is certain.
-/// The configuration is written last: without it the machine is not enrolled.
+/// The server must prove that it has the CA that the token names. Nothing is sent before that
+/// proof. The configuration is written last, because without it the machine is not enrolled.
 pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, ClientError> {
     let token = wire::Token::parse(token)
         .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))?;
@@ -58,7 +58,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         snapshot: Stillness::default(),
         tuning: Tuning::default(),
     };
-    // The list may come from the server of an earlier enrolment.
+    // The list of servers may come from an earlier enrolment at another server.
     match std::fs::remove_file(home.join(SERVERS_FILE)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(ClientError::file("remove", &home.join(SERVERS_FILE), &error));
@@ -73,7 +73,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
     Ok(Enrolment { node: certificate.node, server: address.to_owned() })
 }
 
-/// Keeps the identity that is about to be replaced: it may be the only way to a node's backups.
+/// Keeps the identity that will be replaced, because it may be the only access to a node's backups.
 fn keep_replaced(home: &Path) -> Result<(), ClientError> {
     let path = home.join(REPLACED_FILE);
     match std::fs::read(home.join(IDENTITY_FILE)) {

@@ -1,7 +1,7 @@
 //! The node's folder: its name, its server, and its certificate.
 //!
 //! `client.toml` says where the server is; `node.pem` holds the node's key, its certificate and the
-//! server's CA in one file, so that a renewal replaces all three or nothing.
+//! server's CA in one file, so that a renewal replaces all three or none.
 
 use std::path::{Path, PathBuf};
 
@@ -18,16 +18,16 @@ use crate::tuning::{Stillness, Tuning};
 pub const SYSTEM_FOLDER: &str = "/etc/holdfast";
 pub(super) const CONFIG_FILE: &str = "client.toml";
 pub(super) const IDENTITY_FILE: &str = "node.pem";
-/// File with the addresses that a server has sent, one a line.
+/// File with the addresses that a server has sent, one on each line.
 pub(super) const SERVERS_FILE: &str = "servers";
 
-/// `client.toml`.
+/// Content of `client.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClientConfig {
-    /// Address and port of the server; several are separated by commas.
+    /// Address and port of the server. Several servers are separated by commas.
     pub(crate) server: String,
-    /// Name of the node at the server. It is for people: the certificate decides.
+    /// Name of the node at the server, for people. The server reads the name from the certificate.
     pub(crate) node: String,
     /// Maximum size of the deduplication cache, in megabytes.
     #[serde(default = "default_cache_megabytes")]
@@ -48,7 +48,8 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the class that keeps longest"))]
     pub(crate) dirmc: Option<String>,
-    /// Shell command that runs before each backup and archive. If it fails, they do not run.
+    /// Shell command that runs before each backup and archive. If the command fails, the backup or
+    /// archive does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "none"))]
     pub(crate) pre_command: Option<String>,
@@ -56,7 +57,7 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "none"))]
     pub(crate) post_command: Option<String>,
-    /// Means by which backups make files stand still while they are read: `off`, `auto`,
+    /// Means by which a backup holds files still while it reads them: `off`, `auto`,
     /// `btrfs`, `lvm` or `reflink`.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = Stillness::default()))]
@@ -65,7 +66,8 @@ pub(crate) struct ClientConfig {
     pub(crate) tuning: Tuning,
 }
 
-/// Schema of `client.toml`, with the effect and the default of each key: for its reference.
+/// Returns the schema of `client.toml`, with the effect and the default of each key, for the
+/// reference manual.
 pub fn client_toml() -> Schema {
     schemars::schema_for!(ClientConfig)
 }
@@ -78,14 +80,14 @@ pub(super) fn default_cache_megabytes() -> u64 {
     256
 }
 
-/// Folder of an enrolled node, as it was read.
+/// Content of an enrolled node's folder.
 pub(crate) struct Home {
     pub(crate) folder: PathBuf,
     pub(crate) config: ClientConfig,
     identity_pem: Vec<u8>,
 }
 
-/// Certificate chain and key of the node, as TLS takes them.
+/// Certificate chain and key of the node, in the form that TLS needs.
 pub(crate) struct Identity {
     pub(crate) leaf: CertificateDer<'static>,
     pub(crate) ca: CertificateDer<'static>,
@@ -97,7 +99,7 @@ pub(crate) struct Identity {
 pub struct Commands {
     /// Command that runs before a backup or archive. If the command fails, nothing is stored.
     pub pre: Option<String>,
-    /// Command that runs after a backup or archive, also when this has failed.
+    /// Command that runs after a backup or archive, even if the backup or archive has failed.
     pub post: Option<String>,
 }
 
@@ -114,7 +116,7 @@ impl Home {
             std::io::ErrorKind::NotFound => ClientError::new(
                 ErrorKind::Usage,
                 format!(
-                    "this machine is not enrolled ({} is not there); run 'holdfast enroll'",
+                    "this machine is not enrolled ({} does not exist); run 'holdfast enroll'",
                     path.display()
                 ),
             ),
@@ -132,13 +134,13 @@ impl Home {
     pub(crate) fn identity(&self) -> Result<Identity, ClientError> {
         parse(&self.identity_pem).ok_or_else(|| {
             let path = self.folder.join(IDENTITY_FILE);
-            let message = format!("{} is damaged; enrol again", path.display());
+            let message = format!("{} is damaged; enrol this node again", path.display());
             ClientError::new(ErrorKind::Damaged, message)
         })
     }
 
-    /// Returns the addresses of the servers, separated by commas: the configured ones first, then
-    /// those that a server has sent.
+    /// Returns the addresses of the servers, separated by commas: first the configured addresses,
+    /// then those that a server has sent.
     pub(crate) fn addresses(&self) -> String {
         let mut all: Vec<&str> = self.config.server.split(',').collect();
         let learned = self.learned_servers();
@@ -155,7 +157,7 @@ impl Home {
     }
 
     fn learned_servers(&self) -> String {
-        // Without this file the node knows the configured servers only.
+        // Without this file the node knows only the configured servers.
         std::fs::read_to_string(self.folder.join(SERVERS_FILE)).unwrap_or_default()
     }
 
@@ -173,11 +175,11 @@ impl Home {
         if let Err(error) =
             sys::durable::write(&self.folder.join(SERVERS_FILE), text.as_bytes(), 0o600)
         {
-            tracing::warn!(%error, "the addresses of the servers are not kept");
+            tracing::warn!(%error, "cannot store the addresses of the servers");
         }
     }
 
-    /// Replaces the certificate by a renewed one.
+    /// Replaces the certificate with a renewed certificate.
     pub(crate) fn renew(&self, request: &Request, chain_pem: &str) -> Result<(), ClientError> {
         write_identity(&self.folder, request, chain_pem)
     }
@@ -208,7 +210,7 @@ impl Request {
     }
 }
 
-/// Writes key and certificates in one step, once they have proved usable.
+/// Writes key and certificates in one step, after a check that they can be used.
 pub(super) fn write_identity(
     folder: &Path,
     request: &Request,

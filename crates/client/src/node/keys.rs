@@ -1,8 +1,8 @@
-//! Encryption keys of a node, in a file of its own.
+//! Encryption keys of a node, which are kept in a file.
 //!
-//! The file holds one key a line, in the form in which people write keys down, oldest first. The
-//! last key encrypts; all keys decrypt. Only the owner takes a key off this machine: data that was
-//! encrypted with a lost key is lost.
+//! The file has one key on each line, oldest first, in the form in which people write keys down.
+//! The last key encrypts; all keys decrypt. Only the owner of the node copies keys to other places.
+//! If a key is lost, the data that it has encrypted is lost.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,20 @@ use crate::error::{ClientError, ErrorKind};
 /// Name of the file in the node's folder, unless `client.toml` names another file.
 const KEY_FILE: &str = "encryption.keys";
 const PREFIX: &str = "HFK1";
-/// Bytes of the hash that follows the key, so that a mistake in writing it down is noticed.
+/// Bytes of the checksum that follows a key, so that a mistake in writing the key down is noticed.
 const CHECK_BYTES: usize = 3;
 /// Number of letters between two dashes.
 const GROUP: usize = 4;
-/// Maximum size of the file.
+/// Maximum size of the file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Key, as it is shown to people.
+/// Encryption key, as it is shown to people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySummary {
     pub name: KeyName,
     /// True for the key that encrypts.
     pub is_in_use: bool,
-    /// Text that is enough to decrypt all data that the key has encrypted.
+    /// The key itself, as text. It is enough to decrypt all data that the key has encrypted.
     pub written: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn load(home: &Home) -> Result<Vec<SealKey>, ClientError> {
     let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let parsed = |(number, line): (u32, &str)| {
         parse(line).ok_or_else(|| {
-            let message = format!("{} line {number} is not a key", path.display());
+            let message = format!("line {number} of {} is not a key", path.display());
             ClientError::new(ErrorKind::Damaged, message)
         })
     };
@@ -74,16 +74,16 @@ fn summary(key: &SealKey, is_in_use: bool) -> KeySummary {
     KeySummary { name: key.name(), is_in_use, written: written(key) }
 }
 
-/// Creates a key. It encrypts from the next backup on.
+/// Creates a key, which encrypts from the next backup on.
 pub fn create(folder: &Path) -> Result<KeySummary, ClientError> {
     add(folder, SealKey::new(sys::entropy::bytes()), true)
 }
 
-/// Imports a key that was written down. It decrypts the data that it has encrypted. If the node has
-/// no other key, it encrypts too.
+/// Imports a key that was written down. The key decrypts the data that it has encrypted. If the
+/// node has no other key, it also encrypts new data.
 pub fn import(folder: &Path, text: &str) -> Result<KeySummary, ClientError> {
     let key = parse(text.trim()).ok_or_else(|| {
-        let message = format!("this is not a key; keys begin with {PREFIX}, check every letter");
+        let message = format!("this is not a key; a key begins with {PREFIX}; check every letter");
         ClientError::new(ErrorKind::Usage, message)
     })?;
     add(folder, key, false)
@@ -97,7 +97,7 @@ fn add(folder: &Path, key: SealKey, is_new: bool) -> Result<KeySummary, ClientEr
         let in_use = keys.last().map(SealKey::name);
         keys.insert(at, key.clone());
         let stays = in_use.is_none_or(|name| keys.last().is_some_and(|last| last.name() == name));
-        assert!(is_new || stays, "a key that was written down does not become the one in use");
+        assert!(is_new || stays, "an imported key does not become the key in use");
         store(&home, &keys)?;
     }
     let is_in_use = keys.last().is_some_and(|last| last.name() == key.name());
@@ -113,8 +113,8 @@ fn store(home: &Home, keys: &[SealKey]) -> Result<(), ClientError> {
 }
 
 const HEAD: &str = "\
-# The keys of this node, oldest first; the last one encrypts. Nobody can read data that
-# they have encrypted without them: keep a copy of each line in a safe place.
+# The keys of this node, oldest first; the last key encrypts. Data that a key has encrypted
+# cannot be read without that key: keep a copy of each line in a safe place.
 ";
 
 fn check(secret: &[u8]) -> [u8; CHECK_BYTES] {
@@ -198,8 +198,8 @@ mod tests {
             (names(folder.path()), in_use),
             (vec![first.name, second.name], vec![false, true])
         );
-        let file = folder.path().join(KEY_FILE).metadata().expect("is there");
-        assert_eq!(file.permissions().mode() & 0o777, 0o600, "for its owner alone");
+        let file = folder.path().join(KEY_FILE).metadata().expect("the file exists");
+        assert_eq!(file.permissions().mode() & 0o777, 0o600, "only the owner may read the file");
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         let imported = import(folder.path(), &older.written).expect("imported");
         assert!(!imported.is_in_use);
         assert_eq!(names(folder.path()), [old.name, older.name, own.name]);
-        // A key that is there already changes nothing.
+        // Importing a key that the node already has changes nothing.
         import(folder.path(), &old.written.to_lowercase()).expect("imported");
         assert_eq!(names(folder.path()), [old.name, older.name, own.name]);
         let error = import(folder.path(), "HFK1-AAAA").expect_err("no key");
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(create(folder.path()).expect_err("refused").kind, kind);
             assert_eq!(&std::fs::read_to_string(&path).expect("read"), text);
         }
-        // Notes and empty lines of the owner are no damage.
+        // Notes and empty lines of the owner are allowed.
         std::fs::write(&path, format!("# mine\n\n  {}  \n", key.written)).expect("written");
         assert_eq!(names(folder.path()), [key.name]);
     }

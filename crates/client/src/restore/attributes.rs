@@ -1,14 +1,16 @@
-//! Attributes of restored objects: comparison with the stored ones, and refusals of the system.
+//! Attributes of restored objects: comparison with the stored attributes, and refusals by the
+//! system.
 
 use std::io;
 
 use model::{Kind, Stat};
-use sys::{Applied, Part};
+use sys::{ApplyOutcome, Part};
 
 use super::tally::Tally;
 
-/// Returns true if an object has the stored stat, as far as a restore sets it. The file system
-/// decides the sizes of directories, and only an owner of all files (`owner`) sets owners.
+/// Returns true if an object has the stored stat, in those fields that a restore sets. The file
+/// system decides the sizes of directories. Owners are compared only if the restore runs as root
+/// (`owner`).
 pub(super) fn same_stat(found: &Stat, stored: &Stat, owner: bool) -> bool {
     found.kind == stored.kind
         && (stored.kind != Kind::File || found.size == stored.size)
@@ -19,8 +21,8 @@ pub(super) fn same_stat(found: &Stat, stored: &Stat, owner: bool) -> bool {
 }
 
 /// Counts attributes that could not be set as failures. Attributes that only root may set are
-/// failures for root alone (`owner`).
-pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &Applied, owner: bool) {
+/// failures only if the restore runs as root (`owner`).
+pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &ApplyOutcome, owner: bool) {
     for refusal in &applied.refused {
         let is_for_root = match &refusal.part {
             Part::Owner | Part::Mode | Part::Flags => true,

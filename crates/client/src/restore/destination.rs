@@ -11,24 +11,25 @@ pub(super) trait Destination: Sync {
     /// File that is being filled.
     type File: Send + Sync;
 
-    /// Takes an entry; returns the file to fill if its data is needed.
+    /// Takes an entry. Returns the file to fill, if the data of the entry is needed.
     fn take(&mut self, entry: Entry) -> Option<Self::File>;
 
     /// Writes a checked chunk. Several threads may write to one file.
     fn write(&self, file: &Self::File, chunk: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Completes a file: all its chunks have been written.
+    /// Completes a file after all its chunks have been written.
     fn complete(&self, file: &Self::File);
 
-    /// Gives a file up. It is called at most once, and not after `complete`.
+    /// Ends a file that cannot be filled, because of `reason`. It is called at most once, and not
+    /// after `complete`.
     fn lose(&self, file: &Self::File, reason: &str);
 
-    /// Returns the store for quanta that may be needed again soon; `None` if none will be.
+    /// Returns the memory for quanta that may be needed again soon; `None` if no quantum will be.
     fn recent(&self) -> Option<&RecentQuanta> {
         None
     }
 
-    /// Returns the range of each file that is needed.
+    /// Returns the needed range of each file.
     fn range(&self) -> Range<u64> {
         WHOLE_FILE
     }

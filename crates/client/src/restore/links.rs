@@ -15,13 +15,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the group of an object that had several names.
+    /// Returns the group of an object that had several names; `None` if it had only one.
     pub(super) fn of(stat: &Stat) -> Option<Self> {
         let Stat { inode, ctime, mtime, size, linked, .. } = *stat;
         linked.then_some(Self { inode, ctime, mtime, size })
     }
 
-    /// Returns true if an object with the modification time `mtime` is older than the stored one.
+    /// Returns true if an object with the modification time `mtime` is older than the stored
+    /// object.
     pub(super) fn is_newer_than(&self, mtime: Timestamp) -> bool {
         mtime < self.mtime
     }
@@ -52,13 +53,13 @@ pub(super) enum Turn {
     /// The name is the first one: make it, then call [`Links::settle`].
     Make,
     Link(Spot),
-    /// The name will be linked when the first one is made.
+    /// The name will be linked when the first name is made.
     Wait,
     /// The first name could not be made.
     Fail,
 }
 
-/// Groups of the restore. An `H` is kept for each waiting name.
+/// Names of each inode in the restore. A value of type `H` is kept for each waiting name.
 pub(super) struct Links<H> {
     groups: Mutex<HashMap<Group, State<H>>>,
 }
@@ -91,16 +92,18 @@ impl<H: Clone> Links<H> {
         }
     }
 
-    /// Notes that another object keeps the first name: the next name becomes the first.
+    /// Notes that another object keeps the first name. The next name then becomes the first.
     ///
-    /// One thread takes all names, and this follows [`Self::turn`] at once. So none waits.
+    /// One thread takes all names, and calls this directly after [`Self::turn`]. So no name waits
+    /// yet.
     pub(super) fn pass_on(&self, group: Group) {
         let passed = self.groups().remove(&group);
         let is_first = matches!(passed, Some(State::Making(waiting)) if waiting.is_empty());
-        assert!(is_first, "only a name that was just to be made is passed on");
+        assert!(is_first, "no name waits for the first name yet");
     }
 
-    /// Notes that the first name was made, or could not be; returns the names that waited for it.
+    /// Notes that the first name was made, or could not be made. Returns the names that waited for
+    /// it.
     pub(super) fn settle(&self, group: Group, made: Option<Spot>) -> Vec<(Spot, H)> {
         let state = made.map_or(State::Failed, State::Made);
         let before = self.groups().insert(group, state);

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use super::tree::{DirState, Site, Tree};
 use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
-use crate::options::{Replace, RestoreOptions, is_left_out};
+use crate::options::{ReplaceRule, RestoreOptions, is_left_out};
 use crate::path::{Place, absolute, components};
 
 /// Maker of the selected objects, below one place of the target.
@@ -25,11 +25,12 @@ pub(super) struct Maker<'a> {
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
     tally: &'a Tally,
-    replace: Replace,
+    replace: ReplaceRule,
     left_out_from: Option<u64>,
     /// True if the restore sets owners, because it runs as root.
     owner: bool,
-    /// A name that waits to be linked keeps its directory from being finished.
+    /// Hard links of the restore. A waiting name keeps its directory, so that the directory is not
+    /// finished.
     links: Links<Arc<Site<'a>>>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct File<'a> {
     path: Vec<u8>,
     link: Option<LinkName>,
     replaces: bool,
-    /// New file; `None` before the first chunk, and once it is finished or given up.
+    /// New file; `None` before the first chunk, and after the file was finished or lost.
     open: Mutex<Option<NewFile>>,
 }
 
@@ -54,20 +55,20 @@ struct LinkName {
 /// Result for a further name of an object.
 enum LinkOutcome {
     Made,
-    /// The name leads to the object already, or to a copy of it.
+    /// The name already leads to the object, or to a copy of the object.
     Right,
-    /// Another object stays there.
+    /// Another object keeps the name.
     Kept,
 }
 
 /// State of the name in the target.
-enum Present {
+enum NameState {
     Absent,
-    /// The object is there, as it was stored.
+    /// The name already leads to the object, in its stored state.
     Right,
-    /// Another object is there, and stays.
+    /// Another object has the name, and is kept.
     Keep,
-    /// Another object is there, and is replaced.
+    /// Another object has the name, and will be replaced.
     Replace,
 }
 
@@ -111,10 +112,10 @@ impl<'a> Maker<'a> {
         self.tree.finish();
     }
 
-    /// Looks at the object that has the name in the target.
-    fn present(&self, dir: &Dir, object: &Object) -> io::Result<Present> {
+    /// Returns the state of the name of `object` in the directory `dir` of the target.
+    fn present(&self, dir: &Dir, object: &Object) -> io::Result<NameState> {
         let found = match dir.stat(object.name.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Present::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NameState::Absent),
             Err(error) => return Err(error),
             Ok(found) => found,
         };
@@ -122,13 +123,13 @@ impl<'a> Maker<'a> {
         if let Some(stat) = &stat
             && self.is_right(dir, object, stat)
         {
-            return Ok(Present::Right);
+            return Ok(NameState::Right);
         }
         let is_newer = stat.is_some_and(|stat| stat.mtime < object.stat.mtime);
         Ok(match self.replace {
-            Replace::All => Present::Replace,
-            Replace::IfNewer if is_newer => Present::Replace,
-            Replace::IfNewer | Replace::No => Present::Keep,
+            ReplaceRule::All => NameState::Replace,
+            ReplaceRule::IfNewer if is_newer => NameState::Replace,
+            ReplaceRule::IfNewer | ReplaceRule::No => NameState::Keep,
         })
     }
 
@@ -154,7 +155,7 @@ impl<'a> Maker<'a> {
         let Entry { directory, object, .. } = entry;
         let path = self.tree.node_path(&directory.join(&object.name));
         let Some(site) = self.tree.site(&directory) else {
-            self.tally.fail(path, "its directory could not be made");
+            self.tally.fail(path, "the directory of the object could not be made");
             return None;
         };
         if is_left_out(&object.stat, self.left_out_from) {
@@ -171,27 +172,29 @@ impl<'a> Maker<'a> {
                     return None;
                 }
                 Turn::Fail => {
-                    self.tally.fail(path, "the file that it is a link of could not be restored");
+                    self.tally
+                        .fail(path, "the file with which it shares an inode could not be restored");
                     return None;
                 }
             }
         }
         let present = match site.is_new {
             // The directory holds only objects that this restore has made.
-            true => Ok(Present::Absent),
+            true => Ok(NameState::Absent),
             false => self.present(&site.dir, &object),
         };
         match present {
-            Ok(Present::Absent) => self.begin(File::new(site, object, path, link, false)),
-            Ok(Present::Replace) => self.begin(File::new(site, object, path, link, true)),
-            Ok(Present::Right) => {
+            Ok(NameState::Absent) => self.begin(File::new(site, object, path, link, false)),
+            Ok(NameState::Replace) => self.begin(File::new(site, object, path, link, true)),
+            Ok(NameState::Right) => {
                 self.tally.skipped(false);
                 self.settle(link, true);
                 None
             }
-            Ok(Present::Keep) => {
+            Ok(NameState::Keep) => {
                 self.tally.skipped(true);
-                // No other name may lead to this object: its content is not the stored one.
+                // No other name may lead to this object, because its content is not the stored
+                // content.
                 if let Some(LinkName { group, .. }) = link {
                     self.links.pass_on(group);
                 }
@@ -205,7 +208,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Makes an object without data; returns a file with data, which has to be filled.
+    /// Makes an object without data. Returns a file with data, because it must be filled.
     fn begin(&self, file: File<'a>) -> Option<File<'a>> {
         if has_pieces(&file.object) {
             return Some(file);
@@ -233,7 +236,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Gives a file whose content is whole its attributes and its name.
+    /// Sets the attributes and the name of a file whose content is complete.
     fn publish(&self, file: &File<'_>, open: &mut Option<NewFile>) -> io::Result<()> {
         let File { site, object, .. } = file;
         let mut new = match open.take() {
@@ -257,11 +260,14 @@ impl<'a> Maker<'a> {
         let is_made = made.is_ok();
         match made {
             Ok(()) => self.tally.restored(data_bytes(&file.object)),
-            // Another process has made the object meanwhile, which is as good if the object is the
-            // same.
+            // Another process has made the object meanwhile. If the object is the same, this is no
+            // failure.
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
-                    && matches!(self.present(&file.site.dir, &file.object), Ok(Present::Right)) =>
+                    && matches!(
+                        self.present(&file.site.dir, &file.object),
+                        Ok(NameState::Right)
+                    ) =>
             {
                 self.tally.skipped(false);
                 return self.settle(file.link.clone(), true);
@@ -271,7 +277,7 @@ impl<'a> Maker<'a> {
         self.settle(file.link.clone(), is_made);
     }
 
-    /// Links the names that wait for the first name of a group, if that was made.
+    /// Links the names that wait for the first name of a group, if the first name was made.
     fn settle(&self, link: Option<LinkName>, is_made: bool) {
         let Some(LinkName { group, spot: first }) = link else { return };
         let waiting = self.links.settle(group, is_made.then(|| first.clone()));
@@ -280,7 +286,8 @@ impl<'a> Maker<'a> {
                 self.link(group, &first, &spot);
             } else {
                 let path = self.tree.node_path(&spot.directory.join(&spot.name));
-                self.tally.fail(path, "the file that it is a link of could not be restored");
+                self.tally
+                    .fail(path, "the file with which it shares an inode could not be restored");
             }
         }
     }
@@ -297,7 +304,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Links `second` to `first`, unless another object stays there.
+    /// Links `second` to `first`, unless another object keeps the name `second`.
     fn try_link(&self, group: Group, first: &Spot, second: &Spot) -> io::Result<LinkOutcome> {
         let from = self.open(&first.directory)?;
         let to = self.open(&second.directory)?;
@@ -314,12 +321,12 @@ impl<'a> Maker<'a> {
                 let stat = present.map(|present| present.stat);
                 let is_older = || stat.is_some_and(|stat| group.is_newer_than(stat.mtime));
                 let is_replaced = match self.replace {
-                    Replace::All => true,
-                    Replace::IfNewer => is_older(),
-                    Replace::No => false,
+                    ReplaceRule::All => true,
+                    ReplaceRule::IfNewer => is_older(),
+                    ReplaceRule::No => false,
                 };
                 if !is_replaced {
-                    // A copy of its own has the stored content too.
+                    // A separate copy has the stored content too.
                     let is_copy = stat.is_some_and(|stat| group.describes(&stat));
                     return Ok(if is_copy { LinkOutcome::Right } else { LinkOutcome::Kept });
                 }
@@ -330,7 +337,7 @@ impl<'a> Maker<'a> {
         Ok(LinkOutcome::Made)
     }
 
-    /// Opens the directory of the target that stands for `directory`. It has been made.
+    /// Opens the directory of the target that stands for `directory`, which must exist.
     fn open(&self, directory: &DirPath) -> io::Result<Arc<Dir>> {
         let rest = directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default();
         let mut dir = Arc::clone(&self.base);
@@ -346,7 +353,7 @@ impl<'a> Destination for Maker<'a> {
 
     fn take(&mut self, entry: Entry) -> Option<File<'a>> {
         if entry.directory == DirPath::above_root() {
-            // The root of a filespace is not made: it is the target.
+            // The root of a filespace is not made, because the target stands for it.
             return None;
         }
         if entry.object.stat.kind == Kind::Directory {
@@ -356,7 +363,7 @@ impl<'a> Destination for Maker<'a> {
         }
         if has_data(&entry.object.stat) && entry.pieces().is_none() {
             let path = self.tree.node_path(&entry.directory.join(&entry.object.name));
-            self.tally.fail(path, "its data is lost or damaged at the server");
+            self.tally.fail(path, "the data of the file is lost or damaged at the server");
             return None;
         }
         self.take_object(entry)
@@ -391,7 +398,7 @@ fn has_pieces(object: &Object) -> bool {
     }
 }
 
-/// Returns true if the data of a file does not reach to its size.
+/// Returns true if the data of a file ends before its size.
 fn ends_in_hole(object: &Object) -> bool {
     match &object.payload {
         Payload::Extents(extents) => matches!(extents.last(), Some(Extent::Hole { .. })),
@@ -405,19 +412,19 @@ fn data_bytes(object: &Object) -> u64 {
 
 fn create(site: &Site<'_>, object: &Object) -> io::Result<NewFile> {
     let mut new = NewFile::create(&site.dir, object.name.as_bytes())?;
-    // Refusals show again, and are counted, when the attributes are applied.
+    // Refusals are counted later, when the attributes are applied.
     let _refusals = new.prepare(&object.attributes);
     Ok(new)
 }
 
-/// Removes an object in the way, unless it is a directory with objects in it.
+/// Removes the object that has the name, unless it is a directory with objects in it.
 fn clear(dir: &Dir, name: &[u8]) -> io::Result<()> {
     let is_directory = matches!(dir.stat(name)?, Some(found) if found.stat.kind == Kind::Directory);
     dir.remove(name, is_directory)
 }
 
-/// Removes a directory in the way of a file. Any other object is replaced when the file gets its
-/// name.
+/// Removes a directory that has the name of a file. Any other object is replaced when the file gets
+/// its name.
 fn clear_other(dir: &Dir, name: &[u8]) -> io::Result<()> {
     match dir.stat(name) {
         Ok(Some(found)) if found.stat.kind == Kind::Directory => dir.remove(name, true),

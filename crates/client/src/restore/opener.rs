@@ -25,12 +25,12 @@ impl<F: Send + Sync> Work<F> {
     }
 }
 
-/// Reason why a quantum was not opened. Its files are lost in either case.
+/// Reason why a quantum was not opened. The files that need the quantum are lost.
 #[derive(Debug, thiserror::Error)]
 enum OpenFailure {
     #[error("{0}")]
-    Damaged(format::Damaged),
-    #[error("its digests are incomplete")]
+    Damaged(format::DamageError),
+    #[error("the digests of the quantum are incomplete")]
     Digests,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Opener<'a> {
     decompressor: Decompressor,
     unsealer: Unsealer<'a>,
     key: &'a DomainKey,
-    /// Room for a quantum: new memory is expensive.
+    /// Room for a quantum. It is used again, because new memory is expensive.
     raw: RawQuantum,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// Checker by the digests that the server has sent with a quantum.
+/// Checker that uses the digests that the server has sent with a quantum.
 struct DigestChecker<'a, 'b> {
     key: &'a DomainKey,
     /// One digest for each chunk.
@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// Opens a quantum of a plain and of a sealed chunk, after `damage` to its record and digests;
-    /// one file needs each. Returns a text for each of both files.
+    /// Opens a quantum with a plain and a sealed chunk, after `damage` to its record and digests.
+    /// One file needs the plain chunk, another the sealed chunk. Returns a text for each file.
     fn open(keys: Vec<SealKey>, damage: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> [String; 2] {
         let mut link = unanswered(hello());
         link.seal_keys = keys;
@@ -169,8 +169,8 @@ mod tests {
         let results = files.0.into_inner();
         [0, 1].map(|number| {
             let mut own = results.iter().filter(|event| event.file == number);
-            let FileEvent { result, .. } = own.next().expect("each file hears of its chunk");
-            assert!(own.next().is_none(), "once");
+            let FileEvent { result, .. } = own.next().expect("each file has an event");
+            assert!(own.next().is_none(), "each file has only one event");
             match result {
                 Ok(content) => String::from_utf8_lossy(content).into_owned(),
                 Err(reason) => format!("lost: {reason}"),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_chunk_with_another_digest_is_lost_alone() {
-        let lost = "lost: its content differs from its digest";
+        let lost = "lost: the content differs from its digest";
         assert_eq!(open(keys(), |_, digests| digests[0] ^= 1), [lost, "secret"]);
         assert_eq!(open(keys(), |_, digests| digests[63] ^= 1), ["plain", lost]);
     }

@@ -1,4 +1,4 @@
-//! Recall: the content of migrated files comes back.
+//! Recall: brings back the content of migrated files.
 
 use std::io;
 use std::ops::Range;
@@ -17,18 +17,19 @@ use crate::link::versions::{Entry, Piece, Selection};
 use crate::path::Place;
 use crate::progress::Progress;
 
-/// Files that get their content back, by the index of their copy.
-pub trait Filling: Sync {
+/// Files that get their content back. A file is named by the index of its copy.
+pub trait FileFiller: Sync {
     /// Returns true if the copy is needed.
     fn wants(&self, index: u16) -> bool;
 
     /// Writes a checked part of the content. Several threads call it.
     fn write(&self, index: u16, content: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Completes a file: all of the range has been written.
+    /// Completes a file after its whole range has been written.
     fn complete(&self, index: u16);
 
-    /// Gives a file up. It is called at most once, and not after `complete`.
+    /// Ends a file that cannot be filled, because of `reason`. It is called at most once, and not
+    /// after `complete`.
     fn lose(&self, index: u16, reason: &str);
 }
 
@@ -36,21 +37,21 @@ pub trait Filling: Sync {
 #[derive(Clone, Debug)]
 pub struct RecallRequest {
     pub batch: BatchId,
-    /// Index of the copy; `None` for all copies that the filling needs.
+    /// Index of the copy; `None` for all copies that are wanted.
     pub index: Option<u16>,
-    /// Range of each file that is needed.
+    /// Needed range of each file.
     pub range: Range<u64>,
     pub purpose: Purpose,
 }
 
-/// Fetches copies of files of `mount_point`. A copy that the server does not have is neither
-/// completed nor lost.
+/// Fetches copies of files of `mount_point`. For a copy that the server does not have, neither
+/// `complete` nor `lose` is called.
 pub(crate) fn recall(
     link: &Link,
     recent: &RecentQuanta,
     mount_point: &[u8],
     request: RecallRequest,
-    filling: &dyn Filling,
+    filling: &dyn FileFiller,
     progress: &Arc<Progress>,
 ) -> Result<(), ClientError> {
     let RecallRequest { batch, index, range, purpose } = request;
@@ -60,7 +61,7 @@ pub(crate) fn recall(
         None => Selection::of_directory(&filespace, directory),
         name => Selection::of_object(&Place { filespace, directory, name }),
     };
-    // Released copies are still there for a time.
+    // The server keeps released copies for a time.
     let selection = Selection { inactive: true, range: range.clone(), ..selection };
     let tally = Tally::new(Arc::clone(progress));
     let mut files = Files { link, recent, filling, range };
@@ -70,12 +71,12 @@ pub(crate) fn recall(
 struct Files<'a> {
     link: &'a Link,
     recent: &'a RecentQuanta,
-    filling: &'a dyn Filling,
+    filling: &'a dyn FileFiller,
     range: Range<u64>,
 }
 
 impl Files<'_> {
-    /// Returns the contents of all pieces, if all of their quanta came recently.
+    /// Returns the contents of all pieces, if all their quanta arrived recently.
     fn contents(&self, pieces: &[Piece]) -> Option<Vec<Vec<u8>>> {
         let (key, seal_keys) = (&self.link.domain_key, &self.link.seal_keys);
         pieces.iter().map(|piece| self.recent.content(piece, key, seal_keys)).collect()
@@ -93,7 +94,7 @@ impl Files<'_> {
 }
 
 impl Destination for Files<'_> {
-    /// Index of the copy.
+    /// Index of the file's copy in its batch.
     type File = u16;
 
     fn take(&mut self, entry: Entry) -> Option<u16> {
@@ -102,7 +103,9 @@ impl Destination for Files<'_> {
             return None;
         }
         match entry.pieces_within(&self.range) {
-            None => self.filling.lose(index, "its data is lost or damaged at the server"),
+            None => self
+                .filling
+                .lose(index, "the data of the file is lost or damaged at the server"),
             // The range has only holes.
             Some(pieces) if pieces.is_empty() => self.filling.complete(index),
             Some(pieces) => match self.contents(&pieces) {
@@ -145,11 +148,11 @@ mod tests {
     use crate::link::tests::unanswered;
     use crate::rules::tests::hello;
 
-    /// Filling that notes each call.
+    /// Filler that notes each call.
     #[derive(Default)]
     struct Calls(Mutex<Vec<String>>);
 
-    impl Filling for Calls {
+    impl FileFiller for Calls {
         fn wants(&self, index: u16) -> bool {
             index != 9
         }
@@ -168,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Writes "abcd" at 10 while `range` of the file is needed.
+    /// Writes "abcd" at offset 10 of a file of which only `range` is needed.
     #[track_caller]
     fn check(range: Range<u64>, expected: &str) {
         let (link, recent, filling) =

@@ -1,4 +1,5 @@
-//! Reception: windows of entries and their quanta come from the server and go to a destination.
+//! Reception: takes windows of entries and their quanta from the server and passes them to a
+//! destination.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,15 +19,16 @@ use crate::link::versions::{Entry, Selection};
 
 /// Maximum number of quanta that wait for a thread.
 const QUANTA_WAITING: usize = 8;
-/// Maximum number of directories of a window: more save hardly a quantum that comes twice.
+/// Maximum number of directories of a window. Larger windows hardly reduce the number of quanta
+/// that are sent twice.
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
-/// Number of windows whose directories are open: one gets its data, two are being answered.
+/// Number of windows whose directories are open: one window gets its data, two are being answered.
 const WINDOWS_AT_ONCE: u64 = 3;
 /// Number of files that are open for other reasons.
 const OTHER_FILES: u64 = 128;
 
-/// Receives the versions of `selection` into `destination`; returns their number. With a `purpose`
-/// the server serves it by its order of purposes.
+/// Receives the versions of `selection` into `destination`. Returns the number of versions. If data
+/// must be read from volumes, `purpose` decides when the server reads it.
 pub(super) fn receive<D: Destination>(
     link: &Link,
     selection: &Selection,
@@ -57,9 +59,9 @@ struct Reception<'a, F> {
     tally: &'a Tally,
     /// Number of entries so far.
     entries: u64,
-    /// Window whose entries come.
+    /// Window whose entries are arriving.
     builder: WindowBuilder<F>,
-    /// Windows that have been answered, oldest first. Data comes for the oldest.
+    /// Windows that have been answered, oldest first. Data arrives for the oldest window.
     ready: VecDeque<Arc<Window<F>>>,
 }
 
@@ -68,10 +70,11 @@ impl<F: Send + Sync> Reception<'_, F> {
         self.stream.next(&self.tally.progress)
     }
 
-    /// Takes the next message; if it brings data, everything up to the end of the window's data.
-    /// Returns false after the last window.
+    /// Takes in the next message. If it has data, takes in everything up to the end of the window's
+    /// data. Returns false after the last window.
     ///
-    /// One thread takes entries, several take data. So no entry is taken while data comes.
+    /// One thread takes in entries, but several threads take in data. So no entry is taken in while
+    /// data arrives.
     fn receive_next<D: Destination<File = F>>(
         &mut self,
         destination: &mut D,
@@ -92,7 +95,7 @@ impl<F: Send + Sync> Reception<'_, F> {
                 let window = self.ready.front().ok_or_else(out_of_turn)?;
                 lose_damaged(window, destination, &damaged);
             }
-            // The window needs no more data: all of it is damaged, or none was asked for.
+            // The window gets no more data: all of it is damaged, or no data was wanted.
             Arrival::DataEnd { is_last } => {
                 if let Some(window) = self.ready.pop_front() {
                     window.lose_rest(destination);
@@ -124,8 +127,8 @@ impl<F: Send + Sync> Reception<'_, F> {
         self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
     }
 
-    /// Takes the data of a window, as [`Self::take_data`], on this thread alone: for so little data
-    /// the start of threads takes longer.
+    /// Takes in the data of a window, as [`Self::take_data`] does, but only on this thread. For so
+    /// little data, the start of threads would take longer.
     fn take_little_data<D: Destination<File = F>>(
         &mut self,
         first: Work<F>,
@@ -133,7 +136,7 @@ impl<F: Send + Sync> Reception<'_, F> {
     ) -> Result<bool, ClientError> {
         let window = Arc::clone(&first.window);
         let mut opener = Opener::new(self.link).map_err(|error| {
-            ClientError::new(ErrorKind::Bug, format!("no room to decompress: {error}"))
+            ClientError::new(ErrorKind::Bug, format!("cannot make a decompressor: {error}"))
         })?;
         let mut next = Some(first);
         let is_last = loop {
@@ -156,9 +159,11 @@ impl<F: Send + Sync> Reception<'_, F> {
         Ok(is_last)
     }
 
-    /// Takes the data of a window with a thread a processor; returns true after the last window.
+    /// Takes in the data of a window, with one thread for each processor. Returns true after the
+    /// last window.
     ///
-    /// Entries that come in between wait until the data is done: all threads use the destination.
+    /// Entries that arrive meanwhile wait until the data is complete, because all threads use the
+    /// destination.
     fn take_data<D: Destination<File = F>>(
         &mut self,
         first: Work<F>,
@@ -209,14 +214,14 @@ impl<F: Send + Sync> Reception<'_, F> {
 }
 
 fn out_of_turn() -> ClientError {
-    ClientError::new(ErrorKind::Bug, "the server sent data out of turn")
+    ClientError::new(ErrorKind::Bug, "the server sent data at the wrong time")
 }
 
 fn lose_damaged<D: Destination>(window: &Window<D::File>, to: &D, damaged: &DamagedChunks) {
     window.lose(to, damaged.first_place, damaged.count, &damaged.reason);
 }
 
-/// Opens quanta, as a thread of its own.
+/// Opens all quanta of the queue `work`. It runs in a thread of its own.
 fn open_all<D: Destination>(work: &Receiver<Work<D::File>>, link: &Link, destination: &D) {
     match Opener::new(link) {
         Ok(mut opener) => work.iter().for_each(|work| opener.open_or_lose(&work, destination)),

@@ -1,4 +1,4 @@
-//! Recently received quanta. Small files that were migrated together lie in one quantum, and are
+//! Recently received quanta. Small files that were migrated together lie in one quantum, but are
 //! recalled one by one.
 
 use std::collections::VecDeque;
@@ -12,15 +12,15 @@ use crate::link::versions::Piece;
 /// Maximum number of quanta, of at most 2 MiB each.
 const QUANTA_MAX: usize = 16;
 
-/// Quantum as it came. Its chunks are checked when they are used.
+/// Quantum that was received and decompressed. Its chunks are checked when they are used.
 pub(crate) struct RecentQuantum {
     pub(crate) first_place: u64,
     pub(crate) raw: RawQuantum,
-    /// Digests of its chunks, 32 bytes each.
+    /// Digests of the quantum's chunks, 32 bytes each.
     pub(crate) digests: Vec<u8>,
 }
 
-/// Store of quanta, the last used first.
+/// Memory of quanta, the last used quantum first.
 #[derive(Default)]
 pub(crate) struct RecentQuanta {
     quanta: Mutex<VecDeque<Arc<RecentQuantum>>>,
@@ -39,7 +39,7 @@ impl RecentQuanta {
         quanta.truncate(QUANTA_MAX);
     }
 
-    /// Returns the content of `piece`, if its quantum is here and the chunk is undamaged.
+    /// Returns the content of `piece`, if its quantum is in the memory and the chunk is undamaged.
     pub(crate) fn content(
         &self,
         piece: &Piece,
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(content(20), None);
         for number in 0..QUANTA_MAX as u64 - 1 {
             recent.put(quantum(100 + number, &[b"abc"], &key));
-            assert!(content(10).is_some(), "what is used stays");
+            assert!(content(10).is_some(), "a quantum that is used stays");
         }
         (0..QUANTA_MAX as u64).for_each(|number| recent.put(quantum(200 + number, &[b"a"], &key)));
         assert_eq!(content(10), None);

@@ -1,4 +1,4 @@
-//! Counters of a restore, which all threads raise.
+//! Counters of a restore, which all threads increment.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use sys::lock::Mutex;
 use crate::progress::Progress;
 use crate::report::{FAILURES_LISTED, Failure, RestoreReport};
 
-/// Report of a restore while it runs.
+/// Report of a restore in progress.
 pub(super) struct Tally {
     pub(super) progress: Arc<Progress>,
     report: Mutex<RestoreReport>,
@@ -34,7 +34,8 @@ impl Tally {
         });
     }
 
-    /// Counts an object that stays as it is; `is_kept` if it differs from the stored version.
+    /// Counts an object that stays as it is. `is_kept` is true if it differs from the stored
+    /// version.
     pub(super) fn skipped(&self, is_kept: bool) {
         self.progress.objects.fetch_add(1, Relaxed);
         self.note(|report| {

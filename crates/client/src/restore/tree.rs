@@ -1,4 +1,5 @@
-//! Directories of the target: made when they are needed, finished when everything in them is made.
+//! Directories of the target. Each is made when it is needed, and finished when everything in it
+//! has been made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use sys::Dir;
 
 use super::attributes::{note_refusals, same_stat};
 use super::tally::Tally;
-use crate::options::Replace;
+use crate::options::ReplaceRule;
 use crate::path::{absolute, absolute_dir, components};
 
 /// State of a directory, which is set when everything in it has been made.
@@ -18,11 +19,11 @@ pub(super) struct DirState {
     pub(super) attributes: Arc<Attributes>,
 }
 
-/// Directory of the target. Objects that are being made hold it. When the last one is done, the
-/// directory gets its attributes, and then its parent may get them.
+/// Directory of the target. Objects hold their directory while they are made. After the last
+/// object, the directory gets its attributes, and then its parent may get its own.
 pub(super) struct Site<'a> {
     pub(super) dir: Arc<Dir>,
-    /// Path on the node when it was backed up, for messages.
+    /// Path of the directory on the node when it was backed up, for messages.
     path: Vec<u8>,
     finish: Option<DirState>,
     /// True if this restore has made the directory.
@@ -35,7 +36,7 @@ pub(super) struct Site<'a> {
 impl Drop for Site<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.finish.take()
-            // A directory that still is right is left alone: it may refuse any change.
+            // A directory that is still right is not changed, because it may refuse every change.
             && !is_right(&self.dir, &state, self.owner)
         {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
@@ -51,13 +52,13 @@ pub(super) struct Tree<'a> {
     above: DirPath,
     filespace: Vec<u8>,
     tally: &'a Tally,
-    replace: Replace,
+    replace: ReplaceRule,
     owner: bool,
     /// Directories that were announced and have not been made, in path order.
     announced: BTreeMap<DirPath, DirState>,
-    /// Chain from the base to the current directory.
+    /// Chain of open directories from the base to the current directory.
     open: Vec<(DirPath, Arc<Site<'a>>)>,
-    /// Directory that could not be made: nothing below it can be made.
+    /// Directory that could not be made. Nothing below it can be made.
     broken: Option<DirPath>,
 }
 
@@ -67,7 +68,7 @@ impl<'a> Tree<'a> {
         above: DirPath,
         filespace: Vec<u8>,
         tally: &'a Tally,
-        replace: Replace,
+        replace: ReplaceRule,
     ) -> Self {
         Self {
             base: Arc::new(base),
@@ -96,8 +97,8 @@ impl<'a> Tree<'a> {
         self.announced.insert(path, state);
     }
 
-    /// Returns the site of `directory`. Makes it, and all directories above it, if necessary.
-    /// `None` if that failed; the failure is counted.
+    /// Returns the site of `directory`. Makes the directory, and all directories above it, if
+    /// necessary. Returns `None` if that failed; the failure is then counted.
     pub(super) fn site(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         if self.open.last().is_some_and(|(path, _)| path == directory) {
             return self.open.last().map(|(_, site)| Arc::clone(site));
@@ -126,7 +127,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Opens the directories from the innermost open one down to `directory`.
+    /// Opens the directories from the innermost open directory down to `directory`.
     fn enter(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         self.leave(directory);
         let from = self.open.last().map_or_else(|| self.above.clone(), |(path, _)| path.clone());
@@ -170,14 +171,14 @@ impl<'a> Tree<'a> {
         name: &[u8],
         state: Option<DirState>,
     ) -> std::io::Result<Site<'a>> {
-        // A socket has no stat, but it is in the way too.
+        // A socket has no stat, but it counts as an object with this name too.
         let existed = parent.dir.has(name).unwrap_or(true);
         let make = || match &state {
             Some(_) => parent.dir.make_unfinished_dir(name),
             None => parent.dir.make_dir(name),
         };
         let made = match make() {
-            Err(_) if existed && self.replace == Replace::All && state.is_some() => {
+            Err(_) if existed && self.replace == ReplaceRule::All && state.is_some() => {
                 parent.dir.remove(name, false).and_then(|()| make())
             }
             other => other,
@@ -195,20 +196,21 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Counts the directory; returns true if it gets its attributes. A new directory does, and one
-    /// that an interrupted restore has left unfinished. For other directories the option decides.
+    /// Counts the directory. Returns true if it gets its stored attributes: a new directory does,
+    /// and a directory that an interrupted restore has left unfinished. For other directories the
+    /// option decides.
     fn is_to_be_set(&self, dir: &Dir, state: &DirState, existed: bool) -> bool {
         let unfinished = !existed || dir.is_unfinished();
         if existed && is_right(dir, state, self.owner) {
             self.tally.skipped(false);
-            // Objects that are made in it change its mtime.
+            // Objects that are made in the directory change its mtime, which is then set again.
             return true;
         }
         let newer = || dir.stat_self().is_ok_and(|found| found.stat.mtime < state.stat.mtime);
         let replaces = match self.replace {
-            Replace::All => true,
-            Replace::IfNewer => newer(),
-            Replace::No => false,
+            ReplaceRule::All => true,
+            ReplaceRule::IfNewer => newer(),
+            ReplaceRule::No => false,
         };
         if unfinished || replaces {
             if unfinished {
@@ -217,13 +219,13 @@ impl<'a> Tree<'a> {
             self.tally.restored(0);
             return true;
         }
-        // Objects that were put into a directory have changed its times. So a difference means
-        // nothing.
+        // Objects that were put into a directory have changed its times, so a difference does not
+        // count.
         self.tally.skipped(false);
         false
     }
 
-    /// Makes the announced directories that hold no objects, and closes all.
+    /// Makes the announced directories that hold no objects, and closes all directories.
     pub(super) fn finish(&mut self) {
         while let Some((path, _)) = self.announced.first_key_value() {
             let path = path.clone();

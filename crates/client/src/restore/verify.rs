@@ -38,7 +38,7 @@ pub(crate) fn verify(
             found += receive(link, &selection, None, &mut checker, &tally)?;
         }
         if let Some(path) = path.filter(|_| found == 0) {
-            let message = format!("nothing of {} is stored", model::escaped(&path));
+            let message = format!("the server has no version of {}", model::escaped(&path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
         versions += found;
@@ -55,7 +55,7 @@ pub(crate) fn verify(
     })
 }
 
-/// Part of a verification.
+/// Path to verify, with the selections for it.
 struct Request {
     /// Path that the user has named; `None` for everything.
     path: Option<Vec<u8>>,
@@ -99,7 +99,7 @@ impl Destination for Checker<'_> {
         let path = entry.directory.join(&entry.object.name);
         let path = absolute(&self.filespace, &path);
         if entry.pieces().is_none() {
-            self.tally.fail(path, "its data is lost or damaged at the server");
+            self.tally.fail(path, "the data of the file is lost or damaged at the server");
             return None;
         }
         self.tally.progress.objects.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Windows: the chunks that the files of a window need, and the files that still lack some.
+//! Windows: the chunks that the files of a window need, and the files that still lack chunks.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
@@ -11,17 +11,17 @@ use crate::link::versions::Piece;
 /// File of a window that needs data.
 struct WindowFile<F> {
     file: F,
-    /// Number of pieces that have not come.
+    /// Number of pieces that have not arrived.
     missing: AtomicU32,
     is_lost: AtomicBool,
 }
 
 /// Checker of the chunks of a quantum, before they are written.
 pub(super) trait Checker {
-    /// Returns true if the chunk at `index` has the digest that the server says.
+    /// Returns true if the chunk at `index` has the digest that the server has sent for it.
     fn is_right(&self, index: usize, chunk: &[u8]) -> bool;
 
-    /// Decrypts a sealed chunk of `bytes`.
+    /// Decrypts a sealed chunk of `bytes` bytes.
     fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, UnsealError>;
 }
 
@@ -35,17 +35,18 @@ struct Need {
 /// Chunks that follow each other in a quantum and in a file.
 struct Run<'a> {
     file: u32,
-    /// Position in the file.
+    /// Offset in the file.
     offset: u64,
     /// Number of chunks in the run.
     pieces: u32,
-    /// Position in the quantum.
+    /// Offset in the quantum.
     begin: usize,
     bytes: &'a [u8],
 }
 
 impl Run<'_> {
-    /// Returns true if the chunk at `begin` in the quantum, and at `offset` of `file`, follows.
+    /// Returns true if the chunk at `begin` in the quantum, and at `offset` of `file`, follows this
+    /// run.
     fn goes_on(&self, file: u32, offset: u64, begin: usize) -> bool {
         let bytes = self.bytes.len();
         (self.file, self.offset + bytes as u64, self.begin + bytes) == (file, offset, begin)
@@ -76,8 +77,8 @@ impl<F> Window<F> {
     }
 
     /// Hands the chunks of `quantum`, whose first chunk is at `first_place`, to the files that need
-    /// them. `checker` checks them before, and decrypts sealed ones. Chunks that follow each other
-    /// in a file as they do here are written at once.
+    /// them. `checker` checks each chunk before, and decrypts sealed chunks. Chunks that follow
+    /// each other both in the quantum and in a file are written together.
     pub(super) fn put<D: Destination<File = F>>(
         &self,
         destination: &D,
@@ -96,7 +97,7 @@ impl<F> Window<F> {
                 continue;
             }
             if !checker.is_right(index, chunk) {
-                self.lose(destination, place, 1, "its content differs from its digest");
+                self.lose(destination, place, 1, "the content differs from its digest");
                 continue;
             }
             for Need { piece, file } in needs {
@@ -141,15 +142,15 @@ impl<F> Window<F> {
         write: impl FnOnce(&F) -> io::Result<()>,
     ) {
         let needy = &self.files[file as usize];
-        assert!(pieces > 0, "a file is whole by the write that fills its last gap");
-        // A server that sends a quantum twice changes nothing.
+        assert!(pieces > 0, "a write has at least one piece");
+        // A quantum that the server sends twice changes nothing.
         if needy.is_lost.load(Relaxed) || needy.missing.load(Relaxed) == 0 {
             return;
         }
         if let Err(error) = write(&needy.file) {
             return self.lose_file(destination, file, &error.to_string());
         }
-        // The count follows the write: the thread that counts down to zero knows that all pieces
+        // The count follows the write, so the thread that counts down to zero knows that all pieces
         // are written.
         let counted = needy
             .missing
@@ -159,7 +160,7 @@ impl<F> Window<F> {
         }
     }
 
-    /// Gives up the files that need one of the `count` chunks from `place` on.
+    /// Reports as lost the files that need one of the `count` chunks from `place` on.
     pub(super) fn lose<D: Destination<File = F>>(
         &self,
         destination: &D,
@@ -181,21 +182,21 @@ impl<F> Window<F> {
         }
     }
 
-    /// Gives up the files that still lack pieces at the end of the window's data.
+    /// Reports as lost the files that still lack pieces at the end of the window's data.
     pub(super) fn lose_rest<D: Destination<File = F>>(&self, destination: &D) {
         for (number, needy) in (0..).zip(&self.files) {
             if needy.missing.load(Relaxed) > 0 {
-                self.lose_file(destination, number, "the server did not send all its data");
+                self.lose_file(destination, number, "the server did not send all data of the file");
             }
         }
     }
 }
 
-/// Window while its entries come.
+/// Window whose entries are arriving.
 pub(super) struct WindowBuilder<F> {
     needs: Vec<Need>,
     files: Vec<WindowFile<F>>,
-    /// A bit for each entry, lowest bit first: set if its data is needed.
+    /// A bit for each entry, lowest bit first. It is set if the entry's data is needed.
     bits: Vec<u8>,
     objects: usize,
 }
@@ -205,7 +206,7 @@ impl<F> WindowBuilder<F> {
         Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0 }
     }
 
-    /// Adds an entry. `file` receives its data, if that is needed.
+    /// Adds an entry. `file` receives the entry's data, if that is needed.
     pub(super) fn add(&mut self, file: Option<F>, pieces: Option<&[Piece]>) {
         let position = self.objects;
         self.objects += 1;
@@ -219,7 +220,7 @@ impl<F> WindowBuilder<F> {
         self.files.push(WindowFile { file, missing, is_lost: AtomicBool::new(false) });
     }
 
-    /// Returns the window, and a bit for each entry, which is set if its data is needed.
+    /// Returns the window, and a bit for each entry, which is set if the entry's data is needed.
     pub(super) fn finish(mut self) -> (Window<F>, Vec<u8>) {
         assert_eq!(self.bits.len(), self.objects.div_ceil(8), "a bit for each entry");
         self.needs.sort_unstable_by_key(|need| (need.piece.place, need.file));
@@ -233,11 +234,11 @@ mod tests {
 
     use super::*;
 
-    /// Writes and ends of files, by their number.
+    /// Destination that records the writes to files and their ends, by the number of the file.
     #[derive(Default)]
-    struct Written(Mutex<Vec<(usize, String)>>);
+    struct RecordingDestination(Mutex<Vec<(usize, String)>>);
 
-    impl Written {
+    impl RecordingDestination {
         fn note(&self, file: usize, what: String) {
             self.0.lock().push((file, what));
         }
@@ -248,7 +249,7 @@ mod tests {
         }
     }
 
-    impl Destination for Written {
+    impl Destination for RecordingDestination {
         type File = usize;
 
         fn take(&mut self, _: crate::link::versions::Entry) -> Option<usize> {
@@ -269,8 +270,7 @@ mod tests {
         }
     }
 
-    /// Checker that finds a chunk damaged if its text says so, and takes capitals for a sealed
-    /// chunk.
+    /// Checker that calls a chunk damaged if its text is `damaged`. Chunks in capitals are sealed.
     struct TextChecker;
 
     impl Checker for TextChecker {
@@ -285,8 +285,9 @@ mod tests {
 
     const FIRST_PLACE: u64 = 100;
 
-    /// Puts a quantum of `chunks` into `files`, which need chunks by index and offset.
-    fn put(chunks: &[&[u8]], files: &[&[(u64, u64)]]) -> Written {
+    /// Puts a quantum of `chunks` into `files`. Each file is a list of the chunks that it needs:
+    /// index in the quantum, and offset in the file.
+    fn put(chunks: &[&[u8]], files: &[&[(u64, u64)]]) -> RecordingDestination {
         let mut quantum = RawQuantum::default();
         chunks.iter().for_each(|chunk| _ = quantum.push(chunk));
         let mut builder = WindowBuilder::new();
@@ -300,7 +301,7 @@ mod tests {
             builder.add(Some(number), Some(&pieces));
         }
         let (window, _) = builder.finish();
-        let written = Written::default();
+        let written = RecordingDestination::default();
         window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
         window.lose_rest(&written);
         written
@@ -312,7 +313,7 @@ mod tests {
         let written = put(chunks, &[&[(0, 0), (1, 3), (2, 6)], &[(3, 9)]]);
         assert_eq!(written.of(0), ["0:abcdefghi", "whole"]);
         assert_eq!(written.of(1), ["9:jkl", "whole"]);
-        // A gap in the quantum, one in the file, and another order.
+        // A gap in the quantum, a gap in the file, and another order.
         let written = put(chunks, &[&[(0, 0), (2, 3)], &[(1, 0), (3, 9)]]);
         assert_eq!(written.of(0), ["0:abc", "3:ghi", "whole"]);
         assert_eq!(written.of(1), ["0:def", "9:jkl", "whole"]);
@@ -337,7 +338,7 @@ mod tests {
         builder.add(Some(0), Some(&[piece]));
         let (window, bits) = builder.finish();
         assert_eq!(bits, [1]);
-        let written = Written::default();
+        let written = RecordingDestination::default();
         window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
         window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
         assert_eq!(written.of(0), ["0:abc", "whole"]);
@@ -347,13 +348,13 @@ mod tests {
     fn a_file_that_lacks_something_is_never_whole() {
         let chunks: &[&[u8]] = &[b"abc", b"damaged", b"ghi", b"full"];
         let written = put(chunks, &[&[(0, 0), (1, 3), (2, 10)], &[(3, 0), (0, 4)], &[(2, 0)]]);
-        let reason = "its content differs from its digest";
+        let reason = "the content differs from its digest";
         assert!(written.of(0).contains(&reason.to_owned()));
         assert!(!written.of(0).contains(&"whole".to_owned()));
         assert_eq!(written.of(1).last().unwrap(), "no room");
         assert_eq!(written.of(2), ["0:ghi", "whole"]);
-        // The quantum with its last chunk does not come.
+        // The quantum with the last chunk of the file does not arrive.
         let written = put(&chunks[..1], &[&[(0, 0), (7, 3)]]);
-        assert_eq!(written.of(0), ["0:abc", "the server did not send all its data"]);
+        assert_eq!(written.of(0), ["0:abc", "the server did not send all data of the file"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Ceph, from Debian's packages: a monitor, one place for data in memory, and a gateway that speaks
-//! the protocol of S3 and locks objects.
+//! Ceph, from Debian's packages: a monitor, one OSD with its data in memory, and a gateway that
+//! speaks the protocol of S3 and locks objects.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,10 +15,10 @@ const SECRET: &str = "0123456789abcdef0123456789abcdef";
 const READY_SECS: u64 = 60;
 const PROGRAMS: [&str; 7] =
     ["ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "radosgw", "radosgw-admin"];
-/// SHA-256 of nothing.
+/// SHA-256 of an empty body.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// A store that all tests of the process share.
+/// An object store that all tests of the process share.
 pub struct Ceph {
     folder: PathBuf,
     port: u16,
@@ -26,12 +26,12 @@ pub struct Ceph {
     _processes: Vec<Child>,
 }
 
-/// An object or a mark under a key, as the store lists it.
+/// A version of an object or a delete marker, as the store lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct VersionEntry {
     pub key: String,
     pub version: String,
-    /// True for a mark which says that the object was deleted.
+    /// True for a delete marker, which says that the object was deleted.
     pub is_marker: bool,
 }
 
@@ -44,13 +44,14 @@ fn has(program: &str) -> bool {
 }
 
 impl Ceph {
-    /// The store that all tests share; `None`, with a line that says so, if there is no Ceph.
+    /// Returns the store that all tests share; `None`, with a line on standard error, if Ceph is
+    /// not installed.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Ceph>> = OnceLock::new();
         SHARED
             .get_or_init(|| {
                 if !PROGRAMS.iter().chain(&["curl"]).all(|program| has(program)) {
-                    skip::say("there is no Ceph; '.ci/packages test' installs it");
+                    skip::say("Ceph is not installed; '.ci/packages test' installs it");
                     return None;
                 }
                 let (sender, started) = std::sync::mpsc::channel();
@@ -61,7 +62,7 @@ impl Ceph {
                         std::thread::park();
                     }
                 });
-                Some(started.recv().expect("it was started"))
+                Some(started.recv().expect("the store was started"))
             })
             .as_ref()
     }
@@ -142,14 +143,15 @@ impl Ceph {
         assert!(is_done, "Ceph does not come up; see {}", self.folder.display());
     }
 
-    /// Starts a process that ends with the thread that calls this.
+    /// Starts a process that ends when the calling thread ends.
     fn begin(&mut self, words: &[&str]) {
         let mut command = self.command(&[&["setpriv", "--pdeathsig", "KILL"], words].concat());
         let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self._processes.push(started.expect("Ceph starts"));
     }
 
-    /// The gateway's answer to a client that has the keys: the status and the body.
+    /// Sends a request with the store's keys to the gateway. Returns the status and the body of the
+    /// answer.
     fn ask(&self, words: &[&str], path: &str) -> (u32, String) {
         let url = format!("http://127.0.0.1:{}/{path}", self.port);
         let output = Command::new("curl")
@@ -170,7 +172,7 @@ impl Ceph {
         self.ask(&["-X", method, "-H", &empty], path)
     }
 
-    /// Makes a bucket, which can lock objects if `locks` is set; returns its name.
+    /// Makes a bucket, which can lock objects if `locks` is true; returns its name.
     pub fn add_bucket(&self, locks: bool) -> String {
         let name = format!("bucket{}", self.buckets.fetch_add(1, Ordering::Relaxed));
         let (empty, lock) = (
@@ -191,8 +193,8 @@ impl Ceph {
         )
     }
 
-    /// All versions and marks under keys with this prefix.
-    pub fn versions(&self, bucket: &str, prefix: &str) -> Vec<Listed> {
+    /// All versions and delete markers under keys with this prefix.
+    pub fn versions(&self, bucket: &str, prefix: &str) -> Vec<VersionEntry> {
         let prefix = prefix.replace('/', "%2F");
         let (status, body) =
             self.ask_plainly("GET", &format!("{bucket}?prefix={prefix}&versions="));
@@ -205,7 +207,7 @@ impl Ceph {
             Some(rest.split_once('<')?.0.to_owned())
         };
         let listed = |entry: &str| {
-            Some(Listed {
+            Some(VersionEntry {
                 key: text(entry, "Key")?,
                 version: text(entry, "VersionId")?,
                 is_marker: !entry.contains("<Size>"),
@@ -214,22 +216,23 @@ impl Ceph {
         entries.filter_map(listed).collect()
     }
 
-    /// End of the lock of a version, in the store's form; `None` if it is not locked.
-    pub fn locked_until(&self, bucket: &str, listed: &Listed) -> Option<String> {
-        let Listed { key, version, .. } = listed;
+    /// End of the lock of a version, as the store writes it; `None` if the version is not locked.
+    pub fn locked_until(&self, bucket: &str, listed: &VersionEntry) -> Option<String> {
+        let VersionEntry { key, version, .. } = listed;
         let asked = format!("{bucket}/{key}?retention=&versionId={version}");
         let (_, body) = self.ask_plainly("GET", &asked);
         Some(body.split_once("<RetainUntilDate>")?.1.split_once('<')?.0.to_owned())
     }
 
-    /// Deletes an object by a marker, or a version of it for ever. Returns the store's status.
+    /// Deletes an object with a delete marker, or deletes one version permanently. Returns the
+    /// status of the answer.
     pub fn delete(&self, bucket: &str, key: &str, version: Option<&str>) -> u32 {
         let version = version.map(|version| format!("?versionId={version}")).unwrap_or_default();
         self.ask_plainly("DELETE", &format!("{bucket}/{key}{version}")).0
     }
 
-    /// Makes the bucket refuse `action`, such as `s3:PutObjectRetention`, to all users; without an
-    /// action it refuses nothing.
+    /// Makes the bucket refuse `action`, such as `s3:PutObjectRetention`, to all users. Without an
+    /// action, the bucket refuses nothing.
     pub fn deny(&self, bucket: &str, action: Option<&str>) {
         let policy = self.path("policy");
         let text = action.map(|action| {

@@ -12,16 +12,16 @@ use crate::{clock, skip};
 pub(super) const KEY_ID: &str = "GK0123456789abcdef01234567";
 pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 pub(super) const BUCKET: &str = "packs";
-/// Name of the bucket while it is not found.
+/// Name of the bucket while it is hidden.
 const HIDDEN: &str = "hidden";
 const READY_SECS: u64 = 30;
 
-/// A store. Dropping the value ends it.
+/// An object store. It ends when this value is dropped.
 pub struct Garage {
     folder: PathBuf,
     port: u16,
     process: Option<Child>,
-    /// True for a store that ends with the thread that has started it.
+    /// True if the store ends when the thread that started it ends.
     is_bound: bool,
 }
 
@@ -33,23 +33,23 @@ pub(super) fn program() -> Option<PathBuf> {
     program.try_exists().ok()?.then_some(program)
 }
 
-/// Returns true if the program was built; prints a line otherwise.
+/// Returns true if the program was built; otherwise prints that the test is left out.
 pub(super) fn is_there() -> bool {
     let is_there = program().is_some();
     if !is_there {
-        skip::say("there is no Garage; '.ci/garage' builds it");
+        skip::say("Garage is not built; '.ci/garage' builds it");
     }
     is_there
 }
 
 impl Garage {
-    /// Starts a store in the new folder `folder`; `None`, with a line that says so, if there is no
-    /// Garage.
+    /// Starts a store in the new folder `folder`; `None`, with a line on standard error, if Garage
+    /// is not built.
     pub fn start(folder: &Path) -> Option<Self> {
         Self::make(folder, false)
     }
 
-    /// Starts a store that ends with the thread that calls this.
+    /// Starts a store that ends when the calling thread ends.
     pub(super) fn start_bound(folder: &Path) -> Option<Self> {
         Self::make(folder, true)
     }
@@ -93,7 +93,7 @@ impl Garage {
             command.args(["--pdeathsig", "KILL"]);
         }
         let process = command
-            .arg(program().expect("was there"))
+            .arg(program().expect("the program exists"))
             .args(["server", "--single-node", "--default-bucket"])
             .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
             .env("GARAGE_DEFAULT_ACCESS_KEY", KEY_ID)
@@ -124,7 +124,7 @@ impl Garage {
         self.port
     }
 
-    /// Number of uploads that were begun and not ended, by the store's own account.
+    /// Number of unfinished uploads, as the store counts them.
     pub fn unfinished_uploads(&self) -> u64 {
         let text = self.manage(&["bucket", "info", BUCKET]);
         // `bucket list` has no such line if there are no buckets.
@@ -136,17 +136,17 @@ impl Garage {
     /// Sends the store a command; returns its output.
     #[track_caller]
     fn manage(&self, arguments: &[&str]) -> String {
-        let told = Command::new(program().expect("was there"))
+        let told = Command::new(program().expect("the program exists"))
             .args(arguments)
             .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
             .output()
-            .expect("Garage is told");
+            .expect("Garage runs");
         let error = String::from_utf8_lossy(&told.stderr);
         assert!(told.status.success(), "{arguments:?}: {error}");
         String::from_utf8_lossy(&told.stdout).into_owned()
     }
 
-    /// Limits the bytes in the bucket, as in `20MiB`; `none` lifts the limit.
+    /// Limits the size of the bucket, as in `20MiB`; `none` lifts the limit.
     #[track_caller]
     pub fn limit(&self, size_max: &str) {
         self.manage(&["bucket", "set-quotas", BUCKET, "--max-size", size_max]);
@@ -158,14 +158,14 @@ impl Garage {
         self.manage(&["bucket", "set-quotas", BUCKET, "--max-objects", count_max]);
     }
 
-    /// Lets the key read and write the bucket, or do neither.
+    /// Allows the key to read and write the bucket, or denies both.
     #[track_caller]
     pub fn open(&self, is_open: bool) {
         let verb = if is_open { "allow" } else { "deny" };
         self.manage(&["bucket", verb, BUCKET, "--key", KEY_ID, "--read", "--write"]);
     }
 
-    /// Removes the bucket's name, or gives it back.
+    /// Takes the bucket's name away, or restores it.
     #[track_caller]
     pub fn hide(&self, is_hidden: bool) {
         let (from, to) = if is_hidden { (BUCKET, HIDDEN) } else { (HIDDEN, BUCKET) };

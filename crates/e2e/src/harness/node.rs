@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Outcome, Running, Server, binary, start};
+use super::{Outcome, Process, Server, binary, start};
 use crate::scratch::Scratch;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Node {
     home: PathBuf,
     program: PathBuf,
     uid: Option<u32>,
-    /// The folder with the home; it is removed with the node.
+    /// Folder that contains the home. It is removed with the node.
     _scratch: Scratch,
 }
 
@@ -35,7 +35,8 @@ impl Node {
         if let Some(uid) = uid {
             // Another user cannot run a program in the home folder of a user.
             let copy = scratch.join("holdfast");
-            std::fs::copy(&program, &copy).unwrap_or_else(|error| panic!("copy: {error}"));
+            std::fs::copy(&program, &copy)
+                .unwrap_or_else(|error| panic!("cannot copy the program: {error}"));
             program = copy;
             let open = std::fs::Permissions::from_mode(0o755);
             std::fs::set_permissions(scratch.path(), open).expect("the folder is ours");
@@ -46,7 +47,7 @@ impl Node {
         node
     }
 
-    /// Enrols a node at these addresses of servers.
+    /// Enrols the node at the servers with these addresses.
     #[track_caller]
     pub fn enrol_at(&self, addresses: &str, token: &str) {
         self.run(&["enroll", addresses, "--token", token]).expect(&[0]);
@@ -62,10 +63,10 @@ impl Node {
         self.spawn(arguments).wait()
     }
 
-    /// Starts a command, `--home` added after the subcommand.
-    pub fn spawn<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+    /// Starts a command, with `--home` added after the subcommand.
+    pub fn spawn<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Process {
         let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        assert!(!all.is_empty(), "a command has a subcommand");
+        assert!(!all.is_empty(), "a command must have a subcommand");
         all.splice(1..1, ["--home".into(), self.home.clone().into()]);
         start(&self.program, &all, &self.home, self.uid)
     }
@@ -76,7 +77,7 @@ impl Node {
         self.spawn_backup(path, options).wait()
     }
 
-    pub fn spawn_backup(&self, path: &Path, options: &[&str]) -> Running {
+    pub fn spawn_backup(&self, path: &Path, options: &[&str]) -> Process {
         self.spawn(&with_options(&["backup".as_ref(), path.as_os_str()], options))
     }
 
@@ -86,7 +87,7 @@ impl Node {
         self.spawn_restore(path, folder, options).wait()
     }
 
-    pub fn spawn_restore(&self, path: &Path, folder: &Path, options: &[&str]) -> Running {
+    pub fn spawn_restore(&self, path: &Path, folder: &Path, options: &[&str]) -> Process {
         let fixed = ["restore".as_ref(), path.as_os_str(), "--to".as_ref(), folder.as_os_str()];
         self.spawn(&with_options(&fixed, options))
     }
@@ -105,7 +106,7 @@ impl Node {
     }
 }
 
-/// Runs `enroll` with a home that may be new.
+/// Runs `enroll` with the home `home`, which may not exist yet.
 pub fn enrol(home: &Path, address: &str, token: &str) -> Outcome {
     let arguments = ["enroll", address, "--token", token, "--home"].map(OsString::from);
     let arguments: Vec<_> = arguments.into_iter().chain([home.into()]).collect();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the tests' own, on a socket in a folder, as Debian installs it.
+//! A PostgreSQL server for tests, from Debian's packages, on a socket in a folder.
 
 mod standby;
 
@@ -18,7 +18,7 @@ const READY_SECS: u64 = 60;
 /// Prefix of the names of the folders; the number of the test's process follows.
 const PREFIX: &str = "hfdb";
 
-/// A database server with databases; it ends when this value is dropped, or with the process.
+/// A database server. It ends when this value is dropped, or when the test's process ends.
 pub struct Cluster {
     folder: TempDir,
     process: Mutex<Option<Child>>,
@@ -32,7 +32,7 @@ pub struct Cluster {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Door {
     None,
-    /// At `127.0.0.1`.
+    /// TCP at `127.0.0.1`.
     Plain,
     /// TCP at `localhost`, with TLS and the password.
     Encrypted,
@@ -42,7 +42,7 @@ enum Door {
 const PASSWORD: &str = "what nobody guesses";
 const PORT: u16 = 5432;
 
-/// The folder of the newest version's programs.
+/// Returns the folder with the programs of the newest version; `None` if there is none.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(Result::ok);
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -51,8 +51,9 @@ fn programs() -> Option<PathBuf> {
     programs.join("postgres").try_exists().ok()?.then_some(programs)
 }
 
-/// Prepares to run a program of PostgreSQL, as another user if the tests run as root, because the
-/// server refuses to run as root. The program ends with the thread that has started it.
+/// Prepares to run a program of PostgreSQL. If the tests run as root, the program runs as another
+/// user, because the server refuses to run as root. The program ends when the thread that started
+/// it ends.
 fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "QUIT"]);
@@ -63,8 +64,8 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// Removes folders of processes that are gone: a server that all tests of a process share ends with
-/// the process, which cannot remove the folder then.
+/// Removes folders of processes that have ended. A server that all tests of a process share ends
+/// with the process, which can no longer remove the folder.
 fn remove_left_behind() {
     let there = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten();
     for path in there.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -79,27 +80,28 @@ fn remove_left_behind() {
     }
 }
 
-/// A path for the folder of a server that ends with the process; the next process removes it.
+/// Returns a path for the folder of a server that ends with the process. The next process removes
+/// the folder.
 pub(super) fn left_behind(name: &str) -> PathBuf {
     remove_left_behind();
     std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()))
 }
 
 impl Cluster {
-    /// The server that all tests of the process share; `None`, with a line that says so, if there
-    /// is no PostgreSQL.
+    /// Returns the server that all tests of the process share; `None`, with a line on standard
+    /// error, if PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// Starts a server; `None`, with a line that says so, if there is no PostgreSQL. A power cut
-    /// would lose its data, which is enough for tests.
+    /// Starts a server; `None`, with a line on standard error, if PostgreSQL is not installed. A
+    /// power cut would lose its data, which does not matter in tests.
     pub fn start() -> Option<Self> {
         Self::make("off", Door::None)
     }
 
-    /// Starts a server that is reached at `localhost` too, with TLS and a password.
+    /// Starts a server that also listens at `localhost`, with TLS and a password.
     pub fn encrypted() -> Option<Self> {
         Self::make("off", Door::Encrypted)
     }
@@ -112,7 +114,7 @@ impl Cluster {
 
     fn make(fsync: &'static str, door: Door) -> Option<Self> {
         let Some(programs) = programs() else {
-            skip::say("there is no PostgreSQL; '.ci/packages test' installs it");
+            skip::say("PostgreSQL is not installed; '.ci/packages test' installs it");
             return None;
         };
         let cluster = Self::new(fsync, door);
@@ -132,7 +134,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Makes the value of a server with an empty folder.
+    /// Makes an empty folder for a server, which is not started yet.
     fn new(fsync: &'static str, door: Door) -> Self {
         remove_left_behind();
         let prefix = format!("{PREFIX}{}-", std::process::id());
@@ -178,8 +180,8 @@ impl Cluster {
         write("data/pg_hba.conf", rules);
     }
 
-    /// The URL of a database over TCP, trusting the certificates in the file `roots`: `ca.pem`, or
-    /// `other.pem`, which has signed nothing.
+    /// The URL of a database over TCP. `roots` is the file with the trusted certificates: `ca.pem`,
+    /// or `other.pem`, whose certificate has signed nothing.
     pub fn url_encrypted(&self, database: &str, roots: &str) -> String {
         let (folder, port) = (self.folder.path().display(), self.port);
         format!(
@@ -195,7 +197,7 @@ impl Cluster {
     /// Starts the server's process, and waits until it answers.
     pub fn begin(&self) {
         let folder = self.folder.path().to_owned();
-        let programs = programs().expect("was there");
+        let programs = programs().expect("the programs exist");
         let (fsync, port) = (format!("fsync={}", self.fsync), self.port.to_string());
         let addresses = match self.door {
             Door::None => "listen_addresses=",
@@ -211,7 +213,7 @@ impl Cluster {
             Vec::new()
         };
         let (sender, started) = std::sync::mpsc::channel();
-        // A thread that lives as long as the process does.
+        // This thread lives as long as the process, and the server ends with the thread.
         std::thread::spawn(move || {
             let log = std::fs::File::options().create(true).append(true).open(folder.join("log"));
             let process = command(&programs.join("postgres"))
@@ -220,8 +222,8 @@ impl Cluster {
                 .arg("-k")
                 .arg(&folder)
                 .args(["-p", &port, "-c", addresses, "-c", &fsync, "-c", "max_connections=300"])
-                // Shared memory is in the data folder: a killed server would leave files in
-                // /dev/shm.
+                // Shared memory is in the data folder. In /dev/shm, a killed server would leave
+                // files.
                 .args(["-c", "dynamic_shared_memory_type=mmap"])
                 .args(tls)
                 .stderr(log.expect("a log"))
@@ -232,7 +234,7 @@ impl Cluster {
                 std::thread::park();
             }
         });
-        *self.process() = Some(started.recv().expect("it was started"));
+        *self.process() = Some(started.recv().expect("the server was started"));
         let answers = (0..READY_SECS * 10).any(|_| {
             clock::pause(Duration::from_millis(100));
             self.try_sql("postgres", "SELECT 1")
@@ -245,15 +247,16 @@ impl Cluster {
         let Some(mut process) = self.process().take() else { return };
         process.kill().expect("is killed");
         process.wait().expect("has ended");
-        // The server's child processes notice that it is gone, and end.
+        // The server's child processes notice that the server has ended, and end too.
         clock::pause(Duration::from_millis(200));
     }
 
-    /// Ends the server in order, and cuts off all connections.
+    /// Stops the server in an orderly way, and cuts off all connections.
     pub fn stop(&self) {
         let Some(mut process) = self.process().take() else { return };
         let id = rustix::process::Pid::from_child(&process);
-        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("is told");
+        rustix::process::kill_process(id, rustix::process::Signal::INT)
+            .expect("the signal is sent");
         process.wait().expect("has ended");
     }
 
@@ -264,7 +267,7 @@ impl Cluster {
     }
 
     fn psql(&self, database: &str) -> Command {
-        let mut psql = Command::new(programs().expect("was there").join("psql"));
+        let mut psql = Command::new(programs().expect("the programs exist").join("psql"));
         psql.arg("-h").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
         psql.args(["-U", "holdfast", "-d", database, "-X", "-A", "-t", "-q", "-c"]);
         psql
@@ -279,8 +282,8 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Starts a transaction of its own that performs the statement at once, and ends the given
-    /// number of milliseconds later.
+    /// Starts a transaction that performs the statement at once and commits `millis` milliseconds
+    /// later.
     pub fn slow_change(
         &self,
         database: &str,

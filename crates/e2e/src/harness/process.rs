@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::COMMAND_MAX;
 use crate::clock;
 
-/// Time for which the pipes of an ended process may stay open.
+/// Maximum time for which the pipes of an ended process may stay open.
 const PIPE_MAX: Duration = Duration::from_secs(10);
 
-/// Starts `program` in a clean environment, as `uid` if that is given.
-pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u32>) -> Running {
+/// Starts `program` in a clean environment, as the user `uid` if one is given.
+pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u32>) -> Process {
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -47,22 +47,22 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
     let shown: Vec<_> = shown.map(OsStr::to_string_lossy).collect();
     let mut child = command
         .spawn()
-        .unwrap_or_else(|error| panic!("start {}: {error}", program.display()));
+        .unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display()));
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child not waited for has its pid");
     let stdout = lines(child.stdout.take().expect("stdout is a pipe"));
     let stderr = lines(child.stderr.take().expect("stderr is a pipe"));
-    Running { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
+    Process { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
 }
 
-/// Returns true for a variable of the environment that may name the keys of object stores.
+/// Returns true for a variable of the environment that may give or name keys of object stores.
 fn is_of_stores(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"AWS_")
 }
 
-/// A process that has been started and not yet been waited for. Dropping it kills it.
+/// A started process. It is killed when this value is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct Process {
     child: Child,
     pidfd: OwnedFd,
     command: String,
@@ -71,7 +71,7 @@ pub struct Running {
     stdout_taken: String,
 }
 
-impl Running {
+impl Process {
     /// Returns the next line of standard output; `None` at its end.
     pub fn next_line(&mut self, within: Duration) -> Option<String> {
         match self.stdout.recv_timeout(within) {
@@ -92,22 +92,22 @@ impl Running {
         }
     }
 
-    /// Waits for at most `within`; returns whether the process has ended.
+    /// Waits for at most `within`; returns true if the process has ended.
     pub fn ends_within(&self, within: Duration) -> bool {
         let end = clock::now() + within;
         loop {
             let left = end.saturating_duration_since(clock::now());
-            let timeout = Timespec::try_from(left).expect("a wait is not for ages");
+            let timeout = Timespec::try_from(left).expect("the wait is short enough");
             let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
             match poll(&mut fds, Some(&timeout)) {
                 Ok(ready) => return ready > 0,
                 Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => panic!("wait for {}: {errno}", self.command),
+                Err(errno) => panic!("cannot wait for {}: {errno}", self.command),
             }
         }
     }
 
-    /// The process.
+    /// Id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -115,11 +115,11 @@ impl Running {
     pub fn signal(&self, signal: Signal) {
         match pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(errno) => panic!("signal {}: {errno}", self.command),
+            Err(errno) => panic!("cannot signal {}: {errno}", self.command),
         }
     }
 
-    /// Lets the process go on by itself; a thread waits for its end.
+    /// Lets the process run until it ends by itself. A thread waits for its end.
     pub fn detach(self) {
         std::thread::spawn(move || {
             let mut running = self;
@@ -127,7 +127,7 @@ impl Running {
         });
     }
 
-    /// Kills the process at any moment, and returns its output so far.
+    /// Kills the process, and returns its output so far.
     pub fn kill9(self) -> Outcome {
         self.signal(Signal::KILL);
         self.wait()
@@ -146,7 +146,10 @@ impl Running {
             stacks = super::stacks::of_children();
             self.signal(Signal::KILL);
         }
-        let status = self.child.wait().unwrap_or_else(|error| panic!("wait for a child: {error}"));
+        let status = self
+            .child
+            .wait()
+            .unwrap_or_else(|error| panic!("cannot wait for a child: {error}"));
         let (stdout, stderr) = self.output();
         let outcome = Outcome { command: self.command.clone(), status, stdout, stderr };
         assert!(in_time, "killed after {limit:?}: {outcome}{stacks}");
@@ -154,7 +157,7 @@ impl Running {
         outcome
     }
 
-    /// Returns both outputs to their end, for a process that has ended.
+    /// Returns standard output and standard error of a process that has ended.
     fn output(&mut self) -> (String, String) {
         let mut stdout = std::mem::take(&mut self.stdout_taken);
         drain(&self.stdout, &mut stdout);
@@ -164,7 +167,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Process {
     fn drop(&mut self) {
         // Both calls fail only for a process that has been waited for.
         drop(self.child.kill());
@@ -187,7 +190,7 @@ impl Outcome {
     pub fn code(&self) -> i32 {
         self.status
             .code()
-            .unwrap_or_else(|| panic!("it ended without an exit code: {self}"))
+            .unwrap_or_else(|| panic!("the process ended without an exit code: {self}"))
     }
 
     pub fn was_killed(&self) -> bool {
@@ -201,7 +204,7 @@ impl Outcome {
         self
     }
 
-    /// Fails the test unless `text` is somewhere in the output.
+    /// Fails the test unless the output contains `text`.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         let found = self.stderr.contains(text) || self.stdout.contains(text);
@@ -226,7 +229,7 @@ impl Outcome {
         self.stdout.lines().filter(|line| !line.trim().is_empty()).map(parse).collect()
     }
 
-    /// Returns a count of the report.
+    /// Returns the count `key` of the report.
     #[track_caller]
     pub fn count(&self, key: &str) -> u64 {
         let value = &self.json()[key];
@@ -255,7 +258,7 @@ impl Outcome {
             .iter()
             .map(|failure| {
                 let error = failure["error"].as_str();
-                let error = error.unwrap_or_else(|| panic!("a failure without a reason: {self}"));
+                let error = error.unwrap_or_else(|| panic!("a failure has no reason: {self}"));
                 (path_bytes(&failure["path"]), error.to_owned())
             })
             .collect()
@@ -279,9 +282,9 @@ pub fn path_bytes(path: &Value) -> Vec<u8> {
     if let Some(text) = path.as_str() {
         return text.as_bytes().to_vec();
     }
-    let bytes = path["bytes"].as_str().unwrap_or_else(|| panic!("{path} is no path"));
+    let bytes = path["bytes"].as_str().unwrap_or_else(|| panic!("{path} is not a path"));
     let decoded = data_encoding::BASE64.decode(bytes.as_bytes());
-    decoded.unwrap_or_else(|error| panic!("{path} is no path: {error}"))
+    decoded.unwrap_or_else(|error| panic!("{path} is not a path: {error}"))
 }
 
 /// Returns the lines of `pipe` as they come, with their newlines.

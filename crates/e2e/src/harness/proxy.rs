@@ -1,6 +1,6 @@
-//! A proxy before an object store or a server: slow, failing or absent, as a test needs it.
+//! A proxy in front of an object store or a server: slow, failing or absent, as a test needs it.
 //!
-//! All it knows of HTTP is that a request begins when a client sends after an answer, and that an
+//! The proxy knows little of HTTP: a request begins when a client sends after an answer, and an
 //! empty line ends the head of a request.
 
 use std::collections::HashMap;
@@ -17,18 +17,19 @@ use crate::clock;
 pub struct Weather {
     /// Delay of each request, in milliseconds.
     delay_millis: AtomicU64,
-    /// Maximum number of bytes of requests a second, for each client; 0 for no limit.
+    /// Maximum number of bytes of requests per second, for each client; 0 for no limit.
     asked_per_sec: AtomicU64,
-    /// Number of requests of which one is answered with 500 and goes no further; 0 for none.
+    /// Distance, in requests, between two requests that are answered with 500 and not passed on; 0
+    /// for none.
     fails_each: AtomicU32,
-    /// Number of requests of which one is cut off in its middle; 0 for none.
+    /// Distance, in requests, between two requests that are cut off in the middle; 0 for none.
     cuts_each: AtomicU32,
-    /// True while nothing goes through, and no error comes back.
+    /// True while the proxy passes nothing on, and closes connections without an answer.
     is_down: AtomicBool,
     /// Number of bytes of answers after which the proxy goes down; 0 for never.
     goes_down_behind: AtomicU64,
     answered_bytes: AtomicU64,
-    /// True while requests go through, and no answer comes back.
+    /// True while the proxy passes requests on, but holds answers back.
     is_silent: AtomicBool,
     asked_bytes: AtomicU64,
     requests: AtomicU32,
@@ -47,7 +48,7 @@ impl Weather {
         self.asked_per_sec.store(bytes_per_sec, SeqCst);
     }
 
-    /// Time that `bytes` of requests take with this limit.
+    /// Returns the time that `bytes` of requests take with the limit of [`Self::carry`].
     fn carrying(&self, bytes: usize) -> Duration {
         match self.asked_per_sec.load(SeqCst) {
             0 => Duration::ZERO,
@@ -71,7 +72,8 @@ impl Weather {
         self.is_down.load(SeqCst)
     }
 
-    /// Holds answers back, or passes them on again; they are lost if the proxy goes down before.
+    /// Holds answers back, or passes them on again. Held answers are lost if the proxy goes down
+    /// first.
     pub fn be_silent(&self, is_silent: bool) {
         self.is_silent.store(is_silent, SeqCst);
     }
@@ -82,13 +84,13 @@ impl Weather {
         }
     }
 
-    /// Makes the proxy go down after `bytes` more bytes of answers, which is at least 1.
+    /// Makes the proxy go down after `bytes` more bytes of answers; `bytes` must be at least 1.
     pub fn go_down_behind(&self, bytes: u64) {
         self.answered_bytes.store(0, SeqCst);
         self.goes_down_behind.store(bytes, SeqCst);
     }
 
-    /// Bytes of answers that have come through.
+    /// Number of bytes of answers, since the last [`Self::go_down_behind`] if there was one.
     pub fn answered_bytes(&self) -> u64 {
         self.answered_bytes.load(SeqCst)
     }
@@ -98,8 +100,8 @@ impl Weather {
         self.asked_bytes.load(SeqCst)
     }
 
-    /// Number of bytes, of the next `count` of an answer, that may come through. The proxy goes
-    /// down if that is not all of them.
+    /// Returns how many of the next `count` bytes of an answer may be passed on. The proxy goes
+    /// down if not all of them may.
     fn let_through(&self, count: usize) -> usize {
         let before = self.answered_bytes.fetch_add(count as u64, SeqCst);
         let end = match self.goes_down_behind.load(SeqCst) {
@@ -115,7 +117,7 @@ impl Weather {
     /// Cuts off all connected clients; returns their number.
     pub fn cut(&self) -> usize {
         let clients = self.clients();
-        // A client that has gone by itself is cut off too.
+        // A client that has closed its connection by itself is counted too.
         clients.values().for_each(|client| drop(client.shutdown(Shutdown::Both)));
         clients.len()
     }
@@ -135,28 +137,28 @@ impl Weather {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
     }
 
-    /// The lines of each request up to its first empty one.
+    /// The head of each request: its lines up to the first empty line.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The proxy. It listens as long as the test runs.
+/// A proxy. It listens until the test's process ends.
 pub struct Proxy {
     port: u16,
     weather: Arc<Weather>,
 }
 
 impl Proxy {
-    /// A proxy before the port `to` of this machine.
+    /// Starts a proxy in front of the port `to` of this machine.
     pub fn start(to: u16) -> Self {
         Self::before(SocketAddr::from(([127, 0, 0, 1], to)))
     }
 
-    /// A proxy on this machine for the server at `to`.
+    /// Starts a proxy on this machine in front of the server at `to`.
     pub fn before(to: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = listener.local_addr().expect("it has one").port();
+        let port = listener.local_addr().expect("the listener has a port").port();
         let weather = Arc::new(Weather::default());
         let shared = Arc::clone(&weather);
         std::thread::spawn(move || {
@@ -165,7 +167,7 @@ impl Proxy {
                 let Ok(known) = client.try_clone() else { continue };
                 weather.clients().insert(number, known);
                 std::thread::spawn(move || {
-                    // A client that is cut off cannot get an error.
+                    // The error cannot be sent to a client that is cut off.
                     drop(carry(&client, to, &weather));
                     weather.clients().remove(&number);
                 });

@@ -1,9 +1,9 @@
-//! An object store of three nodes, each in a network of its own, of which one may be killed: Garage
-//! keeps three copies of everything, and goes on with two.
+//! An object store of three nodes, each in a network namespace of its own. A test may kill one
+//! node: Garage keeps three copies of everything, and two are enough for it.
 //!
 //! ```text
 //!   bridge on this machine, 10.213.N.254
-//!     +-- namespace 1: node, 10.213.N.1   (where servers ask)
+//!     +-- namespace 1: node, 10.213.N.1   (servers use this node)
 //!     +-- namespace 2: node, 10.213.N.2
 //!     +-- namespace 3: node, 10.213.N.3
 //! ```
@@ -20,7 +20,7 @@ use crate::{clock, skip};
 
 const NODES: usize = 3;
 const READY_SECS: u64 = 60;
-/// Prefix of the names of namespaces and links; the number of the process follows.
+/// Prefix of the names of namespaces and links; the id of the process follows.
 const PREFIX: &str = "hfg";
 const API_PORT: u16 = 3900;
 const RPC_PORT: u16 = 3901;
@@ -41,13 +41,13 @@ fn works(program: &str, arguments: &[&str]) -> bool {
 
 #[track_caller]
 fn must(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect("it runs");
+    let output = Command::new(program).args(arguments).output().expect("the command runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {error}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Removes the networks of processes that are gone.
+/// Removes the networks of processes that have ended.
 fn remove_left_behind() {
     let listed = Command::new("ip").args(["netns", "list"]).output();
     let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -63,16 +63,16 @@ fn remove_left_behind() {
 }
 
 impl Ring {
-    /// Starts the nodes, with their data in the new folder `folder`; `None`, with a line that says
-    /// so, if that cannot be done.
+    /// Starts the nodes, with their data in the new folder `folder`; `None`, with a line on
+    /// standard error, if this machine cannot run them.
     pub fn start(folder: &Path) -> Option<Self> {
         if !is_there() {
             return None;
         }
         let missing = if !is_root() {
-            Some("networks of their own need root")
+            Some("network namespaces need root")
         } else if !works("ip", &["netns", "list"]) {
-            Some("there are no network namespaces, or no 'ip': '.ci/packages test' installs it")
+            Some("no network namespaces, or no 'ip': '.ci/packages test' installs 'ip'")
         } else {
             None
         };
@@ -91,7 +91,7 @@ impl Ring {
         let mut ring =
             Self { folder: folder.to_owned(), name, subnet, processes: [None, None, None] };
         if !ring.connect() {
-            skip::say("this machine makes no bridges");
+            skip::say("this machine cannot make network bridges");
             return None;
         }
         for node in 0..NODES {
@@ -110,7 +110,7 @@ impl Ring {
         format!("10.213.{}.{}", self.subnet, node + 1)
     }
 
-    /// Name of the end of a node's link on this machine. Names of links have to be short.
+    /// Name of this machine's end of the link to a node. Names of links must be short.
     fn link(&self, node: usize) -> String {
         format!("{}v{}", self.name, node + 1)
     }
@@ -160,7 +160,7 @@ impl Ring {
         let log = fs::File::options().create(true).append(true).open(log);
         let process = Command::new("ip")
             .args(["netns", "exec", &self.space(node)])
-            .arg(program().expect("was there"))
+            .arg(program().expect("the program exists"))
             .arg("server")
             .env("GARAGE_CONFIG_FILE", self.settings(node))
             .stdin(Stdio::null())
@@ -184,17 +184,17 @@ impl Ring {
         }
     }
 
-    /// Runs a command of Garage at a node.
+    /// Runs a command of Garage at a node; returns its output.
     #[track_caller]
     fn told(&self, node: usize, arguments: &[&str]) -> String {
-        let program = program().expect("was there");
+        let program = program().expect("the program exists");
         let (space, settings) = (self.space(node), self.settings(node));
         let fixed = ["netns", "exec", &space, program.to_str().expect("a path of text"), "-c"];
         let settings = [settings.to_str().expect("a path of text")];
         must("ip", &[&fixed[..], &settings, arguments].concat())
     }
 
-    /// Joins the nodes to one store, with a bucket.
+    /// Joins the nodes into one store, and makes a bucket.
     fn lay_out(&self) {
         let ids: Vec<String> = (0..NODES)
             .map(|node| self.told(node, &["node", "id", "-q"]).trim().to_owned())
@@ -218,7 +218,7 @@ impl Ring {
         self.url_at(&format!("{}:{API_PORT}", self.address(0)), prefix)
     }
 
-    /// A proxy before the first node, and the URL of a pool through the proxy.
+    /// Starts a proxy in front of the first node; returns it, and the URL of a pool through it.
     pub fn proxied(&self, prefix: &str) -> (Proxy, String) {
         let node = self.address(0).parse().expect("an address");
         let proxy = Proxy::before(SocketAddr::new(node, API_PORT));

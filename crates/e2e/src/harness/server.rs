@@ -8,20 +8,20 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::port::free_port;
-use super::{Outcome, Running, binary, start, stores};
+use super::{Outcome, Process, binary, start, stores};
 
-/// Time limit from a server's start to its first connection.
+/// Time limit from a server's start until it is ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct Server {
     dir: PathBuf,
     port: u16,
-    /// Lead of the server's clock over the machine's, as in `40d`.
+    /// Time by which the server's clock is ahead of the machine's, as in `40d`.
     ahead: Option<String>,
     /// Additional variables of the server's environment, as in `NAME=VALUE`.
     environment: Vec<String>,
-    running: Option<Running>,
+    running: Option<Process>,
 }
 
 impl Server {
@@ -35,7 +35,7 @@ impl Server {
     #[track_caller]
     pub fn start_at(dir: &Path, port: u16) -> Self {
         Self::try_start_at(dir, port)
-            .unwrap_or_else(|outcome| panic!("it did not start: {outcome}"))
+            .unwrap_or_else(|outcome| panic!("the server did not start: {outcome}"))
     }
 
     /// Starts as [`Self::start_at`] does, but returns the output of a server that ends before it is
@@ -50,8 +50,8 @@ impl Server {
         server.try_run().map(|()| server)
     }
 
-    /// Makes a server in `dir` with these options of `server init` in this environment, as in
-    /// `NAME=VALUE`, and runs it there.
+    /// Makes a server in `dir` with these options of `server init`, and runs it. The variables of
+    /// `environment` are set for both, as in `NAME=VALUE`.
     #[track_caller]
     pub fn start_in(environment: &[String], dir: &Path, options: &[&str]) -> Self {
         let port = free_port();
@@ -76,13 +76,13 @@ impl Server {
         self.environment = environment.iter().map(|&variable| variable.to_owned()).collect();
     }
 
-    /// A server that does not run.
+    /// Returns a server that is not running.
     pub fn absent(dir: &Path, port: u16) -> Self {
         let (dir, environment) = (dir.to_path_buf(), Vec::new());
         Self { dir, port, ahead: None, environment, running: None }
     }
 
-    /// Stops the process where it is, like a machine that stands still; or lets it go on.
+    /// Suspends the process, like a machine that hangs, or resumes it.
     pub fn freeze(&self, is_frozen: bool) {
         let running = self.running.as_ref().expect("the server is running");
         running.signal(if is_frozen { Signal::STOP } else { Signal::CONT });
@@ -92,11 +92,11 @@ impl Server {
     #[track_caller]
     pub fn ends(&mut self) -> Outcome {
         let running = self.running.take().expect("the server is running");
-        assert!(running.ends_within(READY_MAX), "it should end");
+        assert!(running.ends_within(READY_MAX), "the server should end");
         running.wait()
     }
 
-    /// Runs `server init` alone; the places of catalogue and packs are those of `stores`.
+    /// Runs only `server init`, with the places of catalogue and packs that `stores` gives.
     pub fn init(dir: &Path, port: u16) -> Outcome {
         let options = stores::options();
         Self::init_with(dir, port, &options.iter().map(String::as_str).collect::<Vec<_>>())
@@ -133,7 +133,7 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Kills the server as a power cut would, as far as one process can know.
+    /// Kills the server, as a power cut would.
     #[track_caller]
     pub fn kill9(&mut self) -> Outcome {
         self.running.take().expect("the server is running").kill9()
@@ -147,14 +147,14 @@ impl Server {
         running.wait()
     }
 
-    /// Runs the server again, on the same port; stops it before if it runs.
+    /// Runs the server again, on the same port. A running server is stopped first.
     #[track_caller]
     pub fn restart(&mut self) {
         if self.running.is_some() {
             self.terminate().expect(&[0]);
         }
         self.try_run()
-            .unwrap_or_else(|outcome| panic!("it did not start again: {outcome}"));
+            .unwrap_or_else(|outcome| panic!("the server did not start again: {outcome}"));
     }
 
     /// Runs the server again, with its clock ahead of the machine's by `ahead`, as in `40d`.
@@ -164,7 +164,7 @@ impl Server {
         self.restart();
     }
 
-    /// Returns true if the process runs.
+    /// Returns true if the process is running.
     pub fn is_up(&self) -> bool {
         self.running
             .as_ref()
@@ -191,8 +191,8 @@ impl Server {
         run(&all)
     }
 
-    /// Begins an administrator's command.
-    pub fn spawn_admin<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+    /// Starts an administrator's command.
+    pub fn spawn_admin<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Process {
         let mut all: Vec<OsString> =
             vec!["admin".into(), "--server".into(), self.dir.clone().into()];
         all.extend(arguments.iter().map(OsString::from));
@@ -209,7 +209,7 @@ impl Server {
             .to_owned()
     }
 
-    fn launch(&self) -> Running {
+    fn launch(&self) -> Process {
         let mut arguments: Vec<OsString> =
             vec!["server".into(), "run".into(), self.dir.clone().into(), "--json".into()];
         let ahead = self.ahead.iter();
@@ -222,9 +222,9 @@ impl Server {
         let mut running = self.launch();
         while let Some(line) = running.next_line(READY_MAX) {
             let document: Value = serde_json::from_str(&line)
-                .unwrap_or_else(|error| panic!("{line:?} from the server is no JSON: {error}"));
+                .unwrap_or_else(|error| panic!("{line:?} from the server is not JSON: {error}"));
             if let Some(ready) = document["ready"].as_str() {
-                assert_eq!(ready, self.address(), "the server listens where it was told");
+                assert_eq!(ready, self.address(), "the server should listen at its address");
                 self.running = Some(running);
                 return Ok(());
             }
@@ -251,7 +251,7 @@ fn init_arguments(dir: &Path, port: u16, options: &[&str]) -> Vec<OsString> {
     all
 }
 
-fn launch(environment: &[String], arguments: &[OsString], home: &Path) -> Running {
+fn launch(environment: &[String], arguments: &[OsString], home: &Path) -> Process {
     if environment.is_empty() {
         return start(&binary(), arguments, home, None);
     }

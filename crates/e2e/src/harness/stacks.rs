@@ -1,31 +1,33 @@
-//! The places at which the programs of a test wait, for a test that has waited too long.
+//! Stacks of the processes of a test that has waited too long: they show where a process hangs.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Part of a frame that names a source file of this project.
+/// Text in a stack frame before the name of a source file of this project.
 const OWN: &str = " at crates/";
 
-/// Returns a line for each thread of the test's own processes that is in this project's code: its
-/// name, and its frames from the innermost on. Says so if this machine has no debugger.
+/// Returns a line for each thread of the test's processes that is in this project's code: the name
+/// of the thread, and its frames, the innermost first. If this machine has no debugger, a line says
+/// so.
 pub(super) fn of_children() -> String {
     let mut text = String::new();
     for (pid, command) in children() {
-        writeln!(text, "--- where {pid} is: {command}").expect("a text takes all");
+        writeln!(text, "--- stacks of process {pid}: {command}")
+            .expect("writing to a String cannot fail");
         let pid = pid.to_string();
         let debugger = Command::new("gdb")
             .args(["-p", &pid, "-batch", "-ex", "thread apply all bt 60"])
             .output();
         match debugger {
             Ok(output) => text += &own_frames(&String::from_utf8_lossy(&output.stdout)),
-            Err(error) => writeln!(text, "gdb: {error}").expect("a text takes all"),
+            Err(error) => writeln!(text, "gdb: {error}").expect("writing to a String cannot fail"),
         }
     }
     text
 }
 
-/// Lists the processes that this one has started and not yet waited for, with their commands.
+/// Lists the child processes of this process, with their commands.
 fn children() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -41,7 +43,7 @@ fn children() -> Vec<(u32, String)> {
     pids.filter(is_own).filter_map(command).collect()
 }
 
-/// Makes a line of each thread in gdb's answer that has a frame of this project.
+/// Returns a line for each thread in gdb's answer that has a frame of this project.
 fn own_frames(answer: &str) -> String {
     let mut text = String::new();
     for thread in answer.split("\nThread ").skip(1) {
@@ -49,7 +51,8 @@ fn own_frames(answer: &str) -> String {
         let own = thread.lines().filter_map(|line| Some(line.split_once(OWN)?.1));
         let frames: Vec<&str> = own.collect();
         if !frames.is_empty() {
-            writeln!(text, "{name}: {}", frames.join(" < ")).expect("a text takes all");
+            writeln!(text, "{name}: {}", frames.join(" < "))
+                .expect("writing to a String cannot fail");
         }
     }
     text
@@ -71,8 +74,8 @@ mod tests {
         assert_eq!(own_frames(answer), "store: pool/src/sync.rs:9 < store/src/store.rs:70\n");
     }
 
-    /// The kernel sets a process's command after the moment at which `spawn` returns: this one has
-    /// answered before anybody looks.
+    /// The kernel may set the command of a process after `spawn` returns. So the test first waits
+    /// for an answer of the process.
     #[test]
     fn own_processes_are_found() {
         let cat = Command::new("cat")
@@ -86,7 +89,7 @@ mod tests {
         let found = children();
         cat.kill().unwrap();
         cat.wait().unwrap();
-        let own = found.iter().find(|(pid, _)| *pid == cat.id()).expect("it was running");
+        let own = found.iter().find(|(pid, _)| *pid == cat.id()).expect("the process is running");
         assert_eq!(own.1, "cat - ");
     }
 }

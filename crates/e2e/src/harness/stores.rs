@@ -1,5 +1,5 @@
-//! Places of the catalogues and packs of the tests' servers, unless a test chooses them itself: in
-//! their folders, or, with `HOLDFAST_TEST_STORES`, in a database, an object store, or both.
+//! Places of the catalogues and packs of servers for which the test chooses no place itself: the
+//! servers' folders, or, with `HOLDFAST_TEST_STORES`, a database, an object store, or both.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -19,7 +19,8 @@ enum Stores {
     Both,
 }
 
-/// The places that the variable names, if this machine has them; prints a line if it does not.
+/// Returns the places that the variable names. If this machine does not have them, prints a line
+/// and returns [`Stores::Folder`].
 fn stores() -> Stores {
     static FOUND: OnceLock<Stores> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -42,22 +43,22 @@ fn wanted() -> Stores {
         Ok("database") => Stores::Database,
         Ok("bucket") => Stores::Bucket,
         Ok("both") => Stores::Both,
-        Ok(other) => panic!("{VARIABLE}={other}: database, bucket or both"),
+        Ok(other) => panic!("{VARIABLE} is '{other}'; it must be database, bucket or both"),
     }
 }
 
-/// Returns true if a test that looks at the files of its server finds them in the server's folder;
-/// prints a line otherwise.
+/// Returns true if servers have their catalogues and packs in their folders. Otherwise prints that
+/// the test is left out, because it looks at these files.
 pub fn is_in_folders() -> bool {
     let is_so = stores() == Stores::Folder;
     if !is_so {
-        skip::say("this test looks at files in the server's folder");
+        skip::say("this test needs the catalogue and the packs in the server's folder");
     }
     is_so
 }
 
-/// The object store that all tests of the process share. It ends with the process, and its folder
-/// is removed with that of the database.
+/// Returns the object store that all tests of the process share. It ends with the process, and the
+/// next process removes its folder.
 fn garage() -> &'static Garage {
     static SHARED: OnceLock<Garage> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -71,7 +72,7 @@ fn garage() -> &'static Garage {
                 std::thread::park();
             }
         });
-        started.recv().expect("it was started")
+        started.recv().expect("the store was started")
     })
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::process::{Running, start};
+use super::process::{Process, start};
 
-fn shell(script: &str) -> Running {
+fn shell(script: &str) -> Process {
     let arguments = ["-c", script].map(OsString::from);
     start(Path::new("/bin/sh"), &arguments, Path::new("/"), None)
 }

@@ -1,4 +1,4 @@
-//! TLS in front of an object store without TLS, with a certificate of an authority of its own.
+//! TLS in front of an object store that has none, with a certificate from a private authority.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
-/// A port with TLS. It listens as long as the test runs.
+/// A port with TLS. It listens until the test's process ends.
 pub struct Tls {
     folder: PathBuf,
     port: u16,
@@ -23,13 +23,13 @@ impl Tls {
         std::fs::create_dir_all(folder).expect("a folder");
         let config = configure(folder).expect("certificates are made");
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-        let port = listener.local_addr().expect("it has one").port();
+        let port = listener.local_addr().expect("the listener has a port").port();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let config = Arc::clone(&config);
                 std::thread::spawn(move || {
-                    // A client that does not trust the certificate ends the connection, and so does
-                    // one that has finished.
+                    // An error is normal: a client ends the connection if it does not trust the
+                    // certificate, or if it has finished.
                     drop(carry(client, to, config));
                 });
             }

@@ -1,4 +1,4 @@
-//! A small file system of its own, to be filled or to be read-only.
+//! A small file system in memory, which a test can fill or make read-only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,8 @@ pub struct Tmpfs {
 impl Tmpfs {
     /// Mounts a file system at `path`; `None` if that is not allowed.
     pub fn mount(path: &Path, options: &str) -> Option<Self> {
-        std::fs::create_dir_all(path).unwrap_or_else(|error| panic!("make {path:?}: {error}"));
+        std::fs::create_dir_all(path)
+            .unwrap_or_else(|error| panic!("cannot make {path:?}: {error}"));
         let mount = ["-t", "tmpfs", "-o", options, "holdfast-e2e"];
         let status = Command::new("mount").args(mount).arg(path).status();
         matches!(status, Ok(status) if status.success()).then(|| Self { path: path.to_path_buf() })
@@ -26,7 +27,7 @@ impl Tmpfs {
     pub fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
         let status = Command::new("mount").args(["-o", &options]).arg(&self.path).status();
-        assert!(matches!(status, Ok(status) if status.success()), "remount: {status:?}");
+        assert!(matches!(status, Ok(status) if status.success()), "cannot remount: {status:?}");
     }
 }
 

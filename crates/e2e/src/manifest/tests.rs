@@ -1,5 +1,5 @@
-//! Each test makes one change: every mistake that a restore could make must show as a line that
-//! names it.
+//! Each test makes one change in a tree. Every mistake that a restore could make must show as a
+//! line that names it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -26,8 +26,8 @@ fn changes(change: impl FnOnce(&Folder, PathBuf)) -> Vec<String> {
     let before = Manifest::take(top).unwrap();
     let times = before.object(b"");
     change(&folder, top.to_path_buf());
-    // Adding and removing objects changes the folder's time too; it is set back, because each test
-    // is about one change.
+    // Adding and removing objects changes the folder's time too. The time is reset, because each
+    // test is about one change.
     restore_time(&folder, b".", times.mtime_ns);
     restore_time(&folder, b"folder", before.object(b"folder").mtime_ns);
     diff(&before, &Manifest::take(top).unwrap())
@@ -182,7 +182,7 @@ fn one_byte_in_a_large_attribute_is_found() {
 
 #[test]
 fn acl_is_found() {
-    // u::rwx g::r-x o::r-x as a default ACL leaves the mode alone.
+    // The default ACL `u::rwx,g::r-x,o::r-x` does not change the mode.
     let acl = [
         b"\x02\0\0\0".as_slice(),
         b"\x01\0\x07\0\xff\xff\xff\xff",

@@ -12,7 +12,7 @@ const CAPABILITY: [u8; 20] = *b"\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const ACL_VERSION: u32 = 2;
 const ACL_NO_ID: u32 = u32::MAX;
 
-/// One line of an ACL, by the numbers of `linux/posix_acl_xattr.h`.
+/// One line of an ACL, with the numbers of `linux/posix_acl_xattr.h`.
 struct AclLine {
     tag: u16,
     permissions: u16,
@@ -23,7 +23,7 @@ const fn line(tag: u16, permissions: u16, id: u32) -> AclLine {
     AclLine { tag, permissions, id }
 }
 
-/// `u::rw-,u:1234:r--,g::r--,g:4321:rw-,m::rw-,o::---`
+/// The ACL `u::rw-,u:1234:r--,g::r--,g:4321:rw-,m::rw-,o::---`.
 const ACL: [AclLine; 6] = [
     line(0x01, 6, ACL_NO_ID),
     line(0x02, 4, 1234),

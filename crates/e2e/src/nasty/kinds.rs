@@ -1,4 +1,4 @@
-//! The objects themselves: files, links, special files, names, folders.
+//! Objects of the tree: files, links, special files, names, folders.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,8 @@ const MIB: usize = 1 << 20;
 
 const NAME_BYTES_MAX: usize = 255;
 
-/// 25 folders of 200 bytes each are more than the 4096 bytes that a path may have.
+/// Number of nested folders. With names of 200 bytes, their path is longer than the 4096 bytes that
+/// a path may have.
 const CHAIN_LEVELS: usize = 25;
 const CHAIN_NAME_BYTES: usize = 200;
 

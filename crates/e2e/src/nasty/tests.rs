@@ -4,7 +4,7 @@ use super::*;
 use crate::manifest::{Kind, Manifest, assert_same};
 use crate::scratch::Scratch;
 
-fn planted(seed: u64) -> (Scratch, Planted, Manifest) {
+fn planted(seed: u64) -> (Scratch, PlantReport, Manifest) {
     let scratch = Scratch::new();
     let planted = plant(scratch.path(), seed).unwrap();
     let manifest = Manifest::take(scratch.path()).unwrap();
@@ -15,7 +15,7 @@ fn planted(seed: u64) -> (Scratch, Planted, Manifest) {
 fn same_seed_gives_the_same_tree() {
     let (_one, _, first) = planted(7);
     let (_two, _, second) = planted(7);
-    assert!(first.len() > 3000, "the tree has {} objects", first.len());
+    assert!(first.len() > 3000, "number of objects in the tree: {}", first.len());
     assert_same(&first, &second);
 }
 
@@ -60,7 +60,7 @@ fn tree_has_what_it_promises() {
 }
 
 #[test]
-fn tree_goes_away_with_its_scratch_folder() {
+fn tree_is_removed_with_its_scratch_folder() {
     let (scratch, _, _) = planted(5);
     let path = scratch.path().to_path_buf();
     drop(scratch);

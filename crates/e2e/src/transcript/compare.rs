@@ -1,10 +1,11 @@
 //! Comparison of messages without knowledge of their schema.
 //!
-//! Each recorded field must be in the new message, with its number, its place among the fields of
-//! that number, and its value. Additional fields come from a newer release. Fields with times,
-//! sessions and addresses are left out.
+//! Each recorded field must be in the new message, with its number, its position among the fields
+//! of that number, and its value. Additional fields are no difference, because a newer release may
+//! add them. Fields with times, sessions and addresses are not compared.
 
-/// Fields that differ from run to run: method, and the numbers of the fields down to it.
+/// Fields that differ from run to run: the method, and the numbers of the fields on the way to the
+/// field.
 const VOLATILE: [(&str, &[u32]); 8] = [
     ("Hello", &[2]),
     ("Hello", &[3]),
@@ -17,14 +18,14 @@ const VOLATILE: [(&str, &[u32]); 8] = [
     ("Restore", &[1, 1, 2]),
 ];
 
-/// Field of a message.
+/// Value of a field of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Value<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
 }
 
-/// Says how `actual`, an answer of `method`, differs from `expected`.
+/// Returns the differences of `actual`, an answer of `method`, from `expected`.
 pub(super) fn differences(method: &str, expected: &[u8], actual: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let name = method.rsplit('/').next().unwrap_or_default();
@@ -32,7 +33,7 @@ pub(super) fn differences(method: &str, expected: &[u8], actual: &[u8]) -> Vec<S
     found
 }
 
-/// Returns the number of the first field of `message`; 0 for an empty one.
+/// Returns the number of the first field of `message`; 0 for an empty message.
 pub(super) fn first_field(message: &[u8]) -> u32 {
     fields(message).and_then(|fields| Some(fields.first()?.0)).unwrap_or(0)
 }
@@ -45,7 +46,7 @@ fn compare(
     found: &mut Vec<String>,
 ) {
     let (Some(expected), Some(actual)) = (fields(expected), fields(actual)) else {
-        found.push(format!("{method} {path:?} is no message"));
+        found.push(format!("{method} {path:?} is not a message"));
         return;
     };
     let mut seen: Vec<u32> = Vec::new();
@@ -71,7 +72,7 @@ fn compare(
     }
 }
 
-/// Parses a message; `None` if the bytes are no message.
+/// Parses a message; `None` if the bytes are not a message.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u32, Value<'_>)>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

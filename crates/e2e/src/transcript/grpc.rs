@@ -4,21 +4,21 @@ use bytes::{Bytes, BytesMut};
 use h2::{RecvStream, SendStream};
 use http::HeaderMap;
 
-/// Bytes before each message: a flag for compression and the length.
+/// Number of bytes before each message: a flag for compression and the length.
 const PREFIX_BYTES: usize = 5;
 
-/// Messages that come in on a stream.
-pub(super) struct Incoming {
+/// Incoming messages of a stream.
+pub(super) struct MessageStream {
     stream: RecvStream,
     buffer: BytesMut,
 }
 
-impl Incoming {
+impl MessageStream {
     pub(super) fn new(stream: RecvStream) -> Self {
         Self { stream, buffer: BytesMut::new() }
     }
 
-    /// Returns the next message; `None` at the end, or if the peer is gone.
+    /// Returns the next message; `None` at the end, or if the peer has closed the connection.
     pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some((prefix, rest)) = self.buffer.split_first_chunk::<PREFIX_BYTES>() {
@@ -35,7 +35,7 @@ impl Incoming {
         }
     }
 
-    /// Returns the status after the last message.
+    /// Returns the status that follows the last message.
     pub(super) async fn status(mut self) -> String {
         match self.stream.trailers().await {
             Ok(Some(trailers)) => status(&trailers),
@@ -50,18 +50,19 @@ pub(super) fn status(headers: &HeaderMap) -> String {
     format!("{} {}", text("grpc-status"), text("grpc-message"))
 }
 
-/// Returns the headers that say `status`.
+/// Returns the trailers that carry `status`.
 pub(super) fn trailers(status: &str) -> HeaderMap {
     let (code, text) = status.split_once(' ').unwrap_or((status, ""));
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", code.parse().expect("a number"));
     if !text.is_empty() {
-        trailers.insert("grpc-message", text.parse().expect("encoded as it came"));
+        trailers.insert("grpc-message", text.parse().expect("encoded as it was received"));
     }
     trailers
 }
 
-/// Sends one message. If the peer is gone, waiting for its answer shows that.
+/// Sends one message. An error is ignored: if the peer has closed the connection, its answer does
+/// not come.
 pub(super) fn send(stream: &mut SendStream<Bytes>, message: &[u8]) {
     let length = u32::try_from(message.len()).expect("a message is short");
     let mut bytes = vec![0];
@@ -70,12 +71,12 @@ pub(super) fn send(stream: &mut SendStream<Bytes>, message: &[u8]) {
     drop(stream.send_data(bytes.into(), false));
 }
 
-/// Says that no message follows.
+/// Tells the peer that no message follows.
 pub(super) fn finish(stream: &mut SendStream<Bytes>) {
     drop(stream.send_data(Bytes::new(), true));
 }
 
-/// Returns a call of the method `path`.
+/// Returns a request that calls the method `path`.
 pub(super) fn request(path: &str) -> http::Request<()> {
     http::Request::post(format!("https://server.holdfast.internal{path}"))
         .header("content-type", "application/grpc")

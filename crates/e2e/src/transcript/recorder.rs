@@ -1,4 +1,4 @@
-//! Recorder of sessions: it stands between a client and a server and ends TLS on both sides.
+//! Recorder of sessions. It is between a client and a server, and ends TLS on both sides.
 
 use std::net::TcpListener as Listener;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use h2::{RecvStream, client, server};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use super::grpc::{self, Incoming};
+use super::grpc::{self, MessageStream};
 use super::{Entry, Event, stage};
 
 /// Recorder on a port of its own. It listens until the process ends.
@@ -23,17 +23,17 @@ pub struct Recorder {
 struct Log(Mutex<(u32, Vec<Entry>)>);
 
 impl Recorder {
-    /// Starts a recorder before the server in `server`, which listens on `to`, for the node whose
-    /// folder is `home`.
+    /// Starts a recorder in front of the server whose folder is `server` and which listens on the
+    /// port `to`. The folder of the node is `home`.
     pub fn start(server: &Path, home: &Path, to: u16) -> Self {
         let (listener, port) = listen(0);
         let log = Arc::new(Log::default());
-        let way = Way { home: home.to_owned(), to, log: Arc::clone(&log) };
+        let route = Route { home: home.to_owned(), to, log: Arc::clone(&log) };
         let acceptor = stage::acceptor(server);
         run(async move {
             let listener = TcpListener::from_std(listener).expect("a listener");
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(way.clone().carry(acceptor.clone(), stream));
+                tokio::spawn(route.clone().carry(acceptor.clone(), stream));
             }
         });
         Self { port, log }
@@ -43,17 +43,17 @@ impl Recorder {
         self.port
     }
 
-    /// Returns what has been recorded, and begins anew.
+    /// Returns the recorded events, and starts a new recording.
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut *self.log.lock()).1
     }
 }
 
-/// Returns a listener on `port`, or on a free one for 0.
+/// Returns a listener on `port`, or on a free port if `port` is 0, and the number of the port.
 pub(super) fn listen(port: u16) -> (Listener, u16) {
     let listener = Listener::bind(("127.0.0.1", port)).expect("the port is free");
     listener.set_nonblocking(true).expect("a socket");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has a port").port();
     (listener, port)
 }
 
@@ -66,7 +66,7 @@ pub(super) fn run(work: impl Future<Output = ()> + Send + 'static) {
 
 impl Log {
     fn lock(&self) -> MutexGuard<'_, (u32, Vec<Entry>)> {
-        self.0.lock().expect("nobody panics while he records")
+        self.0.lock().expect("no thread panics while it records")
     }
 
     fn open(&self, path: &str) -> u32 {
@@ -82,16 +82,16 @@ impl Log {
     }
 }
 
-/// Way from a client to the server.
+/// Route from a client to the server.
 #[derive(Clone)]
-struct Way {
+struct Route {
     home: PathBuf,
     to: u16,
     log: Arc<Log>,
 }
 
-impl Way {
-    /// Carries one connection. It ends where one of the two sides does.
+impl Route {
+    /// Forwards one connection until one of the two sides ends it.
     async fn carry(self, acceptor: TlsAcceptor, stream: TcpStream) {
         let Ok(stream) = acceptor.accept(stream).await else { return };
         let Ok(mut below) = server::handshake(stream).await else { return };
@@ -103,7 +103,7 @@ impl Way {
         }
     }
 
-    /// Carries one call.
+    /// Forwards and records one call.
     async fn call(
         self,
         above: client::SendRequest<Bytes>,
@@ -116,7 +116,7 @@ impl Way {
         let (response, mut up) = above.send_request(grpc::request(&path), false).ok()?;
         let log = Arc::clone(&self.log);
         tokio::spawn(async move {
-            let mut questions = Incoming::new(request.into_body());
+            let mut questions = MessageStream::new(request.into_body());
             while let Some(question) = questions.next().await {
                 log.push(call, Event::Question(question.clone()));
                 grpc::send(&mut up, &question);
@@ -134,7 +134,7 @@ impl Way {
             return Some(());
         }
         let mut down = respond.send_response(grpc::response(), false).ok()?;
-        let mut answers = Incoming::new(response.into_body());
+        let mut answers = MessageStream::new(response.into_body());
         while let Some(answer) = answers.next().await {
             self.log.push(call, Event::Answer(answer.clone()));
             grpc::send(&mut down, &answer);

@@ -14,17 +14,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::compare::{differences, first_field};
-use super::grpc::{self, Incoming};
+use super::grpc::{self, MessageStream};
 use super::recorder::{listen, run};
 use super::{Entry, Event, stage};
 
 /// Time limit for one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
-/// Field of an answer to a backup that reports arrivals, at times that may differ.
+/// Number of the field that reports arrivals in an answer to a backup. Such answers come at times
+/// that may differ.
 const ARRIVED: u32 = 4;
 
-/// Sends to the server on `port` the messages of the client of `entries`, as the node whose folder
-/// is `home`. Returns the differences between its answers and the recorded ones.
+/// Sends the client's messages of `entries` to the server on `port`, as the node whose folder is
+/// `home`. Returns the differences of the server's answers from the recorded answers.
 pub fn replay(home: &Path, port: u16, entries: &[Entry]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -70,16 +71,16 @@ struct Call {
     path: String,
     questions: SendStream<Bytes>,
     response: Option<ResponseFuture>,
-    answers: Option<Incoming>,
-    /// Status of a call that was answered with nothing else.
+    answers: Option<MessageStream>,
+    /// Status of a call that has no other answer.
     status: Option<String>,
 }
 
 impl Call {
     async fn new(sender: &SendRequest<Bytes>, path: &str) -> Self {
-        let mut sender = sender.clone().ready().await.expect("the connection is there");
+        let mut sender = sender.clone().ready().await.expect("the connection is open");
         let sent = sender.send_request(grpc::request(path), false);
-        let (response, questions) = sent.expect("the connection is there");
+        let (response, questions) = sent.expect("the connection is open");
         let (path, response) = (path.to_owned(), Some(response));
         Self { path, questions, response, answers: None, status: None }
     }
@@ -91,7 +92,7 @@ impl Call {
             Ok(response) if response.headers().contains_key("grpc-status") => {
                 self.status = Some(grpc::status(response.headers()));
             }
-            Ok(response) => self.answers = Some(Incoming::new(response.into_body())),
+            Ok(response) => self.answers = Some(MessageStream::new(response.into_body())),
             Err(error) => self.status = Some(format!("14 {error}")),
         }
     }
@@ -151,7 +152,7 @@ async fn step(
     Vec::new()
 }
 
-/// Recorded calls of one method, in order.
+/// Recorded calls of each method, in order.
 type Scripts = HashMap<String, Vec<Vec<Event>>>;
 
 /// Imitation of a server: it answers each call as a recorded one of the same method was answered.
@@ -164,7 +165,8 @@ pub struct Imitation {
 }
 
 impl Imitation {
-    /// Imitates, on `port`, the server of `entries` with the authority of the server in `server`.
+    /// Imitates the server of `entries` on `port`, with the certificate authority of the server
+    /// whose folder is `server`.
     pub fn start(server: &Path, port: u16, entries: &[Entry]) {
         let (listener, _) = listen(port);
         let acceptor = stage::acceptor(server);
@@ -214,7 +216,7 @@ impl Imitation {
             respond.send_response(answer, true).ok()?;
             return Some(());
         }
-        let incoming = Incoming::new(request.into_body());
+        let incoming = MessageStream::new(request.into_body());
         let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
         let answers = respond.send_response(grpc::response(), false).ok()?;
         questions.read().await;
@@ -234,9 +236,9 @@ fn scripts(entries: &[Entry]) -> Scripts {
     scripts
 }
 
-/// Questions that have come, by the number of their first field.
+/// Counts of the questions that have come, by the number of their first field.
 struct Questions {
-    incoming: Incoming,
+    incoming: MessageStream,
     counts: HashMap<u32, usize>,
     has_ended: bool,
 }

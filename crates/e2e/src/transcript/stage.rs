@@ -1,4 +1,5 @@
-//! TLS for both ends of a recorded session, by the certificates in a server's and a node's folder.
+//! TLS for both ends of a recorded session, with the certificates in the folders of a server and a
+//! node.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +17,11 @@ const SERVER_NAME: &str = "server.holdfast.internal";
 
 fn read(folder: &Path, name: &str) -> String {
     let path = folder.join(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {path:?}: {error}"))
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path:?}: {error}"))
 }
 
-/// Returns the TLS end of a server whose certificate comes from the authority in `server`.
+/// Returns the TLS end of a server, with a new certificate from the authority in the folder
+/// `server`.
 pub(super) fn acceptor(server: &Path) -> TlsAcceptor {
     let (ca_pem, ca_key) = (read(server, "ca.pem"), read(server, "ca.key"));
     let ca_key = KeyPair::from_pem(&ca_key).expect("the authority's key");
@@ -37,7 +39,7 @@ pub(super) fn acceptor(server: &Path) -> TlsAcceptor {
             vec![leaf.der().clone(), ca],
             PrivateKeyDer::Pkcs8(key.serialize_der().into()),
         )
-        .expect("key and certificate fit");
+        .expect("key and certificate match");
     config.alpn_protocols = vec![b"h2".to_vec()];
     TlsAcceptor::from(Arc::new(config))
 }
@@ -56,7 +58,7 @@ pub(super) async fn connect(home: &Path, port: u16) -> TlsStream<TcpStream> {
         .expect("the provider has them")
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
-        .expect("key and certificate fit");
+        .expect("key and certificate match");
     config.alpn_protocols = vec![b"h2".to_vec()];
     let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("the server listens");
     let name = ServerName::try_from(SERVER_NAME).expect("a DNS name");

@@ -56,14 +56,14 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
     assert_eq!(listed[1]["bytes"], 120 * 700);
     assert_eq!(manifest(&retrieve(&scene, "a", &["--description", "first*"])), as_first);
     assert_eq!(manifest(&retrieve(&scene, "b", &["--archive", &first.to_string()])), as_first);
-    // The newest that has it, unless told otherwise.
+    // Without options, the newest archive that has the path is retrieved.
     assert_eq!(manifest(&retrieve(&scene, "c", &[])), as_second);
     let only_first = scene.file(100);
     let out = scene.scratch.folder("d");
     let words = ["retrieve", only_first.to_str().unwrap(), "--to", out.to_str().unwrap(), "--json"];
     scene.node.run(&words).expect(&[0]).counts(&[("restored", 1)]);
     scene.node.verify().expect(&[0]);
-    // Archives are no backups.
+    // `list` shows backups, and no archives.
     scene.node.run(&["list", scene.tree.to_str().unwrap()]).expect(&[12]);
     let number = first.to_string();
     let rows = scene.node.list(&scene.tree, &["--recursive", "--archive", &number]);
@@ -80,7 +80,7 @@ fn what_is_archived_and_backed_up_is_stored_once() {
     let tree = scene.tree.to_str().unwrap();
     let outcome = scene.node.run(&["archive", tree, "--json"]).expect(&[0]);
     assert!(outcome.count("bytes_transferred") < 100_000, "{outcome}");
-    // An archive leaves the next incremental nothing to do.
+    // A backup right after an archive finds nothing to do.
     scene.backup().counts(&[("backed_up", 0)]);
 }
 
@@ -90,10 +90,10 @@ fn local_files_are_deleted_only_once_the_archive_was_read_back() {
     let before = manifest(&scene.tree);
     archive(&scene, &["--delete"]);
     assert!(!scene.file(0).try_exists().unwrap());
-    assert!(scene.tree.join("folder-00").is_dir(), "directories stay");
+    assert!(scene.tree.join("folder-00").is_dir(), "directories should stay");
     assert_eq!(manifest(&retrieve(&scene, "out", &[])).len(), before.len());
 
-    // Objects that cannot be archived as a whole are not deleted in parts.
+    // If one object cannot be archived, no file is deleted.
     plant_files(&scene.tree, 3, 100, 2);
     fs::write(scene.tree.join("none"), "x").unwrap();
     scene.server.admin(&["policy", "class", "NONE", "--no-archive"]);
@@ -147,7 +147,7 @@ fn an_event_begins_the_days_and_a_hold_stops_them() {
         scene.server.admin(&["expire"]);
         archives(scene).len()
     };
-    assert_eq!(left(&mut scene, "1000d"), 1, "without its event it stays");
+    assert_eq!(left(&mut scene, "1000d"), 1, "an archive should stay until its event");
     scene.node.run(&["archives", "--event", &number, "--json"]).expect(&[0]);
     scene
         .node
@@ -156,7 +156,7 @@ fn an_event_begins_the_days_and_a_hold_stops_them() {
         .says("already");
     assert_eq!(left(&mut scene, "1009d"), 1);
     scene.node.run(&["archives", "--hold", &number, "--json"]).expect(&[0]);
-    assert_eq!(left(&mut scene, "1020d"), 1, "it is held");
+    assert_eq!(left(&mut scene, "1020d"), 1, "a held archive should stay");
     let path = scene.tree.to_str().unwrap();
     let refused = scene.node.run(&["delete", path, "--archive", &number, "--json"]);
     refused.expect(&[12]).says("held");

@@ -1,12 +1,12 @@
-//! Pools in an object store: packs go there, come back, and nothing that was acknowledged is lost
-//! whatever happens on the way.
+//! Pools in an object store: packs are stored and read back, and nothing that was acknowledged is
+//! lost, whichever requests fail.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Garage, Proxy, Ring, Running, Server};
+use e2e::harness::{Garage, Process, Proxy, Ring, Server};
 use e2e::scratch::Scratch;
 
 use crate::recovery::recover;
@@ -15,16 +15,15 @@ use crate::scene::{Scene, plant_files};
 const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
 
-/// A server whose packs are in an object store. The store ends behind the server.
-pub(crate) struct Stored {
+/// A scene whose server has its packs in an object store. The store ends after the server.
+pub(crate) struct BucketScene {
     pub(crate) scene: Scene,
     pub(crate) proxy: Proxy,
     pub(crate) garage: Garage,
 }
 
-impl Stored {
-    /// Makes a scene with these options of `server init` besides the pool; `None` if there is no
-    /// store.
+impl BucketScene {
+    /// Makes a scene with `files` of `bytes` each; `None` if Garage is not built.
     pub(crate) fn new(files: usize, bytes: usize) -> Option<Self> {
         let scratch = Scratch::new();
         let garage = Garage::start(&scratch.join("garage"))?;
@@ -40,14 +39,14 @@ impl Stored {
     }
 }
 
-/// Makes the server look at all data.
+/// Makes the server audit all data. No damage may be found.
 #[track_caller]
 pub(crate) fn audit(scene: &Scene) {
     let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
     assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
 }
 
-/// No file of the folder is a pack.
+/// Returns true if a file below the folder is a pack.
 fn has_packs(folder: &Path) -> bool {
     let listed = std::process::Command::new("find")
         .arg(folder)
@@ -58,16 +57,16 @@ fn has_packs(folder: &Path) -> bool {
 
 #[test]
 fn what_was_sent_to_a_bucket_comes_back() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     let sent = stored.scene.backup();
     assert!(sent.count("bytes_transferred") > 0);
     stored.scene.compare("kept");
     stored.scene.restart_bare();
     assert!(!has_packs(stored.scene.server.dir()));
     stored.scene.compare("asked for");
-    assert!(!has_packs(stored.scene.server.dir()), "what is read is not written down");
+    assert!(!has_packs(stored.scene.server.dir()), "a restore should write no packs to the folder");
     stored.audit();
-    // Data that is there is found again, and new data is appended.
+    // Stored data is found again, and new data is appended.
     stored.scene.backup().counts(&[("backed_up", 0)]);
     plant_files(&stored.scene.tree.join("more"), 20, FILE_BYTES, 2);
     fs::copy(stored.scene.file(3), stored.scene.tree.join("copy")).unwrap();
@@ -80,8 +79,8 @@ fn what_was_sent_to_a_bucket_comes_back() {
 
 #[test]
 fn large_packs_go_in_parts() {
-    // Noise: a pack of 64 MiB, and one of what is left.
-    let Some(mut stored) = Stored::new(10, 9 << 20) else { return };
+    // The content does not compress, so it fills a pack of 64 MiB and a part of a second one.
+    let Some(mut stored) = BucketScene::new(10, 9 << 20) else { return };
     stored.scene.backup();
     let pool = stored.scene.pool("PRIMARY");
     assert!(pool["bytes"].as_u64().unwrap() > 90 << 20, "{pool}");
@@ -94,7 +93,7 @@ fn large_packs_go_in_parts() {
 fn a_store_of_three_nodes_goes_on_without_one() {
     let scratch = Scratch::new();
     let Some(mut ring) = Ring::start(&scratch.join("ring")) else { return };
-    // Some requests fail on the way, and all take their time.
+    // Some requests fail, and all are slow.
     let (proxy, url) = ring.proxied("site");
     let mut scene = Scene::stored(scratch, &["--pool", &url], 10, 6 << 20);
     proxy.weather().delay(Duration::from_millis(100));
@@ -105,16 +104,16 @@ fn a_store_of_three_nodes_goes_on_without_one() {
         pause(Duration::from_millis(300));
         running
     };
-    let is_under_way = |running: &Running| !running.ends_within(Duration::ZERO);
+    let is_under_way = |running: &Process| !running.ends_within(Duration::ZERO);
     let running = backing_up(&scene);
     ring.kill(2);
-    assert!(is_under_way(&running), "it was over before the node was");
+    assert!(is_under_way(&running), "the backup ended before the node was killed");
     running.wait().expect(&[0]);
     scene.compare("with two");
-    // It comes back in the middle.
+    // The node comes back in the middle of a backup.
     plant_files(&scene.tree.join("more"), 10, 6 << 20, 2);
     let running = backing_up(&scene);
-    assert!(is_under_way(&running), "it is over before the node is back");
+    assert!(is_under_way(&running), "the backup ended before the node was back");
     ring.begin(2);
     running.wait().expect(&[0]);
     scene.restart_bare();
@@ -124,7 +123,7 @@ fn a_store_of_three_nodes_goes_on_without_one() {
 
 #[test]
 fn a_server_that_is_killed_loses_nothing_it_has_acknowledged() {
-    let Some(mut stored) = Stored::new(4, 20 << 20) else { return };
+    let Some(mut stored) = BucketScene::new(4, 20 << 20) else { return };
     for round in 0..4 {
         let more = stored.scene.tree.join(format!("round-{round}"));
         plant_files(&more, 4, 12 << 20, round + 10);
@@ -133,7 +132,7 @@ fn a_server_that_is_killed_loses_nothing_it_has_acknowledged() {
         stored.scene.server.kill9();
         drop(running.wait());
         stored.scene.server.restart();
-        // Uploads that nobody goes on with are ended by who comes after.
+        // Unfinished uploads of the killed server are ended by the next server.
         assert_eq!(stored.garage.unfinished_uploads(), 0);
         stored.scene.node.verify().expect(&[0]);
     }
@@ -145,7 +144,7 @@ fn a_server_that_is_killed_loses_nothing_it_has_acknowledged() {
 
 #[test]
 fn a_store_that_is_slow_and_fails_now_and_then_is_put_up_with() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     let weather = stored.proxy.weather();
     weather.delay(Duration::from_millis(20));
     weather.fail_each(5);
@@ -161,17 +160,17 @@ fn a_store_that_is_slow_and_fails_now_and_then_is_put_up_with() {
 
 #[test]
 fn a_store_that_is_gone_fails_backups_that_go_on_once_it_is_back() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     stored.scene.backup();
     plant_files(&stored.scene.tree.join("more"), 3, 12 << 20, 3);
-    // Gone for good while a backup runs: with keys that the store does not know it says so at once.
+    // With keys that the store does not know, a backup fails at once.
     let keys = stored.garage.credentials();
     let right = fs::read_to_string(&keys).unwrap();
     fs::write(&keys, right.replace("GK01", "GK99")).unwrap();
     let refused = stored.scene.node.backup(&stored.scene.tree, &[]).expect(&[12]);
     drop(refused.says("pack"));
     fs::write(&keys, &right).unwrap();
-    // Away for a while: who waits goes on.
+    // When the store is away for a while, a backup waits and then goes on.
     stored.proxy.weather().be_down(true);
     let running = stored.scene.node.spawn_backup(&stored.scene.tree, &[]);
     pause(Duration::from_secs(3));
@@ -192,7 +191,7 @@ fn a_store_that_is_gone_fails_backups_that_go_on_once_it_is_back() {
 
 #[test]
 fn packs_go_from_a_folder_to_a_bucket_and_back() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     let local = stored.scene.add_pool("LOCAL", &[]);
     let second = stored.garage.url("site/two");
     stored.scene.server.admin(&["pool", "add", "FAR", &second]);
@@ -212,7 +211,7 @@ fn packs_go_from_a_folder_to_a_bucket_and_back() {
     stored.scene.server.admin(&["pool", "drain", "FAR", "--all"]);
     stored.scene.server.admin(&["pool", "remove", "FAR"]);
     stored.scene.compare("back");
-    // Nothing of it is left that would keep another pool away.
+    // The removed pool leaves nothing that would prevent another pool at the same place.
     stored.scene.server.admin(&["pool", "add", "FAR", &second]);
 }
 
@@ -228,7 +227,9 @@ fn copies_in_a_bucket_repair_a_folder_and_make_a_lost_server_again() {
     scene.backup();
     scene.server.admin(&["pool", "add", "COPIES", &garage.url("copies"), "--copy"]);
     scene.server.admin(&["pool", "copy", "COPIES"]);
-    let [pack] = &crate::pools::packs(&scene.primary())[..] else { panic!("one pack") };
+    let [pack] = &crate::pools::packs(&scene.primary())[..] else {
+        panic!("there should be one pack")
+    };
     let right = fs::read(pack).unwrap();
     let mut wrong = right.clone();
     wrong[right.len() / 2] ^= 0x55;
@@ -237,7 +238,7 @@ fn copies_in_a_bucket_repair_a_folder_and_make_a_lost_server_again() {
     let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[8]).json();
     assert_eq!(audit["damages"][0]["repaired"], true, "{audit}");
     assert!(fs::read(pack).unwrap() == right);
-    // The machine is lost; what is left is a small file and the bucket.
+    // The machine is lost. Only the recovery file and the bucket are left.
     let file = scene.recovery_file();
     scene.copy_catalog();
     scene.server.admin(&["pool", "copy", "COPIES"]);
@@ -254,7 +255,7 @@ fn copies_in_a_bucket_repair_a_folder_and_make_a_lost_server_again() {
 
 #[test]
 fn many_small_packs_become_few() {
-    let Some(mut stored) = Stored::new(5, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(5, FILE_BYTES) else { return };
     for round in 0..20 {
         plant_files(&stored.scene.tree.join(format!("round-{round}")), 2, FILE_BYTES, round + 2);
         stored.scene.backup();
@@ -271,7 +272,7 @@ fn many_small_packs_become_few() {
 
 #[test]
 fn what_is_no_bucket_is_said() {
-    let Some(stored) = Stored::new(1, 10) else { return };
+    let Some(stored) = BucketScene::new(1, 10) else { return };
     let refused = |arguments: &[&str], why: &str| {
         let outcome = stored.scene.server.try_admin(&[&["pool", "add", "X"], arguments].concat());
         assert_ne!(outcome.code(), 0, "{arguments:?}");
@@ -282,12 +283,12 @@ fn what_is_no_bucket_is_said() {
     let same = |prefix| stored.garage.url_at(stored.proxy.port(), prefix);
     refused(&[&same("site")], "pool PRIMARY");
     refused(&[&same("site/one/more")], "pool PRIMARY");
-    refused(&[&stored.garage.url("site/one")], "is a pool already");
+    refused(&[&stored.garage.url("site/one")], "already has a pool");
     let url = stored.garage.url("x").replace("s3://packs", "s3://none");
     refused(&[&url], "cannot use s3://none");
     let url = stored.garage.url("x").replace("keys", "nokeys");
     refused(&[&url], "nokeys");
-    // Objects of another server are not taken from it.
+    // A new server does not take the pool of another server.
     let other = stored.scene.scratch.join("other");
     let pool = stored.garage.url("site/one");
     let taken = Server::init_with(&other, Server::free_port(), &["--pool", &pool]);

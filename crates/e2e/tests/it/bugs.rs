@@ -1,5 +1,5 @@
 //! Bugs that are planted in a real server: a panic without a lock ends one session, a panic with a
-//! lock ends the process, and nodes go on after either.
+//! lock ends the process, and nodes can work again after both.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest};
 
-/// Status of a process that a bug has ended.
+/// Exit code of a process that a bug has ended.
 const ENDED_BY_A_BUG: i32 = 70;
 
-/// Time limit for a bug to be in the audit trail.
+/// Time limit until a bug is in the audit trail.
 const RECORDED_MAX: Duration = Duration::from_secs(20);
 
-/// Makes a server with a node, which has threads panic at `point`, once.
+/// Makes a scene whose server panics once, at `point`.
 fn with_bug(point: &str) -> Scene {
     let mut scene = Scene::with_files(40, 3000);
     scene.server.terminate().expect(&[0]);
@@ -23,8 +23,8 @@ fn with_bug(point: &str) -> Scene {
     scene
 }
 
-/// A node meets the bug at `point`. It ends the node's session only: another node and the next
-/// session of the same one are served, and the administrator reads of it.
+/// Checks that a bug at `point` ends only the session of the node that meets it. The server goes on
+/// to serve another node and the next session of the same node, and the audit trail names the bug.
 #[track_caller]
 fn check_session(point: &str) {
     let scene = with_bug(point);
@@ -130,13 +130,16 @@ fn a_bug_of_a_drive_ends_the_server() {
 fn a_bug_while_a_lock_is_held_ends_the_server() {
     let mut scene = with_bug("claim");
     let first = scene.node.backup(&scene.tree, &[]);
-    assert_ne!(first.code(), 0, "it met the bug: {first}");
-    // Asked for by whoever comes next.
+    assert_ne!(first.code(), 0, "the first backup should meet the bug: {first}");
+    // The next session takes the lock of the claims.
     let next = scene.node.backup(&scene.tree, &[]);
-    assert_ne!(next.code(), 0, "nobody goes on with the claims: {next}");
+    assert_ne!(next.code(), 0, "the next backup should fail: {next}");
     let ended = scene.server.ends();
     assert_eq!(ended.code(), ENDED_BY_A_BUG, "{ended}");
-    assert!(ended.stderr.contains("claims.rs"), "it hides where it was: {ended}");
+    assert!(
+        ended.stderr.contains("claims.rs"),
+        "the server should print where the bug was: {ended}"
+    );
     scene.server.set_environment(&[]);
     scene.server.restart();
     scene.backup();

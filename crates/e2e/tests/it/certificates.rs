@@ -1,4 +1,4 @@
-//! Certificates renew by themselves, and the one before stays good until it ends.
+//! Certificates are renewed automatically, and the previous certificate stays valid until its end.
 
 use std::fs;
 
@@ -14,12 +14,12 @@ fn certificate_that_is_near_its_end_is_renewed() {
     let identity = anna.home().join("node.pem");
     let fresh = fs::read(&identity).unwrap();
     anna.run(&["status"]).expect(&[0]);
-    assert_eq!(fs::read(&identity).unwrap(), fresh, "a fresh certificate is kept");
+    assert_eq!(fs::read(&identity).unwrap(), fresh, "a fresh certificate should be kept");
 
     server.terminate();
     let config = fs::read_to_string(dir.join("server.toml")).unwrap();
     let short = config.replace("certificate_days = 90", "certificate_days = 1");
-    assert_ne!(config, short, "the lifetime is in the configuration");
+    assert_ne!(config, short, "the configuration should contain the lifetime");
     fs::write(dir.join("server.toml"), short).unwrap();
     server.restart();
 
@@ -28,7 +28,7 @@ fn certificate_that_is_near_its_end_is_renewed() {
     let first = fs::read(&identity).unwrap();
     bert.run(&["status"]).expect(&[0]);
     let second = fs::read(&identity).unwrap();
-    assert_ne!(second, first, "one day is near its end");
+    assert_ne!(second, first, "a certificate for one day should be renewed");
     bert.run(&["status"]).expect(&[0]);
 
     fs::write(&identity, &first).unwrap();

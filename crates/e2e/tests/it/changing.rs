@@ -1,4 +1,4 @@
-//! Trees that change under the backup, and several nodes at once.
+//! Trees that change during a backup, and several nodes at once.
 
 use std::fs;
 use std::io::Write;
@@ -14,23 +14,25 @@ use crate::scene::{Scene, file_name, manifest, plant_files};
 
 const FILES: u32 = 800;
 
-/// Says stop when it goes, so that a failing test does not wait for ever for its thread.
-struct Stop<'a>(&'a AtomicBool);
+/// Guard that sets the flag when it is dropped, so that a failing test does not wait for its thread
+/// for ever.
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Appends to, cuts, removes, makes and renames files until told to stop.
+/// Appends to, cuts, removes, makes and renames files until `stop` is set. Returns the number of
+/// changes.
 fn mutate(tree: &Path, stop: &AtomicBool) -> usize {
     let mut random = Random::new(9, b"mutations");
     let mut changes = 0;
     while !stop.load(Ordering::Relaxed) {
         let path = tree.join(file_name(random.below(FILES) as usize));
         let bytes = 1 + random.below(5000) as usize;
-        // An object that an earlier change removed is no error here.
+        // An earlier change may have removed the object, so errors are ignored.
         let changed = match random.below(6) {
             0 | 1 => append(&path, &random.bytes(bytes)),
             2 => fs::File::options().write(true).open(&path).and_then(|file| file.set_len(7)),
@@ -55,10 +57,10 @@ fn changing_files_cost_at_most_themselves() {
         let stop = AtomicBool::new(false);
         let outcome = std::thread::scope(|scope| {
             let mutation = scope.spawn(|| mutate(&scene.tree, &stop));
-            let stopper = Stop(&stop);
+            let stopper = StopGuard(&stop);
             let outcome = scene.node.backup(&scene.tree, &["--confirm-expire"]);
             drop(stopper);
-            assert!(mutation.join().unwrap() > 10, "the tree has changed during the run");
+            assert!(mutation.join().unwrap() > 10, "the tree should change during the run");
             outcome
         });
         let outcome = outcome.expect(&[0, 4]);
@@ -84,7 +86,7 @@ fn file_that_always_grows_does_not_hold_up_the_run() {
                 append(&log, b"one more line\n").unwrap();
             }
         });
-        let stopper = Stop(&stop);
+        let stopper = StopGuard(&stop);
         let outcome = scene.node.backup(&scene.tree, &[]);
         drop(stopper);
         let outcome = outcome.expect(&[0, 4]);
@@ -103,7 +105,7 @@ fn four_nodes_at_once_get_each_their_own_back() {
         .map(|index| {
             let tree = scratch.folder(&format!("source-{index}/tree"));
             plant_files(&tree, 300, 3000, index);
-            // Half of it is the same for all, to be kept once.
+            // Half of the files are equal on all nodes, and are to be stored once.
             plant_files(&tree.join("shared"), 300, 3000, 1000);
             (Node::enrol(&scene.server, &format!("node-{index}")), tree)
         })
@@ -128,7 +130,7 @@ fn four_nodes_at_once_get_each_their_own_back() {
 fn two_backups_of_one_node_at_once_lose_nothing() {
     let scene = Scene::with_files(400, 3000);
     let running = scene.node.spawn_backup(&scene.tree, &[]);
-    // The second may be refused while the first runs, but must not harm it.
+    // The second backup may be refused while the first is running, but must not harm it.
     scene.node.backup(&scene.tree, &[]).expect(&[0, 4, 8, 12]);
     running.wait().expect(&[0, 4, 8, 12]);
     scene.backup();

@@ -1,10 +1,10 @@
-//! Servers, connections and sessions of the database die by chance while nodes back up.
+//! Servers, connections and sessions of the database end at random while nodes back up.
 //!
-//! | variable | unless given | |
+//! | variable | default | meaning |
 //! |---|---|---|
-//! | `HOLDFAST_CHAOS_SEED` | the time | what dies, and when |
-//! | `HOLDFAST_CHAOS_SECS` | 15 | for how long |
-//! | `HOLDFAST_CHAOS_NODES` | 4 | how many back up |
+//! | `HOLDFAST_CHAOS_SEED` | the time | seed of the random choices |
+//! | `HOLDFAST_CHAOS_SECS` | 15 | duration in seconds |
+//! | `HOLDFAST_CHAOS_NODES` | 4 | number of nodes that back up |
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -14,9 +14,9 @@ use e2e::clock::{now, pause};
 use e2e::harness::{Node, Outcome, Proxy, Server};
 use e2e::nasty::Random;
 
-use crate::site::{Over, Site, audit, compare_rounds, run_rounds};
+use crate::fleet::{Fleet, StopGuard, audit, compare_rounds, run_rounds};
 
-/// A number from the environment.
+/// Returns the number in the environment variable `name`, or `default` if the variable is not set.
 fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
     std::env::var(name).map_or_else(|_| default(), |text| text.parse().expect("a number"))
 }
@@ -30,15 +30,15 @@ fn seed() -> u64 {
 
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// It is killed, and started again soon.
+    /// A server is killed, and started again soon.
     Killed(usize),
-    /// A server that dies, and is away for longer than others wait for it.
+    /// A server is killed, and stays away for longer than the others wait for it.
     Dead(usize),
-    /// Its nodes are cut off.
+    /// All nodes are cut off from one server.
     NodesCut(usize),
-    /// All are cut off from the store.
+    /// All servers are cut off from the store.
     StoreCut,
-    /// One connection to the database is cut off, as chance has it.
+    /// One connection to the database, chosen at random, is cut off.
     SessionCut(u32),
     AllSessionsCut,
 }
@@ -57,47 +57,48 @@ impl Trouble {
     }
 }
 
-/// Processes that die and come back.
+/// The fleet whose servers and connections the test ends and starts again.
 struct Victims {
-    site: Site<'static>,
+    fleet: Fleet<'static>,
     store: Proxy,
     servers: Vec<Server>,
     /// Proxies by which nodes reach the servers.
     doors: Vec<Proxy>,
-    /// Until when they are away.
+    /// Time until which each server stays away; `None` for a server that is not away.
     away: Vec<Option<Instant>>,
     random: Random,
 }
 
-/// Checks the output of a server that ends by itself: it was held up, and others could not know.
+/// Checks the output of a server that ended by itself: it must have been held up for so long that
+/// the others regarded it as dead.
 fn assert_fenced(outcome: Outcome) {
     eprintln!("chaos: a server was held up");
-    drop(outcome.says("take this one for dead"));
+    drop(outcome.says("have declared this server dead"));
 }
 
 impl Victims {
     fn new(seed: u64) -> Option<Self> {
-        let (mut site, store) = Site::proxied()?;
-        let (second, third) = (site.join("second"), site.join("third"));
-        let absent = Server::absent(site.scene.server.dir(), site.scene.server.port());
-        let first = std::mem::replace(&mut site.scene.server, absent);
+        let (mut fleet, store) = Fleet::proxied()?;
+        let (second, third) = (fleet.join("second"), fleet.join("third"));
+        let absent = Server::absent(fleet.scene.server.dir(), fleet.scene.server.port());
+        let first = std::mem::replace(&mut fleet.scene.server, absent);
         let servers = vec![first, second, third];
         let doors = servers.iter().map(|server| Proxy::start(server.port())).collect();
         let away = vec![None; servers.len()];
-        Some(Self { site, store, servers, doors, away, random: Random::new(seed, b"chaos") })
+        Some(Self { fleet, store, servers, doors, away, random: Random::new(seed, b"chaos") })
     }
 
-    /// Nodes that know all servers, in different orders, with trees of their own.
+    /// Makes nodes, each with its own tree. They know all servers, in different orders.
     fn clients(&mut self, count: u64) -> Vec<(Node, PathBuf)> {
         let mut addresses: Vec<_> =
             self.doors.iter().map(|door| format!("127.0.0.1:{}", door.port())).collect();
-        std::mem::swap(&mut self.site.scene.server, &mut self.servers[0]);
+        std::mem::swap(&mut self.fleet.scene.server, &mut self.servers[0]);
         let clients = (0..count).map(|number| {
             addresses.rotate_left(1);
-            self.site.client(&format!("node-{number}"), &addresses.join(","))
+            self.fleet.client(&format!("node-{number}"), &addresses.join(","))
         });
         let clients = clients.collect();
-        std::mem::swap(&mut self.site.scene.server, &mut self.servers[0]);
+        std::mem::swap(&mut self.fleet.scene.server, &mut self.servers[0]);
         clients
     }
 
@@ -105,7 +106,7 @@ impl Victims {
         Duration::from_millis(u64::from(from + self.random.below(to - from)))
     }
 
-    /// One thing after the other, until `end`; then all servers run.
+    /// Makes one trouble after the other until `end`. Then starts all servers.
     fn trouble_until(&mut self, end: Instant) {
         while now() < end {
             let moment = self.millis(200, 2500);
@@ -131,15 +132,17 @@ impl Victims {
             }
             Trouble::NodesCut(server) => {
                 let cut = self.doors[server].weather().cut();
-                eprintln!("chaos: {cut} connections");
+                eprintln!("chaos: connections cut: {cut}");
             }
-            Trouble::StoreCut => eprintln!("chaos: {} connections", self.store.weather().cut()),
+            Trouble::StoreCut => {
+                eprintln!("chaos: connections cut: {}", self.store.weather().cut());
+            }
             Trouble::SessionCut(number) => self.cut_session(number),
-            Trouble::AllSessionsCut => self.site.cluster.cut_off(&self.site.database),
+            Trouble::AllSessionsCut => self.fleet.cluster.cut_off(&self.fleet.database),
         }
     }
 
-    /// One of them stays.
+    /// Kills the server `victim` for the time `away`, unless no other server would stay.
     fn kill(&mut self, victim: usize, away: Duration) {
         let others = (0..self.servers.len()).filter(|&server| server != victim);
         if self.away[victim].is_some() || others.clone().all(|server| self.away[server].is_some()) {
@@ -153,8 +156,8 @@ impl Victims {
     }
 
     fn cut_session(&self, number: u32) {
-        let database = &self.site.database;
-        self.site.cluster.sql(
+        let database = &self.fleet.database;
+        self.fleet.cluster.sql(
             "postgres",
             &format!(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -165,7 +168,7 @@ impl Victims {
         );
     }
 
-    /// Starts those whose time it is, as a service manager does.
+    /// Starts the servers whose time away is over, as a service manager does.
     fn begin(&mut self, now: Instant) {
         for (server, away) in self.servers.iter_mut().zip(&mut self.away) {
             match away {
@@ -180,7 +183,7 @@ impl Victims {
     }
 }
 
-/// Everything that nodes were told is stored is there, whichever server dies.
+/// Every acknowledged backup can be restored, whichever server dies.
 #[test]
 fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
     let Some(mut victims) = Victims::new(seed()) else { return };
@@ -195,16 +198,20 @@ fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
                 scope.spawn(move || run_rounds(node, tree, number, is_over))
             })
             .collect();
-        // Also where something fails here: nobody is waited for who would never end.
-        let over = Over(&is_over);
+        // The guard stops the nodes even if something fails here. Otherwise the test would wait for
+        // them for ever.
+        let over = StopGuard(&is_over);
         victims.trouble_until(now() + Duration::from_secs(secs));
         drop(over);
-        running.into_iter().map(|node| node.join().expect("no panic")).collect()
+        running
+            .into_iter()
+            .map(|node| node.join().expect("the thread has not panicked"))
+            .collect()
     });
-    eprintln!("chaos: {} backups", stored.iter().map(Vec::len).sum::<usize>());
+    eprintln!("chaos: backups stored: {}", stored.iter().map(Vec::len).sum::<usize>());
     for ((node, tree), rounds) in clients.iter().zip(&stored) {
-        assert!(!rounds.is_empty(), "{} got nothing stored", node.name);
-        let out = victims.site.scene.scratch.folder(&format!("restored-{}", node.name));
+        assert!(!rounds.is_empty(), "{} stored nothing", node.name);
+        let out = victims.fleet.scene.scratch.folder(&format!("restored-{}", node.name));
         compare_rounds((node, tree), rounds, &out);
         std::fs::remove_dir_all(&out).unwrap();
     }

@@ -1,5 +1,5 @@
-//! Bytes that went bad on the server: found, named, and the rest restored. Never a panic, which the
-//! harness looks for in whatever a process prints.
+//! Damaged files of the server: the damage is found and named, and all undamaged data is restored.
+//! No process may panic: the harness looks for panics in the output of every process.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,8 +13,10 @@ use e2e::manifest::assert_same;
 use crate::scene::{Scene, assert_failure_of, file_name, manifest};
 
 const FILES: usize = 12;
-/// Above what may lie in the catalogue itself; random, so it is stored as it is.
+/// Size of a file: more than the catalogue itself may hold. The content is random, so that it is
+/// stored uncompressed.
 const FILE_BYTES: usize = 900_000;
+/// Index of the file whose content is damaged.
 const DAMAGED: usize = 5;
 
 fn files_below(dir: &Path) -> Vec<PathBuf> {
@@ -32,7 +34,8 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Finds where in the server's folder the middle of `content` lies.
+/// Returns the file in the server's folder that holds the middle of `content`, and its offset in
+/// the file.
 fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
     let middle = content.len() / 2;
     let wanted = &content[middle..middle + 64];
@@ -42,7 +45,7 @@ fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
             return (path, offset as u64);
         }
     }
-    panic!("random content should lie in a pack as it is");
+    panic!("random content should be in a pack, uncompressed");
 }
 
 fn flip(path: &Path, offset: u64, bytes: usize) {
@@ -71,14 +74,17 @@ fn damaged_chunk_is_reported_by_path_and_costs_only_its_file() {
     let out = scene.scratch.folder("out");
     let restore = scene.node.restore(&scene.tree, &out, &[]).expect(&[4]);
     assert_failure_of(&restore, &scene.file(DAMAGED));
-    // Chunks that share a quantum share its fate: a neighbour at most on each side.
+    // All chunks of a damaged quantum are lost: at most one neighbour on each side.
     let failures = restore.failures().len();
-    assert!((1..=3).contains(&failures), "{failures} of {FILES} files are lost: {restore}");
+    assert!((1..=3).contains(&failures), "failures: {failures}, files: {FILES}: {restore}");
     let failed: Vec<_> = restore.failures().into_iter().map(|(path, _)| path).collect();
     for index in 0..FILES {
         let restored = out.join("tree").join(file_name(index));
         if failed.iter().any(|path| path.ends_with(file_name(index).as_bytes())) {
-            assert!(fs::symlink_metadata(&restored).is_err(), "{restored:?} is not what it was");
+            assert!(
+                fs::symlink_metadata(&restored).is_err(),
+                "{restored:?} should not be restored"
+            );
         } else {
             assert!(fs::read(&restored).unwrap() == fs::read(scene.file(index)).unwrap());
         }
@@ -113,7 +119,8 @@ fn an_audit_names_what_is_damaged_and_what_that_costs() {
         .any(|version| version["path"] == path.to_str().unwrap() && version["node"] == "anna");
     assert!(is_named && lost.len() <= 3, "{damaged}");
     assert_eq!(scene.server.admin(&["events"])["what"], "damage found");
-    // The source still has it. An incremental sees no change, a full backup heals.
+    // The source still has the content. An incremental backup sees no change, but a full backup
+    // stores it again.
     scene.backup();
     scene.server.try_admin(&["audit"]).expect(&[4]);
     scene
@@ -122,12 +129,12 @@ fn an_audit_names_what_is_damaged_and_what_that_costs() {
         .expect(&[0])
         .counts(&[("failed", 0)]);
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("healed", &[])));
-    // The old content is lost.
+    // The damaged versions stay lost.
     scene.node.verify().expect(&[4]).counts(&[("failed", lost.len() as u64)]);
-    // Back as it was, the pack serves again.
+    // The second flip repairs the pack, and its chunks can be read again.
     flip(&pack, offset, 16);
     assert_eq!(scene.server.admin(&["audit", "--data"])["versions_lost"], 0);
-    // A whole pack that is gone costs all that was in it.
+    // When a whole pack is missing, everything in it is lost.
     fs::remove_file(&pack).unwrap();
     fs::remove_file(find_stored(scene.server.dir(), &content).0).unwrap();
     scene.server.restart();
@@ -162,7 +169,7 @@ fn lost_and_cut_packs_cost_only_what_was_in_them() {
         match Server::try_start_at(scene.server.dir(), scene.server.port()) {
             Err(outcome) => {
                 let outcome = outcome.expect(&[12]);
-                assert!(!outcome.messages().is_empty(), "it says why: {outcome}");
+                assert!(!outcome.messages().is_empty(), "the server should say why: {outcome}");
             }
             Ok(server) => {
                 let out = scene.scratch.folder("out");
@@ -178,7 +185,7 @@ fn lost_and_cut_packs_cost_only_what_was_in_them() {
     }
 }
 
-/// Fails the test when a restored file is not as its source.
+/// Fails the test if a restored file differs from its source.
 #[track_caller]
 fn assert_no_wrong_content(scene: &Scene, restored: &Path) {
     for index in 0..FILES {
@@ -200,7 +207,7 @@ fn catalogues(server: &Path) -> Vec<PathBuf> {
 
 type Damage = (&'static str, fn(&Path));
 
-const CATALOGUE_DAMAGES: [Damage; 6] = [
+const CATALOGUE_DAMAGE: [Damage; 6] = [
     ("header", |path| flip(path, 0, 100)),
     ("schema", |path| flip(path, 100, 2000)),
     ("second page", |path| flip(path, 4096, 4096)),
@@ -226,28 +233,28 @@ fn damaged_catalogue_gives_an_error_and_no_panic() {
     let good = scene.scratch.join("good");
     copy_folder(scene.server.dir(), &good);
     let dir = scene.server.dir().to_path_buf();
-    assert!(!catalogues(&dir).is_empty(), "the catalogue is an SQLite file");
-    for (what, damage) in CATALOGUE_DAMAGES {
+    assert!(!catalogues(&dir).is_empty(), "the catalogue should be an SQLite file");
+    for (what, damage) in CATALOGUE_DAMAGE {
         eprintln!("damage: {what}");
         bring_back(&good, &dir);
         catalogues(&dir).iter().for_each(|path| damage(path));
         use_damaged(&scene, what);
     }
-    // And the undamaged copy is as good as ever.
+    // The undamaged copy still works.
     bring_back(&good, &dir);
     scene.server.restart();
     scene.backup().counts(&[("backed_up", 0)]);
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
-/// Starts the server on a damaged catalogue and asks it for things: each ends with an answer that
-/// is right or with an error.
+/// Starts the server on a damaged catalogue and sends it requests. Each must end with a right
+/// answer or with an error.
 fn use_damaged(scene: &Scene, what: &str) {
     let (dir, port) = (scene.server.dir(), scene.server.port());
     let mut server = match Server::try_start_at(dir, port) {
         Err(outcome) => {
             let outcome = outcome.expect(&[12]);
-            assert!(!outcome.messages().is_empty(), "{what}: it says why: {outcome}");
+            assert!(!outcome.messages().is_empty(), "{what}: the server should say why: {outcome}");
             return;
         }
         Ok(server) => server,
@@ -257,18 +264,21 @@ fn use_damaged(scene: &Scene, what: &str) {
     if restore.code() == 0 {
         assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
     } else if restore.code() == 4 {
-        assert!(!restore.failures().is_empty(), "{what}: it says what failed: {restore}");
+        assert!(
+            !restore.failures().is_empty(),
+            "{what}: the report should name failures: {restore}"
+        );
     } else {
-        assert!(!restore.messages().is_empty(), "{what}: it says why: {restore}");
+        assert!(!restore.messages().is_empty(), "{what}: the restore should say why: {restore}");
     }
     scene.node.backup(&scene.tree, &[]).code();
     scene.node.verify().code();
     server.try_admin(&["node", "list"]).code();
-    assert!(server.is_up(), "{what}: the server goes on, or does not start");
+    assert!(server.is_up(), "{what}: the server should not end after its start");
     server.terminate().code();
 }
 
-/// Puts a copy of a server's folder in its place.
+/// Replaces a server's folder by its copy.
 fn bring_back(copy: &Path, dir: &Path) {
     fs::remove_dir_all(dir).unwrap();
     copy_folder(copy, dir);

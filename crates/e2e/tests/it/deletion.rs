@@ -1,4 +1,4 @@
-//! Deleting what the server holds: only with the right to, and with a way back.
+//! Deletions of stored versions: they need a right, and can be undone for some days.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn backups_are_deleted_only_with_the_right_to() {
         .expect(&[0])
         .counts(&[("versions", 1)]);
     assert_eq!(states(&scene, &file), "");
-    // The file is still there, so the next backup takes it again.
+    // The file still exists, so the next backup stores it again.
     scene.backup().counts(&[("backed_up", 1)]);
     assert_eq!(states(&scene, &file), "A");
     let events = scene.server.admin(&["events"]);

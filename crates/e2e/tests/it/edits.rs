@@ -1,11 +1,12 @@
-//! The digest never skips a change: after any edits, the next incremental has the tree as it is.
+//! The directory digest hides no change: after any edits, the next incremental backup has the tree
+//! as it is.
 //!
-//! Each case plants a small tree and backs it up; then come a few edits, an incremental, and a
-//! restore that must be the tree bit for bit, several times. The edits are drawn to hide: most give
-//! the folder in which they happen its time back, and one keeps a file's size and times, so that
-//! nothing but its ctime tells.
+//! Each case plants a small tree and backs it up. Several rounds follow, each with a few edits, an
+//! incremental backup, and a restore that must equal the tree bit for bit. The edits are hard to
+//! notice: many reset the time of their folder, and one keeps a file's size and times, so that only
+//! the ctime shows the change.
 //!
-//! `HOLDFAST_CASES` says how many cases there are; the default keeps the suite fast.
+//! `HOLDFAST_CASES` sets the number of cases; the default keeps the suite fast.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -26,22 +27,23 @@ use crate::scene::{Scene, manifest};
 const CASES: u32 = 8;
 const CASES_VARIABLE: &str = "HOLDFAST_CASES";
 
-/// Each step of making a failure smaller runs a whole case.
+/// Maximum number of steps that make a failing case smaller. Each step runs a whole case.
 const SHRINK_STEPS_MAX: u32 = 60;
 
-/// More than a directory page holds (512).
+/// Number of files in the large folder: more than a directory page holds (512).
 const MANY_FILES: usize = 530;
 
-/// One edit: what is done, to which of the objects there are, and whether its folder tells.
+/// One edit: the action, the objects that it changes, and whether it resets the time of their
+/// folder.
 #[derive(Clone, Debug)]
 struct Edit {
-    /// Picks an object, modulo their number.
+    /// Number that picks an object, modulo the number of objects.
     pick: u16,
-    /// Picks a second one, where two are needed.
+    /// Number that picks a second object, if the action needs two.
     other: u16,
-    /// Source of contents, sizes and names.
+    /// Seed of contents, sizes and names.
     seed: u8,
-    /// True if the folder of the object gets its mtime back.
+    /// True if the edit resets the mtime of the object's folder.
     hides: bool,
     action: Action,
 }
@@ -52,13 +54,13 @@ enum Action {
     CreateFolder,
     CreateSymlink,
     Delete,
-    /// Into another folder, over whatever has the name there.
+    /// An object moves into another folder, and replaces an object with the same name.
     Rename,
-    /// Two objects change places.
+    /// Two objects exchange their places.
     Exchange,
-    /// New content of another size.
+    /// A file gets new content of another size.
     Write,
-    /// New content of the same size, with the mtime set back: only ctime moves.
+    /// A file gets new content of the same size, and its mtime is reset: only the ctime changes.
     Overwrite,
     Append,
     Chmod,
@@ -70,7 +72,7 @@ enum Action {
     HardLink,
     /// A file becomes a folder, a folder a file.
     ChangeKind,
-    /// A symbolic link points elsewhere.
+    /// A symbolic link gets another target.
     Retarget,
 }
 
@@ -101,7 +103,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         .prop_map(|(pick, other, seed, hides, action)| Edit { pick, other, seed, hides, action })
 }
 
-/// A tree, and the edits between one incremental and the next.
+/// A tree, and in each round the edits before the next incremental backup.
 #[derive(Clone, Debug)]
 struct Case {
     has_large_folder: bool,
@@ -148,7 +150,7 @@ fn check(scene: &Scene, number: u64, case: &Case) -> Result<(), TestCaseError> {
         let lines = diff(&manifest(&tree), &manifest(&out.join("tree")));
         prop_assert!(
             lines.is_empty(),
-            "after round {} the backup is not the tree:\n{}\nedits of the round:\n{}",
+            "after round {} the backup differs from the tree:\n{}\nedits of the round:\n{}",
             round,
             lines.join("\n"),
             done.join("\n")
@@ -160,14 +162,14 @@ fn check(scene: &Scene, number: u64, case: &Case) -> Result<(), TestCaseError> {
 }
 
 fn back_up(scene: &Scene, tree: &Path) -> Result<(), TestCaseError> {
-    // Edits may delete most of so small a tree.
+    // Edits may delete most of the small tree, so the expiry is confirmed.
     let outcome = scene.node.backup(tree, &["--confirm-expire"]);
     prop_assert_eq!(outcome.code(), 0, "{}", outcome);
     prop_assert_eq!(outcome.count("failed"), 0, "{}", outcome);
     Ok(())
 }
 
-/// Nothing that the edits make stands in the way of its removal.
+/// Removes a folder. No edit makes an object that could not be removed.
 fn remove(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
 }
@@ -195,10 +197,10 @@ fn plant(tree: &Path, has_large_folder: bool) {
     }
 }
 
-/// Objects below a folder, in order.
+/// Objects below a folder, sorted by name in each folder.
 #[derive(Default)]
 struct Objects {
-    /// Without the folder itself, which no edit may take away.
+    /// All objects except the folder itself, which no edit may remove.
     all: Vec<PathBuf>,
     with_top: Vec<PathBuf>,
     files: Vec<PathBuf>,
@@ -237,14 +239,14 @@ fn picked(paths: &[PathBuf], pick: u16) -> io::Result<&Path> {
 }
 
 impl Edit {
-    /// Performs the edit and says what it was. An edit that this tree or this user cannot have is
-    /// none.
+    /// Performs the edit and describes it in a line. An edit that fails in this tree or for this
+    /// user is skipped.
     fn perform(&self, tree: &Path) -> String {
         let objects = Objects::below(tree);
         let done = self.choose(&objects).and_then(|(path, second)| {
             let shown = |path: &Path| path.strip_prefix(tree).unwrap_or(path).display().to_string();
             let line = format!("{:?} {} {}", self.action, shown(&path), shown(&second));
-            // An object in a folder that the edit removes has no folder that tells.
+            // The edit may remove the folder, so errors are ignored when its time is reset.
             let folders = [&path, &second].map(|path| path.parent().unwrap().to_path_buf());
             let times = folders.clone().map(|folder| fs::metadata(folder)?.modified());
             self.apply(&path, &second)?;
@@ -256,7 +258,7 @@ impl Edit {
         done.unwrap_or_else(|error| format!("{:?}: not done, {error}", self.action))
     }
 
-    /// The object to edit and the place that the edit needs beside it.
+    /// The object to edit, and the second path that the edit needs.
     fn choose(&self, objects: &Objects) -> io::Result<(PathBuf, PathBuf)> {
         let of = match self.action {
             Action::CreateFile | Action::CreateFolder | Action::CreateSymlink => &objects.folders,
@@ -277,7 +279,8 @@ impl Edit {
         })
     }
 
-    /// One of a few names, so that edits meet; some sort before the planted ones, some behind.
+    /// One of a few names, so that edits often use the same name. Some sort before the planted
+    /// names, some after.
     fn name(&self) -> String {
         ["a", "file-1", "file-9", "inner", "new", "zz"][usize::from(self.seed % 6)].to_owned()
     }
@@ -352,7 +355,7 @@ impl Edit {
         fs::write(path.join("file-1"), self.random().bytes(self.bytes()))
     }
 
-    /// Sizes that matter: none, one, a few, more than a chunk.
+    /// One of a few sizes: nothing, one byte, and up to 100,000 bytes.
     fn bytes(&self) -> usize {
         [0, 1, 700, 5000, 100_000][usize::from(self.seed % 5)]
     }
@@ -366,7 +369,7 @@ fn delete(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Changes all bytes of a file in place and sets its mtime back.
+/// Changes all bytes of a file in place and resets its mtime.
 fn overwrite(path: &Path, random: &mut Random) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
     let before = file.metadata()?;
@@ -375,17 +378,18 @@ fn overwrite(path: &Path, random: &mut Random) -> io::Result<()> {
     file.set_modified(before.modified()?)
 }
 
-/// Says stop when it goes, so that a failing test does not wait for ever for its thread.
-struct Stop<'a>(&'a AtomicBool);
+/// Guard that sets the flag when it is dropped, so that a failing test does not wait for its thread
+/// for ever.
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for Stop<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Between looking at a file and the end of reading it, and right after, is where a change could
-/// hide behind a ctime that has not moved.
+/// A change between the `stat` of a file and the end of reading it, or shortly after, may leave the
+/// ctime as it was. The next backup must still find the change.
 #[test]
 fn change_during_a_backup_is_in_the_next() {
     const FILES: usize = 20;
@@ -402,7 +406,7 @@ fn change_during_a_backup_is_in_the_next() {
                     overwrite(paths.next().unwrap(), &mut random).unwrap();
                 }
             });
-            let stopper = Stop(&stop);
+            let stopper = StopGuard(&stop);
             scene.node.backup(&scene.tree, &[]).expect(&[0, 4]);
             drop(stopper);
         });
@@ -412,7 +416,8 @@ fn change_during_a_backup_is_in_the_next() {
     }
 }
 
-/// A new mode was taken for the reason why ctime had moved, and the content was not looked at.
+/// The fault: a new mode was regarded as the reason for the new ctime, and the content was not
+/// compared.
 #[test]
 fn content_overwritten_before_a_chmod_is_backed_up() {
     check_one_file(|file, _| {
@@ -434,8 +439,8 @@ fn content_overwritten_before_a_flag_is_set_is_backed_up() {
     });
 }
 
-/// All times are the same on purpose in images of containers: nothing but the inode told that it is
-/// another file, and a new mode was taken for the whole change.
+/// In images of containers, all times are the same on purpose, so only the inode shows that a file
+/// was replaced. The fault: a new mode was regarded as the whole change.
 #[test]
 fn file_replaced_by_one_of_another_mode_and_the_same_time_is_backed_up() {
     check_one_file(|file, other| {
@@ -447,8 +452,8 @@ fn file_replaced_by_one_of_another_mode_and_the_same_time_is_backed_up() {
     });
 }
 
-/// Lets `change` do something to a file of 1000 bytes that has been backed up; it may use another
-/// path beside it.
+/// Backs up a file of 1000 bytes, calls `change` with its path and with the path of a file that
+/// does not exist, and checks that the next backup has the change.
 #[track_caller]
 fn check_one_file(change: impl FnOnce(&Path, &Path)) {
     let scene = Scene::with_files(2, 1000);

@@ -14,7 +14,8 @@ fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
 }
 
-/// A tree with a secret part, and the node's list and key.
+/// Makes a scene whose tree has a secret part, which the node's list says to encrypt. Returns it
+/// with the node's key.
 fn scene() -> (Scene, String) {
     let scene = Scene::new();
     write(&scene.tree.join("open"), &SECRET.repeat(50));
@@ -66,12 +67,12 @@ fn what_is_encrypted_comes_back_and_is_nowhere_at_the_server() {
 
     let again = scene.node.backup(&scene.tree, &[]).expect(&[0]).json();
     assert_eq!((&again["backed_up"], &again["encrypted"]), (&Value::from(0), &Value::from(0)));
-    // The same content under another name is found to be there.
+    // The same content under another name is not stored again.
     fs::copy(scene.tree.join("secret/large"), scene.tree.join("secret/copy")).unwrap();
     let copied = scene.node.backup(&scene.tree, &[]).expect(&[0]).json();
     assert_eq!(copied["encrypted"], 1);
     assert_eq!(copied["bytes_after_dedup"], 0);
-    // A file that has only been touched is compared with its content as it was sent.
+    // The content of a file whose mode has changed is compared, and not sent again.
     let touched = fs::File::open(scene.tree.join("secret/large")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     touched.set_permissions(mode).unwrap();
@@ -119,7 +120,7 @@ fn a_new_key_encrypts_and_the_old_one_still_opens() {
     assert_eq!(manifest(&retrieved.join("tree")), manifest(&scene.tree));
 }
 
-/// Reclamation moves chunks that it cannot read.
+/// Reclamation moves encrypted chunks, which it cannot read.
 #[test]
 fn encrypted_files_survive_reclamation() {
     let (mut scene, _) = scene();

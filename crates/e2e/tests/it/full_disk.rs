@@ -1,4 +1,4 @@
-//! File systems with no room left, on either side.
+//! Full file systems, at the server and at the node.
 
 use std::fs;
 
@@ -12,14 +12,14 @@ use crate::scene::{Scene, file_name, manifest, plant_files};
 fn assert_names_no_space(outcome: &Outcome) {
     let said = outcome.stderr.to_lowercase() + &outcome.stdout.to_lowercase();
     let names_it = ["no space", "full", "enospc"].iter().any(|words| said.contains(words));
-    assert!(names_it, "it says that there is no space: {outcome}");
+    assert!(names_it, "the output should say that there is no space: {outcome}");
 }
 
 #[test]
 fn full_server_refuses_and_keeps_what_it_has() {
     let scratch = Scratch::new();
     let Some(mount) = Tmpfs::mount(&scratch.join("mount"), "size=24m") else {
-        e2e::skip::say("no mounts here");
+        e2e::skip::say("this machine cannot mount a tmpfs");
         return;
     };
     let mut server = Server::start(&mount.path().join("server"));
@@ -54,7 +54,7 @@ fn full_target_leaves_no_wrong_file() {
     let scene = Scene::with_files(FILES, 1 << 20);
     scene.backup();
     let Some(mount) = Tmpfs::mount(&scene.scratch.join("mount"), "size=6m") else {
-        e2e::skip::say("no mounts here");
+        e2e::skip::say("this machine cannot mount a tmpfs");
         return;
     };
     let full = scene.node.restore(&scene.tree, mount.path(), &[]).expect(&[4, 12]);
@@ -63,7 +63,7 @@ fn full_target_leaves_no_wrong_file() {
     for index in 0..FILES {
         if let Ok(content) = fs::read(restored.join(file_name(index))) {
             let source = fs::read(scene.file(index)).unwrap();
-            assert!(content == source, "{} is cut: {full}", file_name(index));
+            assert!(content == source, "{} is cut off: {full}", file_name(index));
         }
     }
     mount.remount("size=64m");

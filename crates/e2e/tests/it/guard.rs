@@ -1,4 +1,5 @@
-//! A folder that is empty all at once is more likely not mounted than emptied.
+//! The guard against mass expiry: a folder that is suddenly empty is more likely unmounted than
+//! emptied.
 
 use std::fs;
 
@@ -15,14 +16,24 @@ fn emptied_tree_expires_nothing_until_it_is_confirmed() {
     }
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[8]).counts(&[("expired", 0)]);
     let message = refused.stderr.to_lowercase();
-    assert!(message.contains("expire"), "the warning names what it refuses: {refused}");
-    assert!(message.contains("confirm-expire"), "and what to do: {refused}");
-    assert_eq!(scene.node.list(&scene.tree, &["--recursive"]).len(), kept, "nothing is gone");
+    assert!(
+        message.contains("expire"),
+        "the warning should name the expiry that it refuses: {refused}"
+    );
+    assert!(
+        message.contains("confirm-expire"),
+        "the warning should name the option that confirms: {refused}"
+    );
+    assert_eq!(
+        scene.node.list(&scene.tree, &["--recursive"]).len(),
+        kept,
+        "no version should be gone"
+    );
 
     let confirmed = scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
     confirmed.counts(&[("expired", objects - 1), ("failed", 0)]);
     let restored = scene.restore("out", &["--inactive"]);
-    assert!(restored.join("folder-05/file-0299").is_file(), "inactive versions stay");
+    assert!(restored.join("folder-05/file-0299").is_file(), "inactive versions should stay");
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Power cuts: whatever is killed, and whenever, the next run makes it whole.
+//! Power cuts, simulated by kills: whichever process is killed at whatever moment, the next run
+//! completes the work.
 //!
-//! Each point gets a tree of content of its own, or there would be nothing left to send. The points
-//! are spread over the time that an undisturbed run took; a kill that came too late does not count.
+//! Each kill gets a tree with new content, because otherwise there would be nothing left to send.
+//! The kills are spread over the time that an undisturbed run takes. A kill that comes after the
+//! end of a run does not count.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +36,7 @@ impl Moments {
         Self { whole, hits_min, hits: 0, attempts: 0 }
     }
 
-    /// Returns the number of the next attempt and when it kills, until there were enough hits.
+    /// Returns the number of the next attempt and the moment of its kill; `None` after enough hits.
     fn next(&mut self) -> Option<(u32, Duration)> {
         if self.hits == self.hits_min {
             return None;
@@ -42,11 +44,12 @@ impl Moments {
         let (attempt, hits) = (self.attempts, self.hits);
         assert!(attempt < ATTEMPTS_MAX, "only {hits} of {attempt} kills hit a run");
         self.attempts += 1;
-        // Steps by the golden section: however many there are, they lie spread.
+        // The moments follow the golden ratio, so that any number of them is spread evenly.
         Some((attempt, self.whole * ((309 + attempt * 618) % 1000) / 1000))
     }
 
-    /// Counts a kill, or learns from a run that was over before it.
+    /// Counts a kill that hit a run. If the run had ended before its kill, the following kills come
+    /// earlier.
     fn record(&mut self, moment: Duration, was_running: bool) {
         if was_running {
             self.hits += 1;
@@ -65,7 +68,7 @@ fn plant_tree(scene: &Scene, index: u32) -> PathBuf {
     tree
 }
 
-/// Measures a first backup of a tree as those that will be killed.
+/// Returns the time of a first backup of a tree like the trees whose backups are killed.
 fn measured_backup(scene: &Scene) -> Duration {
     let tree = plant_tree(scene, 1000);
     timed(|| scene.node.backup(&tree, &[]).expect(&[0])).1
@@ -126,7 +129,7 @@ fn killed_server_keeps_what_it_acknowledged() {
         moments.record(moment, !running.ends_within(moment));
         scene.server.kill9();
         scene.server.restart();
-        // The client may give up, or find the server again.
+        // The client may fail, or find the server again.
         running.wait().expect(&[0, 4, 8, 12]);
         scene
             .node
@@ -178,7 +181,7 @@ fn directories_that_a_killed_restore_left_are_finished() {
         fs::create_dir(out.join(name)).unwrap();
         fs::set_permissions(out.join(name), Permissions::from_mode(mode)).unwrap();
     }
-    // This one has its mode and not its times.
+    // This directory has its final mode, but not its times.
     let mark = ["-n", "user.holdfast.unfinished"];
     assert!(succeeds(Command::new("setfattr").args(mark).arg(&filled)));
     scene.node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
@@ -200,7 +203,7 @@ fn interrupted_backup_goes_on_where_it_was() {
 }
 
 #[test]
-fn server_stops_in_order_during_a_backup() {
+fn server_stops_in_an_orderly_way_during_a_backup() {
     let mut scene = Scene::new();
     let whole = measured_backup(&scene);
     let tree = plant_tree(&scene, 1);
@@ -213,8 +216,9 @@ fn server_stops_in_order_during_a_backup() {
     assert_restorable(&scene, &tree, 1);
 }
 
-/// Cuts of connections at least, and the bytes that a greeting takes.
+/// Number of cuts of connections.
 const CUTS: u64 = 12;
+/// Number of bytes in which the answers to a greeting fit.
 const GREETING_BYTES: u64 = 4096;
 
 #[test]
@@ -230,13 +234,13 @@ fn a_connection_that_is_cut_anywhere_is_made_to_another_address() {
     let whole = proxy.weather().answered_bytes() - before;
     assert!(whole > GREETING_BYTES, "{whole}");
     for cut in 0..CUTS {
-        // Half of them within the greeting, half over all that is said.
+        // Half of the cuts are within the greeting, the other half anywhere in the session.
         let span = if cut % 2 == 0 { GREETING_BYTES } else { whole };
         let tree = plant_tree(&scene, u32::try_from(cut).unwrap());
         proxy.weather().be_down(false);
         proxy.weather().go_down_behind(1 + span * cut / CUTS);
         scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
-        assert!(proxy.weather().is_down(), "all was said before the cut at {cut}");
+        assert!(proxy.weather().is_down(), "the backup ended before cut {cut}");
         assert_restorable(&scene, &tree, u32::try_from(cut).unwrap());
     }
 }

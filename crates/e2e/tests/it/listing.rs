@@ -1,4 +1,4 @@
-//! The answers of `list` about the versions that are kept.
+//! The answers of `list` about stored versions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::scene::{Scene, manifest};
 
-/// Returns whether a row is about an active version: `"state"` is the A/I column.
+/// Returns true if the state of a row is A, for an active version, and false if it is I.
 #[track_caller]
 fn is_active(row: &Value) -> bool {
     match row["state"].as_str() {
@@ -63,7 +63,7 @@ fn inactive_versions_are_listed_on_demand() {
     fs::remove_file(scene.file(2)).unwrap();
     scene.backup();
     let states = |index: usize, options: &[&str]| {
-        // A path of which nothing is kept active may be an error as well as an empty list.
+        // For a path without an active version, `list` may give an error or an empty list.
         let path = scene.file(index);
         let arguments = [&["list", path.to_str().unwrap(), "--json"], options].concat();
         let mut states: Vec<_> =
@@ -104,5 +104,5 @@ fn text_list_has_a_line_for_each_object() {
     let lines: Vec<_> = outcome.stdout.lines().collect();
     assert!(lines.iter().any(|line| line.ends_with("/plain")), "{outcome}");
     assert!(lines.iter().any(|line| line.ends_with("/b\\xff")), "{outcome}");
-    assert!(!lines.contains(&"line"), "a name cannot make a line: {outcome}");
+    assert!(!lines.contains(&"line"), "a name should not make a line of its own: {outcome}");
 }

@@ -1,7 +1,7 @@
-//! The real program over real files, one module a theme.
+//! Tests of the real program with real files, one module for each theme.
 //!
-//! What needs root (owners, devices, mounts, another user) is left out with a line on standard
-//! error where the tests run without.
+//! Without root, the tests that need root (for owners, devices, mounts, or another user) are left
+//! out, with a line on standard error.
 
 // The attribute tells the lints that helpers outside `#[test]` functions are test code too.
 #[cfg(test)]
@@ -24,6 +24,8 @@ mod deletion;
 mod edits;
 #[cfg(test)]
 mod encryption;
+#[cfg(test)]
+mod fleet;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
@@ -58,8 +60,6 @@ mod rules;
 mod scale_out;
 #[cfg(test)]
 mod scene;
-#[cfg(test)]
-mod site;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

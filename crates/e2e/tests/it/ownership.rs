@@ -1,5 +1,5 @@
-//! One server at a time: second processes, copies of the folder, and recoveries beside a server
-//! that runs are refused before they touch a pack.
+//! One server at a time: second processes, copies of the folder, and recoveries beside a running
+//! server are refused before they touch a pack.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::scene::{Scene, manifest, plant_files};
 const FILES: usize = 12;
 const FILE_BYTES: usize = 20_000;
 
-/// A server whose pool lies outside of its folder, with an open pack in it; `None` if the tests use
-/// other stores.
+/// Makes a scene whose server has its pool outside its folder, with an open pack in the pool;
+/// `None` if the tests use other stores.
 fn scene() -> Option<Scene> {
     if !e2e::harness::is_in_folders() {
         return None;
@@ -30,7 +30,7 @@ fn scene() -> Option<Scene> {
 }
 
 impl Scene {
-    /// Changes the tree, backs it up, and compares all that comes back.
+    /// Changes the tree, backs it up, and compares the restored tree.
     #[track_caller]
     fn goes_on(&self, round: u64) {
         plant_files(&self.tree.join(format!("round-{round}")), FILES, FILE_BYTES, 10 + round);
@@ -50,10 +50,10 @@ impl Scene {
         copy
     }
 
-    /// Tries to run a server in `folder`.
+    /// Checks that a server in `folder` is refused, and returns its output.
     #[track_caller]
     fn refused(&self, folder: &Path) -> Outcome {
-        *Server::try_start_at(folder, self.server.port()).expect_err("it is refused")
+        *Server::try_start_at(folder, self.server.port()).expect_err("the server should be refused")
     }
 }
 
@@ -61,7 +61,7 @@ fn server_command(command: &str, folder: &Path) -> Outcome {
     Server::command(&[OsStr::new(command), folder.as_os_str()])
 }
 
-/// Replaces the file as an editor does.
+/// Replaces the file by an edited copy, as an editor does.
 fn edit(file: &Path) {
     let text = fs::read_to_string(file).unwrap();
     let new = file.with_extension("new");
@@ -91,7 +91,7 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     server_command("adopt", &copy).expect(&[12]).says("another server is using");
     scene.goes_on(0);
     scene.server.terminate().expect(&[0]);
-    // Also while nobody uses the pool: the original may come back.
+    // The copy is also refused while no server uses the pool, because the original may come back.
     scene.refused(&copy).expect(&[12]).says("server adopt");
     scene.server.restart();
     scene.goes_on(1);

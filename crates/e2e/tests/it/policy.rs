@@ -1,5 +1,5 @@
-//! Versions that are kept, the time for which they are, and the administrator's means to change
-//! that.
+//! Versions that policy keeps, the time for which it keeps them, and the ways in which an
+//! administrator changes policy.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ fn set_policy(server: &Server, arguments: &[&str]) {
     server.admin(&["policy", "activate"]);
 }
 
-/// Expires what is due. How many versions that are depends on what others do to the directories
-/// above the tree.
+/// Runs expiration. The number of expired versions is not checked, because it depends on changes by
+/// other programs in the directories above the tree.
 #[track_caller]
 fn expire(server: &Server) {
     server.admin(&["expire"])["expired"].as_u64().expect("a count");
@@ -55,8 +55,8 @@ fn a_file_goes_through_its_life_across_the_limits() {
     fs::remove_file(&file).unwrap();
     scene.backup();
     assert_eq!(states(&scene.node, &file), "I");
-    // The last version of a deleted file stays longer. Once the file is there again it is an extra
-    // one, and too old for that.
+    // The last version of a deleted file is kept for longer. Once the file exists again, the
+    // version counts as an extra version, and is too old to be kept.
     travel(&mut scene, "90d", "I");
     write_and_back_up(&scene, "file", "again");
     assert_eq!(states(&scene.node, &file), "AI");
@@ -110,7 +110,7 @@ fn a_draft_is_simulated_and_activated_only_on_purpose() {
     assert!(predicted["expired"].as_u64().unwrap() >= 90, "{predicted}");
     assert_eq!(predicted["expired_bytes"], 30 * (100 + 200 + 300));
     assert_eq!(predicted["nodes"], 1);
-    // Three quarters of all versions: that is asked about.
+    // Three quarters of the inactive versions would expire, so the activation needs a confirmation.
     let refused = scene.server.try_admin(&["policy", "activate"]).expect(&[12]);
     refused.says("inactive versions").says("--confirm");
     scene.server.admin(&["policy", "activate", "--confirm"]);
@@ -184,10 +184,11 @@ fn what_a_locked_class_holds_stays_whatever_it_is_bound_to_since() {
             .map(|row| row["state"].as_str().unwrap().to_owned())
             .collect::<String>()
     };
-    // SHORT dropped the middle state of the first file; the states that the lock held are there.
+    // SHORT has dropped the middle state of the first file. The states of the locked class are
+    // kept.
     assert_eq!([states(0), states(1), states(2)], ["AI", "I", "A"]);
     let class = &scene.node.list(&scene.file(2), &[])[0]["mgmt_class"];
-    assert_eq!(class, "STANDARD", "it is not rebound while it is held");
+    assert_eq!(class, "STANDARD", "the file should not be rebound while the class is locked");
     scene.server.travel("110d");
     scene.server.admin(&["expire", "--all"]);
     assert_eq!(scene.node.list(&scene.file(0), &["--inactive"]).len(), 1);
@@ -243,7 +244,7 @@ fn files_follow_their_class_when_it_changes() {
     assert_eq!(states(&scene.node, &scene.tree.join("b")), "AII");
     scene.backup().counts(&[("rebound", 0)]);
 
-    // A class that goes leaves its files to the default class, at once and for good.
+    // When a class is removed, its files are bound to the default class, at once and permanently.
     set_policy(&scene.server, &["remove-class", "SHORT"]);
     let warned = scene.node.backup(&scene.tree, &[]).expect(&[8]);
     warned.counts(&[("rebound", 1)]).says("SHORT");
@@ -256,7 +257,7 @@ fn another_default_class_rebinds_what_no_statement_binds() {
     write_and_back_up(&scene, "a", "1");
     scene.server.admin(&["policy", "class", "LONG", "--retonly", "365"]);
     set_policy(&scene.server, &["default", "LONG"]);
-    // The file, and the directories: LONG keeps the last version longest.
+    // The file is rebound. So are the directories, because LONG keeps the last version longest.
     let outcome = scene.backup();
     assert!(outcome.count("rebound") >= 2, "{outcome}");
     let rows = scene.node.list(&scene.tree.join("a"), &[]);
@@ -320,7 +321,7 @@ fn a_file_that_changes_is_taken_as_its_class_says() {
     shared.counts(&[("failed", 0), ("retries", 4)]);
     let dynamic = backs_up_growing(&scene, "dynamic").expect(&[0]);
     dynamic.counts(&[("failed", 0), ("retries", 0)]);
-    // The backed-up content is a piece of the file, and the next backup takes it as it is.
+    // The backed-up content is a part of the file. The next backup stores the whole file.
     let taken = fs::metadata(scene.restore("torn", &[]).join("log")).unwrap().len();
     assert!(taken >= 32 << 20, "{taken}");
     scene.backup().counts(&[("backed_up", 1)]);
@@ -344,7 +345,7 @@ fn domains_have_rules_of_their_own() {
     assert_eq!(node["domain"], "BRIEF");
     expire(&scene.server);
     assert_eq!(states(&scene.node, &file), "A");
-    // The data is found again under the other rules.
+    // The data need not be sent again under the other rules.
     scene.backup().counts(&[("bytes_processed", 0)]);
     scene
         .server

@@ -1,4 +1,5 @@
-//! Several pools: what one has lost another gives, full ones hand on, copies are kept.
+//! Several pools: a copy pool supplies packs that another pool has lost, a full pool drains to the
+//! next, and copies follow reclamation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::scene::{Scene, manifest, plant_files};
 const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
 
-/// The packs of a pool's folder.
+/// Returns the paths of the packs in a pool's folder.
 pub(crate) fn packs(pool: &Path) -> Vec<PathBuf> {
     let mut packs = Vec::new();
     for folder in fs::read_dir(pool).unwrap().map(|entry| entry.unwrap().path()) {
@@ -52,12 +53,12 @@ impl Scene {
         self.server.dir().join("pool")
     }
 
-    /// Stops the server's copies of its catalogue: tests count packs.
+    /// Makes the server copy no catalogue by itself, so that tests can count packs.
     pub(crate) fn copy_no_catalog(&mut self) {
         self.configure("catalog_copy_hours", 0);
     }
 
-    /// Restarts the server with another number in its configuration.
+    /// Restarts the server with `key` set to `number` in its configuration.
     pub(crate) fn configure(&mut self, key: &str, number: u64) {
         let config = self.server.dir().join("server.toml");
         let own = fs::read_to_string(&config).unwrap();
@@ -96,22 +97,22 @@ fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
     let copied = scene.server.admin(&["pool", "copy", "COPIES"]);
     assert!(copied["bytes_done"].as_u64().unwrap() > (FILES * FILE_BYTES) as u64, "{copied}");
     assert_eq!(scene.server.admin(&["pool", "copy"])["packs"], 0);
-    let [pack] = &packs(&scene.primary())[..] else { panic!("one pack") };
-    let [copy] = &packs(&copies)[..] else { panic!("one copy") };
+    let [pack] = &packs(&scene.primary())[..] else { panic!("there should be one pack") };
+    let [copy] = &packs(&copies)[..] else { panic!("there should be one copy") };
     let original = fs::read(pack).unwrap();
     assert!(original == fs::read(copy).unwrap());
 
     damage(pack);
     scene.compare("from the copy");
     scene.node.verify().expect(&[0]);
-    // By itself, since a restore has come upon it.
+    // The server repairs the pack by itself, because the restore has found the damage.
     let mended = (0..600).any(|_| {
         e2e::clock::pause(Duration::from_millis(100));
         fs::read(pack).unwrap() == original
     });
-    assert!(mended, "the server repairs what it has come upon");
+    assert!(mended, "the server should repair the damaged pack");
 
-    // Taken away by hand while the server runs, and put back.
+    // The pack is removed while the server is running, and the audit repairs this too.
     fs::rename(pack, scene.scratch.join("taken")).unwrap();
     let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
     assert_eq!(audit["damages"][0]["repaired"], true, "{audit}");
@@ -127,10 +128,13 @@ fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
     assert_eq!(scene.server.admin(&["audit", "--data"])["damages"], Value::Array(vec![]));
     scene.backup().counts(&[("backed_up", 0)]);
     let healed = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
-    assert!(healed.count("bytes_transferred") < FILE_BYTES as u64, "it still deduplicates");
+    assert!(
+        healed.count("bytes_transferred") < FILE_BYTES as u64,
+        "the backup should still deduplicate"
+    );
 }
 
-/// Not where [`damage`] does.
+/// Changes a byte of the file at another place than [`damage`].
 fn damage_elsewhere(path: &Path) {
     let mut content = fs::read(path).unwrap();
     content[40] ^= 0x55;
@@ -159,9 +163,9 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
     fs::write(scene.file(1), "changed").unwrap();
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
     assert!(refused.to_string().contains("mounted"), "{refused}");
-    assert!(packs(&scene.primary()).is_empty(), "nothing is written where the disk should be");
+    assert!(packs(&scene.primary()).is_empty(), "nothing should be written to the mount point");
 
-    // The disk comes back, without some packs: they are put there again.
+    // The disk comes back without its packs, and the audit writes them again.
     fs::remove_dir(scene.primary()).unwrap();
     fs::rename(&away, scene.primary()).unwrap();
     let lost = packs(&scene.primary());
@@ -178,7 +182,7 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
     scene.backup().counts(&[("backed_up", 1)]);
     scene.compare("after the repair");
 
-    // The disk is lost, and a new one in its place.
+    // The disk is lost, and a new disk takes its place.
     scene.server.admin(&["pool", "copy"]);
     fs::remove_dir_all(scene.primary()).unwrap();
     scene.server.restart();
@@ -207,23 +211,23 @@ fn a_full_pool_hands_on_to_the_next() {
     scene
         .server
         .admin(&["pool", "set", "PRIMARY", "--next", "LARGE", "--capacity", "7M"]);
-    // There is room for a part of it only.
+    // The first pool has room for a part of the new data only.
     plant_files(&scene.tree.join("more"), FILES, FILE_BYTES, 2);
     scene.backup();
     assert!(scene.pool("PRIMARY")["bytes"].as_u64().unwrap() <= 7 << 20);
     assert!(scene.pool("LARGE")["bytes"].as_u64().unwrap() > 4 << 20);
     scene.compare("from both");
-    // Packs are passed on once they are sealed.
+    // Only sealed packs are drained. A restart seals them.
     scene.server.restart();
     scene
         .server
         .admin(&["pool", "set", "PRIMARY", "--high", "80", "--low", "0", "--delay", "3"]);
     let first = scene.server.admin(&["pool", "drain", "PRIMARY"]);
-    assert_eq!(first["packs_done"], 1, "it would stay above its mark: {first}");
+    assert_eq!(first["packs_done"], 1, "the pool should drop below its mark: {first}");
     assert!(packs(&scene.primary()).is_empty() && packs(&large).len() == 2);
     scene.compare("from the next");
     scene.backup().counts(&[("backed_up", 0)]);
-    // New data goes to the first pool again, and stays its days.
+    // New data goes to the first pool again, and stays there for the days of `--delay`.
     fs::write(scene.file(3), vec![7; 6_000_000]).unwrap();
     scene.backup();
     scene.server.restart();
@@ -251,7 +255,7 @@ fn reclamation_takes_copies_along() {
     scene.server.restart();
     scene.server.admin(&["pool", "copy"]);
     assert_eq!(packs(&copies).len(), 2);
-    // The copies' disk is away while the packs go.
+    // The disk with the copies is away while packs are removed.
     fs::rename(&copies, &kept_away).unwrap();
     scene.server.restart();
     let done = scene.server.admin(&["reclaim"]);
@@ -276,8 +280,8 @@ fn nothing_new_leans_on_what_only_a_copy_pool_still_has() {
     scene.server.admin(&["expire"]);
     scene.server.restart();
     assert_eq!(scene.server.admin(&["reclaim"])["packs_removed"], 1);
-    assert_eq!(packs(&copies).len(), 1, "until it has what came in its place");
-    // The node has grants for what was there; the server has begun anew since.
+    assert_eq!(packs(&copies).len(), 1, "the copy should stay until the new packs are copied");
+    // The node has grants for chunks of the removed pack, and the server has been restarted since.
     scene.server.restart();
     plant_files(&scene.tree, FILES, FILE_BYTES, 1);
     scene.backup();
@@ -290,7 +294,7 @@ fn nothing_new_leans_on_what_only_a_copy_pool_still_has() {
 fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     let Some(disk) = Tmpfs::mount(&scene.scratch.join("disk"), "size=100m") else {
-        e2e::skip::say("no mounts here");
+        e2e::skip::say("this machine cannot mount a tmpfs");
         return;
     };
     let url = url(&disk.path().join("pool"));
@@ -300,7 +304,7 @@ fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
     scene.server.admin(&["pool", "copy"]);
     scene.server.admin(&["audit"]);
     let unmounted = std::process::Command::new("umount").arg(disk.path()).status().unwrap();
-    assert!(unmounted.success(), "nothing is kept open there");
+    assert!(unmounted.success(), "no file should be open on the disk");
     scene.compare("out");
 }
 
@@ -327,18 +331,18 @@ fn pools_are_refused_where_they_would_lose_something() {
     refused(&["remove", "PRIMARY"], "server.toml names it");
     refused(&["remove", "NONE"], "pool list");
     refused(&["set", "PRIMARY"], "give a setting");
-    refused(&["set", "PRIMARY", "--low", "95"], "above the high one");
-    refused(&["set", "PRIMARY", "--next", "PRIMARY"], "itself");
+    refused(&["set", "PRIMARY", "--low", "95"], "above the high mark");
+    refused(&["set", "PRIMARY", "--next", "PRIMARY"], "would come back to it");
     scene.add_pool("SECOND", &["--next", "PRIMARY"]);
-    refused(&["set", "PRIMARY", "--next", "SECOND"], "itself");
-    refused(&["remove", "PRIMARY"], "stays");
+    refused(&["set", "PRIMARY", "--next", "SECOND"], "would come back to it");
+    refused(&["remove", "PRIMARY"], "cannot be removed");
     scene.add_pool("COPIES", &["--copy"]);
-    refused(&["set", "PRIMARY", "--next", "COPIES"], "second copies");
+    refused(&["set", "PRIMARY", "--next", "COPIES"], "is a copy pool");
     refused(&["copy", "SECOND"], "not a copy pool");
-    refused(&["set", "COPIES", "--capacity", "1G"], "holds all there is");
+    refused(&["set", "COPIES", "--capacity", "1G"], "holds every pack");
     scene.server.admin(&["pool", "remove", "SECOND"]);
     scene.server.admin(&["pool", "remove", "COPIES"]);
-    // Its folder can be a pool again.
+    // The folder of a removed pool can be a pool again.
     scene.add_pool("COPIES", &["--copy"]);
     scene.compare("out");
     let other = Server::start(&scene.scratch.join("other server"));

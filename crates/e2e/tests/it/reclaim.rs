@@ -1,4 +1,4 @@
-//! Space comes back, and nothing that is needed goes with it.
+//! Reclamation frees space, and removes nothing that is needed.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use e2e::nasty::Random;
 
 use crate::scene::{Scene, file_name, manifest, plant_files};
 
-/// Bytes of packs.
+/// Returns the number of bytes in the files below `folder`.
 fn pool_bytes(folder: &Path) -> u64 {
     let mut bytes = 0;
     for entry in fs::read_dir(folder).unwrap() {
@@ -36,7 +36,7 @@ fn what_is_refused_and_what_is_gone_may_be_of_one_directory() {
     scene.server.admin(&["expire"]);
     scene.server.restart();
     assert!(scene.server.admin(&["reclaim"])["packs_removed"].as_u64().unwrap() > 0);
-    // The node holds grants for what the server has no more.
+    // The node holds grants for chunks that the server no longer has.
     fs::write(&again, &content).unwrap();
     fs::remove_file(&gone).unwrap();
     let done = scene.backup().json();
@@ -54,7 +54,7 @@ fn space_comes_back_once_nothing_needs_it() {
     }
     let mut scene = Scene::with_files(200, 40_000);
     scene.backup();
-    // Packs are judged once they are sealed, which a restart sees to.
+    // Only sealed packs are reclaimed. A restart seals them.
     scene.server.restart();
     let pool = scene.server.dir().join("pool");
     let before = pool_bytes(&pool);
@@ -65,7 +65,7 @@ fn space_comes_back_once_nothing_needs_it() {
     }
     scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
     let kept = scene.server.admin(&["reclaim"]);
-    assert_eq!(kept["packs_removed"], 0, "inactive versions need their data: {kept}");
+    assert_eq!(kept["packs_removed"], 0, "inactive versions still need their data: {kept}");
     scene.keep_only_active();
     scene.server.admin(&["expire"]);
     let dry = scene.server.admin(&["reclaim", "--dry-run"]);
@@ -76,7 +76,8 @@ fn space_comes_back_once_nothing_needs_it() {
     assert!(pool_bytes(&pool) < before / 3, "{} of {before}", pool_bytes(&pool));
     scene.node.verify().expect(&[0]);
     assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
-    // The grants of the node are for places that are gone: nothing fails, the data is found.
+    // The node's grants are for places that no longer exist. No object fails, because the server
+    // finds the data.
     let again = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
     again.counts(&[("failed", 0)]);
     assert_eq!(manifest(&scene.restore("again", &[])), manifest(&scene.tree));
@@ -85,7 +86,7 @@ fn space_comes_back_once_nothing_needs_it() {
 }
 
 #[test]
-fn what_a_deletion_keeps_aside_is_not_reclaimed() {
+fn the_trash_is_not_reclaimed() {
     let mut scene = Scene::with_files(30, 40_000);
     let file = scene.file(3);
     let content = fs::read(&file).unwrap();
@@ -107,7 +108,7 @@ fn what_a_deletion_keeps_aside_is_not_reclaimed() {
     assert!(done["packs_removed"].as_u64().unwrap() >= 1, "{done}");
 }
 
-/// A command of a server that may be killed meanwhile.
+/// Checks the exit code of a command during which the server may have been killed.
 fn allow_interruption(outcome: &Outcome) {
     assert!(matches!(outcome.code(), 0 | 4 | 8 | 12), "{outcome}");
 }

@@ -1,4 +1,4 @@
-//! The catalogue copied to the pools, and servers made again from that.
+//! Copies of the catalogue in the pools, and recoveries of servers from these copies.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +28,7 @@ impl Scene {
         Server::command(&[OsStr::new("rebuild-catalog"), self.server.dir().as_os_str()])
     }
 
-    /// Copies the catalogue; returns the bytes that were new.
+    /// Copies the catalogue; returns the number of new bytes.
     #[track_caller]
     pub(crate) fn copy_catalog(&self) -> u64 {
         self.server.admin(&["catalog", "backup"])["bytes_new"].as_u64().unwrap()
@@ -60,7 +60,7 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     scene.server.admin(&["policy", "activate"]);
     let copies = scene.add_pool("COPIES", &["--copy"]);
     let file = scene.recovery_file();
-    assert!(fs::metadata(&file).unwrap().len() < 10_000, "it is a small file");
+    assert!(fs::metadata(&file).unwrap().len() < 10_000, "the recovery file should be small");
     fs::write(scene.file(2), "before").unwrap();
     scene.backup();
     fs::write(scene.file(2), "now").unwrap();
@@ -71,7 +71,7 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     let listed = scene.server.admin(&["catalog", "list"]);
     assert_eq!(listed[0]["pools"], Value::from(vec!["PRIMARY", "COPIES"]), "{listed}");
 
-    // All of the machine is lost, and what was backed up behind the copy with it.
+    // The machine is lost, with everything that was backed up after the copy.
     fs::write(scene.file(3), "too late").unwrap();
     scene.backup();
     let (dir, port) = (scene.server.dir().to_owned(), scene.server.port());
@@ -79,7 +79,7 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     fs::remove_dir_all(&dir).unwrap();
     let moved = scene.scratch.join("another machine");
     fs::rename(&copies, &moved).unwrap();
-    recover(&dir, &file, &[]).expect(&[12]).says("none of the pools is there");
+    recover(&dir, &file, &[]).expect(&[12]).says("no pool is available");
     assert!(!dir.try_exists().unwrap(), "nothing is begun without a pool");
     let place = format!("COPIES=file://{}", moved.display());
     let made = recover(&dir, &file, &["--pool", &place]).expect(&[0]).json();
@@ -92,14 +92,14 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     let shown = scene.server.admin(&["policy", "show"]).to_string();
     assert!(shown.contains("LONG") && shown.contains("77"), "{shown}");
-    // A new disk for the first pool; then everything goes on.
+    // The first pool gets a new disk. Then everything works again.
     scene.server.admin(&["pool", "set", "PRIMARY", "--replaced"]);
     let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[8]).json();
     assert_eq!(audit["versions_lost"], 0, "{audit}");
     scene.backup().counts(&[("backed_up", 1)]);
     scene.compare("after all");
     scene.node.verify().expect(&[0]);
-    // A copy from before the disk was replaced finds it all the same.
+    // A copy of the catalogue from before the replacement also finds the new disk.
     scene.server.terminate().expect(&[0]);
     destroy_catalog(&dir);
     scene.rebuild().expect(&[0]);
@@ -118,7 +118,7 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
     scene.copy_no_catalog();
     scene.backup();
     let first = scene.copy_catalog();
-    assert!(first > 500_000, "all of it is new: {first}");
+    assert!(first > 500_000, "the first copy should be new as a whole: {first}");
     fs::write(scene.file(3), "changed").unwrap();
     scene.backup();
     let second = scene.copy_catalog();
@@ -130,7 +130,7 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
     let numbers: Vec<_> =
         kept.as_array().unwrap().iter().map(|copy| copy["copy"].as_u64()).collect();
     assert_eq!(numbers, (3..=9).rev().map(Some).collect::<Vec<_>>());
-    // Killed on the way it leaves nothing in the way.
+    // A copy that was killed does not prevent the next one.
     fs::write(scene.server.dir().join("catalog.copying"), "half").unwrap();
     scene.server.kill9();
     scene.server.restart();
@@ -159,7 +159,7 @@ fn a_full_pool_is_reclaimed_also_where_the_catalogue_is_copied() {
     scene.backup();
     scene.server.admin(&["expire"]);
     scene.server.restart();
-    // No room for a copy before the packs go; there is some behind.
+    // There is no room for a copy before packs are removed, but there is afterwards.
     let used = scene.pool("PRIMARY")["bytes"].to_string();
     scene.server.admin(&["pool", "set", "PRIMARY", "--capacity", &used]);
     scene.server.try_admin(&["catalog", "backup"]).expect(&[12]).says("full");
@@ -201,10 +201,10 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     let aside = PathBuf::from(made["aside"].as_str().unwrap());
     assert_eq!(fs::read(aside).unwrap(), b"not a catalogue any more");
     scene.server.restart();
-    // Data that nothing names yet may be all there is: it stays until an administrator says
-    // otherwise.
+    // Data that nothing names may be newer than the catalogue: it stays until an administrator
+    // releases it.
     scene.server.try_admin(&["reclaim"]).expect(&[12]).says("reclaim --release");
-    // The next backup sees later changes, and their data is there already.
+    // The next backup sees the later changes, and finds their data in the pool.
     let again = scene.backup();
     assert!(again.count("backed_up") >= 2 * FILES as u64, "{again}");
     assert!(again.count("bytes_transferred") < FILE_BYTES as u64 * 4, "{again}");
@@ -227,7 +227,7 @@ fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
     scene.backup();
     scene.copy_catalog();
     scene.server.admin(&["pool", "copy"]);
-    // One disk goes to the safe, the other goes on.
+    // One disk goes to the safe, and the other stays in use.
     let safe = scene.scratch.join("safe");
     fs::rename(&old, &safe).unwrap();
     plant_files(&scene.tree.join("later"), FILES, FILE_BYTES, 5);
@@ -237,7 +237,7 @@ fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
     let (dir, port) = (scene.server.dir().to_owned(), scene.server.port());
     scene.server.kill9();
     fs::remove_dir_all(&dir).unwrap();
-    // The older one is found first.
+    // The recovery finds the older disk first.
     let later = scene.scratch.join("found later");
     fs::rename(&new, &later).unwrap();
     fs::rename(&safe, &old).unwrap();
@@ -246,9 +246,9 @@ fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
     fs::rename(&later, &new).unwrap();
     scene.server = Server::start_at(&dir, port);
     scene.server.admin(&["pool", "copy"]);
-    assert_eq!(packs(&new).len(), before.len(), "nothing of it is taken for unneeded");
+    assert_eq!(packs(&new).len(), before.len(), "no pack should be regarded as unneeded");
     assert!(names(&new.join("catalogue")).len() > 1);
-    // So the newer state can still be had.
+    // So the newer state can still be recovered.
     scene.server.kill9();
     fs::remove_dir_all(&dir).unwrap();
     let made = recover(&dir, &file, &[]).expect(&[0]).json();
@@ -278,7 +278,10 @@ fn without_a_copy_the_packs_tell_what_they_hold() {
         .iter()
         .map(|pack| fs::metadata(pack).unwrap().len())
         .sum();
-    assert!(pool < 3 * (FILES * FILE_BYTES) as u64 / 2, "stored once: {pool}");
+    assert!(
+        pool < 3 * (FILES * FILE_BYTES) as u64 / 2,
+        "the content should be stored once: {pool}"
+    );
     scene.node = node;
     scene.compare("out");
 }
@@ -328,9 +331,9 @@ fn nonsense_makes_no_server() {
     refused("format = 1", &[], "cannot be used");
     refused(&text.replace("format = 1", "format = 2"), &[], "its format is 2");
     refused(&text.replace("master_key = \"", "master_key = \"x"), &[], "master key");
-    refused(&text, &["--pool", "NONE=file:///nowhere"], "it has PRIMARY");
+    refused(&text, &["--pool", "NONE=file:///nowhere"], "the pools are PRIMARY");
     refused(&text, &["--pool", "PRIMARY"], "NAME=file:///FOLDER");
-    refused(&text, &["--pool", "PRIMARY=file:///nowhere"], "none of the pools is there");
+    refused(&text, &["--pool", "PRIMARY=file:///nowhere"], "no pool is available");
     recover(
         scene.server.dir(),
         &good,

@@ -1,5 +1,5 @@
-//! Requests that cannot be granted: one clear line that names the thing, the right exit code,
-//! nothing lost.
+//! Refused requests: one clear line names what is wrong, the exit code is right, and nothing is
+//! lost.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,12 +12,16 @@ use e2e::scratch::Scratch;
 
 use crate::scene::{Scene, assert_failure_of, manifest, names, plant_files, root_or_skip};
 
-/// Fails the test unless nothing was done and at most a line and a hint name `thing`.
+/// Checks that the exit code says that nothing was done, and that one line, with at most one hint,
+/// names `thing`.
 #[track_caller]
 fn assert_refused(outcome: Outcome, thing: &str) {
     let outcome = outcome.expect(&[12]).says(thing);
     let messages = outcome.messages();
-    assert!((1..=2).contains(&messages.len()), "one line and a hint at most: {outcome}");
+    assert!(
+        (1..=2).contains(&messages.len()),
+        "the message should be one line and at most one hint: {outcome}"
+    );
 }
 
 #[test]
@@ -112,7 +116,8 @@ fn forged_token_is_refused() {
     let scene = Scene::new();
     let token = scene.server.token("bert");
     let home = scene.scratch.join("home");
-    // One character changed, anywhere: fingerprint, secret and encoding all count.
+    // A change of one character must be noticed anywhere: in the fingerprint, the secret and the
+    // encoding.
     for place in [0, token.len() / 4, token.len() / 2, token.len() - 2] {
         let mut forged = token.clone().into_bytes();
         forged[place] = if forged[place] == b'A' { b'B' } else { b'A' };
@@ -214,7 +219,7 @@ fn run_without_init_is_told_to_init() {
     let program = e2e::harness::binary();
     let outcome = e2e::harness::start(&program, &arguments, &dir, None).wait();
     assert_refused(outcome, "init");
-    assert!(names(&dir).is_empty(), "nothing is made by the way");
+    assert!(names(&dir).is_empty(), "the command should make no file");
 }
 
 #[test]
@@ -223,7 +228,7 @@ fn read_only_target_is_named() {
     scene.backup();
     let target = scene.scratch.join("read-only");
     let Some(_mount) = Tmpfs::mount(&target, "ro") else {
-        e2e::skip::say("no mounts here");
+        e2e::skip::say("this machine cannot mount a tmpfs");
         return;
     };
     let tree = scene.tree.to_str().unwrap();
@@ -231,7 +236,10 @@ fn read_only_target_is_named() {
     let outcome = scene.node.run(&arguments).expect(&[4, 12]).says(target.to_str().unwrap());
     let said = outcome.stderr.to_lowercase() + &outcome.stdout.to_lowercase();
     assert!(said.contains("read-only file system") || said.contains("erofs"), "{outcome}");
-    assert!(outcome.messages().len() < 20, "one cause is not told for each file: {outcome}");
+    assert!(
+        outcome.messages().len() < 20,
+        "the cause should not be repeated for each file: {outcome}"
+    );
 }
 
 #[test]
@@ -246,7 +254,7 @@ fn two_paths_of_one_name_are_not_mixed_in_a_target() {
     let paths = [one, two].map(|path| path.to_str().unwrap().to_owned());
     let arguments = ["restore", &paths[0], &paths[1], "--to", out.to_str().unwrap()];
     scene.node.run(&arguments).expect(&[12]).says("/one/n").says("/two/n");
-    assert!(!out.is_dir(), "nothing is made");
+    assert!(!out.is_dir(), "the folder should not be made");
 }
 
 #[test]
@@ -267,7 +275,7 @@ fn pseudo_file_systems_are_refused() {
     scene.node.run(&["backup", "/proc"]).expect(&[12]).says("pseudo file system");
 }
 
-/// The user that has no rights anywhere.
+/// Id of the user without any rights.
 const NOBODY: u32 = 65534;
 
 fn open_to_all(path: &Path) {
@@ -312,7 +320,11 @@ fn unreadable_objects_cost_only_themselves() {
     node.restore(&scene.tree, &out, &[]).expect(&[0, 4]);
     let restored = |name: &str| fs::read(out.join("tree").join(name)).unwrap();
     assert_eq!(restored("folder-00/file-0004"), b"changed and readable");
-    assert_eq!(restored("folder-00/file-0003").len(), 500, "the version that could be read");
+    assert_eq!(
+        restored("folder-00/file-0003").len(),
+        500,
+        "the last readable version should be restored"
+    );
     assert_eq!(restored("folder-01/file-0070"), fs::read(scene.file(70)).unwrap());
     assert_eq!(restored("folder-02/file-0110"), fs::read(scene.file(110)).unwrap());
 }
@@ -324,14 +336,14 @@ fn node_sees_nothing_of_another() {
     let other = Node::enrol(&scene.server, "bert");
     let out = scene.scratch.folder("out");
     let restore = other.restore(&scene.tree, &out, &[]);
-    assert_ne!(restore.code(), 0, "there is nothing to restore: {restore}");
+    assert_ne!(restore.code(), 0, "the other node has nothing to restore: {restore}");
     assert!(names(&out).is_empty(), "{:?}", names(&out));
     let tree = scene.tree.to_str().unwrap();
     for options in [&["list", tree, "--recursive", "--json"][..], &["list", "/", "--recursive"]] {
         let list = other.run(options);
         assert!(!list.stdout.contains("file-0001"), "{list}");
     }
-    // Deduplication must not be a way in either: the same content is kept for both.
+    // Deduplication must not give access either, although both nodes have the same content.
     let copy = scene.scratch.folder("copy/tree");
     plant_files(&copy, 20, 500, 1);
     other.backup(&copy, &[]).expect(&[0]);

@@ -1,4 +1,4 @@
-//! Restores onto objects that are in the way.
+//! Restores over existing objects.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,13 +9,13 @@ use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest, names};
 
-/// A restored tree in which a file is newer and one older than what was backed up.
-struct Changed {
+/// A restored tree in which one file is newer and one file is older than its backup.
+struct ChangedTree {
     scene: Scene,
     out: PathBuf,
 }
 
-impl Changed {
+impl ChangedTree {
     fn new() -> Self {
         let scene = Scene::with_files(20, 2000);
         scene.backup();
@@ -41,7 +41,8 @@ impl Changed {
             .unwrap();
     }
 
-    /// Restores over it. What is skipped on demand may make the exit code 4, but is no failure.
+    /// Restores over the changed tree. Skipped objects may make the exit code 4, but they are not
+    /// failures.
     #[track_caller]
     fn restore(&self, replace: &str) {
         let options = ["--replace", replace];
@@ -59,7 +60,7 @@ impl Changed {
 
 #[test]
 fn replace_no_leaves_what_is_there() {
-    let changed = Changed::new();
+    let changed = ChangedTree::new();
     changed.restore("no");
     changed.check("file-0001", Some(b"newer"));
     changed.check("file-0002", Some(b"older"));
@@ -67,7 +68,7 @@ fn replace_no_leaves_what_is_there() {
 
 #[test]
 fn replace_if_newer_leaves_what_is_newer() {
-    let changed = Changed::new();
+    let changed = ChangedTree::new();
     changed.restore("if-newer");
     changed.check("file-0001", Some(b"newer"));
     changed.check("file-0002", None);
@@ -75,7 +76,7 @@ fn replace_if_newer_leaves_what_is_newer() {
 
 #[test]
 fn replace_all_makes_it_as_it_was() {
-    let changed = Changed::new();
+    let changed = ChangedTree::new();
     changed.restore("all");
     assert_same(&manifest(&changed.scene.tree), &manifest(&changed.out.join("tree")));
 }
@@ -83,7 +84,7 @@ fn replace_all_makes_it_as_it_was() {
 #[test]
 fn missing_objects_come_back_whatever_replace_says() {
     for replace in ["no", "if-newer", "all"] {
-        let changed = Changed::new();
+        let changed = ChangedTree::new();
         fs::remove_file(changed.path("file-0003")).unwrap();
         changed.restore(replace);
         changed.check("file-0003", None);
@@ -101,10 +102,13 @@ fn symlink_planted_for_a_folder_is_not_followed() {
         let outcome = scene.node.restore(&scene.tree, &out, options);
         assert!(names(&elsewhere).is_empty(), "restored through the symlink: {outcome}");
         if options != ["--replace", "all"] {
-            assert_ne!(outcome.code(), 0, "not all could be restored: {outcome}");
+            assert_ne!(outcome.code(), 0, "not all objects can be restored: {outcome}");
             assert!(fs::symlink_metadata(out.join("tree/folder-00")).unwrap().is_symlink());
         }
-        assert!(out.join("tree/folder-01/file-0050").is_file(), "the rest is restored: {outcome}");
+        assert!(
+            out.join("tree/folder-01/file-0050").is_file(),
+            "the other files should be restored: {outcome}"
+        );
     }
 }
 
@@ -116,7 +120,7 @@ fn symlink_planted_for_the_top_is_not_followed() {
     symlink(&elsewhere, out.join("tree")).unwrap();
     let outcome = scene.node.restore(&scene.tree, &out, &[]);
     assert!(names(&elsewhere).is_empty(), "restored through the symlink: {outcome}");
-    assert_ne!(outcome.code(), 0, "nothing could be restored: {outcome}");
+    assert_ne!(outcome.code(), 0, "no object can be restored: {outcome}");
 }
 
 #[test]

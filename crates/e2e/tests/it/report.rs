@@ -64,9 +64,9 @@ const CLASSIC_LINES: [&str; 23] = [
     "Elapsed processing time:",
 ];
 
-/// A percentage with two decimals is off by half of the last one at most.
+/// Tolerance of a percentage with two decimals: half of the last decimal, and a little more.
 const PERCENT_TOLERANCE: f64 = 0.0051;
-/// Times may be given in hundredths.
+/// Tolerance of a time with two decimals, in seconds.
 const SECS_TOLERANCE: f64 = 0.0051;
 
 #[track_caller]
@@ -77,7 +77,7 @@ fn number(outcome: &Outcome, key: &str) -> f64 {
         .unwrap_or_else(|| panic!("{key} is {value}, should be a number: {outcome}"))
 }
 
-/// Returns `100 * (1 - part / whole)`, and 0 of nothing.
+/// Returns `100 * (1 - part / whole)`, or 0 if `whole` is 0.
 fn reduction(outcome: &Outcome, part: &str, whole: &str) -> f64 {
     let (part, whole) = (number(outcome, part), number(outcome, whole));
     if whole == 0.0 { 0.0 } else { 100.0 * (1.0 - part / whole) }
@@ -101,7 +101,7 @@ fn assert_rate(outcome: &Outcome, key: &str, secs: &str) {
     }
 }
 
-/// The rules of the report that hold for every run.
+/// Checks the rules that the report of every run must follow.
 #[track_caller]
 fn assert_sums(outcome: &Outcome) {
     let count = |key| outcome.count(key);
@@ -119,7 +119,7 @@ fn assert_sums(outcome: &Outcome) {
     } else {
         reduction(outcome, "bytes_transferred", "bytes_processed")
     };
-    // The classic line has whole percents; what hardly compresses cannot show less than nothing.
+    // The classic line shows whole percents, and never less than 0.
     let is = number(outcome, "compressed_percent");
     let fits = (is - compressed).abs() <= 0.51 || (compressed < 0.0 && is == 0.0);
     assert!(fits, "compressed_percent is {is}, should be {compressed}: {outcome}");
@@ -155,7 +155,7 @@ fn sums_of_the_report_are_right() {
     let first =
         first.counts(&[("inspected", source.len()), ("bytes_inspected", source.stat_bytes())]);
     let saved = first.count("bytes_before_dedup") - first.count("bytes_after_dedup");
-    assert!(saved >= 5 << 20, "the twin goes through deduplication: {first}");
+    assert!(saved >= 5 << 20, "the twin should be deduplicated: {first}");
 
     assert_sums(&scene.backup().counts(&[("bytes_processed", 0)]));
     fs::write(scene.file(3), random.bytes(30_000)).unwrap();
@@ -196,10 +196,13 @@ fn text_report_has_the_classic_lines_in_order() {
     }
     let inspected = format!("{},{:03}", objects / 1000, objects % 1000);
     let line = outcome.stdout.lines().find(|line| line.contains("objects inspected:"));
-    assert!(line.unwrap().trim_end().ends_with(&inspected), "{inspected} is grouped: {outcome}");
+    assert!(
+        line.unwrap().trim_end().ends_with(&inspected),
+        "the count should be shown as {inspected}: {outcome}"
+    );
     let elapsed = outcome.stdout.lines().find(|line| line.contains("Elapsed processing time:"));
     let time = elapsed.unwrap().rsplit(' ').next().unwrap();
-    assert_eq!(time.split(':').count(), 3, "hh:mm:ss: {outcome}");
+    assert_eq!(time.split(':').count(), 3, "the time should have the form hh:mm:ss: {outcome}");
 }
 
 #[test]
@@ -209,7 +212,7 @@ fn json_output_is_nothing_but_json() {
     scene.node.run(&["backup", tree, "--json", "--verbose"]).expect(&[0]).json();
     scene.node.run(&["status", "--json"]).expect(&[0]).json();
     let quiet = scene.node.run(&["backup", tree, "--quiet"]).expect(&[0]);
-    assert!(quiet.messages().is_empty(), "quiet says nothing on standard error: {quiet}");
+    assert!(quiet.messages().is_empty(), "--quiet should print nothing on standard error: {quiet}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::scene::{Scene, keep_folder_time, manifest, names, root_or_skip};
 /// Maximum number of bytes that a run sends when nothing has changed.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
 
-/// Plants the nasty tree, and says on standard error what this machine refused.
-fn plant_nasty(scene: &Scene) -> nasty::Planted {
+/// Plants the nasty tree, and prints which parts this machine refused.
+fn plant_nasty(scene: &Scene) -> nasty::PlantReport {
     let planted = nasty::plant(&scene.tree, 42).unwrap();
     for refusal in &planted.refused {
         eprintln!("not in the tree: {}: {}", refusal.what, refusal.error);
@@ -32,11 +32,11 @@ fn nasty_tree_comes_back_identically() {
     let scene = Scene::new();
     let planted = plant_nasty(&scene);
     let source = manifest(&scene.tree);
-    // A socket that is skipped may make it 4, but is no failure.
+    // A skipped socket may make the exit code 4, but is not a failure.
     let backup = scene.node.backup(&scene.tree, &[]).expect(&[0, 4]).counts(&[("failed", 0)]);
     let inspected = backup.count("inspected");
     let possible = source.len()..=source.len() + planted.sockets;
-    assert!(possible.contains(&inspected), "{inspected} inspected, should be in {possible:?}");
+    assert!(possible.contains(&inspected), "inspected is {inspected}, should be in {possible:?}");
     assert_same(&source, &manifest(&scene.tree));
 
     let out = scene.scratch.folder("out");
@@ -49,7 +49,8 @@ fn nasty_tree_comes_back_identically() {
     assert_same(&source, &manifest(&out.join("tree")));
 }
 
-/// The active file was lost when the folder that stood in its place came back as inactive.
+/// The fault: the active file was lost when a restore brought back the inactive folder of the same
+/// name.
 #[test]
 fn active_file_wins_over_the_folder_it_replaced() {
     let scene = Scene::new();
@@ -63,7 +64,7 @@ fn active_file_wins_over_the_folder_it_replaced() {
     assert_same(&manifest(&scene.tree), &manifest(&back));
 }
 
-/// A restore keeps the directories of what it waits for open, and did so whatever the limit was.
+/// The fault: a restore kept the directories of all waiting objects open, whatever the limit was.
 #[test]
 fn few_open_files_are_enough_for_a_restore() {
     let scene = Scene::new();
@@ -85,8 +86,8 @@ fn few_open_files_are_enough_for_a_restore() {
     assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
 }
 
-/// Objects that were backed up by a path through a symbolic link could not be restored by the same
-/// path.
+/// The fault: objects that were backed up by a path through a symbolic link could not be restored
+/// by the same path.
 #[test]
 fn path_through_a_symlink_is_found_again() {
     let scene = Scene::with_files(3, 10);
@@ -100,7 +101,8 @@ fn path_through_a_symlink_is_found_again() {
     assert_same(&manifest(&path), &manifest(&out.join("folder-00")));
 }
 
-/// Modes without the right to write were set before the attributes, which were lost in silence.
+/// The fault: modes without the right to write were set before the extended attributes, which were
+/// then lost without an error.
 #[test]
 fn attributes_of_read_only_objects_come_back_to_their_owner() {
     let mut scene = Scene::new();
@@ -168,7 +170,7 @@ fn second_backup_of_the_nasty_tree_sends_nothing() {
         ("bytes_processed", 0),
     ]);
     let transferred = second.count("bytes_transferred");
-    assert!(transferred < IDLE_BYTES_MAX, "{transferred} bytes sent for nothing: {second}");
+    assert!(transferred < IDLE_BYTES_MAX, "bytes sent without a change: {transferred}: {second}");
 }
 
 #[test]
@@ -221,7 +223,7 @@ fn changed_new_and_deleted_files_are_counted_exactly() {
     for index in [3, 4, 70] {
         fs::write(scene.file(index), format!("changed {index}")).unwrap();
     }
-    // A folder's own time is an attribute of the folder: kept, so that only files count.
+    // A folder's time is an attribute of the folder. The time is kept, so that only files count.
     keep_folder_time(&scene.tree.join("folder-00"), || {
         fs::write(scene.tree.join("folder-00/new-1"), b"new").unwrap();
         fs::write(scene.tree.join("folder-00/new-2"), b"").unwrap();
@@ -356,7 +358,7 @@ fn same_content_is_sent_once() {
     }
     let second = scene.backup().counts(&[("bytes_after_dedup", 0)]);
     let transferred = second.count("bytes_transferred");
-    assert!(transferred < IDLE_BYTES_MAX, "{transferred} bytes sent for copies: {second}");
+    assert!(transferred < IDLE_BYTES_MAX, "bytes sent for copies: {transferred}: {second}");
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 

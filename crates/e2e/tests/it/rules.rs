@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::scene::{Scene, names};
 
-/// Writes the node's list; `TREE` stands for the tree.
+/// Writes the node's list of statements; `TREE` stands for the path of the tree.
 fn set_list(scene: &Scene, text: &str) {
     let text = text.replace("TREE", scene.tree.to_str().unwrap());
     fs::write(scene.node.home().join("inclexcl"), text).unwrap();
@@ -23,7 +23,7 @@ fn plant(scene: &Scene, files: &[&str]) {
     }
 }
 
-/// Active files and directories below the tree.
+/// Returns the paths of the active files and directories below the tree.
 fn active(scene: &Scene) -> Vec<String> {
     let top = [scene.tree.as_os_str().as_bytes(), b"/"].concat();
     let rows = scene.node.list(&scene.tree, &["--recursive"]);
@@ -106,7 +106,7 @@ fn statements_of_the_server_win_over_those_of_the_node() {
     scene.server.admin(&["optionset", "remove", "ALL"]);
     scene.backup();
     assert_eq!(active(&scene), ["other", "secret"]);
-    // Text that is no list is refused at the server that stores it, not on a hundred nodes.
+    // The server refuses an invalid list at once, before any node gets it.
     fs::write(&file, "exclude.dir\n").unwrap();
     let refused = scene.server.try_admin(&["optionset", "put", "BAD", file.to_str().unwrap()]);
     refused.expect(&[12]).says("line 1");
@@ -222,7 +222,7 @@ fn files_are_spared_compression_and_deduplication_as_told() {
     set_list(&scene, "exclude.compression *.gz\nexclude.dedup *.gz\n");
     let outcome = scene.backup();
     let sent = outcome.count("bytes_transferred");
-    assert!(sent > text.len() as u64, "one of the two is sent as it is: {sent}");
+    assert!(sent > text.len() as u64, "one of the two should be sent uncompressed: {sent}");
     let excluded = explain(&scene, "b.gz");
     assert_eq!(
         (&excluded["compression"], &excluded["deduplication"]),

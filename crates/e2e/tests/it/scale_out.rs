@@ -1,5 +1,5 @@
-//! A catalogue in a real PostgreSQL and packs in a real object store: the same server, and several
-//! that serve at once.
+//! Servers with their catalogue in a real PostgreSQL and their packs in a real object store: one
+//! server alone, and several at once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,43 +9,44 @@ use std::time::Duration;
 use e2e::clock::{now, pause};
 use e2e::harness::{Cluster, Outcome, Server};
 
-use crate::recovery::recover;
-use crate::scene::{Scene, plant_files};
-use crate::site::{
-    FILE_BYTES, FILES, Over, Site, audit, await_servers, compare_rounds, eventually, keeper,
+use crate::fleet::{
+    FILE_BYTES, FILES, Fleet, StopGuard, audit, await_servers, compare_rounds, eventually, keeper,
     keeps_house, run_rounds, servers,
 };
+use crate::recovery::recover;
+use crate::scene::{Scene, plant_files};
 
-/// Returns true if the command began at one server and went on at another.
+/// Returns true if the command started at one server and continued at another.
 fn was_carried_on(outcome: &Outcome) -> bool {
-    let line = "going on with another server";
+    let line = "continuing with another server";
     outcome.messages().iter().any(|message| message.ends_with(line))
 }
 
 #[test]
 fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
-    let Some(mut site) = Site::new() else { return };
-    site.scene.keep_only_active();
-    site.scene.backup();
-    site.scene.backup().counts(&[("backed_up", 0)]);
-    fs::remove_file(site.scene.file(3)).unwrap();
-    fs::write(site.scene.file(4), "changed").unwrap();
-    site.scene.backup().counts(&[("expired", 1), ("failed", 0)]);
-    site.scene
+    let Some(mut fleet) = Fleet::new() else { return };
+    fleet.scene.keep_only_active();
+    fleet.scene.backup();
+    fleet.scene.backup().counts(&[("backed_up", 0)]);
+    fs::remove_file(fleet.scene.file(3)).unwrap();
+    fs::write(fleet.scene.file(4), "changed").unwrap();
+    fleet.scene.backup().counts(&[("expired", 1), ("failed", 0)]);
+    fleet
+        .scene
         .node
-        .run(&["archive", site.scene.tree.to_str().unwrap(), "--json"])
+        .run(&["archive", fleet.scene.tree.to_str().unwrap(), "--json"])
         .expect(&[0]);
-    site.scene.compare("restored");
-    site.scene.server.admin(&["expire"]);
-    site.scene.server.admin(&["reclaim"]);
-    site.scene.configure("catalog_copy_hours", 24);
-    site.scene.compare("again");
-    site.scene.node.verify().expect(&[0]);
-    site.audit();
-    // Only keys, what is kept of packs, and the configuration lie in its folder.
-    assert!(!site.scene.server.dir().join("catalog.sqlite").try_exists().unwrap());
-    // The server's tables are there for everybody who asks in SQL.
-    let ask = |statement: &str| site.cluster.sql(&site.database, statement);
+    fleet.scene.compare("restored");
+    fleet.scene.server.admin(&["expire"]);
+    fleet.scene.server.admin(&["reclaim"]);
+    fleet.scene.configure("catalog_copy_hours", 24);
+    fleet.scene.compare("again");
+    fleet.scene.node.verify().expect(&[0]);
+    fleet.audit();
+    // The server's folder has only keys, the configuration, and local files about packs.
+    assert!(!fleet.scene.server.dir().join("catalog.sqlite").try_exists().unwrap());
+    // The tables of the server can be read in SQL.
+    let ask = |statement: &str| fleet.cluster.sql(&fleet.database, statement);
     assert_eq!(ask("SELECT node_name FROM nodes"), "anna");
     let files = ask("SELECT sum(num_files) FROM occupancy WHERE node_name = 'anna'");
     assert!(files.parse::<usize>().unwrap() >= FILES - 1, "{files}");
@@ -56,151 +57,153 @@ fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
     let writable = "SELECT count(*) FROM information_schema.views WHERE table_schema = 'public'
                     AND (is_updatable = 'YES' OR is_insertable_into = 'YES')";
     assert_eq!(ask(writable), "0");
-    // It copies its catalogue by itself, soon after it has begun.
+    // The server copies its catalogue by itself, soon after its start.
     let copied = "SELECT status, result FROM events WHERE schedule_name = 'copy the catalogue'";
     assert!(eventually(|| ask(copied) == "Completed|0"), "{}", ask(copied));
-    let tasks = site.scene.server.try_admin(&["tasks"]).expect(&[0]).json_lines();
+    let tasks = fleet.scene.server.try_admin(&["tasks"]).expect(&[0]).json_lines();
     assert_eq!((&tasks[0]["task"], &tasks[0]["code"]), (&"copy the catalogue".into(), &0.into()));
 }
 
 #[test]
-fn a_lost_site_is_made_again_from_the_store_and_a_small_file() {
-    let Some(mut site) = Site::new() else { return };
-    site.scene.backup();
-    let file = site.scene.recovery_file();
-    site.scene.copy_catalog();
-    let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
-    site.scene.server.kill9();
+fn a_lost_installation_is_made_again_from_the_store_and_a_small_file() {
+    let Some(mut fleet) = Fleet::new() else { return };
+    fleet.scene.backup();
+    let file = fleet.scene.recovery_file();
+    fleet.scene.copy_catalog();
+    let (dir, port) = (fleet.scene.server.dir().to_owned(), fleet.scene.server.port());
+    fleet.scene.server.kill9();
     fs::remove_dir_all(&dir).unwrap();
-    site.cluster
-        .sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", site.database));
-    site.cluster.sql("postgres", &format!("CREATE DATABASE {}", site.database));
+    fleet
+        .cluster
+        .sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", fleet.database));
+    fleet.cluster.sql("postgres", &format!("CREATE DATABASE {}", fleet.database));
     let made = recover(&dir, &file, &[]).expect(&[0]).json();
     assert_eq!((&made["versions_lost"], &made["nodes"]), (&0.into(), &1.into()), "{made}");
-    site.scene.server = Server::start_at(&dir, port);
-    site.scene.compare("recovered");
-    site.audit();
+    fleet.scene.server = Server::start_at(&dir, port);
+    fleet.scene.compare("recovered");
+    fleet.audit();
 }
 
 #[test]
 fn another_server_goes_on_where_one_was_killed() {
-    let Some(mut site) = Site::new() else { return };
-    let mut other = site.with_another();
+    let Some(mut fleet) = Fleet::new() else { return };
+    let mut other = fleet.with_another();
     let mut carried_on = 0;
     for round in 0..4_u64 {
-        plant_files(&site.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
-        let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+        plant_files(&fleet.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
+        let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
         pause(Duration::from_millis(100 + 150 * round));
-        site.scene.server.kill9();
-        // The backup goes on at the other one, and nobody does anything about it.
+        fleet.scene.server.kill9();
+        // The backup continues at the other server, without any help.
         carried_on += usize::from(was_carried_on(&running.wait().expect(&[0])));
-        let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
-        site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
-        site.scene.node.verify().expect(&[0]);
+        let (dir, port) = (fleet.scene.server.dir().to_owned(), fleet.scene.server.port());
+        fleet.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
+        fleet.scene.node.verify().expect(&[0]);
     }
-    assert!(carried_on > 0, "each backup was over before its server was killed");
-    site.scene.compare("killed");
-    audit(&[&site.scene.server, &other]);
-    assert!(eventually(|| site.garage.unfinished_uploads() == 0));
+    assert!(carried_on > 0, "each backup ended before its server was killed");
+    fleet.scene.compare("killed");
+    audit(&[&fleet.scene.server, &other]);
+    assert!(eventually(|| fleet.garage.unfinished_uploads() == 0));
 }
 
 #[test]
 fn a_node_that_knows_one_server_learns_of_the_others() {
-    let Some(mut site) = Site::new() else { return };
-    let other = site.join("other");
-    // From the one that it was enrolled at, which knows of the other within moments.
+    let Some(mut fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    // The node learns the address of the other server from the server at which it was enrolled.
     let knows_both = || {
-        site.scene.backup();
-        let told = fs::read_to_string(site.scene.node.home().join("servers")).unwrap_or_default();
+        fleet.scene.backup();
+        let told = fs::read_to_string(fleet.scene.node.home().join("servers")).unwrap_or_default();
         told.lines().any(|line| line == other.address())
     };
     assert!((0..40).any(|_| knows_both() || {
         pause(Duration::from_millis(250));
         false
     }));
-    site.scene.server.kill9();
-    fs::write(site.scene.file(1), "changed").unwrap();
-    site.scene.backup().counts(&[("backed_up", 1)]);
-    site.scene.compare("at the other");
+    fleet.scene.server.kill9();
+    fs::write(fleet.scene.file(1), "changed").unwrap();
+    fleet.scene.backup().counts(&[("backed_up", 1)]);
+    fleet.scene.compare("at the other");
 }
 
 #[test]
 fn a_restore_goes_on_at_another_server() {
-    let Some(mut site) = Site::new() else { return };
-    let mut other = site.with_another();
-    plant_files(&site.scene.tree.join("more"), 30, 6 << 20, 10);
-    site.scene.backup();
+    let Some(mut fleet) = Fleet::new() else { return };
+    let mut other = fleet.with_another();
+    plant_files(&fleet.scene.tree.join("more"), 30, 6 << 20, 10);
+    fleet.scene.backup();
     let mut carried_on = 0;
     for round in 0..3_u64 {
-        let out = site.scene.scratch.folder(&format!("out-{round}"));
-        let running = site.scene.node.spawn_restore(&site.scene.tree, &out, &[]);
+        let out = fleet.scene.scratch.folder(&format!("out-{round}"));
+        let running = fleet.scene.node.spawn_restore(&fleet.scene.tree, &out, &[]);
         pause(Duration::from_millis(150 + 150 * round));
-        site.scene.server.kill9();
+        fleet.scene.server.kill9();
         let restored = running.wait().expect(&[0]).counts(&[("failed", 0)]);
         carried_on += usize::from(was_carried_on(&restored));
-        let top = out.join(site.scene.tree.file_name().unwrap());
-        let expected = crate::scene::manifest(&site.scene.tree);
+        let top = out.join(fleet.scene.tree.file_name().unwrap());
+        let expected = crate::scene::manifest(&fleet.scene.tree);
         e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top));
-        let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
-        site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
+        let (dir, port) = (fleet.scene.server.dir().to_owned(), fleet.scene.server.port());
+        fleet.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
     }
-    assert!(carried_on > 0, "each restore was over before its server was killed");
+    assert!(carried_on > 0, "each restore ended before its server was killed");
 }
 
 #[test]
 fn a_server_that_was_held_up_writes_nothing_any_more() {
-    let Some(mut site) = Site::new() else { return };
-    let other = site.with_another();
-    site.scene.backup();
-    plant_files(&site.scene.tree.join("more"), 8, 6 << 20, 10);
-    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    let Some(mut fleet) = Fleet::new() else { return };
+    let other = fleet.with_another();
+    fleet.scene.backup();
+    plant_files(&fleet.scene.tree.join("more"), 8, 6 << 20, 10);
+    let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(200));
-    // It hangs, and its machine answers for it.
-    site.scene.server.freeze(true);
+    // The server hangs, but its machine still accepts connections.
+    fleet.scene.server.freeze(true);
     await_servers(&other, 1);
-    site.scene.server.freeze(false);
-    let ended = site.scene.server.ends();
+    fleet.scene.server.freeze(false);
+    let ended = fleet.scene.server.ends();
     assert_ne!(ended.code(), 0);
-    drop(ended.says("take this one for dead"));
+    drop(ended.says("have declared this server dead"));
     running.wait().expect(&[0]);
-    site.scene.server = other;
-    site.scene.compare("held up");
-    site.audit();
+    fleet.scene.server = other;
+    fleet.scene.compare("held up");
+    fleet.audit();
 }
 
-/// From its death on, until its filespace is backed up elsewhere and another one keeps house.
+/// Time limit from the death of a server until its filespace is backed up at another server, which
+/// also keeps house.
 const TAKEN_OVER_MAX: Duration = Duration::from_secs(30);
 
 #[test]
 fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
-    let Some(mut site) = Site::new() else { return };
-    let other = site.join("other");
-    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
-    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    let Some(mut fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    plant_files(&fleet.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(400));
     running.signal(rustix::process::Signal::STOP);
     assert!(eventually(|| servers(&other).iter().any(|one| one["backups"] == 1)));
-    assert!(keeps_house(&site.scene.server));
-    site.enrol_at(&other.address());
-    fs::remove_dir_all(site.scene.tree.join("more")).unwrap();
-    let refused = site.scene.node.backup(&site.scene.tree, &[]);
+    assert!(keeps_house(&fleet.scene.server));
+    fleet.enrol_at(&other.address());
+    fs::remove_dir_all(fleet.scene.tree.join("more")).unwrap();
+    let refused = fleet.scene.node.backup(&fleet.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("another backup of this filespace"));
-    site.scene.server.kill9();
+    fleet.scene.server.kill9();
     let died = now();
-    while site.scene.node.backup(&site.scene.tree, &[]).code() != 0 || !keeps_house(&other) {
+    while fleet.scene.node.backup(&fleet.scene.tree, &[]).code() != 0 || !keeps_house(&other) {
         assert!(died.elapsed() <= TAKEN_OVER_MAX, "{:?}", servers(&other));
         pause(Duration::from_millis(250));
     }
     let took = died.elapsed();
     assert!(took <= TAKEN_OVER_MAX, "{took:?}");
     drop(running);
-    site.scene.server = other;
-    site.scene.compare("taken over");
-    site.audit();
+    fleet.scene.server = other;
+    fleet.scene.compare("taken over");
+    fleet.audit();
 }
 
-/// Changes of the schema that a newer program makes when it is started beside this one.
+/// Changes of the schema, such as a newer program makes when it starts beside this program.
 const NEWER: &str = "
     ALTER TABLE session ADD COLUMN of_newer BIGINT;
     ALTER TABLE filespace ADD COLUMN of_newer TEXT NOT NULL DEFAULT 'new';
@@ -216,33 +219,33 @@ const NEWER: &str = "
 
 #[test]
 fn servers_go_on_beside_a_newer_one_and_end_where_it_says_so() {
-    let Some(mut site) = Site::new() else { return };
-    let mut other = site.with_another();
-    site.scene.backup();
-    let (node, tree) = site.client("berta", &other.address());
+    let Some(mut fleet) = Fleet::new() else { return };
+    let mut other = fleet.with_another();
+    fleet.scene.backup();
+    let (node, tree) = fleet.client("berta", &other.address());
     let is_over = AtomicBool::new(false);
     let rounds = std::thread::scope(|scope| {
         let rounds = scope.spawn(|| run_rounds(&node, &tree, 1, &is_over));
-        let over = Over(&is_over);
+        let over = StopGuard(&is_over);
         pause(Duration::from_secs(1));
-        site.cluster.sql(&site.database, NEWER);
-        fs::write(site.scene.file(1), "changed").unwrap();
-        site.scene.backup().counts(&[("backed_up", 1)]);
+        fleet.cluster.sql(&fleet.database, NEWER);
+        fs::write(fleet.scene.file(1), "changed").unwrap();
+        fleet.scene.backup().counts(&[("backed_up", 1)]);
         pause(Duration::from_secs(1));
         drop(over);
-        rounds.join().expect("no panic")
+        rounds.join().expect("the thread has not panicked")
     });
     assert!(rounds.len() > 2, "{rounds:?}");
-    // One after the other is started again, of the old version too.
-    site.scene.server.restart();
-    compare_rounds((&node, &tree), &rounds, &site.scene.scratch.folder("of-berta"));
+    // The servers, still of the old version, are restarted one after the other.
+    fleet.scene.server.restart();
+    compare_rounds((&node, &tree), &rounds, &fleet.scene.scratch.folder("of-berta"));
     other.restart();
-    fs::remove_file(site.scene.file(2)).unwrap();
-    site.scene.backup().counts(&[("expired", 1)]);
-    site.scene.compare("beside");
-    audit(&[&site.scene.server, &other]);
-    // This server says so when a newer one has changed the schema beyond its understanding.
-    site.cluster.sql(&site.database, "UPDATE holdfast_schema SET needs = version");
+    fs::remove_file(fleet.scene.file(2)).unwrap();
+    fleet.scene.backup().counts(&[("expired", 1)]);
+    fleet.scene.compare("beside");
+    audit(&[&fleet.scene.server, &other]);
+    // A server refuses to start if a newer server has changed the schema too much.
+    fleet.cluster.sql(&fleet.database, "UPDATE holdfast_schema SET needs = version");
     other.terminate().expect(&[0]);
     let refused = Server::try_start_at(other.dir(), other.port());
     drop(refused.unwrap_err().says("its schema needs programs of version"));
@@ -250,121 +253,128 @@ fn servers_go_on_beside_a_newer_one_and_end_where_it_says_so() {
 
 #[test]
 fn all_servers_serve_at_once_and_one_keeps_house() {
-    let Some(site) = Site::new() else { return };
-    let other = site.join("other");
-    assert!(eventually(|| servers(&site.scene.server).len() == 2));
-    assert!(keeps_house(&site.scene.server) && !keeps_house(&other));
-    site.scene.backup();
+    let Some(fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    assert!(eventually(|| servers(&fleet.scene.server).len() == 2));
+    assert!(keeps_house(&fleet.scene.server) && !keeps_house(&other));
+    fleet.scene.backup();
     // Chunks that one server has stored are offered by the other at once, and not stored again.
-    let (node, tree) = site.client("berta", &other.address());
-    site.enrol_at(&other.address());
-    site.scene.compare("elsewhere");
+    let (node, tree) = fleet.client("berta", &other.address());
+    fleet.enrol_at(&other.address());
+    fleet.scene.compare("elsewhere");
     plant_files(&tree, FILES, FILE_BYTES, 1);
     let stored = "SELECT sum(bytes) FROM pack";
-    let before: u64 = site.cluster.sql(&site.database, stored).parse().unwrap();
+    let before: u64 = fleet.cluster.sql(&fleet.database, stored).parse().unwrap();
     assert!(before > (FILES * FILE_BYTES / 2) as u64);
     pause(Duration::from_secs(3));
     node.backup(&tree, &[]).expect(&[0]);
-    let after: u64 = site.cluster.sql(&site.database, stored).parse().unwrap();
-    assert!(after < before + before / 10, "{before} became {after}: the same content");
+    let after: u64 = fleet.cluster.sql(&fleet.database, stored).parse().unwrap();
+    assert!(
+        after < before + before / 10,
+        "the same content is stored again: {before} bytes became {after}"
+    );
     // A filespace is backed up by one server at a time.
-    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
-    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    plant_files(&fleet.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(400));
     running.signal(rustix::process::Signal::STOP);
     assert!(eventually(|| servers(&other)[1]["backups"] == 1), "{:?}", servers(&other));
-    site.enrol_at(&site.scene.server.address());
-    let refused = site.scene.node.backup(&site.scene.tree, &[]);
+    fleet.enrol_at(&fleet.scene.server.address());
+    let refused = fleet.scene.node.backup(&fleet.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("another backup of this filespace"));
     running.signal(rustix::process::Signal::CONT);
     running.wait().expect(&[0]);
-    site.scene.backup().counts(&[("backed_up", 0)]);
-    // Work that has to happen once happens at one server.
+    fleet.scene.backup().counts(&[("backed_up", 0)]);
+    // Work that is needed once is done at one server only.
     for command in [&["expire"][..], &["reclaim"], &["audit"], &["pool", "copy"]] {
         let refused = other.try_admin(command);
         assert_ne!(refused.code(), 0, "{command:?}");
-        drop(refused.says("keeps house").says(&site.scene.server.address()));
+        drop(refused.says("keeps house").says(&fleet.scene.server.address()));
     }
     drop(other);
 }
 
 #[test]
 fn a_new_server_takes_the_index_that_was_stored() {
-    let Some(mut site) = Site::new() else { return };
-    site.scene.backup();
-    // A new process has packs of far greater numbers.
-    site.scene.server.restart();
-    plant_files(&site.scene.tree.join("more"), 5, FILE_BYTES, 3);
-    site.scene.backup();
-    site.scene.server.terminate().expect(&[0]).says("the chunk index was stored");
-    let mut late = site.join("late");
-    std::mem::swap(&mut site.scene.server, &mut late);
-    let (node, tree) = site.client("berta", &site.scene.server.address());
+    let Some(mut fleet) = Fleet::new() else { return };
+    fleet.scene.backup();
+    // The packs of a restarted server have far greater numbers.
+    fleet.scene.server.restart();
+    plant_files(&fleet.scene.tree.join("more"), 5, FILE_BYTES, 3);
+    fleet.scene.backup();
+    fleet.scene.server.terminate().expect(&[0]).says("the chunk index was stored");
+    let mut late = fleet.join("late");
+    std::mem::swap(&mut fleet.scene.server, &mut late);
+    let (node, tree) = fleet.client("berta", &fleet.scene.server.address());
     plant_files(&tree, 5, FILE_BYTES, 3);
-    let stored = || site.cluster.sql(&site.database, "SELECT sum(bytes) FROM pack");
+    let stored = || fleet.cluster.sql(&fleet.database, "SELECT sum(bytes) FROM pack");
     let before: u64 = stored().parse().unwrap();
     node.backup(&tree, &[]).expect(&[0]);
     let after: u64 = stored().parse().unwrap();
-    assert!(after < before + FILE_BYTES as u64, "{before} became {after}: the same content");
-    site.enrol_at(&site.scene.server.address());
-    site.scene.compare("late");
-    site.audit();
-    site.scene.server.terminate().expect(&[0]).says("the chunk index was fetched");
+    assert!(
+        after < before + FILE_BYTES as u64,
+        "the same content is stored again: {before} bytes became {after}"
+    );
+    fleet.enrol_at(&fleet.scene.server.address());
+    fleet.scene.compare("late");
+    fleet.audit();
+    fleet.scene.server.terminate().expect(&[0]).says("the chunk index was fetched");
 }
 
 #[test]
 fn what_a_dead_server_kept_is_kept_by_another() {
-    let Some(mut site) = Site::new() else { return };
-    let other = site.with_another();
-    site.scene.keep_only_active();
-    site.scene.backup();
-    fs::remove_dir_all(&site.scene.tree).unwrap();
-    plant_files(&site.scene.tree, FILES, FILE_BYTES, 2);
-    site.scene.backup();
-    site.scene.server.kill9();
+    let Some(mut fleet) = Fleet::new() else { return };
+    let other = fleet.with_another();
+    fleet.scene.keep_only_active();
+    fleet.scene.backup();
+    fs::remove_dir_all(&fleet.scene.tree).unwrap();
+    plant_files(&fleet.scene.tree, FILES, FILE_BYTES, 2);
+    fleet.scene.backup();
+    fleet.scene.server.kill9();
     await_servers(&other, 1);
-    site.scene.server = other;
-    let keeper = keeper(&[&site.scene.server]);
+    fleet.scene.server = other;
+    let keeper = keeper(&[&fleet.scene.server]);
     keeper.admin(&["expire"]);
     let reclaimed = keeper.admin(&["reclaim"]);
     assert!(reclaimed["packs_removed"].as_u64().unwrap() > 0, "{reclaimed}");
-    site.scene.compare("kept");
-    site.audit();
+    fleet.scene.compare("kept");
+    fleet.audit();
 }
 
 #[test]
 fn a_database_that_is_away_for_long_takes_no_server_along() {
     let Some(cluster) = Cluster::start() else { return };
-    let Some(mut site) = Site::over(&cluster) else { return };
-    let mut other = site.with_another();
-    site.scene.backup();
-    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
-    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    let Some(mut fleet) = Fleet::over(&cluster) else { return };
+    let mut other = fleet.with_another();
+    fleet.scene.backup();
+    plant_files(&fleet.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(300));
     cluster.kill();
-    // Longer than a server may be silent.
+    // This is longer than a server may be silent.
     pause(Duration::from_secs(20));
     cluster.begin();
     running.wait().expect(&[0]);
-    for server in [&site.scene.server, &other] {
+    for server in [&fleet.scene.server, &other] {
         await_servers(server, 2);
     }
-    site.scene.compare("of one");
-    std::mem::swap(&mut site.scene.server, &mut other);
-    site.enrol_at(&site.scene.server.address());
-    site.scene.backup().counts(&[("backed_up", 0)]);
-    site.scene.compare("of the other");
-    audit(&[&site.scene.server, &other]);
+    fleet.scene.compare("of one");
+    std::mem::swap(&mut fleet.scene.server, &mut other);
+    fleet.enrol_at(&fleet.scene.server.address());
+    fleet.scene.backup().counts(&[("backed_up", 0)]);
+    fleet.scene.compare("of the other");
+    audit(&[&fleet.scene.server, &other]);
 }
 
-/// Nodes send through one server again the data that another one has just condemned, over and over.
+/// A node sends data through one server again and again, after another server has condemned the
+/// packs of this data.
 #[test]
 fn what_is_named_at_one_server_is_not_removed_at_another() {
-    let Some(mut site) = Site::new() else { return };
-    let other = site.join("other");
-    site.scene.keep_only_active();
-    let (node, tree) = site.client("berta", &other.address());
+    let Some(mut fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    fleet.scene.keep_only_active();
+    let (node, tree) = fleet.client("berta", &other.address());
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
@@ -377,35 +387,35 @@ fn what_is_named_at_one_server_is_not_removed_at_another() {
             }
             rounds
         });
-        let over = Over(&is_over);
+        let over = StopGuard(&is_over);
         let mut removed = 0;
-        // Condemned packs wait for their readers: in some rounds nothing goes.
+        // Condemned packs wait for their readers, so in some rounds no pack is removed.
         for round in 0..60 {
             if round >= 10 && removed > 0 {
                 break;
             }
-            fs::remove_dir_all(&site.scene.tree).unwrap();
-            plant_files(&site.scene.tree, 30, 60_000, (round + 1) % 3);
-            site.scene.backup();
-            site.scene.server.admin(&["expire"]);
-            let reclaimed = site.scene.server.admin(&["reclaim", "--dead-percent", "1"]);
+            fs::remove_dir_all(&fleet.scene.tree).unwrap();
+            plant_files(&fleet.scene.tree, 30, 60_000, (round + 1) % 3);
+            fleet.scene.backup();
+            fleet.scene.server.admin(&["expire"]);
+            let reclaimed = fleet.scene.server.admin(&["reclaim", "--dead-percent", "1"]);
             removed += reclaimed["packs_removed"].as_u64().unwrap();
         }
         drop(over);
-        assert!(removed > 0, "nothing was removed that could have been named meanwhile");
-        assert!(running.join().expect("no panic") > 5);
+        assert!(removed > 0, "no pack was removed");
+        assert!(running.join().expect("the thread has not panicked") > 5);
     });
     node.verify().expect(&[0]);
-    let out = site.scene.scratch.folder("of-berta");
+    let out = fleet.scene.scratch.folder("of-berta");
     node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
     let top = out.join(tree.file_name().unwrap());
     let (expected, found) = (crate::scene::manifest(&tree), crate::scene::manifest(&top));
     e2e::manifest::assert_same(&expected, &found);
-    site.scene.compare("of anna");
-    audit(&[&site.scene.server, &other]);
-    site.scene.server.terminate().expect(&[0]);
-    site.scene.server = other;
-    site.audit();
+    fleet.scene.compare("of anna");
+    audit(&[&fleet.scene.server, &other]);
+    fleet.scene.server.terminate().expect(&[0]);
+    fleet.scene.server = other;
+    fleet.audit();
 }
 
 #[test]
@@ -415,7 +425,7 @@ fn a_catalogue_moves_to_a_database_and_back() {
     scene.backup();
     let url = cluster.url(&cluster.add_database());
     let running = scene.server.try_admin(&["catalog", "move", &url]);
-    assert_ne!(running.code(), 0, "not while the server runs");
+    assert_ne!(running.code(), 0, "the move should be refused while the server is running");
     scene.server.terminate().expect(&[0]);
     let there = scene.server.admin(&["catalog", "move", &url]);
     assert!(there["rows"].as_u64().unwrap() > 10, "{there}");
@@ -429,7 +439,7 @@ fn a_catalogue_moves_to_a_database_and_back() {
     scene.server.restart();
     scene.compare("back");
     scene.backup().counts(&[("backed_up", 0)]);
-    // The old one is nobody's any more.
+    // A server must refuse the old catalogue.
     let config = scene.server.dir().join("server.toml");
     let own = fs::read_to_string(&config).unwrap();
     let old = own.replace("catalog = \"sqlite:\"", &format!("catalog = \"{url}\""));
@@ -461,16 +471,16 @@ fn a_move_of_the_catalogue_that_is_killed_goes_on() {
         drop(moving.kill());
         moving.wait().unwrap().success()
     });
-    assert!(is_done, "it goes on from wherever it was killed");
+    assert!(is_done, "the move should complete after any kill");
     scene.server.restart();
     scene.compare("moved");
     scene.backup().counts(&[("backed_up", 0)]);
-    // Killed before the last step, and before the one before it.
+    // The move may also be killed just before its last step, or before the last but one.
     scene.server.terminate().expect(&[0]);
     let mark = "INSERT INTO counter VALUES('arriving', 5)";
     cluster.sql(&database, mark);
     let refused = Server::try_start_at(&dir, scene.server.port());
-    drop(refused.unwrap_err().says("goes on with it"));
+    drop(refused.unwrap_err().says("to finish it"));
     scene.server.admin(&["catalog", "move", &url]);
     scene.server.restart();
     scene.compare("arrived");
@@ -512,7 +522,7 @@ fn what_is_held_stays_held_wherever_the_catalogue_goes() {
     scene.server.admin(&["catalog", "move", &cluster.url(&cluster.add_database())]);
     scene.server.restart();
     refused(&scene);
-    // The folder looks like that of a server that has joined.
+    // Without this file, the folder looks like that of a server that has joined.
     scene.server.terminate().expect(&[0]);
     fs::remove_file(dir.join("recovered")).unwrap();
     scene.server.admin(&["catalog", "move", "sqlite:"]);
@@ -528,9 +538,9 @@ fn what_servers_cannot_share_is_said() {
     if !e2e::harness::is_in_folders() {
         return;
     }
-    let Some(site) = Site::new() else { return };
-    let taken: PathBuf = site.scene.scratch.join("taken");
-    let (pool, catalog) = (site.garage.url("another"), site.cluster.url(&site.database));
+    let Some(fleet) = Fleet::new() else { return };
+    let taken: PathBuf = fleet.scene.scratch.join("taken");
+    let (pool, catalog) = (fleet.garage.url("another"), fleet.cluster.url(&fleet.database));
     let options = ["--pool", &pool, "--catalog", &catalog];
     let refused = Server::init_with(&taken, Server::free_port(), &options);
     assert_ne!(refused.code(), 0);
@@ -541,5 +551,5 @@ fn what_servers_cannot_share_is_said() {
     let (dir, file) = (taken.to_str().unwrap(), file.to_str().unwrap());
     let refused = Server::command(&["join", dir, "--from", file]);
     assert_ne!(refused.code(), 0);
-    drop(refused.says("share a catalogue in a database"));
+    drop(refused.says("need a catalogue in a database"));
 }

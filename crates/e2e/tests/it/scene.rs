@@ -9,7 +9,8 @@ use e2e::manifest::Manifest;
 use e2e::nasty::Random;
 use e2e::scratch::Scratch;
 
-/// Fields go in this order: processes before the folders they use.
+/// A server, an enrolled node and a tree. The fields are dropped in their order: processes before
+/// the folders that they use.
 pub(crate) struct Scene {
     pub(crate) server: Server,
     pub(crate) node: Node,
@@ -18,7 +19,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Gives a server, a node and an empty folder to back up.
+    /// Makes a scene with an empty tree.
     pub(crate) fn new() -> Self {
         Self::with_files(0, 0)
     }
@@ -27,15 +28,16 @@ impl Scene {
     pub(crate) fn with_files(files: usize, bytes: usize) -> Self {
         let scratch = Scratch::new();
         let tree = scratch.folder("source/tree");
-        // Before there is a server: one that runs for a while copies its catalogue by itself.
+        // The files are made before the server starts, because a server that has run for a while
+        // copies its catalogue by itself.
         plant_files(&tree, files, bytes, 1);
         let server = Server::start(&scratch.join("server"));
         let node = Node::enrol(&server, "anna");
         Self { server, node, scratch, tree }
     }
 
-    /// Makes a scene with `files` of `bytes` each on a server made with these options, which copies
-    /// no catalogue by itself.
+    /// Makes a scene with `files` of `bytes` each. The server is made with these options, and does
+    /// not copy its catalogue by itself.
     pub(crate) fn stored(scratch: Scratch, options: &[&str], files: usize, bytes: usize) -> Self {
         let tree = scratch.folder("source/tree");
         plant_files(&tree, files, bytes, 1);
@@ -46,7 +48,7 @@ impl Scene {
         scene
     }
 
-    /// Restarts the server with nothing but its keys, its configuration and its catalogue.
+    /// Restarts the server with only its keys, its configuration and its catalogue.
     pub(crate) fn restart_bare(&mut self) {
         self.server.terminate().expect(&[0]);
         for name in ["buckets", "index"] {
@@ -55,13 +57,14 @@ impl Scene {
         self.server.restart();
     }
 
-    /// Backs the tree up; nothing may go wrong.
+    /// Backs up the tree. No object may fail.
     #[track_caller]
     pub(crate) fn backup(&self) -> Outcome {
         self.node.backup(&self.tree, &[]).expect(&[0]).counts(&[("failed", 0)])
     }
 
-    /// Restores the tree below the new folder `name` and returns where it is; nothing may go wrong.
+    /// Restores the tree into the new folder `name` and returns the path of the restored tree. No
+    /// object may fail.
     #[track_caller]
     pub(crate) fn restore(&self, name: &str, options: &[&str]) -> PathBuf {
         let out = self.scratch.folder(name);
@@ -72,7 +75,7 @@ impl Scene {
         out.join("tree")
     }
 
-    /// Makes the server keep active versions only, once it expires.
+    /// Changes the policy so that the next expiration keeps active versions only.
     pub(crate) fn keep_only_active(&self) {
         let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
         self.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
@@ -103,10 +106,11 @@ pub(crate) fn plant_files(top: &Path, files: usize, bytes: usize, seed: u64) {
 
 #[track_caller]
 pub(crate) fn manifest(top: &Path) -> Manifest {
-    Manifest::take(top).unwrap_or_else(|error| panic!("manifest of {top:?}: {error}"))
+    Manifest::take(top)
+        .unwrap_or_else(|error| panic!("cannot take the manifest of {top:?}: {error}"))
 }
 
-/// Changes what is in a folder and gives the folder its time back.
+/// Calls `change`, which changes the content of a folder, and then resets the folder's time.
 pub(crate) fn keep_folder_time(folder: &Path, change: impl FnOnce()) {
     let modified = fs::metadata(folder).unwrap().modified().unwrap();
     change();
@@ -122,7 +126,7 @@ pub(crate) fn names(folder: &Path) -> Vec<Vec<u8>> {
     names
 }
 
-/// Returns whether the test can go on; says so where it cannot.
+/// Returns true if the tests run as root. Otherwise prints that `test` is left out.
 pub(crate) fn root_or_skip(test: &str) -> bool {
     if !is_root() {
         e2e::skip::say(&format!("{test} needs root"));
@@ -130,7 +134,7 @@ pub(crate) fn root_or_skip(test: &str) -> bool {
     is_root()
 }
 
-/// Fails the test unless some failure of the report is about `path`.
+/// Fails the test unless the report names `path` among its failures.
 #[track_caller]
 pub(crate) fn assert_failure_of(outcome: &Outcome, path: &Path) {
     let failures = outcome.failures();

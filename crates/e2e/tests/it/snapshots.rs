@@ -1,4 +1,5 @@
-//! Backups of a moment: while everything goes on changing, what comes back was so at once.
+//! Backups from snapshots: although files change during a backup, the restored state is that of one
+//! moment.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,20 +16,21 @@ use crate::scene::{Scene, manifest, names, plant_files, root_or_skip};
 
 const IMAGE_BYTES: u64 = 400 << 20;
 
-/// A file system in an image below the scene's folder.
+/// Makes a file system in an image below the scene's folder.
 fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
     let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("mounted"));
     let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder);
     if image.is_none() {
-        e2e::skip::say(&format!("{} or a loop mount of it does not work here", mkfs[0]));
+        e2e::skip::say(&format!("{} or a loop mount does not work on this machine", mkfs[0]));
     }
     image
 }
 
-/// Ends what goes on beside a test, also when the test fails.
-struct Ended<'a>(&'a AtomicBool);
+/// Guard that sets the flag when it is dropped, so that the other threads of a test end even if the
+/// test fails.
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ended<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -36,7 +38,7 @@ impl Drop for Ended<'_> {
 
 /// Writes the same count to two files as a database would, one after the other, until `stop`.
 fn count_in_step(folder: &Path, stop: &AtomicBool) {
-    // Written over in place: no state of them is empty.
+    // The files are overwritten in place, so that they are never empty.
     let files = ["first", "second"].map(|name| {
         fs::write(folder.join(name), format!("{:020}", 0)).unwrap();
         let file = File::options().write(true).open(folder.join(name)).unwrap();
@@ -48,7 +50,7 @@ fn count_in_step(folder: &Path, stop: &AtomicBool) {
         count += 1;
         for file in &files {
             file.write_all_at(format!("{count:020}").as_bytes(), 0).unwrap();
-            // A snapshot has what was synced, in the order in which it was.
+            // A snapshot contains synced data, in the order of the syncs.
             file.sync_all().unwrap();
         }
     }
@@ -80,7 +82,7 @@ fn a_btrfs_snapshot_is_of_one_moment_and_leaves_nothing() {
     scene.node.backup(top, &[]).expect(&[0]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let _ended = Ended(&stop);
+        let _ended = StopGuard(&stop);
         threads.spawn(|| count_in_step(top, &stop));
         let begun =
             || fs::read(top.join("second")).is_ok_and(|text| !text.is_empty() && text[19] != b'0');
@@ -93,12 +95,15 @@ fn a_btrfs_snapshot_is_of_one_moment_and_leaves_nothing() {
             let out = scene.scratch.folder(how);
             scene.node.restore(top, &out, &[]).expect(&[0]);
             let (first, second) = (count(out.join("first")), count(out.join("second")));
-            assert!(first == second || first == second + 1, "{first} and {second}");
+            assert!(
+                first == second || first == second + 1,
+                "the counts are not of one moment: {first} and {second}"
+            );
         }
     });
     let left = names(top);
     assert!(!left.iter().any(|name| name.starts_with(b".holdfast")), "{left:?}");
-    // A backup with a snapshot reads the same as one without: at most the root has been touched.
+    // Backups with and without a snapshot see the same files: at most the root has changed.
     scene.node.backup(top, &[]).expect(&[0]);
     for options in [&["--snapshot", "btrfs"][..], &[]] {
         let modified = fs::metadata(top).unwrap().modified().unwrap();
@@ -124,7 +129,7 @@ fn what_a_killed_backup_has_left_the_next_one_removes() {
     let is_snapshot = |name: &Vec<u8>| name.starts_with(b".holdfast-snapshot-");
     let running = scene.node.spawn_backup(top, &["--snapshot", "btrfs"]);
     while !names(top).iter().any(is_snapshot) {
-        assert!(!running.ends_within(Duration::ZERO), "it is not done before it is killed");
+        assert!(!running.ends_within(Duration::ZERO), "the backup ended before it was killed");
     }
     running.kill9();
     assert!(names(top).iter().any(is_snapshot));
@@ -146,7 +151,7 @@ fn a_reflink_holds_a_file_that_never_rests() {
     fs::write(&busy, vec![b'x'; 60_000_000]).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let _ended = Ended(&stop);
+        let _ended = StopGuard(&stop);
         threads.spawn(|| append(&busy, &stop));
         let live = scene.node.backup(image.path(), &[]).expect(&[4]);
         live.counts(&[("failed", 1)]).says("changed while it was read");
@@ -158,7 +163,7 @@ fn a_reflink_holds_a_file_that_never_rests() {
     scene.node.restore(&busy, &out, &[]).expect(&[0]);
     let content = fs::read(out.join("busy")).unwrap();
     assert!(content.len() > 60_000_000 && content.iter().all(|byte| *byte == b'x'));
-    assert_eq!(names(image.path()), [b"busy"], "no name was made for it");
+    assert_eq!(names(image.path()), [b"busy"], "the reflink should have no name");
 }
 
 #[test]
@@ -167,16 +172,17 @@ fn an_lvm_snapshot_is_of_one_moment() {
     if !root_or_skip("a logical volume") {
         return;
     }
-    let Some(volume) = Volume::make(&scene.scratch.join("disk"), &scene.scratch.folder("mounted"))
+    let Some(volume) =
+        LogicalVolume::make(&scene.scratch.join("disk"), &scene.scratch.folder("mounted"))
     else {
-        e2e::skip::say("no logical volume can be made here: no device mapper or no lvm2");
+        e2e::skip::say("this machine cannot make a logical volume: no device mapper or no lvm2");
         return;
     };
     plant_files(&volume.folder, 200, 20_000, 3);
     scene.node.backup(&volume.folder, &[]).expect(&[0]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let _ended = Ended(&stop);
+        let _ended = StopGuard(&stop);
         threads.spawn(|| count_in_step(&volume.folder, &stop));
         e2e::clock::pause(Duration::from_millis(50));
         let done = scene.node.backup(&volume.folder, &["--snapshot", "lvm"]).expect(&[0]);
@@ -185,18 +191,21 @@ fn an_lvm_snapshot_is_of_one_moment() {
     let out = scene.scratch.folder("out");
     scene.node.restore(&volume.folder, &out, &[]).expect(&[0]);
     let (first, second) = (count(out.join("first")), count(out.join("second")));
-    assert!(first == second || first == second + 1, "{first} and {second}");
+    assert!(
+        first == second || first == second + 1,
+        "the counts are not of one moment: {first} and {second}"
+    );
     assert!(!succeeds(Command::new("sh").args(["-c", "lvs | grep holdfast-snapshot"])));
 }
 
 /// A logical volume on a loop device.
-struct Volume {
+struct LogicalVolume {
     group: String,
     device: String,
     folder: PathBuf,
 }
 
-impl Volume {
+impl LogicalVolume {
     fn make(image: &Path, folder: &Path) -> Option<Self> {
         if !succeeds(Command::new("dmsetup").arg("version")) {
             return None;
@@ -221,9 +230,9 @@ impl Volume {
     }
 }
 
-impl Drop for Volume {
+impl Drop for LogicalVolume {
     fn drop(&mut self) {
-        // A mount that a failed test has left goes with the machine.
+        // A mount that a failed test still uses stays until the machine stops.
         let _unmounted = succeeds(Command::new("umount").arg(&self.folder));
         let _removed = succeeds(Command::new("vgremove").args(["--yes", &self.group]));
         let _detached = succeeds(Command::new("losetup").args(["--detach", &self.device]));

@@ -1,4 +1,4 @@
-//! Space management on real file systems: whoever uses a stub gets its content or an error, and
+//! Space management on real file systems: every access to a stub gets its content or an error, and
 //! never zeros.
 
 #[cfg(test)]
@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Image, Node, Outcome, Running, succeeds};
+use e2e::harness::{Image, Node, Outcome, Process, succeeds};
 use e2e::nasty::Random;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -48,15 +48,15 @@ const KINDS: [&[&str]; 3] =
     [&["mkfs.ext4", "-q"], &["mkfs.xfs", "-q", "-f"], &["mkfs.btrfs", "-q", "-f"]];
 const MIB: usize = 1 << 20;
 
-/// A managed file system. Fields go in this order: what runs before what it runs on.
+/// A managed file system. The fields are dropped in their order: the keeper before its file system.
 struct Space {
-    keeper: Option<Running>,
+    keeper: Option<Process>,
     image: Image,
     scene: Scene,
 }
 
 impl Space {
-    /// `None` where this machine cannot.
+    /// Makes a managed file system; `None` if this machine cannot.
     fn new(mkfs: &[&str], options: &[&str]) -> Option<Self> {
         Self::with_keeper(mkfs, options, &[])
     }
@@ -68,7 +68,7 @@ impl Space {
         let scene = Scene::new();
         let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("data"));
         let Some(image) = Image::mount(&file, IMAGE_BYTES, mkfs, &folder) else {
-            e2e::skip::say(&format!("{} or a loop mount of it does not work here", mkfs[0]));
+            e2e::skip::say(&format!("{} or a loop mount does not work on this machine", mkfs[0]));
             return None;
         };
         let mut space = Self { keeper: None, image, scene };
@@ -104,7 +104,7 @@ impl Space {
             }
             pause(Duration::from_millis(100));
         }
-        panic!("{what} did not come");
+        panic!("the wait was too long for: {what}");
     }
 
     fn write(&self, name: &str, content: &[u8]) -> PathBuf {
@@ -131,11 +131,11 @@ impl Space {
         rows[0]["state"].as_str().unwrap().to_owned()
     }
 
-    /// A file of this content that has just been migrated.
+    /// Makes a file with this content and migrates it.
     fn stub(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.write(name, content);
         self.migrate(&path);
-        assert!(fs::metadata(&path).unwrap().blocks() * 512 < 64 << 10, "it takes space");
+        assert!(fs::metadata(&path).unwrap().blocks() * 512 < 64 << 10, "the stub takes space");
         path
     }
 }
@@ -144,21 +144,22 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     Random::new(seed, b"space").bytes(bytes)
 }
 
-/// Runs a shell command with `$1` and `$2`.
+/// Runs a shell script with `$1` and `$2`; returns true on success.
 fn shell(script: &str, one: &Path, two: &Path) -> bool {
     succeeds(Command::new("sh").args(["-ec", script, "sh"]).arg(one).arg(two))
 }
 
-/// A program that reads the file in a way of its own.
-type Reads = fn(&Path, &Path) -> Option<Vec<u8>>;
+/// Way to read the file at the first path. The second path is free for a copy. Returns the content;
+/// `None` if this machine does not have the way.
+type Reader = fn(&Path, &Path) -> Option<Vec<u8>>;
 
 fn by_shell(script: &str, file: &Path, copy: &Path) -> Option<Vec<u8>> {
     drop(fs::remove_file(copy));
     shell(script, file, copy).then(|| fs::read(copy).unwrap())
 }
 
-/// Ways to read a file as a whole; `None` where this file system has not that way.
-const WAYS: [(&str, Reads); 12] = [
+/// Ways to read a file as a whole.
+const WAYS: [(&str, Reader); 12] = [
     ("read", |file, _| Some(fs::read(file).unwrap())),
     ("pread backwards", |file, _| {
         let file = File::open(file).unwrap();
@@ -205,7 +206,7 @@ fn every_way_to_read_a_stub_gives_its_content() {
             let file = space.stub(&format!("file-{number}"), &content);
             let copy = space.fs().join("copy");
             match read(&file, &copy) {
-                Some(got) => assert!(got == content, "{} {way}: another content", mkfs[0]),
+                Some(got) => assert!(got == content, "{} {way}: the content differs", mkfs[0]),
                 None => assert!(can_fail(way, mkfs[0]), "{}: {way} failed", mkfs[0]),
             }
         }
@@ -225,7 +226,7 @@ fn a_large_stub_is_recalled_where_it_is_read() {
         let taken = fs::metadata(&path).unwrap().blocks() * 512;
         assert!(taken < 4 << 20, "{} recalled {taken} bytes", mkfs[0]);
         assert_eq!(space.state(&path), "m");
-        // A program that looks for holes gets all of it.
+        // A program that looks for holes gets the whole content.
         let copy = space.fs().join("copy");
         assert!(shell("cp --reflink=never --sparse=always \"$1\" \"$2\"", &path, &copy));
         assert!(fs::read(&copy).unwrap() == content, "{}", mkfs[0]);
@@ -250,14 +251,14 @@ fn what_needs_no_content_recalls_nothing() {
     assert!(fs::read(&linked).unwrap() == noise(3, MIB));
 }
 
-/// A change of the file, and of its expected content.
-type Changes = fn(&Path, &mut Vec<u8>);
+/// Function that changes the file, and its expected content in the same way.
+type Editor = fn(&Path, &mut Vec<u8>);
 
 fn writable(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-const CHANGES: [(&str, Changes); 8] = [
+const CHANGES: [(&str, Editor); 8] = [
     ("cut by path at a page and lengthen by path", |path, content| {
         assert!(shell("truncate -s 1503232 \"$1\"; truncate -s 2900000 \"$1\"", path, path));
         content.truncate(1_503_232);
@@ -303,7 +304,7 @@ const CHANGES: [(&str, Changes); 8] = [
 #[test]
 fn what_is_changed_in_a_stub_stays_and_the_rest_is_as_it_was() {
     for mkfs in KINDS {
-        // By ranges, and as a whole.
+        // Files are recalled by ranges, and as a whole.
         for whole in ["0", "256M"] {
             let Some(space) = Space::new(mkfs, &["--whole", whole, "--min-size", "1"]) else {
                 continue;
@@ -314,7 +315,7 @@ fn what_is_changed_in_a_stub_stays_and_the_rest_is_as_it_was() {
                 change(&path, &mut content);
                 let got = fs::read(&path).unwrap();
                 assert!(got == content, "{} --whole {whole}: {name}", mkfs[0]);
-                // Once more, when what was recalled has been noted.
+                // The content is read again after the recall has been recorded.
                 space.hsm(&["recall"], &path).expect(&[0]);
                 assert!(fs::read(&path).unwrap() == content, "{name}");
                 space.migrate(&path);
@@ -376,8 +377,12 @@ fn what_is_here_again_is_read_without_a_question() {
             let read = has_come.recv_timeout(Duration::from_secs(10));
             kill(worker, Signal::CONT);
             reader.join().unwrap().unwrap();
-            assert!(read.expect("nobody is asked").unwrap() == content, "{}", kind[0]);
-            // The next one finds a stub again.
+            assert!(
+                read.expect("the read should not wait for the worker").unwrap() == content,
+                "{}",
+                kind[0]
+            );
+            // The next round finds a stub again.
             space.migrate(&path);
         }
     }
@@ -397,10 +402,10 @@ fn two_migrations_at_once_take_each_file_once() {
             .spawn(&[&["hsm"], words, &[fs_path.to_str().unwrap(), "--json"]].concat())
     };
     let migrate = ["migrate"];
-    let running: Vec<Running> =
+    let running: Vec<Process> =
         [&migrate[..], &migrate, &["recall", "--resident"], &migrate].map(start).into();
     for running in running {
-        // Files that another one has just taken are named.
+        // A command reports the files that another command is working on.
         running.wait().expect(&[0, 4]);
     }
     for number in 0..300 {
@@ -449,7 +454,7 @@ fn a_mount_made_later_is_kept_too() {
     let other = space.scene.scratch.folder("other");
     assert!(succeeds(Command::new("mount").arg("--bind").arg(space.fs()).arg(&other)));
     let got = fs::read(other.join("file"));
-    // A recalled file stays open there until its record is written.
+    // A recalled file stays open in the mount until its record is written.
     space.wait_for("the unmounting", || succeeds(Command::new("umount").arg(&other)));
     assert!(got.unwrap() == content);
 }
@@ -508,7 +513,7 @@ fn a_backup_of_a_migrated_file_recalls_nothing() {
     space.migrate(&not_yet);
     space.node().backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
     space.migrate(&backed_up);
-    // Their change times have moved, and nothing else.
+    // Only the ctimes of the files have changed.
     let again = space.node().backup(&tree, &[]).expect(&[0]);
     again.counts(&[("failed", 0), ("backed_up", 0)]);
     fs::set_permissions(&backed_up, fs::Permissions::from_mode(0o640)).unwrap();
@@ -535,51 +540,17 @@ fn only_what_is_backed_up_migrates_where_policy_says_so() {
 }
 
 #[test]
-fn a_file_system_that_is_too_full_is_relieved_by_itself() {
-    let options = ["--high", "50", "--low", "40", "--premigrated", "0", "--unused-days", "0"];
-    let Some(space) = Space::new(KINDS[0], &options) else { return };
-    for number in 0..40 {
-        space.write(&format!("file-{number}"), &noise(40 + number, 10 * MIB));
-    }
-    let used = || {
-        let told = rustix::fs::statvfs(space.fs()).unwrap();
-        100 - told.f_bavail * 100 / told.f_blocks
-    };
-    assert!(used() > 50);
-    space.wait_for("room", || used() <= 41);
-    for number in 0..40 {
-        let content = fs::read(space.fs().join(format!("file-{number}"))).unwrap();
-        assert!(content == noise(40 + number, 10 * MIB), "{number}");
-    }
-}
-
-#[test]
-fn a_recall_onto_a_full_disk_fails_and_loses_nothing() {
-    let options = ["--high", "100", "--low", "100", "--premigrated", "0"];
-    let Some(space) = Space::new(KINDS[0], &options) else { return };
-    let content = noise(50, 60 * MIB);
-    let path = space.stub("file", &content);
-    let filler = space.fs().join("filler");
-    let to_filler = format!("of={}", filler.display());
-    assert!(!succeeds(Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(to_filler)));
-    let error = fs::read(&path).expect_err("there is no room");
-    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
-    fs::remove_file(filler).unwrap();
-    assert!(fs::read(&path).unwrap() == content);
-}
-
-#[test]
 fn a_storm_is_refused_and_requests_go_on() {
     let Some(space) = Space::new(KINDS[0], &["--requests-only", "yes"]) else { return };
     let path = space.stub("file", &noise(51, MIB));
-    let error = fs::read(&path).expect_err("only requests recall");
+    let error = fs::read(&path).expect_err("only requests may recall");
     assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
     space.hsm(&["recall"], &path).expect(&[0]);
     assert!(fs::read(&path).unwrap() == noise(51, MIB));
 }
 
 #[test]
-fn who_waits_is_shown_counted_and_let_go_of() {
+fn waiters_are_shown_counted_and_cancelled() {
     for budget in ["--user-recalls", "--program-recalls"] {
         let Some(mut space) = Space::new(KINDS[0], &[budget, "1"]) else { return };
         let (one, two) = (noise(53, MIB), noise(54, MIB));
@@ -594,7 +565,7 @@ fn who_waits_is_shown_counted_and_let_go_of() {
         let request = space.node().spawn(&["hsm", "recall", "--json", file]);
         let is_both = || space.try_status().json_lines().iter().any(|row| row["waiters"] == 2);
         space.wait_for("both", is_both);
-        let refused = fs::read(&other).expect_err("one waits already");
+        let refused = fs::read(&other).expect_err("one recall waits already");
         assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN), "{budget}: {refused}");
         let rows = space.try_status().expect(&[0]).json_lines();
         assert_eq!(rows.len(), 1, "{rows:?}");
@@ -602,7 +573,7 @@ fn who_waits_is_shown_counted_and_let_go_of() {
         assert_eq!(rows[0]["pid"], std::process::id());
         let number = rows[0]["number"].to_string();
         space.node().run(&["hsm", "cancel", &number]).expect(&[0]);
-        let cancelled = reader.join().unwrap().expect_err("it was cancelled");
+        let cancelled = reader.join().unwrap().expect_err("the recall was cancelled");
         assert_eq!(cancelled.raw_os_error(), Some(libc::EAGAIN), "{budget}: {cancelled}");
         let row = &request.wait().json_lines()[0];
         assert!(row["error"].as_str().unwrap().contains("cancelled"), "{budget}: {row}");
@@ -644,7 +615,7 @@ fn another_user_recalls_his_own_files_only() {
     fs::set_permissions(space.fs(), open.clone()).unwrap();
     let program = space.scene.scratch.join("holdfast");
     fs::copy(e2e::harness::binary(), &program).unwrap();
-    // Nobody else may look into the node's folder, where its keys are.
+    // No other user may read the node's folder, which contains its keys.
     fs::set_permissions(space.node().home(), fs::Permissions::from_mode(0o700)).unwrap();
     let public = space.node().home().with_extension("run");
     fs::set_permissions(public.parent().unwrap(), open).unwrap();
@@ -662,27 +633,41 @@ fn another_user_recalls_his_own_files_only() {
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |name: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
     assert_eq!(of("own").unwrap()["state"], "p", "{text}");
-    assert!(of("other").unwrap()["error"].as_str().unwrap().contains("nothing of yours"), "{text}");
+    assert!(
+        of("other").unwrap()["error"]
+            .as_str()
+            .unwrap()
+            .contains("you have no file there"),
+        "{text}"
+    );
     assert_eq!(space.state(&other), "m");
 }
 
 #[test]
-fn copies_that_no_file_names_are_let_go_of() {
+fn copies_that_no_file_names_are_released() {
     let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
     let kept = space.stub("kept", &noise(70, MIB));
     let gone = space.stub("gone", &noise(71, MIB));
     fs::remove_file(gone).unwrap();
     let fresh = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
-    assert_eq!((&fresh["kept"], &fresh["released"]), (&2.into(), &0.into()), "it is too young");
+    assert_eq!(
+        (&fresh["kept"], &fresh["released"]),
+        (&2.into(), &0.into()),
+        "the copy should be too young"
+    );
     space.scene.server.travel("2h");
-    // The connection was to the server as it was before.
+    // The first command may fail, because its connection ended with the restart of the server.
     drop(space.hsm(&["reconcile"], &space.fs()));
     let dry = space.hsm(&["reconcile", "--dry-run"], &space.fs()).expect(&[0]).json();
     assert_eq!(dry["released"], 1);
     let done = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
     assert_eq!((&done["kept"], &done["released"]), (&1.into(), &1.into()));
     let after = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
-    assert_eq!((&after["kept"], &after["released"]), (&1.into(), &0.into()), "it is let go of");
+    assert_eq!(
+        (&after["kept"], &after["released"]),
+        (&1.into(), &0.into()),
+        "the copy should be released"
+    );
     assert!(fs::read(kept).unwrap() == noise(70, MIB));
 }
 
@@ -736,7 +721,7 @@ fn policies_of_a_cluster_are_served_by_lists() {
     assert_eq!(states("LIST"), [true]);
     assert_eq!(states("PURGE"), [true]);
     let left = space.hsm(&["reconcile"], &fs_path).expect(&[0]).json();
-    assert_eq!(left["kept"], 0, "its copy is let go of at once: {left}");
+    assert_eq!(left["kept"], 0, "the copy should be released at once: {left}");
     assert!(!fs::exists(&odd).unwrap());
     fs::write(&list, "nonsense\n").unwrap();
     run("MIGRATE", &list).expect(&[12]).says("line 1");
@@ -752,7 +737,7 @@ fn kernels_that_ask_at_opening_only_recall_files_as_a_whole() {
         let file = space.stub(&format!("file-{number}"), &content);
         let copy = space.fs().join("copy");
         match read(&file, &copy) {
-            Some(got) => assert!(got == content, "{way}: another content"),
+            Some(got) => assert!(got == content, "{way}: the content differs"),
             None => assert!(can_fail(way, "mkfs.ext4"), "{way} failed"),
         }
     }
@@ -768,7 +753,7 @@ fn bad_input_is_refused() {
         .node()
         .run(&["hsm", "add", folder.to_str().unwrap()])
         .expect(&[12])
-        .says("give that");
+        .says("give its mount point");
     let fs_path = space.fs();
     let high = ["hsm", "add", fs_path.to_str().unwrap(), "--high", "50", "--low", "60"];
     space.node().run(&high).expect(&[12]).says("above");

@@ -1,26 +1,29 @@
-//! Object stores that are full, gone or silent, that want TLS, a class or keys from elsewhere.
+//! Object stores that are full, away or silent, and object stores that need TLS, a storage class,
+//! or keys from other places.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Garage, Node, Outcome, Running, Server, Tls};
+use e2e::harness::{Garage, Node, Outcome, Process, Server, Tls};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 use serde_json::json;
 
-use crate::buckets::{Stored, audit};
+use crate::buckets::{BucketScene, audit};
 use crate::scene::{Scene, manifest, plant_files};
 
 const FILES: usize = 20;
 const FILE_BYTES: usize = 100_000;
-/// A file that goes out in parts.
+/// Size of a file whose pack is uploaded in parts.
 const LARGE_BYTES: usize = 12 << 20;
-/// Longer than a try that fails, and far shorter than one that is given up.
+/// Time without answers: longer than an attempt takes to fail, and far shorter than the time until
+/// the server stops trying.
 const SILENCE: Duration = Duration::from_secs(6);
 
-/// A store behind TLS, and the URL of a pool there that does not say whom to trust.
+/// Starts a store behind TLS. The URL of a pool there, which is returned too, names no trusted
+/// certificates.
 fn encrypted(scratch: &Scratch) -> Option<(Garage, Tls, String)> {
     let garage = Garage::start(&scratch.join("garage"))?;
     let tls = Tls::start(garage.port(), &scratch.join("tls"));
@@ -58,11 +61,11 @@ fn a_store_that_nobody_vouches_for_is_refused() {
 
 #[test]
 fn objects_are_put_with_the_class_of_their_pool() {
-    let Some(stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     let class = "x-amz-storage-class";
     let puts = || {
         let mut heads = stored.proxy.weather().heads();
-        // Requests that make objects: whole, or at the beginning of their parts.
+        // Only requests that make objects are kept: whole uploads, and starts of uploads in parts.
         heads.retain(|head| {
             let first = head.lines().next().unwrap();
             let is_part = first.contains("partNumber=");
@@ -89,7 +92,8 @@ fn objects_are_put_with_the_class_of_their_pool() {
     stored.scene.compare("out");
 }
 
-/// A server in this environment, with a pool whose URL says nothing of keys, or `more`.
+/// Checks a server in this environment. The URL of its pool does not name keys, except for those in
+/// `more`.
 fn in_environment(environment: &[String], more: &str, (scratch, garage): (Scratch, &Garage)) {
     let url = garage.url("site");
     let (url, _) = url.split_once("&credentials=").unwrap();
@@ -112,7 +116,7 @@ fn wrong(keys: &str) -> String {
 fn keys_come_from_the_environment() {
     let scratch = Scratch::new();
     let Some(garage) = Garage::start(&scratch.join("garage")) else { return };
-    // It goes before the usual file.
+    // The environment takes precedence over the usual file.
     let home = scratch.folder("home/.aws");
     let keys = fs::read_to_string(garage.credentials()).unwrap();
     fs::write(home.join("credentials"), wrong(&keys)).unwrap();
@@ -152,14 +156,14 @@ fn a_file_that_the_pool_names_goes_before_the_environment() {
     in_environment(&environment, &more, (scratch, &garage));
 }
 
-impl Stored {
-    /// A backup ends because of the store, and says so.
+impl BucketScene {
+    /// Checks that a backup fails with a message that contains `words`.
     #[track_caller]
     fn refused(&self, words: &[&str]) {
         says(self.scene.node.backup(&self.scene.tree, &[]), words);
     }
 
-    /// All that was backed up is there, also for a server that has nothing of its own.
+    /// Backs up, and checks that a server without its local files restores everything.
     #[track_caller]
     fn finish(&mut self, name: &str) {
         self.scene.backup();
@@ -175,11 +179,11 @@ impl Stored {
             pause(Duration::from_millis(100));
             self.scene.pool("PRIMARY")["available"] == true
         });
-        assert!(is_there, "the pool should be there again");
+        assert!(is_there, "the pool should be available again");
     }
 
-    /// Begins a backup that waits for the answer to its first upload in parts.
-    fn begin_upload(&self) -> Running {
+    /// Starts a backup, which then waits for the answer to its first upload in parts.
+    fn begin_upload(&self) -> Process {
         let weather = self.proxy.weather();
         let before = weather.heads().len();
         weather.be_silent(true);
@@ -188,7 +192,7 @@ impl Stored {
             pause(Duration::from_millis(50));
             weather.heads().iter().skip(before).any(|head| head.contains("?uploads"))
         });
-        assert!(has_begun, "nothing is sent");
+        assert!(has_begun, "the upload has not started");
         running
     }
 }
@@ -202,9 +206,9 @@ const FULL: [&str; 2] = ["the pool in s3://packs/site/one", "is full"];
 
 #[test]
 fn a_full_bucket_refuses_backups_until_there_is_room() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     stored.scene.backup();
-    // Packs that go as a whole, and in parts.
+    // One backup uploads packs as a whole, the other in parts.
     for (files, bytes) in [(10, FILE_BYTES), (2, LARGE_BYTES)] {
         stored.garage.limit("2500KiB");
         plant_files(&stored.scene.tree.join(format!("more-{bytes}")), files, bytes, 2);
@@ -220,9 +224,10 @@ fn a_full_bucket_refuses_backups_until_there_is_room() {
     stored.finish("with the last");
 }
 
-/// A bucket that is taken away and given back loses nothing, and nothing is taken for lost.
+/// Checks that a bucket that is away for a while loses nothing, and that nothing is regarded as
+/// lost.
 fn goes_and_comes_back(take_away: impl Fn(&Garage, bool), why: &str) {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     stored.scene.backup();
     stored.scene.restart_bare();
     take_away(&stored.garage, true);
@@ -234,7 +239,7 @@ fn goes_and_comes_back(take_away: impl Fn(&Garage, bool), why: &str) {
     assert_eq!((&audit["damages"], &audit["versions_lost"]), (&json!([]), &json!(0)), "{audit}");
     assert_eq!(audit["pools_away"], json!(["PRIMARY"]));
     fs::write(stored.scene.file(3), "changed").unwrap();
-    stored.refused(&["s3://packs/site/one", "is not there"]);
+    stored.refused(&["s3://packs/site/one", "is not available"]);
     take_away(&stored.garage, false);
     stored.await_pool();
     stored.finish("back");
@@ -260,12 +265,12 @@ fn a_bucket_that_is_not_found_for_a_while_loses_nothing() {
 
 #[test]
 fn a_store_that_does_not_answer_is_waited_for() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     stored.scene.backup();
     plant_files(&stored.scene.tree.join("large"), 3, LARGE_BYTES, 2);
     let running = stored.begin_upload();
-    assert!(!running.ends_within(SILENCE), "it has nothing that it could end with");
-    // Everything in the catalogue can be listed.
+    assert!(!running.ends_within(SILENCE), "the backup should wait for the store");
+    // Meanwhile, `list` works, because it needs only the catalogue.
     assert!(!stored.scene.node.list(&stored.scene.tree, &[]).is_empty());
     stored.proxy.weather().be_silent(false);
     running.wait().expect(&[0]).counts(&[("failed", 0), ("retries", 0)]);
@@ -282,12 +287,12 @@ fn a_store_that_does_not_answer_is_waited_for() {
 
 #[test]
 fn answers_that_never_come_are_asked_for_again() {
-    let Some(mut stored) = Stored::new(FILES, FILE_BYTES) else { return };
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     plant_files(&stored.scene.tree.join("large"), 3, LARGE_BYTES, 2);
     let running = stored.begin_upload();
     let weather = stored.proxy.weather();
     for _ in 0..5 {
-        // The store has done what it was asked, and nobody hears of it.
+        // The store carries out the request, but its answer is lost.
         weather.be_silent(true);
         pause(Duration::from_millis(700));
         weather.be_down(true);

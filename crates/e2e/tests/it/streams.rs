@@ -19,7 +19,7 @@ impl Scene {
             .run(&["backup", "--stdin", name, "--stdin-command", command, "--json"])
     }
 
-    /// Backs up what is in `file` through standard input; returns the report.
+    /// Backs up the content of `file` through standard input; returns the report.
     #[track_caller]
     fn backup_input(&self, name: &str, file: &Path) -> Value {
         let done = Command::new(binary())
@@ -49,7 +49,7 @@ fn is_there(path: &Path) -> bool {
 fn a_stream_comes_back_as_it_was() {
     let scene = Scene::new();
     let source = scene.scratch.join("dump");
-    // Longer than a buffer, and no multiple of one; half of it is there twice.
+    // The stream is longer than a buffer, is not a multiple of a buffer, and has two equal halves.
     let half = Random::new(5, b"stream").bytes(3_700_001);
     fs::write(&source, [&half[..], &half].concat()).unwrap();
     scene.backup_input("dump", &source);
@@ -58,7 +58,10 @@ fn a_stream_comes_back_as_it_was() {
     let outcome = scene.backup_output("dump", &format!("cat {}; printf more", source.display()));
     let document = outcome.expect(&[0]).counts(&[("backed_up", 1)]).json();
     let sent = document["bytes_transferred"].as_u64().unwrap();
-    assert!(sent < 1_000_000, "what the server has is not sent again, but {sent} bytes were");
+    assert!(
+        sent < 1_000_000,
+        "stored content should not be sent again, but {sent} bytes were sent"
+    );
     assert!(scene.stream("dump", "second").ends_with(b"more"));
     let versions = scene.node.list("/stdin/dump".as_ref(), &["--inactive"]);
     assert_eq!(versions.len(), 2, "{versions:?}");
@@ -80,11 +83,11 @@ fn a_stream_is_sent_again_where_the_server_has_dropped_it() {
         scene.backup_output("dump", &command).expect(&[0]);
         scene.backup_output("dump", "echo other").expect(&[0]);
         scene.server.admin(&["expire"]);
-        // Packs are judged once they are sealed.
+        // Only sealed packs are reclaimed. A restart seals them.
         scene.server.restart();
         let done = scene.server.admin(&["reclaim"]);
         assert!(done["packs_removed"].as_u64().unwrap() > 0, "{done}");
-        // The chunks for which the node holds grants are gone.
+        // The chunks for which the node holds grants no longer exist.
         let report = if round == 0 {
             scene.backup_input("dump", &source)
         } else {
@@ -142,7 +145,7 @@ fn streams_wait_for_each_other() {
     }
     let second = ["backup", "--stdin", "second", "--stdin-command", "echo second"];
     let second = scene.node.spawn(&second);
-    // Longer than a backup of files waits.
+    // This is longer than a backup of files waits.
     assert!(!second.ends_within(Duration::from_secs(7)));
     fs::write(&go_on, "").unwrap();
     first.wait().expect(&[0]);
@@ -188,7 +191,7 @@ fn commands_run_around_a_backup() {
     let pre =
         format!("echo new > {}/new; echo noise; touch {}", scene.tree.display(), before.display());
     fs::write(&path, format!("{}\n{own}", section(&pre))).unwrap();
-    // Messages of the commands must not get between the reader and the document.
+    // Messages of the commands must not mix with the document on standard output.
     let outcome = scene.node.backup(&scene.tree, &[]).expect(&[0]);
     assert_eq!(outcome.json()["failed"], 0);
     assert!(is_there(&before) && is_there(&scene.restore("out", &[]).join("new")));
@@ -198,7 +201,7 @@ fn commands_run_around_a_backup() {
 
     fs::remove_file(&before).unwrap();
     scene.node.backup(&scene.tree, &["--dry-run"]).expect(&[0]);
-    assert!(!is_there(&before), "a dry run does nothing");
+    assert!(!is_there(&before), "a dry run should not run the command");
     let tree = scene.tree.to_str().unwrap();
     let options = ["--pre-command", "", "--post-command", "exit 1"];
     scene
@@ -206,7 +209,7 @@ fn commands_run_around_a_backup() {
         .run(&[&["archive", tree][..], &options].concat())
         .expect(&[8])
         .says("exit status: 1");
-    assert!(!is_there(&before), "an empty command is none");
+    assert!(!is_there(&before), "an empty command should not run");
 }
 
 #[test]
@@ -224,11 +227,11 @@ fn an_application_goes_on_when_the_backup_is_stopped_before_it_began() {
     running.wait().expect(&[12]).says("stopped before the backup began");
     assert!(!is_there(&frozen));
     let words = ["list", scene.tree.to_str().unwrap(), "--json"];
-    scene.node.run(&words).expect(&[12]).says("nothing of");
+    scene.node.run(&words).expect(&[12]).says("has no version of");
 }
 
 #[test]
-fn a_failed_command_behind_is_in_the_document_too() {
+fn a_failed_post_command_is_in_the_document_too() {
     let scene = Scene::with_files(3, 100);
     let done = scene.node.backup(&scene.tree, &["--post-command", "exit 5"]).expect(&[8]);
     let document = done.json();

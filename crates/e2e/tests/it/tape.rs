@@ -1,4 +1,4 @@
-//! Tapes by hand: over files that stand for them, and over a virtual library of others.
+//! The `tape` commands, on files that stand for tapes and on a virtual library.
 
 mod library;
 pub(crate) mod tgt;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Outcome, Running, binary, path_bytes, start};
+use e2e::harness::{Outcome, Process, binary, path_bytes, start};
 use e2e::nasty::Random;
 use e2e::scratch::Scratch;
 
@@ -29,7 +29,7 @@ impl Tapes {
         Self { scratch: Scratch::new() }
     }
 
-    /// Makes a library `files` whose volumes take `mebibytes` each, two of them labelled.
+    /// Makes a library `files` whose volumes hold `mebibytes` each, and labels two volumes.
     fn with_files(mebibytes: usize) -> Self {
         let tapes = Self::new();
         let folder = tapes.folder();
@@ -55,7 +55,7 @@ impl Tapes {
         self.spawn(arguments).wait()
     }
 
-    fn spawn<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+    fn spawn<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Process {
         let home = self.scratch.join("home");
         let fixed = ["tape".into(), "--home".into(), home.into_os_string()];
         let all: Vec<OsString> =
@@ -97,7 +97,7 @@ fn plant(folder: &Path, name: &[u8], bytes: usize) {
     fs::write(folder.join(OsStr::from_bytes(name)), content).unwrap();
 }
 
-/// Names as nobody would give them, sizes around those of blocks.
+/// Makes files with unusual names, and with sizes close to those of blocks.
 fn plant_nasty(folder: &Path) {
     plant(folder, b"letters.tar", 3 * MIB);
     plant(folder, b"empty", 0);
@@ -126,7 +126,7 @@ fn files_come_back_from_a_folder_bit_for_bit() {
     let positions: Vec<_> = listed.iter().map(|piece| piece["position"].as_u64()).collect();
     assert!(positions.is_sorted());
 
-    // The bare folder is enough, and so is a part of the names.
+    // The path of the folder can stand for the library, and some of the names can be selected.
     let folder = tapes.folder();
     let out = tapes.scratch.folder("out");
     tapes
@@ -139,7 +139,7 @@ fn files_come_back_from_a_folder_bit_for_bit() {
     tapes
         .run(&arguments)
         .expect(&[4])
-        .says("nothing: there is no object of this name");
+        .says("nothing: there is no object with this name");
     assert_eq!(names(&one), [b"empty"]);
     tapes
         .run(&["verify", "files", "T001,T002"])
@@ -159,7 +159,8 @@ fn an_object_goes_on_on_the_next_volume() {
     let out = tapes.scratch.folder("out");
     tapes.read("files", "T001,T002", &out).expect(&[0]);
     expect_same(&out, &source);
-    // One of the two alone: what is whole on it comes, the other is said to be missing.
+    // With one of the two volumes, its whole objects are read, and the incomplete object is
+    // reported.
     let first = tapes.scratch.folder("first");
     tapes
         .read("files", "T001", &first)
@@ -172,7 +173,7 @@ fn an_object_goes_on_on_the_next_volume() {
         .expect(&[4])
         .says("began on another volume");
     assert_eq!(names(&second), [b"c"]);
-    // There is no room for anything more.
+    // The volumes have no room for another object.
     let more = tapes.scratch.folder("more");
     plant(&more, b"large", 5 * MIB);
     tapes
@@ -210,7 +211,8 @@ fn what_was_synced_survives_a_kill() {
         let original = source.join(path.file_name().unwrap());
         assert!(fs::read(&path).unwrap() == fs::read(original).unwrap(), "{path:?}");
     }
-    // Writing goes on behind what is there, and what was written twice comes once.
+    // New objects are written after the existing ones. An object that was written twice is read
+    // once.
     tapes.write("files", "T001", &source).expect(&[0]).counts(&[("written", 60)]);
     let all = tapes.scratch.folder("all");
     tapes.read("files", "T001", &all).expect(&[0]).counts(&[("read", 60)]);
@@ -258,7 +260,7 @@ fn volumes_that_are_not_ours_or_protected_are_left_alone() {
     ];
     assert_eq!(states, expected);
 
-    // A volume that cannot be used is passed over, and the next one taken.
+    // A volume that cannot be used is skipped, and the next one is used.
     tapes
         .write("files", "F001,T001", &source)
         .expect(&[4])
@@ -274,7 +276,7 @@ fn volumes_that_are_not_ours_or_protected_are_left_alone() {
     let out = tapes.scratch.folder("out");
     tapes.read("files", "T001", &out).expect(&[0]);
     expect_same(&out, &source);
-    // Once it may go it goes.
+    // The volume is overwritten only if the option allows it.
     tapes.run(&["label", "files", "F001", "--overwrite=anything"]).expect(&[0]);
     tapes.write("files", "F001", &source).expect(&[0]);
 }
@@ -290,7 +292,7 @@ fn nothing_is_overwritten_and_older_objects_stay() {
     let out = tapes.scratch.folder("out");
     tapes.read("files", "T001", &out).expect(&[0]).counts(&[("read", 1)]);
     expect_same(&out, &new);
-    tapes.read("files", "T001", &out).expect(&[12]).says("is there already");
+    tapes.read("files", "T001", &out).expect(&[12]).says("exists already");
     expect_same(&out, &new);
     let first = tapes.scratch.folder("first");
     let arguments = ["read", "files", "T001", "--number", "1", "--to", first.to_str().unwrap()];
@@ -318,7 +320,7 @@ fn a_damaged_block_costs_its_object_alone() {
     let verified = verified.counts(&[("objects", 2), ("failed", 1)]).json();
     assert_eq!(verified["failures"][0]["what"], "b");
     let out = tapes.scratch.folder("out");
-    tapes.read("files", "T001", &out).expect(&[4]).says("not what it should be");
+    tapes.read("files", "T001", &out).expect(&[4]).says("cannot be used");
     fs::remove_file(source.join("b")).unwrap();
     expect_same(&out, &source);
 }

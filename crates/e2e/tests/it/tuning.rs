@@ -13,7 +13,7 @@ const PARTS: u32 = 64;
 const PART_BYTES: u64 = 1 << 20;
 const SLOW_BYTES_PER_SEC: u64 = 4 << 20;
 
-/// A tree with text, which shrinks, and the same file twice.
+/// Makes a tree with text, which compresses well, and with two equal files.
 fn plant(top: &Path) {
     for folder in 0..40 {
         let folder = top.join(format!("folder-{folder}"));
@@ -28,7 +28,8 @@ fn plant(top: &Path) {
     fs::write(top.join("two"), &large).unwrap();
 }
 
-/// Backs up a new tree with `options` and `config` behind the node's own, and restores it.
+/// Backs up a new tree with `options`, and with `config` after the node's own configuration. Then
+/// restores the tree.
 #[track_caller]
 fn round_trip(options: &[&str], config: &str) -> Outcome {
     let scene = Scene::new();
@@ -55,7 +56,7 @@ fn compression_decides_how_much_is_sent() {
     round_trip(&["--compression", "auto"], "");
 }
 
-/// Bytes that a first backup of a program sends.
+/// Returns the number of bytes that a first backup of parts of a program sends.
 fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
     let scene = Scene::new();
     let program = File::open(binary()).unwrap();
@@ -74,12 +75,13 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
     sent(&outcome)
 }
 
-/// Processors are busy until all that lies between is full; it must not be taken for fast.
+/// A slow link seems fast until all buffers on the way are full. The client must not compress less
+/// because of that.
 #[test]
 fn a_slow_link_makes_nothing_lighter() {
     let standard = sent_of_program("standard", 0);
     let auto = sent_of_program("auto", SLOW_BYTES_PER_SEC);
-    assert!(auto < standard + standard / 20, "{auto} and {standard}");
+    assert!(auto < standard + standard / 20, "bytes sent: auto {auto}, standard {standard}");
 }
 
 #[test]
@@ -87,7 +89,10 @@ fn without_deduplication_the_client_sends_everything() {
     let with = sent(&round_trip(&["--compression", "none"], ""));
     let options = ["--compression", "none", "--deduplication", "no"];
     let without = sent(&round_trip(&options, ""));
-    assert!(without > with + (1 << 20), "{without} and {with}");
+    assert!(
+        without > with + (1 << 20),
+        "bytes sent: {without} without deduplication, {with} with it"
+    );
 }
 
 #[test]
@@ -102,7 +107,10 @@ fn the_folder_of_the_node_holds_defaults() {
     let section = "\n[tuning]\ncompression = \"none\"\nresource_utilization = 1\n\
                    transaction_objects = 100\nsocket_buffer_bytes = 65536\n";
     let by_section = sent(&round_trip(&[], section));
-    assert!(by_section.abs_diff(none) < none / 20, "{by_section} and {none}");
+    assert!(
+        by_section.abs_diff(none) < none / 20,
+        "bytes sent: {by_section} by the section, {none} by the option"
+    );
     assert!(sent(&round_trip(&["--compression", "standard"], section)) < none / 4);
 }
 
@@ -132,8 +140,8 @@ fn the_cache_lies_where_it_is_told_to() {
     assert_eq!(files[0].metadata().unwrap().len(), 1 << 20);
 }
 
-/// The content is noise, so that each transaction holds little of it: 70 transactions, while the
-/// server remembers 64.
+/// The file needs more than 70 transactions, because its content does not compress. The server
+/// remembers 64.
 #[test]
 fn a_file_may_span_more_transactions_than_the_server_remembers() {
     for deduplication in ["yes", "no"] {

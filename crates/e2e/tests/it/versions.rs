@@ -1,4 +1,4 @@
-//! Clients and servers of the protocol before this one, as recorded sessions.
+//! Clients and servers of earlier protocols, as recorded sessions.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -9,13 +9,13 @@ use e2e::scratch::Scratch;
 use e2e::session_tree::{self, RECORDED};
 use e2e::transcript::{Entry, Event, Imitation, decode, end_of_call, replay};
 
-/// Protocols whose sessions are recorded.
+/// Versions of the protocol whose sessions are recorded.
 const PROTOCOLS: [u32; 1] = [1];
 
-/// Maximum number of servers that are made until one stores quanta in the recorded order.
+/// Maximum number of servers that are made until one of them stores quanta in the recorded order.
 const SERVERS_MAX: usize = 20;
 
-/// Message with only the field 99, which no message has: a number, 1.
+/// Message with only the field 99, which no message has. The value of the field is 1.
 const UNKNOWN: [u8; 3] = [0x98, 0x06, 1];
 
 fn transcript(protocol: u32, name: &str) -> Vec<Entry> {
@@ -33,7 +33,7 @@ fn an_older_client_is_answered_as_it_was() {
             let found = replay(node.home(), server.port(), &transcript(protocol, name));
             assert!(found.is_empty(), "{name} of protocol {protocol}:\n{}", found.join("\n"));
         }
-        // The backup of the older client comes back whole to a client of now.
+        // A client of the present version restores the backup of the older client.
         let out = restored(&node, &scratch);
         assert_same(&out, &changed_tree(&scratch));
     }
@@ -72,8 +72,8 @@ fn a_list_that_comes_in_portions_is_shown_as_one() {
     let mut entries = transcript(1, "list");
     let hello = call_of(&entries, "Hello");
     entries.retain(|entry| entry.call == hello);
-    // Archives with the numbers 5 and 4, then 2, then 1; each portion but the last says that one
-    // follows.
+    // The archives have the numbers 5 and 4, then 2, then 1. Each portion but the last says that
+    // another one follows.
     let portions: [&[u8]; 3] = [
         b"\x0a\x02\x08\x05\x0a\x02\x08\x04\x12\x01n",
         b"\x0a\x02\x08\x02\x12\x01m",
@@ -219,8 +219,8 @@ fn a_message_of_a_newer_client_ends_the_call() {
 
 /// Makes a server that has answered the recorded backups as they were answered then.
 ///
-/// A server stores two quanta at once, and the places in its grants follow from the order in which
-/// it ends. So a server that ends in another order is no failure: another one is made.
+/// A server stores two quanta at once, and the places in its grants depend on which of them is
+/// stored first. Another order is not a failure: then another server is made.
 #[track_caller]
 fn backed_up(scratch: &Scratch, protocol: u32) -> (Server, Node) {
     let mut found = Vec::new();
@@ -242,12 +242,12 @@ fn call_of(entries: &[Entry], path: &str) -> u32 {
     entries.iter().find(is_call).unwrap().call
 }
 
-/// Gives a node whose server only repeats the recorded session `name`.
+/// Makes a node whose server only repeats the recorded session `name`.
 fn imitated(protocol: u32, name: &str) -> (Scratch, Node) {
     imitation(&transcript(protocol, name))
 }
 
-/// Gives a node whose server only repeats the session `entries`.
+/// Makes a node whose server only repeats the session `entries`.
 fn imitation(entries: &[Entry]) -> (Scratch, Node) {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));

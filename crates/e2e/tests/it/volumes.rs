@@ -1,4 +1,5 @@
-//! Pools on volumes: packs go to them, come back, and volumes are emptied and moved.
+//! Pools on volumes: packs are drained to volumes and read back, and volumes are reclaimed and
+//! moved.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::tape::tgt::{self, Tgt};
 
 const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
-/// Capacity of a volume: the packs of the trees here go on on the next.
+/// Capacity of a volume. It is so small that packs continue on a second volume.
 const VOLUME: &str = "2M";
 
 impl Scene {
@@ -24,7 +25,7 @@ impl Scene {
         folder
     }
 
-    /// A tree that lies on volumes alone, and their folder.
+    /// Makes a scene whose packs are only on volumes. Returns it with the folder of the volumes.
     fn drained(capacity: &str) -> (Self, PathBuf) {
         let mut scene = Self::with_files(FILES, FILE_BYTES);
         scene.copy_no_catalog();
@@ -35,7 +36,7 @@ impl Scene {
         (scene, folder)
     }
 
-    /// Stops the server, and has it lose its catalogue.
+    /// Stops the server and removes its catalogue.
     fn lose_catalog(&mut self) {
         self.server.terminate().expect(&[0]);
         for path in self.catalog_files() {
@@ -47,7 +48,7 @@ impl Scene {
         ["", "-wal", "-shm"].map(|suffix| self.server.dir().join(format!("catalog.sqlite{suffix}")))
     }
 
-    /// Makes the first pool drain to one on volumes.
+    /// Adds a pool on volumes, to which the first pool drains.
     pub(crate) fn add_tape(&self, options: &[&str]) {
         self.server.admin(&[&["pool", "add", "TAPE", "tape:vault"], options].concat());
         self.server.admin(&["pool", "set", "PRIMARY", "--next", "TAPE"]);
@@ -74,7 +75,7 @@ impl Scene {
     }
 }
 
-/// Damages what lies behind the label; done twice, it is whole again.
+/// Damages data after the volume's label. A second call repairs the volume.
 fn damage(volume: &Path) {
     let mut content = fs::read(volume).unwrap();
     let at = content.len() / 2;
@@ -94,10 +95,10 @@ fn what_was_drained_to_volumes_comes_back() {
     let files = fs::read_dir(&folder).unwrap().count();
     assert!(scene.volumes().len() > 1 && files > scene.volumes().len(), "{files}");
     scene.compare("drained");
-    // From the volumes again, by a server that has begun anew.
+    // A restarted server reads from the volumes again.
     scene.server.restart();
     scene.compare("restarted");
-    // More goes behind it, and what is there already is not sent again.
+    // New packs are written after the existing ones, and stored data is not sent again.
     plant_files(&scene.tree.join("more"), 20, FILE_BYTES, 2);
     scene.backup();
     scene.drain();
@@ -149,7 +150,7 @@ fn a_second_set_serves_what_the_first_has_lost_and_may_be_offsite() {
     scene.server.restart();
     scene.compare("from-the-second");
     assert!(scene.volume(&first[0])["errors"].as_u64().unwrap() > 0);
-    // The second set goes away: what the first has lost is said, by name.
+    // Without the second set, files are lost with the damaged volume of the first set.
     let offsite: Vec<&str> = second.iter().map(String::as_str).collect();
     scene
         .server
@@ -158,7 +159,7 @@ fn a_second_set_serves_what_the_first_has_lost_and_may_be_offsite() {
     let out = scene.scratch.folder("lost");
     let lost = scene.node.restore(&scene.tree, &out, &[]);
     assert_ne!(lost.code(), 0);
-    // It comes back, and everything moves off the damaged volume.
+    // The second set comes back, and all data moves off the volumes of the first set.
     scene.server.admin(&[&["volume", "onsite"], &offsite[..]].concat());
     let first: Vec<&str> = first.iter().map(String::as_str).collect();
     scene.server.admin(&[&["volume", "move"], &first[..]].concat());
@@ -177,11 +178,10 @@ fn damage_on_a_volume_costs_what_it_hits() {
     let outcome = scene.node.restore(&scene.tree, &out, &[]);
     assert_ne!(outcome.code(), 0);
     let (failed, errors) = (outcome.count("failed"), scene.volume(&name)["errors"].as_u64());
-    // A quantum has 2 MiB at most, a block the end of one and the beginning of another; each file
-    // has 100 kB.
-    assert!((1..=45).contains(&failed), "{failed} files failed");
+    // A quantum has at most 2 MiB, and a block may hold parts of two quanta. Each file has 100 kB.
+    assert!((1..=45).contains(&failed), "number of failed files: {failed}");
     assert!(errors.unwrap() < 10, "{errors:?}");
-    // Made good, all of it comes.
+    // After the repair, everything is restored.
     damage(&file_of(&folder, &name));
     scene.server.restart();
     scene.compare("whole");
@@ -198,7 +198,7 @@ fn an_audit_of_a_volume_names_what_is_damaged() {
     let found = outcome.json_lines().remove(0);
     let reason = found["failures"][0]["reason"].as_str().unwrap();
     assert!(reason.contains(&name) && !reason.contains("again"), "{found}");
-    // A second set makes the volume whole.
+    // The second set repairs the volume's data.
     damage(&file_of(&folder, &name));
     scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
     scene.server.admin(&["pool", "copy", "SECOND"]);
@@ -270,12 +270,12 @@ fn what_is_dead_within_packs_is_freed_too() {
             .sum()
     };
     let before = live(&scene);
-    // Written again, and gone with the second look.
+    // The first reclamation rewrites the packs, and the second removes the old ones.
     scene.server.admin(&["reclaim"]);
     scene.server.admin(&["reclaim"]);
     scene.drain();
     scene.server.admin(&["volume", "reclaim"]);
-    assert!(live(&scene) < before / 2, "{} of {before}, {packs} packs", live(&scene));
+    assert!(live(&scene) < before / 2, "live bytes {} of {before}, packs: {packs}", live(&scene));
     scene.server.restart();
     scene.compare("freed");
 }
@@ -352,13 +352,13 @@ fn what_was_drained_since_the_copy_of_the_catalogue_is_taken_in() {
     });
     let volumes: Vec<String> = volumes.collect();
     let names: Vec<&str> = volumes.iter().map(String::as_str).collect();
-    // A part alone is not enough.
+    // An import of one volume alone fails.
     let part = scene.server.try_admin(&["volume", "import", "vault", names[0]]);
     assert_ne!(part.code(), 0);
     scene.server.admin(&[&["volume", "import", "vault"], &names[..]].concat());
     scene.server.admin(&["reclaim", "--release"]);
     scene.compare("taken-in");
-    // Once more, nothing is to be done.
+    // A second import has nothing to do.
     let again = scene.server.admin(&[&["volume", "import", "vault"], &names[..]].concat());
     assert_eq!(again["packs"], 0, "{again}");
     scene.backup();
@@ -377,7 +377,7 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
     scene.backup();
     scene.drain();
     let name = scene.volume_names().remove(0);
-    // This volume is another server's, under a name of its own.
+    // This volume belongs to another server, and has a name that this server does not use.
     let other = Scene::with_files(20, FILE_BYTES);
     let theirs = other.add_library("100M");
     other.server.admin(&["volume", "label", "vault", "THEIRS"]);
@@ -388,7 +388,7 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
     fs::write(file_of(&folder, "THEIRS"), &foreign).unwrap();
     scene.server.admin(&["volume", "import", "vault", "THEIRS"]);
     assert_eq!(scene.volume("THEIRS")["state"], "full");
-    // Scratch volumes are not taken in.
+    // Scratch volumes are not imported.
     fs::remove_dir_all(scene.tree.join("folder-00")).unwrap();
     scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
     scene.server.admin(&["expire"]);
@@ -422,7 +422,7 @@ fn who_drains_a_damaged_pack_does_not_wait_for_his_own_drive() {
     scene.server.admin(&["pool", "copy", "SECOND"]);
     let pack = crate::pools::packs(&scene.primary()).remove(0);
     damage(&pack);
-    // The second set gives the data that its disk has lost.
+    // The second set supplies the data that the disk has lost.
     scene.drain();
     assert_eq!(scene.pool("PRIMARY")["packs"], 0);
     scene.server.restart();
@@ -549,13 +549,13 @@ fn what_makes_no_sense_is_said() {
     refused(&["pool", "set", "PRIMARY", "--collocate", "node"], "on volumes");
     refused(&["volume", "move", "NONE01"], "no volume NONE01");
     refused(&["library", "checkin", "vault"], "no changer");
-    refused(&["volume", "label", "vault"], "name the volumes");
+    refused(&["volume", "label", "vault"], "give the names of the volumes");
     scene.server.admin(&["volume", "label", "vault", "MINE01"]);
     refused(&["volume", "label", "vault", "MINE01"], "labelled");
     scene.server.admin(&["volume", "set", "MINE01", "--access", "read-only"]);
     scene.server.admin(&["volume", "remove", "MINE01"]);
     assert!(!file_of(&folder, "MINE01").try_exists().unwrap());
-    // Somebody else's file of that name is left alone.
+    // A foreign file of that name is not changed.
     fs::write(file_of(&folder, "THEIRS"), b"not a volume").unwrap();
     refused(&["volume", "label", "vault", "THEIRS"], "THEIRS");
     assert_eq!(fs::read(file_of(&folder, "THEIRS")).unwrap(), b"not a volume");
@@ -563,7 +563,7 @@ fn what_makes_no_sense_is_said() {
     scene.server.admin(&["library", "remove", "vault"]);
 }
 
-/// A scene with a virtual library of somebody else's, all of whose tapes are labelled.
+/// Makes a scene with the virtual library of `tgt`, and labels all its tapes.
 fn with_tgt() -> Option<(Scene, Tgt)> {
     let tgt = Tgt::start()?;
     let mut scene = Scene::with_files(200, FILE_BYTES);
@@ -587,13 +587,13 @@ fn a_real_changer_and_its_drives_serve_a_pool() {
     let used = scene.volumes().iter().filter(|volume| volume["pool"] == "TAPE").count();
     assert!(used >= 2, "{:?}", scene.volumes());
     scene.compare("drained");
-    // The next server puts away the volumes that are in the drives when one dies.
+    // After a server dies, the next one removes its volumes from the drives.
     scene.server.kill9();
     scene.server.restart();
     scene.compare("killed");
     let shown = scene.server.admin(&["library", "show", "vault"]);
     assert_eq!(shown["drives"].as_array().unwrap().len(), 2, "{shown}");
-    // By hand nobody gets at it meanwhile.
+    // Meanwhile, the `tape` commands cannot use the library.
     let changer = tgt.address(4);
     let (first, second) = (tgt.address(1), tgt.address(2));
     let add = ["tape", "add", "mine", "--changer", &changer];
@@ -615,7 +615,7 @@ fn a_tape_goes_offsite_and_comes_back() {
     let names: Vec<String> =
         of_pool.map(|volume| volume["volume"].as_str().unwrap().to_owned()).collect();
     let name = names[0].as_str();
-    // A volume that is in a drive is put away first.
+    // A volume in a drive is dismounted first.
     scene.server.admin(&["volume", "offsite", name, "--location", "bank"]);
     let shown = scene.server.admin(&["library", "show", "vault"]);
     let portal =

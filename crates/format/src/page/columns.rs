@@ -1,4 +1,4 @@
-//! The columns that every object has.
+//! All columns of a page, except that of contents.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use model::{
 };
 
 use crate::bytes::RESERVED;
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
-/// The largest mode: permissions and the bits for setuid, setgid and sticky.
+/// Largest mode: permissions and the bits for setuid, setgid and sticky.
 const MODE_MAX: u16 = 0o7777;
 
 pub(super) fn encode<P: PlaceCode>(writer: &mut Writer, objects: &[Object<P>]) {
@@ -59,7 +59,7 @@ fn encode_names<P>(writer: &mut Writer, objects: &[Object<P>]) {
 }
 
 /// Writes the distinct `items` in order of appearance, then the index of each object's item, unless
-/// there is only one.
+/// there is only one distinct item.
 fn encode_dictionary<T: PartialEq>(
     writer: &mut Writer,
     items: impl Iterator<Item = T>,
@@ -89,7 +89,7 @@ fn encode_dictionary<T: PartialEq>(
 fn encode_owners<P>(writer: &mut Writer, objects: &[Object<P>]) {
     let owners = objects.iter().map(|object| {
         let stat = &object.stat;
-        assert!(stat.mode <= MODE_MAX, "a mode has 12 bits, the kind is told apart");
+        assert!(stat.mode <= MODE_MAX, "a mode has 12 bits; the kind is separate");
         (stat.kind, stat.mode, stat.uid, stat.gid, object.class)
     });
     encode_dictionary(writer, owners, |writer, &(kind, mode, uid, gid, class)| {
@@ -137,11 +137,11 @@ fn encode_differences(writer: &mut Writer, values: impl Iterator<Item = i64>) {
     }
 }
 
-/// Decodes `count` objects; files of a size have no extents yet.
+/// Decodes `count` objects. Files whose size is not 0 have no extents yet.
 pub(super) fn decode<P: PlaceCode>(
     reader: &mut Reader<'_>,
     count: usize,
-) -> Result<Vec<Object<P>>, Damaged> {
+) -> Result<Vec<Object<P>>, DamageError> {
     let names = decode_names(reader, count)?;
     let owners = decode_dictionary(reader, count, decode_owner)?;
     let attributes =
@@ -180,7 +180,7 @@ pub(super) fn decode<P: PlaceCode>(
     Ok(objects)
 }
 
-/// An object whose numbers have not been read from the columns yet.
+/// Returns an object whose numbers have not been read from the columns yet.
 fn unfilled<P>(name: Name, owner: Owner, attributes: Arc<Attributes>) -> Object<P> {
     let Owner { kind, mode, uid, gid, class } = owner;
     let stat = Stat {
@@ -199,14 +199,14 @@ fn unfilled<P>(name: Name, owner: Owner, attributes: Arc<Attributes>) -> Object<
     Object { name, stat, attributes, class, inserted, payload }
 }
 
-fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Damaged> {
+fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, DamageError> {
     let shared = column(count, || reader.number::<usize>())?;
     let suffixes = column(count, || reader.number::<usize>())?;
     let mut name: Vec<u8> = Vec::with_capacity(Name::BYTES_MAX);
     let mut names: Vec<Name> = Vec::with_capacity(count.min(PAGE_OBJECTS_MAX));
     for (shared, suffix) in shared.into_iter().zip(suffixes) {
         if shared > name.len() {
-            return Err(reader.damaged("a name shares more than there is"));
+            return Err(reader.damaged("a name shares more bytes than the name before has"));
         }
         name.truncate(shared);
         name.extend_from_slice(reader.raw(suffix)?);
@@ -219,11 +219,11 @@ fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Dama
     Ok(names)
 }
 
-/// Takes `count` values. Makes room for no more than a page can have.
+/// Reads `count` values. Allocates room in advance for no more objects than a page can have.
 fn column<T>(
     count: usize,
-    mut next: impl FnMut() -> Result<T, Damaged>,
-) -> Result<Vec<T>, Damaged> {
+    mut next: impl FnMut() -> Result<T, DamageError>,
+) -> Result<Vec<T>, DamageError> {
     let mut values = Vec::with_capacity(count.min(PAGE_OBJECTS_MAX));
     for _ in 0..count {
         values.push(next()?);
@@ -231,12 +231,12 @@ fn column<T>(
     Ok(values)
 }
 
-/// Reads a dictionary and expands it to one item an object.
+/// Reads a dictionary and the indexes into it. Returns one item for each object.
 fn decode_dictionary<T: Clone>(
     reader: &mut Reader<'_>,
     count: usize,
-    decode_item: impl Fn(&mut Reader<'_>) -> Result<T, Damaged>,
-) -> Result<Vec<T>, Damaged> {
+    decode_item: impl Fn(&mut Reader<'_>) -> Result<T, DamageError>,
+) -> Result<Vec<T>, DamageError> {
     let item_count = reader.count()?;
     let items = column(item_count, || decode_item(reader))?;
     if let [only] = items.as_slice() {
@@ -260,7 +260,7 @@ struct Owner {
     class: ClassId,
 }
 
-fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, Damaged> {
+fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, DamageError> {
     let kind =
         Kind::from_code(reader.u8()?).ok_or_else(|| reader.damaged("unknown kind of object"))?;
     let mode = reader.number::<u16>()?;
@@ -271,7 +271,7 @@ fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, Damaged> {
     Ok(Owner { kind, mode, uid, gid, class: ClassId(reader.number()?) })
 }
 
-fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Damaged> {
+fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, DamageError> {
     let flags = reader.number::<u32>()?;
     let count = reader.count()?;
     let xattr = |_| {
@@ -281,13 +281,14 @@ fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Damaged> {
     Ok(Attributes { flags, xattrs: (0..count).map(xattr).collect::<Result<_, _>>()? })
 }
 
-fn decode_times<P>(reader: &mut Reader<'_>, objects: &mut [Object<P>]) -> Result<(), Damaged> {
+fn decode_times<P>(reader: &mut Reader<'_>, objects: &mut [Object<P>]) -> Result<(), DamageError> {
     decode_differences(reader, objects, |object, secs| object.stat.mtime.secs = secs)?;
     for object in &mut *objects {
         object.stat.mtime.nanos = reader.number()?;
     }
     decode_differences(reader, objects, |object, secs| object.stat.ctime.secs = secs)?;
-    // A difference that leads to no number of nanoseconds becomes a number that is refused below.
+    // A difference that gives an impossible number of nanoseconds becomes `u32::MAX`, which is
+    // refused below.
     decode_differences(reader, objects, |object, nanos| {
         object.stat.ctime.nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
     })?;
@@ -307,7 +308,7 @@ fn decode_differences<P>(
     reader: &mut Reader<'_>,
     objects: &mut [Object<P>],
     set: impl Fn(&mut Object<P>, i64),
-) -> Result<(), Damaged> {
+) -> Result<(), DamageError> {
     let mut value = 0_i64;
     for object in objects {
         value = value.wrapping_add(reader.signed()?);

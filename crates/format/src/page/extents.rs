@@ -1,21 +1,21 @@
-//! The column of contents: the places of the chunks of each file with a size.
+//! The column of contents: the places of the chunks of each file whose size is not 0.
 //!
 //! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is given
 //! relative to the end of the run before it, which costs one byte for a small file. Per file: the
-//! number of its extents, where 0 stands for the one extent `next`, a single chunk. Per extent a
+//! number of its extents; 0 stands for a single chunk right after the run before. Per extent a
 //! varint:
 //!
 //! | lowest 2 bits | rest | follows | extent |
 //! |---|---|---|---|
-//! | 0 next | chunk count | | chunks right after the run before |
-//! | 1 far | chunk count | signed difference | chunks that far from the end of the run before |
+//! | 0 next | chunk count | | chunks right after the end of the run before |
+//! | 1 far | chunk count | signed difference | chunks at that distance from that end |
 //! | 2 hole | reserved: 0 | bytes | zeros |
-//! | 3 sealed | 0 next, 1 far | signed difference if far, bytes | one encrypted chunk of so many |
+//! | 3 sealed | 0 next, 1 far | signed difference if far, bytes | one encrypted chunk |
 
 use model::{ChunkRange, Extent, Kind, Object, Payload, PlaceCode};
 
 use crate::bytes::RESERVED;
-use crate::{Damaged, Reader, Writer};
+use crate::{DamageError, Reader, Writer};
 
 const NEXT: u64 = 0;
 const FAR: u64 = 1;
@@ -31,11 +31,14 @@ pub(super) fn encode<P: PlaceCode>(writer: &mut Writer, objects: &[Object<P>]) {
     for object in objects {
         match &object.payload {
             Payload::Extents(extents) => {
-                assert!(has_extents(object) && !extents.is_empty(), "only files of a size");
+                assert!(
+                    has_extents(object) && !extents.is_empty(),
+                    "only files with content have extents"
+                );
                 encode_file(writer, extents, &mut next);
             }
             Payload::Nothing | Payload::Target(_) => {
-                assert!(!has_extents(object), "a file of a size has extents");
+                assert!(!has_extents(object), "a file with content has extents");
                 let target = matches!(object.payload, Payload::Target(_));
                 assert_eq!(target, object.stat.kind == Kind::Symlink, "symlinks have targets");
             }
@@ -80,11 +83,11 @@ fn encode_file<P: PlaceCode>(writer: &mut Writer, extents: &[Extent<P>], next: &
     }
 }
 
-/// Reads the extents of those `objects` that have some into them.
+/// Reads the extents into those `objects` that have extents.
 pub(super) fn decode<P: PlaceCode>(
     reader: &mut Reader<'_>,
     mut objects: Vec<Object<P>>,
-) -> Result<Vec<Object<P>>, Damaged> {
+) -> Result<Vec<Object<P>>, DamageError> {
     let mut next = 0_u64;
     for object in objects.iter_mut().filter(|object| has_extents(object)) {
         object.payload = Payload::Extents(decode_file(reader, &mut next)?);
@@ -95,7 +98,7 @@ pub(super) fn decode<P: PlaceCode>(
 fn decode_file<P: PlaceCode>(
     reader: &mut Reader<'_>,
     next: &mut u64,
-) -> Result<Vec<Extent<P>>, Damaged> {
+) -> Result<Vec<Extent<P>>, DamageError> {
     let extent_count = reader.count()?;
     if extent_count == 0 {
         return Ok(vec![chunks(reader, next, 1)?]);
@@ -106,7 +109,7 @@ fn decode_file<P: PlaceCode>(
 fn decode_extent<P: PlaceCode>(
     reader: &mut Reader<'_>,
     next: &mut u64,
-) -> Result<Extent<P>, Damaged> {
+) -> Result<Extent<P>, DamageError> {
     let tag = reader.varint()?;
     match tag & 3 {
         NEXT => chunks(reader, next, tag >> 2),
@@ -124,7 +127,7 @@ fn sealed<P: PlaceCode>(
     reader: &mut Reader<'_>,
     next: &mut u64,
     far: u64,
-) -> Result<Extent<P>, Damaged> {
+) -> Result<Extent<P>, DamageError> {
     match far {
         0 => {}
         1 => *next = next.wrapping_add(reader.signed()?.cast_unsigned()),
@@ -139,7 +142,7 @@ fn chunks<P: PlaceCode>(
     reader: &Reader<'_>,
     next: &mut u64,
     count: u64,
-) -> Result<Extent<P>, Damaged> {
+) -> Result<Extent<P>, DamageError> {
     let first = P::from_code(*next).ok_or_else(|| reader.damaged("an impossible place"))?;
     let last = next.checked_add(count).and_then(|end| P::from_code(end - u64::from(count > 0)));
     match u32::try_from(count) {

@@ -1,12 +1,12 @@
-//! Golden files: bytes that an earlier release wrote must decode for ever, and encoding the same
-//! values must give the same bytes for as long as the version stays.
+//! Golden files. Bytes that an earlier release wrote must decode for ever. Encoding the same values
+//! must give the same bytes until the version of the format changes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
-use format::stub::{Grains, State, Stub, Unsynced};
+use format::stub::{Grains, State, Stub, SyncState};
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId, VolumeName,
 };
@@ -157,7 +157,7 @@ fn records_of_space_managed_files() {
     assert_eq!(Stub::decode(&file), Ok(premigrated.clone()));
     let migrated = Stub {
         state: State::Migrated(grains),
-        unsynced: Some(Unsynced { boot: 0x0123_4567_89ab_cdef, synced }),
+        unsynced: Some(SyncState { boot: 0x0123_4567_89ab_cdef, synced }),
         ..premigrated
     };
     assert_eq!(Stub::decode(&golden("stub-migrated", &migrated.encode())), Ok(migrated));

@@ -1,4 +1,5 @@
-//! Pages survive encoding whatever they hold; damaged ones are refused; golden files still decode.
+//! Tests of the formats: pages are the same after encoding and decoding, damaged pages are refused,
+//! and golden files still decode.
 
 mod golden;
 mod pages;

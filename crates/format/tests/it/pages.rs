@@ -45,9 +45,9 @@ fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
         .prop_map(|(xattrs, flags)| Arc::new(Attributes { xattrs, flags }))
 }
 
-type Unnamed = (Stat, Arc<Attributes>, u16, i64, Payload);
+type Content = (Stat, Arc<Attributes>, u16, i64, Payload);
 
-fn unnamed() -> impl Strategy<Value = Unnamed> {
+fn unnamed() -> impl Strategy<Value = Content> {
     let stat = (
         (kind(), 0..0o10000_u16, 0..5_u32, any::<u32>()),
         (prop_oneof![Just(0), any::<u64>()], timestamp(), timestamp()),
@@ -71,8 +71,8 @@ fn name() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 1..30).prop_filter("names", |bytes| Name::new(bytes).is_ok())
 }
 
-fn objects(unnamed: BTreeMap<Vec<u8>, Unnamed>) -> Vec<Object> {
-    let named = |(name, (stat, attributes, class, inserted, payload)): (Vec<u8>, Unnamed)| Object {
+fn objects(unnamed: BTreeMap<Vec<u8>, Content>) -> Vec<Object> {
+    let named = |(name, (stat, attributes, class, inserted, payload)): (Vec<u8>, Content)| Object {
         name: Name::new(&name).expect("filtered"),
         stat,
         attributes,
@@ -131,7 +131,7 @@ proptest! {
 
     #[test]
     fn nonsense_is_refused_without_panic(body in vec(any::<u8>(), 0..200)) {
-        // A true checksum leads the decoder into the body.
+        // With a right checksum the decoder reads the body.
         let mut bytes = vec![1, 0];
         bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&body).to_le_bytes()[..4]);
         bytes.extend_from_slice(&body);
@@ -139,15 +139,15 @@ proptest! {
     }
 }
 
-/// Decodes a page of one FIFO whose bits of links, in the column of `linked`, are `linked`.
+/// Decodes a page of one FIFO with the byte `linked` in the column `linked`.
 fn with_linked(linked: u8) -> Result<Vec<Object>, &'static str> {
-    // One name, `a`; one owner of kind 3; one set of attributes; then linked and eight numbers.
+    // One name, `a`; one owner of kind 3; one set of attributes; `linked`; then seven numbers.
     let mut body = vec![1, 0, 1, b'a', 1, 3, 0, 0, 0, 0, 1, 0, 0, linked];
     body.extend([0; 7]);
     decode_body(&body)
 }
 
-/// Decodes a page of one file of a size whose only extent is `extent`.
+/// Decodes a page of one file of 9 bytes whose only extent is `extent`.
 fn with_extent(extent: &[u8]) -> Result<Vec<Object>, &'static str> {
     let mut body = vec![1, 0, 1, b'a', 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9];
     body.extend([0; 6]);
@@ -204,5 +204,5 @@ fn a_page_of_neighbours_takes_few_bytes_an_object() {
     };
     let objects: Vec<Object> = (0..300).map(object).collect();
     let bytes_per_object = page::encode(&objects).len() / objects.len();
-    assert!(bytes_per_object < 8, "{bytes_per_object} bytes an object");
+    assert!(bytes_per_object < 8, "{bytes_per_object} bytes per object");
 }

@@ -31,7 +31,7 @@ Example:
   holdfast admin --server /srv/holdfast node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
-    /// The folder of the server, which must run, except for 'catalog move'
+    /// The folder of the server, which must be running, except for 'catalog move'
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
     #[command(subcommand)]

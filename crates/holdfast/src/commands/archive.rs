@@ -1,4 +1,4 @@
-//! `holdfast archive`: keeps a state of files for a time, apart from backups.
+//! `holdfast archive`: keeps the present state of files for a set time, apart from backups.
 
 use std::path::PathBuf;
 
@@ -23,10 +23,11 @@ pub(crate) struct Args {
     /// Directories or files
     #[arg(value_name = "PATH", conflicts_with = "filelist")]
     paths: Vec<PathBuf>,
-    /// A text to find the archive by; the date unless given
+    /// A text by which the archive can be found [default: 'Archive Date: ' and the present time]
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// The management class of all objects; without it the rules choose
+    /// The management class of all objects [default: the class that the rules choose for each
+    /// object]
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
     /// Delete the files on this machine once the archive is complete and has been read back
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// Use the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
-    /// Archive exactly the paths listed in a file, one a line; - reads standard input
+    /// Archive exactly the paths listed in a file, one per line; - reads standard input
     #[arg(long, value_name = "FILE")]
     filelist: Option<PathBuf>,
     /// The paths in the file list end with NUL instead of a newline

@@ -35,13 +35,13 @@ Example:
   holdfast archives --event 3
   holdfast archives --hold 3")]
 pub(crate) struct Args {
-    /// Record that the event of this archive has happened: its retention begins
+    /// Record that the event of this archive has happened, so that its retention begins
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "release"])]
     event: Option<u64>,
-    /// Keep this archive until it is released, longer than its class does
+    /// Hold this archive: keep it until its release, even after the days of its class
     #[arg(long, value_name = "NUMBER", conflicts_with = "release")]
     hold: Option<u64>,
-    /// End the hold of this archive: its class decides again
+    /// Release this archive: end its hold, so that its class decides again
     #[arg(long, value_name = "NUMBER")]
     release: Option<u64>,
 }
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     Ok(DONE)
 }
 
-/// `archives --json`, one a line.
+/// `archives --json`, one document per line.
 #[derive(Serialize)]
 struct ArchiveDocument<'a> {
     archive: u64,

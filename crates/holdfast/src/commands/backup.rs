@@ -18,7 +18,7 @@ use crate::{around, path, stream};
 
 const COMMAND: &str = "holdfast backup";
 
-/// Back up paths: send what has changed since the last backup, expire what is gone
+/// Back up paths: send changes since the last backup, and expire objects that are gone
 ///
 /// A directory stands for everything in it that is on its own file system.
 #[derive(clap::Args, Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Send the paths whether changed or not, and expire nothing
     #[arg(long)]
     selective: bool,
-    /// Send exactly the paths listed in a file, one a line; - reads standard input
+    /// Send exactly the paths listed in a file, one per line; - reads standard input
     #[arg(long, value_name = "FILE")]
     filelist: Option<PathBuf>,
     /// The paths in the file list end with NUL instead of a newline
@@ -66,11 +66,11 @@ pub(crate) struct Args {
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
-    /// Expire objects even where most of a filespace is gone
+    /// Expire objects that are gone even if most of a filespace is gone
     #[arg(long)]
     confirm_expire: bool,
-    /// Read all files in their state of one moment: off, auto (the best available means), btrfs,
-    /// lvm, or reflink (each file at a moment of its own)
+    /// Read all files in their state of one moment: off, auto (the best method that is available),
+    /// btrfs, lvm, or reflink (each file at a moment of its own)
     #[arg(long, value_name = "HOW")]
     snapshot: Option<Stillness>,
     #[command(flatten)]
@@ -94,21 +94,22 @@ const STREAM_CONFLICTS: [&str; 11] = [
     "snapshot",
 ];
 
-/// Commands that take precedence over those of client.toml
+/// Commands that take precedence over the commands in client.toml
 #[derive(clap::Args, Debug, Default)]
 #[command(next_help_heading = "Commands before and after")]
 pub(super) struct AroundArgs {
     /// Run this shell command first; if it fails, do nothing
     #[arg(long, value_name = "COMMAND")]
     pre_command: Option<String>,
-    /// Run this shell command at the end, even after a failure; it finds the exit code in
+    /// Run this shell command at the end, even after a failure, with the exit code in
     /// HOLDFAST_EXIT_CODE
     #[arg(long, value_name = "COMMAND")]
     post_command: Option<String>,
 }
 
 impl AroundArgs {
-    /// Returns the commands to run. An empty command on the command line cancels the other one.
+    /// Returns the commands to run. An empty command on the command line disables the one in
+    /// client.toml.
     pub(super) fn commands(self, context: &Context) -> Result<Commands, CommandError> {
         let Commands { pre, post } = client::commands(&context.home()?)?;
         let is_given = |command: &String| !command.is_empty();
@@ -127,14 +128,14 @@ pub(super) struct TuningArgs {
     /// level of zstd from -7 to 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     compression: Option<CompressionChoice>,
-    /// Number of directories, and of files, that are read at the same time, 1 to 100; chosen during
-    /// the run unless given
+    /// Number of directories, and of files, that are read at the same time, 1 to 100 [default:
+    /// chosen during the run]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     resourceutilization: Option<u8>,
-    /// Ask which data the server has already before sending it
+    /// Ask the server which data it already has, and do not send it again
     #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     deduplication: Option<bool>,
-    /// Maximum size of a transaction, as in 64M; a number without a unit counts KiB
+    /// Maximum size of a transaction, as in 64M; a number without a unit is in KiB
     #[arg(long, value_name = "SIZE", value_parser = transaction_bytes)]
     txnbytelimit: Option<u64>,
     /// Maximum number of objects in a transaction, 1 to 65536
@@ -213,7 +214,7 @@ fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
     if (1 << 20..=1 << 30).contains(&bytes) {
         Ok(bytes)
     } else {
-        Err(ValueError::Rule("the size is from 1M to 1G"))
+        Err(ValueError::Rule("the size must be from 1M to 1G"))
     }
 }
 
@@ -243,7 +244,7 @@ pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandErr
     patterns.iter().map(check).collect()
 }
 
-/// Reads the paths in a file list, which names at least one.
+/// Reads the paths in a file list. Fails if the list is empty.
 pub(super) fn filelist(list: &Path, nul: bool) -> Result<Vec<Vec<u8>>, CommandError> {
     let paths = listed(&read(list)?, if nul { 0 } else { b'\n' });
     if paths.is_empty() {
@@ -258,7 +259,7 @@ fn targets(args: Args) -> Result<Targets, CommandError> {
         return Ok(Targets::Selective(filelist(list, args.nul)?));
     }
     if args.nul {
-        return Err(CommandError::usage("-0 is for a file list; name it with --filelist", COMMAND));
+        return Err(CommandError::usage("-0 needs a file list; give it with --filelist", COMMAND));
     }
     if args.paths.is_empty() {
         let message = "name the paths to back up, as in 'holdfast backup /home'";
@@ -280,7 +281,8 @@ fn read(list: &Path) -> Result<Vec<u8>, CommandError> {
     })
 }
 
-/// Splits the bytes of a file list into paths. Each ends with `end`, which the last may lack.
+/// Splits the bytes of a file list into paths. Each path ends with `end`, which may be missing
+/// after the last one.
 fn listed(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
     let paths = bytes.split(|&byte| byte == end);
     paths.filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()

@@ -11,7 +11,8 @@ use crate::{moment, path, quantity};
 
 /// Delete versions or archived objects at the server
 ///
-/// The administrator must have given the node the right. A deletion can be undone for some days.
+/// The node must have the right to delete, which the administrator gives. A deletion can be undone
+/// for some days.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -54,7 +55,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let are = quantity::are(deletion.versions);
     let text = match (deletion.number, deletion.until) {
         (Some(number), Some(until)) => format!(
-            "{versions} {are} deleted. Until {} this can be undone:\n\n  holdfast undelete \
+            "{versions} {are} deleted. You can undo this until {} with:\n\n  holdfast undelete \
              {number}\n",
             moment::shown(until)
         ),
@@ -64,7 +65,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(DONE)
 }
 
-/// `delete --json`, and `undelete --json`, one document a line.
+/// `delete --json`, and `undelete --json`, one document per line.
 #[derive(Serialize)]
 pub(super) struct DeletionDocument<'a> {
     deletion: Option<u64>,

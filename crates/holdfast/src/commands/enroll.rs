@@ -15,14 +15,14 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 /// Make this machine a node of a server, with a token from the server's administrator
 ///
 /// The key is made here and does not leave this machine. The token holds the fingerprint of the
-/// server's certificate authority, so that no other server can take its place.
+/// server's certificate authority, so that no other server can take the place of this one.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast enroll backup.example.org:1500 --token TOKEN
   holdfast enroll backup.example.org --token - < token")]
 pub(crate) struct Args {
-    /// The server; the default port is 1500. servers of one catalogue are separated by commas
+    /// The server, or several servers of one catalogue separated by commas [default port: 1500]
     #[arg(value_name = "HOST[:PORT]")]
     server: String,
     /// One-time token of 'holdfast admin node add'; - reads it from standard input

@@ -14,7 +14,7 @@ use crate::path::{self, JsonPath};
 
 /// Show how a backup would treat a path, and by which rule
 ///
-/// The path need not exist. A path that ends with a slash is that of a directory.
+/// The path need not exist. A path that ends with a slash stands for a directory.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -44,7 +44,7 @@ impl RulesArgs {
         let absolute = |path: &PathBuf| {
             let slash = path::bytes(path).ends_with(b"/");
             let mut path = path::absolute(path)?;
-            // Only the slash shows that a path that does not exist is a directory's.
+            // If a path does not exist, only the slash says that it stands for a directory.
             if slash && !path.ends_with(b"/") {
                 path.push(b'/');
             }
@@ -72,7 +72,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(if warnings.is_empty() { DONE } else { WARNED })
 }
 
-/// `explain --json` and `preview --json`, one document a line.
+/// `explain --json` and `preview --json`, one document per line.
 #[derive(Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the document")]
 pub(super) struct RuledDocument<'a> {

@@ -1,4 +1,4 @@
-//! `holdfast hsm`: files migrate off file systems to the server, and come back when they are used.
+//! `holdfast hsm`: moves files off file systems to the server, and recalls them when they are used.
 
 mod ask;
 mod files;
@@ -22,7 +22,8 @@ use crate::error::CommandError;
 /// Migrate files off file systems to the server, and recall them when they are used
 ///
 /// A migrated file keeps its name, size and times and takes no space. A program that opens it waits
-/// until the content is back. 'holdfast hsm run' must run while a managed file system is mounted.
+/// until the content is back. 'holdfast hsm run' must be running while a managed file system is
+/// mounted.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -82,7 +83,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     }
 }
 
-/// Fails where no worker answers, or one of the paths is in no managed file system.
+/// Fails if no worker answers, or if one of the paths is in no managed file system.
 pub(crate) fn check_managed(paths: &[Vec<u8>], context: &Context) -> Result<(), CommandError> {
     ask(context, &Request::Status, &mut |_| true)?;
     let settings = Settings::load(&context.home()?);
@@ -99,7 +100,7 @@ pub(crate) fn check_managed(paths: &[Vec<u8>], context: &Context) -> Result<(), 
         Some(path) => Err(CommandError {
             message: format!("{} is in no managed file system", escaped(path)),
             hint: Some(
-                "'holdfast hsm add' manages a file system; without --stubs-from no stub is made"
+                "manage its file system with 'holdfast hsm add', or restore without --stubs-from"
                     .to_owned(),
             ),
         }),

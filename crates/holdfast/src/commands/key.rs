@@ -10,7 +10,7 @@ use crate::error::{CommandError, DONE};
 use crate::output;
 use crate::table::{self, Align};
 
-/// Maximum number of bytes of a written key that are read.
+/// Maximum number of bytes that are read as a written key.
 const KEY_BYTES_MAX: u64 = 4096;
 
 /// Make, list, show and import the keys that encrypt this node's files
@@ -39,12 +39,12 @@ Example:
 Example:
   holdfast key list")]
     List,
-    /// Write the keys, to be kept in a safe place
+    /// Write the keys to standard output, so that they can be kept in a safe place
     #[command(after_help = "\
 Example:
   holdfast key show > /mnt/safe/key-of-this-node")]
     Show,
-    /// Add a key that was written down
+    /// Add a key that 'holdfast key show' has written
     #[command(after_help = "\
 Example:
   holdfast key import - < key-of-this-node")]
@@ -74,7 +74,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             if context.output.is_json() {
                 context.output.json(&KeyDocument::new(&key));
             } else {
-                let use_of = if key.is_in_use { "encrypts and opens" } else { "opens" };
+                let use_of = if key.is_in_use { "encrypts and decrypts" } else { "decrypts" };
                 let text = format!("Key {} {use_of} this node's files.\n", key.name);
                 context.output.text(&text);
             }
@@ -86,8 +86,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 fn advice(key: &KeySummary) -> String {
     format!(
         "Key {} encrypts the files that 'include.encrypt' statements name, from the next backup\n\
-         on. Keep the key in a safe place, not only on this machine. If both are lost, nobody can\n\
-         restore the files that it has encrypted:\n\n  {}\n",
+         on. Keep a copy of this key in a safe place outside this machine. If all copies are\n\
+         lost, nobody can restore the files that the key has encrypted:\n\n  {}\n",
         key.name, key.written
     )
 }
@@ -106,7 +106,7 @@ fn list(keys: &[KeySummary], context: &mut Context) {
 }
 
 fn use_of(key: &KeySummary) -> &'static str {
-    if key.is_in_use { "encrypts" } else { "opens" }
+    if key.is_in_use { "encrypts" } else { "decrypts" }
 }
 
 fn show(keys: &[KeySummary], context: &mut Context) {
@@ -131,7 +131,7 @@ fn key_from_stdin() -> Result<String, CommandError> {
     Ok(key)
 }
 
-/// `key --json`, one document a line.
+/// `key --json`, one document per line.
 #[derive(Serialize)]
 struct KeyDocument<'a> {
     name: String,

@@ -63,7 +63,7 @@ fn list_versions(
         archive: args.archive,
     };
     let client = context.client()?;
-    // The heading comes with the first version: an error must not stand below a heading.
+    // The heading is written with the first version, so that no error stands below a heading.
     let mut headed = context.output.is_json() || context.output.quiet;
     client.list(&options, &mut |version| {
         if !headed {
@@ -91,7 +91,8 @@ fn write(version: &ListedVersion, output: &mut Output) {
     output.text(&line);
 }
 
-/// Formats one line. The columns have fixed widths, because lines are written as they come.
+/// Formats one line. The columns have fixed widths, because each line is written before the next is
+/// known.
 fn text_line(size: &str, time: &str, class: &str, state: &str, path: &str) -> String {
     format!("{size:>15}  {time:<19}  {class:<12}  {state:<3}  {path}")
 }
@@ -101,7 +102,7 @@ fn state(version: &ListedVersion) -> &'static str {
     if version.deactivated.is_none() { "A" } else { "I" }
 }
 
-/// `list --json`, one document a line.
+/// `list --json`, one document per line.
 #[derive(Serialize)]
 struct VersionDocument<'a> {
     path: JsonPath<'a>,
@@ -166,7 +167,7 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// `list --json` without a path, one document a line.
+/// `list --json` without a path, one document per line.
 #[derive(Serialize)]
 struct FilespaceDocument<'a> {
     filespace: JsonPath<'a>,

@@ -12,7 +12,7 @@ use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::output::Output;
 use crate::quantity;
 
-/// List the objects that a backup would include and leave out, and by which rule
+/// List the objects that a backup would include or leave out, and the rule that decides
 ///
 /// Objects in a directory that is left out are not listed.
 #[derive(clap::Args, Debug)]
@@ -38,7 +38,7 @@ enum Filter {
     Excluded,
 }
 
-/// Counts of the objects, whether they are listed or not.
+/// Counts of all objects, listed or not.
 #[derive(Default)]
 struct Totals {
     included: u64,

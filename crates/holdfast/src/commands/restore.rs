@@ -1,8 +1,8 @@
-//! `holdfast restore`: brings backed up objects back.
+//! `holdfast restore`: brings backed-up objects back.
 
 use std::path::PathBuf;
 
-use client::{Origin, Replace, RestoreOptions, RestoreReport, VersionChoice};
+use client::{Origin, ReplaceRule, RestoreOptions, RestoreReport, VersionChoice};
 use model::ServerTime;
 
 use super::hsm;
@@ -13,10 +13,10 @@ use crate::path;
 use crate::report::{self, RestoreDocument};
 use crate::values;
 
-/// Bring backed up paths back
+/// Bring backed-up paths back
 ///
-/// A directory stands for everything in it. A restore that is run again goes on where it ended:
-/// it skips the objects that are there and right.
+/// A directory stands for everything in it. A restore that is run again continues where it ended:
+/// it skips objects that exist and do not differ from the backup.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -36,10 +36,10 @@ pub(crate) struct Args {
     /// Restore the state of this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<ServerTime>,
-    /// Also restore objects that are gone, in their last state
+    /// Also restore objects that no longer exist, in their last state
     #[arg(long)]
     inactive: bool,
-    /// When to replace an existing object that differs
+    /// Condition under which an existing object that differs is replaced
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
     /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
@@ -49,18 +49,18 @@ pub(crate) struct Args {
     stubs_from: Option<u64>,
 }
 
-/// [`Replace`] on the command line.
+/// [`ReplaceRule`] on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum ReplaceArg {
     /// Keep the existing object
     No,
     /// Replace the object if the backup was modified later
     IfNewer,
-    /// Replace it always
+    /// Always replace the object
     All,
 }
 
-impl From<ReplaceArg> for Replace {
+impl From<ReplaceArg> for ReplaceRule {
     fn from(replace: ReplaceArg) -> Self {
         match replace {
             ReplaceArg::No => Self::No,
@@ -80,7 +80,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         left_out_from: args.stubs_from,
     };
     if args.stubs_from.is_some() {
-        // Checked first: on a file system that is not managed the files would be missing.
+        // The check comes first: on a file system that is not managed the files would be missing.
         hsm::check_managed(&options.paths, context)?;
     }
     let report =

@@ -20,7 +20,7 @@ Example:
   holdfast retrieve /srv/project-17 --description 'project 17*' --to /tmp
   holdfast retrieve /srv/project-17 --archive 3")]
 pub(crate) struct Args {
-    /// Directories or files, as they were named when archived
+    /// Directories or files, by the names that they had when they were archived
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Put the objects into this folder instead of their old places
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// When to replace an existing object that differs
+    /// Condition under which an existing object that differs is replaced
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use server::Ready;
+use server::Readiness;
 use tokio::sync::watch;
 
 use crate::address;
@@ -19,7 +19,7 @@ use crate::moment;
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 
-/// Time that the threads of the runtime get after an orderly end.
+/// Time in which the threads of the runtime must end after an orderly stop.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// Make a server, run it, and recover it after a disaster
@@ -50,17 +50,17 @@ enum ServerCommand {
 Example:
   holdfast server init /srv/holdfast --pool file:///mnt/large/pool")]
 struct InitArgs {
-    /// The folder
+    /// The folder of the new server
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Address to listen on; the default port is 1500
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
     listen: String,
-    /// The place for the data, as file:///FOLDER or s3://BUCKET/PREFIX?endpoint=URL; a folder in
-    /// DIR unless given
+    /// The place for the data, as file:///FOLDER or s3://BUCKET/PREFIX?endpoint=URL [default: a
+    /// folder in DIR]
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// The place for the catalogue, as postgres://USER@HOST/DATABASE; SQLite in DIR unless given
+    /// The place for the catalogue, as postgres://USER@HOST/DATABASE [default: SQLite in DIR]
     #[arg(long, value_name = "URL")]
     catalog: Option<String>,
 }
@@ -74,14 +74,14 @@ struct RunArgs {
     /// The folder that 'holdfast server init' made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Put the server's clock ahead of the system's, as in 40d; expiration uses it. For tests on a
-    /// copy of a server with pools of its own
+    /// Put the server's clock, by which expiration goes, ahead of the system's, as in 40d. Only for
+    /// tests on a copy of a server with pools of its own
     #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length, hide_short_help = true)]
     clock_ahead: Option<i64>,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    // Variables that are not text have no settings of object stores.
+    // Variables that are not UTF-8 hold no settings of object stores.
     let text = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
@@ -123,7 +123,7 @@ fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
     Ok(DONE)
 }
 
-/// Shows the place of a new server, how to start it, and the step after that, `next`.
+/// Shows the folder of a new server, the command that starts it, and `next`, the step after that.
 fn show_new(folder: &Path, config: &store::folder::Config, next: &str, context: &mut Context) {
     if context.output.is_json() {
         let folder = path::bytes(folder);
@@ -141,7 +141,7 @@ fn show_new(folder: &Path, config: &store::folder::Config, next: &str, context: 
     }
 }
 
-/// Variable with the points at which threads are to panic, for tests of panics; see
+/// Environment variable with the points at which threads are to panic, for tests of panics; see
 /// [`sys::fault::plant`].
 const FAULTS: &str = "HOLDFAST_FAULTS";
 
@@ -157,7 +157,8 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot start threads: {error}")))?;
     let served = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
-        // Caught before anything is opened, so that every signal ends the server in order.
+        // Signals are caught before anything is opened, so that each of them ends the server
+        // orderly.
         let signals = Signals::catch()?;
         tokio::spawn(stop_on_signal(signals, stop));
         let output = RefCell::new(output);
@@ -172,7 +173,7 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
 
 async fn stop_on_signal(mut signals: Signals, stop: watch::Sender<bool>) {
     signals.next().await;
-    tracing::info!("stopping");
+    tracing::info!("the server is stopping");
     stop.send_replace(true);
     signals.end_at_once().await;
 }
@@ -195,14 +196,14 @@ fn announce_waiting(output: &mut Output) {
     } else if !output.quiet {
         output.text(
             "Another program has exclusive use of the catalogue: a move, or an older server. This \
-             server waits.",
+             server waits until that program ends.",
         );
     }
     output.flush();
 }
 
-/// Writes the line that scripts which start a server wait for.
-fn announce(ready: Ready, output: &mut Output) {
+/// Writes the line by which scripts know that the server is ready.
+fn announce(ready: Readiness, output: &mut Output) {
     let ready = ready.address.to_string();
     if output.is_json() {
         output.json(&ReadyDocument { ready });

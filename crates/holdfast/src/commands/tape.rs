@@ -4,8 +4,8 @@
 //! site      the meaning of LIB on the command line
 //!   label, moves, drives, inventory    one volume or element at a time
 //!   write, read, verify                objects
-//! meter     the progress that is shown meanwhile
-//! trouble   errors of volumes and libraries as one line, and what to do next
+//! meter     progress of a long command
+//! trouble   errors of volumes and libraries on one line, with the next step
 //! ```
 
 mod drives;
@@ -27,8 +27,8 @@ use crate::error::CommandError;
 
 /// Use tape libraries and volumes by hand: label, write, read and verify, without any server
 ///
-/// LIB is a library that 'holdfast tape add' has named, or a folder of files that stand for tapes
-/// (with a '/' in it), or the addresses of a changer and its drives with commas between them.
+/// LIB is the name of a library from 'holdfast tape add', or a folder (with a '/' in its path) of
+/// files that stand for tapes, or the addresses of a changer and its drives, separated by commas.
 /// Devices are named as /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -17,7 +17,7 @@ Example:
   holdfast undelete
   holdfast undelete 4")]
 pub(crate) struct Args {
-    /// The deletion to undo; without it, the deletions that can be undone are listed
+    /// The deletion to undo; without a number, the command lists the deletions that can be undone
     #[arg(value_name = "NUMBER")]
     number: Option<u64>,
 }
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     } else if args.number.is_some() {
         let versions = shown.first().map_or(0, |deletion| deletion.versions);
         context.output.text(&format!(
-            "{} {} back.\n",
+            "{} {} available again.\n",
             quantity::counted(versions, "version"),
             quantity::are(versions)
         ));

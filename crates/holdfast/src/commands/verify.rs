@@ -16,10 +16,10 @@ Example:
   holdfast verify --data
   holdfast verify /home/ann")]
 pub(crate) struct Args {
-    /// Directories or files, by the names that they had when they were backed up; all unless given
+    /// Directories or files, by the names that they had when they were backed up [default: all]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Read every byte back and check it, not only the server's tables
+    /// Read back and check every byte, not only the server's tables
     #[arg(long)]
     data: bool,
 }

@@ -13,7 +13,7 @@ know is refused by name. This page is made from the code, and
 `HOLDFAST_WRITE_REFERENCE=1 cargo test -p holdfast reference` writes it anew.
 ";
 
-/// Ends of keys that name the unit of the value.
+/// Suffixes of keys, and the units that they stand for.
 const UNITS: [(&str, &str); 8] = [
     ("_days", "days"),
     ("_hours", "hours"),
@@ -43,7 +43,7 @@ fn default(name: &str, property: &Value) -> String {
     }
 }
 
-/// The definition of a property, which may stand elsewhere in the schema.
+/// Returns the definition of a property, which may stand elsewhere in the schema.
 fn resolved<'a>(root: &'a Map<String, Value>, property: &'a Value) -> &'a Value {
     let reference = property.get("$ref").and_then(Value::as_str);
     let name = reference.and_then(|reference| reference.strip_prefix("#/$defs/"));
@@ -75,14 +75,14 @@ fn rows(root: &Map<String, Value>, prefix: &str, section: &Value, text: &mut Str
         };
         let effect = effect.replace('\n', " ").replace('|', "\\|");
         writeln!(text, "| `{prefix}{key}` | {} | {default} | {effect} |", unit(key, property))
-            .expect("a text takes all");
+            .expect("writing to a string cannot fail");
     }
 }
 
 fn table(title: &str, schema: &Schema, text: &mut String) {
     let root = schema.as_object().expect("a configuration file has keys");
     write!(text, "\n## {title}\n\n| key | unit | default | effect |\n|---|---|---|---|\n")
-        .expect("a text takes all");
+        .expect("writing to a string cannot fail");
     rows(root, "", schema.as_value(), text);
 }
 

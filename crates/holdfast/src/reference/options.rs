@@ -18,8 +18,8 @@ The help of every command, as `holdfast COMMAND --help` prints it, without the o
 /// Width of the help in columns.
 const WIDTH: usize = 100;
 
-/// Calls `work` for each shown command below `command` that does something itself, with its full
-/// name.
+/// Calls `work` with each visible command below `command` that has no subcommands, and with its
+/// full name.
 fn each_leaf(command: &Command, name: &str, work: &mut impl FnMut(&Command, &str)) {
     let is_shown = |inner: &&Command| inner.get_name() != "help" && !inner.is_hide_set();
     let own = command.get_subcommands().filter(is_shown);
@@ -50,16 +50,16 @@ fn the_reference_of_options_is_that_of_the_code() {
         let help = own.term_width(WIDTH).render_long_help().to_string();
         let help: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
         write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.join("\n"))
-            .expect("a text takes all");
+            .expect("writing to a string cannot fail");
     });
     super::compare("options.md", &text);
 }
 
-/// The table names a command by its last words, beside the others of its group.
+/// The table names a command by its last word, in a row with other commands of its group.
 #[test]
 fn the_table_of_commands_has_all_of_them() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(super::FOLDER).join("commands.md");
-    let table = std::fs::read_to_string(path).expect("the page is there");
+    let table = std::fs::read_to_string(path).expect("the page can be read");
     let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
     let has = |words: &[&str]| {
         let Some((last, groups)) = words.split_last() else { return false };

@@ -107,7 +107,7 @@ pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String 
         0 => String::new(),
         sockets => format!("\nSockets skipped: {}\n", quantity::count(sockets)),
     };
-    let archive = report.archive.map(|number| format!("Archive {number} is made.\n\n"));
+    let archive = report.archive.map(|number| format!("Archive {number} is created.\n\n"));
     [
         archive.unwrap_or_default(),
         plan(report),
@@ -130,7 +130,8 @@ fn plan(report: &BackupReport) -> String {
         .collect();
     let gap = if lines.is_empty() { "" } else { "\n" };
     format!(
-        "{lines}{gap}Dry run: nothing was sent and nothing expired. A backup would do this.\n\n"
+        "{lines}{gap}Dry run: nothing was sent and nothing expired. \
+         The report shows a backup's work.\n\n"
     )
 }
 

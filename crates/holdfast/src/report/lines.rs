@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::path::JsonPath;
 use crate::quantity;
 
-/// Maximum number of failures that a text names, so that the report stays in sight.
+/// Maximum number of failures that a report names, so that its figures stay on the screen.
 pub(crate) const FAILURES_SHOWN: usize = 20;
 
 const LABEL_COLUMNS: usize = 36;
@@ -54,8 +54,8 @@ pub(crate) fn troubles(
     format!("{}{}", failures.trim_start(), warning_lines(warnings).trim_start())
 }
 
-/// Lists the first `shown_max` of `failed` failures below `heading`. Without failures there is no
-/// text.
+/// Lists the first `shown_max` of `failed` failures below `heading`. Returns an empty text if there
+/// are no failures.
 pub(super) fn failure_lines(
     heading: &str,
     failures: &[Failure],
@@ -79,7 +79,7 @@ pub(super) fn failure_lines(
     format!("\n{heading}\n{}{rest}", lines.concat())
 }
 
-/// Lists the warnings after an empty line. Without warnings there is no text.
+/// Lists the warnings after an empty line. Returns an empty text if there are no warnings.
 pub(super) fn warning_lines(warnings: &[String]) -> String {
     let gap = if warnings.is_empty() { "" } else { "\n" };
     let lines = warnings.iter().map(|warning| format!("Warning: {warning}\n"));

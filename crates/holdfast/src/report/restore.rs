@@ -49,7 +49,7 @@ pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> Strin
     let kept = match report.kept {
         0 => String::new(),
         kept => format!(
-            "\nKept {} that {} from the backup; --replace decides.\n",
+            "\nKept {} that {} from the backup; --replace can overwrite them.\n",
             quantity::counted(kept, "object"),
             if kept == 1 { "differs" } else { "differ" },
         ),

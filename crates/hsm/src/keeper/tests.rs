@@ -1,17 +1,17 @@
-//! The keeper, with a socket in place of the kernel and workers that only sleep.
+//! Tests of the keeper, with a socket in place of the kernel and workers that only sleep.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use sys::fanotify::{Access, Asks};
+use sys::fanotify::{Access, QuestionKinds};
 use sys::space::SpaceFile;
 
 use super::*;
 use crate::recall::tests::StubScene;
 
-/// Response of the kernel's interface that lets a program go on.
+/// Response of the kernel's interface that lets a program continue.
 const ALLOW: u32 = 1;
 
 /// A keeper of a group whose answers can be read.
@@ -47,8 +47,8 @@ impl Scene {
         let say = |text: &str| shared.said.borrow_mut().push(text.to_owned());
         let now = sys::clock::monotonic();
         let mut keeper = Keeper {
-            keeping: Keeping {
-                group: Group::inherited(group.into(), Asks::Ranges),
+            context: KeeperContext {
+                group: Group::inherited(group.into(), QuestionKinds::Ranges),
                 start_worker: &start_worker,
                 told_to_end: &shared.told_to_end,
                 tend_holder: &|| {},
@@ -211,14 +211,14 @@ fn programs_do_not_wait_for_ever_without_a_worker() {
 /// Name of the environment variable that makes this program the child of a test.
 const CHILD: &str = "HOLDFAST_TEST_KEEPER";
 
-/// The child's part: keeps questions until it meets a bug in the loop.
+/// Runs in the child process: keeps questions until the loop meets a bug.
 #[test]
 fn a_child_keeps_with_a_bug() {
     if std::env::var_os(CHILD).is_none() {
         return;
     }
-    let group = Group::inherited(tempfile::tempfile().unwrap().into(), Asks::Ranges);
-    let keeping = Keeping {
+    let group = Group::inherited(tempfile::tempfile().unwrap().into(), QuestionKinds::Ranges);
+    let context = KeeperContext {
         group,
         start_worker: &|_| Err(io::ErrorKind::Unsupported.into()),
         told_to_end: &AtomicU32::new(0),
@@ -226,7 +226,7 @@ fn a_child_keeps_with_a_bug() {
         step_aside: &|| {},
         say: &|_| {},
     };
-    keep(keeping, None);
+    keep(context, None);
     std::process::exit(0);
 }
 
@@ -240,5 +240,5 @@ fn a_keeper_ends_when_it_panics() {
         .unwrap();
     let said = String::from_utf8_lossy(&child.stderr);
     assert_eq!(child.status.code(), Some(sys::lock::ENDED_BY_A_BUG), "{said}");
-    assert!(said.contains("src/keeper/tests.rs"), "it hides where it was: {said}");
+    assert!(said.contains("src/keeper/tests.rs"), "the place of the panic is missing: {said}");
 }

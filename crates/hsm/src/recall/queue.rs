@@ -1,9 +1,9 @@
 //! The order in which files are recalled, and the waiters of each file.
 //!
-//! Files that a program has opened go before files that are only on lists. A file waits at the
-//! server for its volume while none of its content comes. Other files are recalled meanwhile. The
-//! server reads the requested files of a volume in the best order, so files have to be requested
-//! early.
+//! Files that a program has opened are recalled before files that are only on lists. A file waits
+//! at the server for its volume while none of its content arrives. Other files are recalled
+//! meanwhile. The server reads the requested files of a volume in the best order, so files have to
+//! be requested early.
 //!
 //! Invariant: every file of `recalls` is in `opened`, in `listed` or in `transfers`, and in one of
 //! them only.
@@ -24,9 +24,9 @@ use sys::space::SpaceFile;
 use crate::mount::FileId;
 use crate::requester::Requester;
 
-/// Number of files that are recalled at once while their content comes.
+/// Number of files whose content is transferred at the same time.
 pub(crate) const AT_ONCE: usize = 16;
-/// Maximum number of transfers: those that wait at the server, and those whose content comes.
+/// Maximum number of transfers: those that wait at the server, and those whose content arrives.
 const TRANSFERS_MAX: usize = 256;
 /// Number of transfers up to which a file that is only on lists may begin another one.
 const LISTED_MAX: usize = 192;
@@ -56,7 +56,7 @@ pub(crate) struct Completion {
 /// One file of a list that a request recalls.
 pub(crate) struct ListEntry {
     pub(crate) index: usize,
-    /// Sender of the list. It sends one completion for each entry.
+    /// Channel of the list, which gets one completion for each entry.
     pub(crate) list: Sender<Completion>,
 }
 
@@ -96,7 +96,7 @@ impl Need {
         Self { range, tail }
     }
 
-    /// The first part of the need that is not in `grains`.
+    /// The first part of the need that `grains` lack.
     pub(super) fn missing(&self, grains: &Grains) -> Option<Range<u64>> {
         let first = |range| grains.missing(range).first().cloned();
         first(&self.range).or_else(|| first(&self.tail))
@@ -124,7 +124,7 @@ impl Waiter {
     }
 }
 
-/// A file with waiters.
+/// The recall of a file, with its waiters.
 pub(super) struct Recall {
     /// Number by which users cancel the recall; given by [`Queue::enqueue`].
     pub(super) number: u64,
@@ -136,7 +136,7 @@ pub(super) struct Recall {
     pub(super) size: u64,
     pub(super) waiters: Vec<Waiter>,
     pub(super) is_cancelled: bool,
-    /// The bytes that have come; also stops the transfer.
+    /// Counter of the received bytes, which also stops the transfer.
     pub(super) progress: Arc<Progress>,
 }
 
@@ -172,7 +172,7 @@ fn path_of(file: &SpaceFile) -> Vec<u8> {
     std::fs::read_link(link).map_or_else(|_| Vec::new(), |path| path.into_os_string().into_vec())
 }
 
-/// The recall of a file by a thread: the bytes at the last look, and the time at which they came.
+/// The recall of a file by a thread: the bytes when they changed last, and the time of that change.
 struct Transfer {
     bytes: u64,
     since: Instant,
@@ -220,11 +220,11 @@ pub(crate) struct RecallStatus {
     pub(crate) waiters: usize,
     pub(crate) bytes: u64,
     pub(crate) done_bytes: u64,
-    /// Time until the content has come; `None` without an estimate.
+    /// Time until the content has arrived; `None` without an estimate.
     pub(crate) estimate: Option<Duration>,
 }
 
-/// Numbers of programs that wait.
+/// Numbers of waiting programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Load {
     pub(super) of_user: u32,
@@ -335,7 +335,7 @@ impl Queue {
         (AT_ONCE + stalled.count()).min(TRANSFERS_MAX).saturating_sub(self.threads)
     }
 
-    /// Forgets the entries of a list. Files without other waiters leave the queue.
+    /// Removes the entries of a list. Files without other waiters leave the queue.
     pub(super) fn withdraw(&mut self, list: &Sender<Completion>) {
         let mut left = Vec::new();
         for (id, recall) in &mut self.recalls {
@@ -373,7 +373,7 @@ impl Queue {
         Some(Cancellation::Stopping)
     }
 
-    /// Numbers of waiting programs: those of the user, and those with the program, of `requester`.
+    /// Counts the waiting programs of the user of `requester`, and those with its program name.
     pub(super) fn load_of(&self, requester: &Requester) -> Load {
         let mut load = Load::default();
         for (_, waiter) in self.waiters() {
@@ -388,7 +388,7 @@ impl Queue {
     /// Adds the time of one more file to the averages.
     pub(super) fn note_speed(&mut self, bytes: u64, secs: f64) {
         self.file_secs = 0.9 * self.file_secs + 0.1 * secs;
-        // Small files say more about waiting than about speed.
+        // Small files show the waiting time rather than the speed.
         if bytes > 1 << 20 {
             let rate = bytes as f64 / secs.max(1e-6);
             self.bytes_per_sec = 0.8 * self.bytes_per_sec + 0.2 * rate;
@@ -432,8 +432,8 @@ impl Queue {
         stages
     }
 
-    /// Estimates the time until `bytes` of a file are here, from the last files. The time that a
-    /// file waits at the server is unknown.
+    /// Estimates the time until `bytes` of a file have arrived, from the averages of the last
+    /// files. The time that a file waits at the server is unknown.
     fn estimate(&self, stage: Stage, bytes: u64) -> Option<Duration> {
         if stage == Stage::AtServer || self.file_secs == 0.0 {
             return None;

@@ -1,8 +1,8 @@
-//! Records of files to which content has come that may not be on the disk yet.
+//! Records of files with new content that may not be on the disk yet.
 //!
-//! The record of a file names each grain as soon as it has come, but is valid only until the
+//! The record of a file names each grain as soon as it has arrived, but is valid only until the
 //! machine restarts. After the content has reached the disk, [`Records::catch_up`] writes the
-//! lasting record. A machine that stops in between finds holes, and they are filled again.
+//! lasting record. If the machine stops in between, the file has holes, which are filled again.
 //!
 //! Each of these records keeps its file open, so that the content cannot be removed meanwhile.
 
@@ -11,7 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use format::stub::{Grains, State, Stub, Unsynced};
+use format::stub::{Grains, State, Stub, SyncState};
 use sys::ObjectStatus;
 use sys::lock::Mutex;
 use sys::space::SpaceFile;
@@ -19,23 +19,24 @@ use sys::space::SpaceFile;
 use crate::mount::{FileId, Mount};
 use crate::record;
 
-/// Maximum number of bytes that are recalled beyond a need, for a program that reads in order.
+/// Maximum number of bytes that are recalled beyond a need, for a program that reads sequentially.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// Number of unsynced records above which a thread catches up before it recalls further files.
 const UNSYNCED_MAX: usize = 8192;
 
-/// A record that holds for this start of the machine only.
+/// A record that is valid only until the machine restarts.
 struct UnsyncedRecord {
     stub: Stub,
     file: Arc<SpaceFile>,
-    /// Offset at which a program that reads in order would need content next.
+    /// Offset at which a program that reads sequentially would need content next.
     next: u64,
     /// Number of bytes that were recalled beyond the last need.
     ahead_bytes: u64,
 }
 
 impl UnsyncedRecord {
-    /// Bytes to recall beyond `part`: twice as many each time a program reads on in order.
+    /// Number of bytes to recall beyond `part`. The number doubles each time a program continues to
+    /// read sequentially.
     fn ahead(&mut self, part: &Range<u64>) -> u64 {
         let is_in_order = part.start == self.next && part.start > 0;
         let length = part.end - part.start;
@@ -50,15 +51,16 @@ impl UnsyncedRecord {
 #[derive(Default)]
 pub(super) struct Records {
     unsynced: Mutex<HashMap<FileId, UnsyncedRecord>>,
-    /// Held while lasting records are written: two threads that sync at once save no time.
+    /// Lock held while lasting records are written, because two threads that sync at once save no
+    /// time.
     catching_up: Mutex<()>,
 }
 
 impl Records {
     /// The present record of a file. An unsynced record is newer than the one in the file.
     ///
-    /// The part of a copy beyond the end of a file that was cut counts as resident, before anybody
-    /// makes the file longer again: the new part is not part of the copy.
+    /// If a file was truncated, the part of its copy beyond the new end counts as resident. If the
+    /// file is extended later, its new part does not come from the copy.
     pub(super) fn current(
         &self,
         id: FileId,
@@ -86,7 +88,7 @@ impl Records {
         Ok(Some(stub))
     }
 
-    /// Notes that `part`, of whole grains, has come to the file with the record `stub`.
+    /// Notes that `part`, of whole grains, has arrived in the file with the record `stub`.
     pub(super) fn note_part(
         &self,
         id: FileId,
@@ -102,7 +104,7 @@ impl Records {
     }
 
     /// Writes a record with new grains that may not be on the disk; `synced` are the grains that
-    /// are.
+    /// are on the disk.
     fn note(
         &self,
         id: FileId,
@@ -110,9 +112,9 @@ impl Records {
         stub: &mut Stub,
         synced: Grains,
     ) -> io::Result<()> {
-        stub.unsynced.get_or_insert(Unsynced { boot: record::boot(), synced });
-        // Written under the lock, as in `write_for_good`, so that the record that is written last
-        // is the newest.
+        stub.unsynced.get_or_insert(SyncState { boot: record::boot(), synced });
+        // The record is written under the lock, as in `write_for_good`, so that the record that is
+        // written last is the newest.
         let mut unsynced = self.unsynced.lock();
         record::write(file, stub)?;
         match unsynced.get_mut(&id) {
@@ -125,7 +127,7 @@ impl Records {
         Ok(())
     }
 
-    /// Bytes to recall beyond `part` of the file.
+    /// Number of bytes to recall beyond `part` of the file.
     pub(super) fn ahead(&self, id: FileId, part: &Range<u64>) -> u64 {
         self.unsynced.lock().get_mut(&id).map_or(0, |record| record.ahead(part))
     }

@@ -1,4 +1,4 @@
-//! Recalls of real stubs, from a source that follows the script of a test.
+//! Tests of recalls of real stubs, from a source that follows the script of a test.
 
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,8 +23,8 @@ pub(crate) fn recaller_managing(mounts: Vec<Mount>) -> Recaller {
     recaller(mounts, worker, Script::default(), Box::new(|_, _| false))
 }
 
-fn recaller(mounts: Vec<Mount>, relay: Relay, script: Script, make_room: MakeRoom) -> Recaller {
-    let group = Group::inherited(tempfile::tempfile().unwrap().into(), Asks::Ranges);
+fn recaller(mounts: Vec<Mount>, relay: Relay, script: Script, make_room: RoomMaker) -> Recaller {
+    let group = Group::inherited(tempfile::tempfile().unwrap().into(), QuestionKinds::Ranges);
     Recaller::new(Arc::new(group), Arc::new(relay), mounts, Box::new(script), make_room)
 }
 

@@ -15,8 +15,8 @@ use super::queue::{AT_ONCE, Completion, ListEntry, Need, Recall, RecallError, Wa
 use crate::fill::{FillError, Part};
 use crate::mount::FileId;
 
-/// Maximum size of a part, unless a grain is larger. Between two parts, waiters that need less of
-/// the file go before those that need more.
+/// Maximum size of a part in bytes, unless a grain is larger. Between two parts, waiters that need
+/// less of the file are served before those that need more.
 const PART_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of attempts to reach the server for one part.
 const TRIES_MAX: u32 = 3;
@@ -45,7 +45,7 @@ impl Recaller {
         self.queue.lock().threads -= 1;
     }
 
-    /// Recalls files, until there are more threads than files; possibly for ever.
+    /// Recalls files until fewer threads are needed, which may never happen.
     pub(crate) fn serve(&self) {
         while let Some(id) = self.next_file() {
             self.serve_file(id);
@@ -121,11 +121,11 @@ impl Recaller {
         if smallest.is_none() {
             queue.remove(id);
         }
-        // The waiters are answered under the lock: a program that goes on may cause a question
-        // about the same file at once.
+        // The waiters are answered under the lock, because a program that continues may cause a
+        // question about the same file at once.
         served.into_iter().for_each(|waiter| self.serve_waiter(waiter, bytes));
         drop(queue);
-        let part = missing(&smallest?).expect("a waiter whose content is here was served");
+        let part = missing(&smallest?).expect("a waiter that has its content was served");
         let ahead = self.records.ahead(id, &part);
         let part = missing(&Need::only(part.start..part.end + ahead)).unwrap_or(part);
         let grain = stub.as_ref().map_or(1, |stub| format::stub::grain_bytes(stub.size));
@@ -138,7 +138,7 @@ impl Recaller {
         match waiter {
             Waiter::Question { number, .. } => self.answer(number, Answer::Go),
             Waiter::Request(ListEntry { index, list }) => {
-                // The reader of the list may have gone.
+                // The reader of the list may have disconnected.
                 drop(list.send(Completion { index, result: Ok(bytes) }));
             }
         }
@@ -190,7 +190,7 @@ impl Recaller {
         }
     }
 
-    /// Lets a stopped recall go on if it has a waiter again.
+    /// Lets a stopped recall continue if it has a waiter again.
     fn restart_progress(&self, id: FileId) {
         if let Some(recall) = self.queue.lock().get_mut(id) {
             recall.progress = Arc::default();
@@ -199,7 +199,7 @@ impl Recaller {
 
     fn fail(&self, id: FileId, error: &FillError) {
         let Some(recall) = self.queue.lock().remove(id) else { return };
-        tracing::error!(path = model::escaped(&recall.path), %error, "a recall has failed");
+        tracing::error!(path = model::escaped(&recall.path), %error, "a recall failed");
         self.refuse(recall, error.errno(), &RecallError::Failed(error.to_string()));
     }
 

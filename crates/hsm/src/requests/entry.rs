@@ -7,7 +7,7 @@ use sys::space::SpaceFile;
 
 use crate::mount::Mount;
 
-/// A file that a request wants back.
+/// A file that a request recalls.
 pub(super) struct Entry<'a> {
     pub(super) mount: &'a Mount,
     pub(super) directory: DirPath,
@@ -17,7 +17,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Path from the root of the node.
+    /// Absolute path on the node.
     pub(super) fn path(&self) -> Vec<u8> {
         self.mount.absolute(&self.directory.join(&self.name))
     }

@@ -11,11 +11,11 @@ use crate::control::{FileOutcome, PathText, Reply};
 use crate::desk::{Desk, RequestError};
 use crate::migrate::{Candidate, Migrator, Target};
 use crate::mount::Mount;
-use crate::outcome::{FileError, Outcome, Unmanaged};
+use crate::outcome::{FileError, Outcome, PathRefusal};
 use crate::{record, tree};
 
-/// Maximum number of files that a request takes from a tree at once: each file keeps its directory
-/// open.
+/// Maximum number of files that a request takes from a tree at once, because each file keeps its
+/// directory open.
 pub(super) const FILES_AT_ONCE: usize = 2048;
 
 /// A path of a managed file system.
@@ -31,7 +31,7 @@ impl<'a> Location<'a> {
         let (mount_point, within) = sys::mount::filespace_root(path)?;
         match mounts.iter().find(|mount| mount.mount_point() == mount_point) {
             Some(mount) => Ok(Self { mount, within }),
-            None => Err(Unmanaged::Filesystem(mount_point).into()),
+            None => Err(PathRefusal::Filesystem(mount_point).into()),
         }
     }
 }
@@ -59,7 +59,7 @@ fn try_migrate(desk: &Desk<'_>, path: &[u8], only_copies: bool) -> Result<(), Fi
         caller.listens()
     };
     let mut candidates: Vec<Candidate> = Vec::new();
-    let mut visit = |visited: tree::Visited<'_>| {
+    let mut visit = |visited: tree::VisitedFile<'_>| {
         let (directory, path) = (Arc::clone(visited.directory), visited.path.clone());
         candidates.push(Candidate { directory, path, name: visited.name.clone() });
         candidates.len() < FILES_AT_ONCE || migrate_all(&mut candidates)
@@ -160,7 +160,7 @@ mod tests {
     fn a_path_outside_of_all_managed_file_systems_has_no_location() {
         let error = Location::of(&[], b"/").err().expect("nothing is managed");
         assert_eq!(error.to_string(), "its file system / is not managed");
-        assert!(matches!(error, FileError::Unmanaged(_)));
+        assert!(matches!(error, FileError::Refused(_)));
         let missing = Location::of(&[], b"/no/such/file").err().expect("nothing is there");
         assert!(matches!(missing, FileError::System(_)));
     }

@@ -8,12 +8,12 @@ use super::files::{FILES_AT_ONCE, Location};
 use super::plan::plan;
 use crate::control::{PathText, Reply};
 use crate::desk::{Desk, RequestError};
-use crate::outcome::{FileError, Outcome, Settled, Unmanaged};
+use crate::outcome::{FileError, FinalState, Outcome, PathRefusal};
 use crate::recall::{ListEntry, RecallError};
 use crate::record::FileState;
 use crate::{record, tree};
 
-/// Interval at which the worker looks whether the user still listens.
+/// Interval at which the worker checks if the user still listens.
 const LISTENS: Duration = Duration::from_millis(500);
 
 /// The way in which a request recalls files.
@@ -23,12 +23,12 @@ pub(super) enum Manner {
     Preview,
     /// The files become premigrated.
     Premigrated,
-    /// The files become resident: the server's copy is no longer theirs.
+    /// The files become resident, and their records are removed.
     Resident,
 }
 
 impl Manner {
-    /// A preview of files that become resident is that of files that become premigrated.
+    /// Returns the manner for the options of a request. A preview does not depend on `resident`.
     pub(super) fn of(resident: bool, preview: bool) -> Self {
         match (preview, resident) {
             (true, _) => Self::Preview,
@@ -72,7 +72,7 @@ fn entries<'a>(desk: &Desk<'a>, paths: &[PathText], manner: Manner) -> Vec<Entry
             Err(error) if desk.caller.requester.is_root() => {
                 desk.caller.send_file(path, Err(error));
             }
-            Err(_) => desk.caller.send_file(path, Err(Unmanaged::NothingOwn.into())),
+            Err(_) => desk.caller.send_file(path, Err(PathRefusal::NothingOwn.into())),
         }
     }
     entries
@@ -88,7 +88,7 @@ fn collect<'a>(
     let (caller, mount) = (desk.caller, location.mount);
     let requester = &caller.requester;
     let mut has_own = false;
-    let mut visit = |visited: tree::Visited<'_>| {
+    let mut visit = |visited: tree::VisitedFile<'_>| {
         if !requester.is_root() && requester.uid != visited.found.stat.uid {
             // Users do not learn which files of other users exist.
             return caller.listens();
@@ -98,7 +98,7 @@ fn collect<'a>(
         let becomes_resident = manner == Manner::Resident && visited.stub.is_some();
         if state != FileState::Migrated && !becomes_resident {
             let path = mount.absolute(&visited.file_path());
-            caller.send_file(&path, Ok(Settled::unmoved(state)));
+            caller.send_file(&path, Ok(FinalState::unmoved(state)));
             return caller.listens();
         }
         entries.push(Entry {
@@ -118,14 +118,14 @@ fn collect<'a>(
     };
     let walked = tree::walk(mount.mount_point(), &location.within, &mut visit, &mut fail);
     if !requester.is_root() && !has_own {
-        caller.send_file(path, Err(Unmanaged::NothingOwn.into()));
+        caller.send_file(path, Err(PathRefusal::NothingOwn.into()));
     } else if let Err(error) = walked {
         caller.send_file(path, Err(error.into()));
     }
 }
 
-/// Starts the recall of all files of a list. Returns when each has an outcome, or the caller has
-/// gone.
+/// Starts the recall of all files of a list. Returns when each has an outcome, or when the
+/// caller has disconnected.
 fn recall_entries(desk: &Desk<'_>, entries: &[Entry<'_>], manner: Manner) {
     let Desk { recaller, caller, .. } = *desk;
     let (list, completions) = crossbeam_channel::unbounded();
@@ -160,19 +160,19 @@ fn outcome(
 ) -> Outcome {
     let bytes = recalled.map_err(|error| FileError::Server(error.to_string()))?;
     if manner != Manner::Resident {
-        return Ok(Settled { state: FileState::Premigrated, bytes });
+        return Ok(FinalState { state: FileState::Premigrated, bytes });
     }
     forget(desk, entry)?;
-    Ok(Settled { state: FileState::Resident, bytes })
+    Ok(FinalState { state: FileState::Resident, bytes })
 }
 
-/// Takes the record off a file whose content is here, if it is still the file that was recalled.
+/// Removes the record of a file with all of its content, if it is still the file that was recalled.
 fn forget(desk: &Desk<'_>, entry: &Entry<'_>) -> Result<(), FileError> {
     desk.recaller.catch_up();
     let _alone = entry.mount.lock_migration();
     let file = entry.open()?;
     if !file.lock_alone()? {
-        return Err(FileError::Changed("it is here, but somebody has it open"));
+        return Err(FileError::Changed("it is recalled, but somebody has it open"));
     }
     let forgotten = match record::read(&file) {
         Ok(Some(stub)) if stub.is_resident() && Some(stub.copy) == entry.copy => {

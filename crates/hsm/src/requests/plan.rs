@@ -1,5 +1,5 @@
-//! The plan of a recall: the server's order of the files, and the volumes and the time that it
-//! needs.
+//! The plan of a recall: the server's order of the files, and the volumes and the time that the
+//! recall needs.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use crate::desk::Desk;
 
 /// A plan, and the files in the order of the plan.
 pub(super) struct Plan<'a> {
-    /// The files of one file system after those of another; files without a copy are the last.
+    /// The files, grouped by file system. Files without a copy come last.
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) state: PlanState,
     /// The stagings of the plan. The server reads volumes for the recall while they live.
     _staging: Vec<client::Staging>,
 }
 
-/// Has the server plan the recall. Unless it is a preview, the server reads volumes for it while
-/// the plan lives, and the recall goes on even if the server gives no plan.
+/// Asks the server to plan the recall. Unless it is a preview, the server reads volumes for it
+/// while the plan lives, and the recall continues even if the server gives no plan.
 pub(super) fn plan<'a>(
     desk: &Desk<'_>,
     entries: Vec<Entry<'a>>,
@@ -42,7 +42,7 @@ pub(super) fn plan<'a>(
             desk.connection.client()?.stage(&mount_point, &copies, mode, purpose.clone())
         };
         let staged = stage().or_else(|error| match error.kind {
-            // The connection may be older than the server that runs now.
+            // The server may have restarted since the connection was opened.
             ErrorKind::Retry => {
                 desk.connection.disconnect();
                 stage()
@@ -79,7 +79,7 @@ fn in_order_of_copies(copies: &[CopyId]) -> RecallPlan {
     RecallPlan { order, ..RecallPlan::default() }
 }
 
-/// All `items`: in the plan's order, then those that the server does not know, then the rest.
+/// All `items`: in the plan's order, then those that the server does not know, then the others.
 /// Indexes without an item are ignored, because they come from the server.
 fn in_order<T>(plan: &RecallPlan, items: Vec<T>) -> Vec<T> {
     let count = items.len();

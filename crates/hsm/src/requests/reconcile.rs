@@ -9,12 +9,12 @@ use model::{Attributes, CopyId, ServerTime};
 use crate::control::{PathText, Reply};
 use crate::desk::{Desk, RequestError};
 use crate::mount::Mount;
-use crate::outcome::Settled;
+use crate::outcome::FinalState;
 use crate::record::FileState;
 use crate::{stub, tree};
 
-/// Age below which a copy that no file names is kept: a record that names it may be about to be
-/// written.
+/// Age in microseconds below which a copy that no file names is kept, because a record that names
+/// it may be about to be written.
 const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
 
 /// Makes stubs again for copies that no file names any more, at the paths of their files.
@@ -27,7 +27,7 @@ pub(super) fn undelete(desk: &Desk<'_>, mount: &Mount) -> Result<(), RequestErro
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => desk.caller.send_file(&copy.path, Err(error.into())),
             Ok(()) => {
-                desk.caller.send_file(&copy.path, Ok(Settled::unmoved(FileState::Migrated)));
+                desk.caller.send_file(&copy.path, Ok(FinalState::unmoved(FileState::Migrated)));
             }
         }
         if !desk.caller.listens() {
@@ -44,7 +44,7 @@ fn newest_by_path(mut copies: Vec<ListedCopy>) -> Vec<ListedCopy> {
     copies
 }
 
-/// Releases the copies that no file names, unless `dry_run`, and names the stubs without a copy.
+/// Releases the copies that no file names, unless `dry_run`, and reports the stubs without a copy.
 pub(super) fn reconcile(
     desk: &Desk<'_>,
     mount: &Mount,
@@ -57,8 +57,8 @@ pub(super) fn reconcile(
         }
         error
     };
-    // The ages of copies are by the server's clock. Its time at the last greeting is too early,
-    // which is the safe side.
+    // The ages of copies follow the server's clock. Its time at the last greeting is earlier than
+    // now, which is on the safe side.
     let before = ServerTime(client.hello().now.0 - ORPHAN_AGE_MICROS);
     let copies = client.copies(mount.mount_point(), false).map_err(disconnect)?;
     let named = NamedCopies::collect(desk, mount)?;
@@ -90,7 +90,7 @@ impl NamedCopies {
         desk.recaller.catch_up();
         let mut named = Self::default();
         let mut failure = None;
-        let mut visit = |visited: tree::Visited<'_>| {
+        let mut visit = |visited: tree::VisitedFile<'_>| {
             if let Some(stub) = &visited.stub {
                 named.copies.insert(stub.copy);
                 if visited.state() == FileState::Migrated {
@@ -102,7 +102,7 @@ impl NamedCopies {
         };
         let mut fail = |path: &[u8], error: &io::Error| {
             let path = model::escaped(&mount.absolute(path));
-            failure = Some(format!("not everything could be read: {path}: {error}"));
+            failure = Some(format!("cannot read all records: {path}: {error}"));
         };
         tree::walk(mount.mount_point(), b"/", &mut visit, &mut fail)?;
         failure.map_or(Ok(named), |failure| Err(io::Error::other(failure)))

@@ -1,4 +1,4 @@
-//! Requests, with a socket pair in place of the user.
+//! Tests of requests, with a socket pair in place of the user.
 
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -7,7 +7,7 @@ use crate::FilesystemSettings;
 use crate::mount::Mount;
 use crate::recall::tests::{recaller_managing, recaller_of_nothing};
 
-/// Carries out a request for the user `uid`; returns the result and the replies.
+/// Carries out a request for the user `uid`. Returns the result and the replies.
 fn carried_out(
     recaller: &Recaller,
     uid: u32,
@@ -45,7 +45,7 @@ fn requests_name_what_is_not_managed() {
     let mount_point = text(b"/data");
     let (result, _) = carried_out(&recaller, 0, Request::Relieve { mount_point });
     let message = result.unwrap_err().to_string();
-    assert_eq!(message, "/data is not managed by the space management that runs; restart it");
+    assert_eq!(message, "/data is not managed yet; restart 'holdfast hsm run'");
     let paths = vec![text(b"/data/a")];
     let (result, _) = carried_out(&recaller, 0, Request::MakeStubs { paths, bytes_min: 1 });
     let message = result.unwrap_err().to_string();
@@ -67,7 +67,7 @@ fn users_do_not_learn_which_file_systems_are_managed() {
         outcome.error.clone().unwrap()
     };
     assert_eq!(error(0), "its file system / is not managed");
-    assert_eq!(error(7), "there is nothing of yours");
+    assert_eq!(error(7), "you have no file there");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Patterns by example, against a naive matcher, and under attack.
+//! Tests of patterns by example, against a naive matcher, and with hostile input.
 
 use proptest::prelude::*;
 
@@ -117,7 +117,7 @@ fn hostile_patterns_cost_no_more_than_length_by_length() {
     refuses(&[&b"/.../*a*a".repeat(450), b"/b/c"], &[&b"/aaaa".repeat(2_000), b"/c"]);
 }
 
-/// Decides by trying everything, as a reference for [`Pattern::matches`].
+/// Matches by trying every possibility, as a reference for [`Pattern::matches`].
 fn naive(pattern: &[u8], path: &[u8]) -> bool {
     let split = |text: &[u8]| -> Vec<Vec<char>> {
         let text = str::from_utf8(text).expect("made of characters");
@@ -183,7 +183,7 @@ proptest! {
         }
     }
 
-    /// Long paths of one letter, in which almost everything nearly matches.
+    /// Patterns and paths of two letters, which nearly always match in part.
     #[test]
     fn agrees_where_everything_nearly_matches(
         pattern in "(/\\.\\.\\.|/[a*]{1,5}){0,3}/[ab*]{1,6}",

@@ -1,4 +1,4 @@
-//! Verdicts, as the manual of TSM words them.
+//! Tests of verdicts, by the rules in the manual of TSM.
 
 use super::*;
 use crate::statement::parse_list;
@@ -18,7 +18,8 @@ fn kind(path: &str) -> Kind {
     if path.ends_with('/') { Kind::Directory } else { Kind::File }
 }
 
-/// `expected` is the index of the rule that leaves `path` out; a directory ends with a slash.
+/// Checks which rule leaves `path` out: `expected` is its index. A directory's path ends with a
+/// slash.
 #[track_caller]
 fn check_command(excludes: &[&str], path: &str, expected: Option<usize>) {
     let verdict = excluding(excludes).verdict(path.as_bytes(), kind(path), Operation::Backup);
@@ -29,7 +30,8 @@ fn check_command(excludes: &[&str], path: &str, expected: Option<usize>) {
     assert_eq!(verdict, expected, "{excludes:?} on {path}");
 }
 
-/// `expected` is the line of the statement that decides, with a `+` or `-`; `+` alone if none does.
+/// Checks the verdict on `path`. `expected` is `+` for included or `-` for excluded, followed by
+/// the number of the line that decides, if any does.
 #[track_caller]
 fn check(list: &str, path: &str, expected: &str) {
     let selection = listed(list);
@@ -37,7 +39,7 @@ fn check(list: &str, path: &str, expected: &str) {
     let sign = if verdict.is_included() { "+" } else { "-" };
     let line = verdict.rule_index().map(|index| match &selection.statements()[index].source {
         Source::File { line, .. } => line.to_string(),
-        source => panic!("{source} is no line"),
+        source => panic!("{source} is not a line of a file"),
     });
     assert_eq!(format!("{sign}{}", line.unwrap_or_default()), expected, "{path}");
 }
@@ -107,7 +109,7 @@ fn archives_have_statements_of_their_own() {
 }
 
 #[test]
-fn the_servers_statements_come_behind_the_nodes_own() {
+fn the_servers_statements_come_after_the_nodes_own() {
     let parse = |text: &str| {
         let source = |line| Source::OptionSet { name: "ALL".to_owned(), line };
         parse_list(text.as_bytes(), source).expect("a list")

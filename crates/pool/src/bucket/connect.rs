@@ -1,5 +1,5 @@
-//! Connections to a store. A request fails at once if the store's certificate is not trusted:
-//! waiting does not help.
+//! Connections to a store. A request fails at once if the store's certificate is not trusted,
+//! because repeating the request does not help.
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -8,10 +8,10 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-/// Beginning of TLS's message for a certificate that it does not trust.
+/// Beginning of the TLS library's message for a certificate that is not trusted.
 const UNTRUSTED: &str = "invalid peer certificate";
 
-/// Makes connections that do not repeat requests to a store that is not trusted.
+/// Makes connections on which requests to an untrusted store are not repeated.
 #[derive(Debug, Default)]
 pub(super) struct Connector(ReqwestConnector);
 
@@ -35,7 +35,7 @@ impl HttpService for CertificateGuard {
     }
 }
 
-/// True if TLS does not trust the store's certificate.
+/// Returns true if the error says that the store's certificate is not trusted.
 pub(super) fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     model::chain(error).contains(UNTRUSTED)
 }

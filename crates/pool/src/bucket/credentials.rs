@@ -1,7 +1,8 @@
 //! Credentials from the files that other programs for object stores read.
 //!
 //! Sources of credentials, in this order: the file that the URL names; the environment, as the
-//! store's library reads it; the shared credentials file; and the host of a machine of the cloud.
+//! store's library reads it; the shared credentials file; and, on a machine of a cloud, the cloud's
+//! own service for keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +17,12 @@ use sys::lock::Mutex;
 
 const DEFAULT_PROFILE: &str = "default";
 
-/// A file with keys, by profile. It is read again when it changes: keys that expire are replaced
-/// there.
+/// A file with the keys of several profiles. It is read again when it has changed, because keys
+/// that expire are replaced in it.
 pub(super) struct SharedFile {
     path: PathBuf,
     profile: String,
-    /// Credentials that were read last.
+    /// Credentials of the last read.
     last: Mutex<Option<DatedCredential>>,
 }
 
@@ -52,11 +53,11 @@ impl fmt::Debug for SharedFile {
 /// and `HOME`.
 static VARIABLES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Hands the program's environment in, once. Variables that have nothing to do with object stores
-/// are left out.
+/// Sets the variables of the program's environment, at the first call only. Variables that have
+/// nothing to do with object stores are left out.
 pub fn use_variables(variables: impl Iterator<Item = (String, String)>) {
     let ours = variables.filter(|(name, _)| name.starts_with("AWS_") || name == "HOME");
-    // A second call has the same environment.
+    // A second call would set the same variables.
     drop(VARIABLES.set(ours.collect()));
 }
 
@@ -71,7 +72,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl SharedFile {
-    /// Returns the file that is to be read, if there is one.
+    /// Returns the file from which credentials are read; `None` if they come from another source.
     pub(super) fn find(named: Option<&Path>, profile: Option<&str>) -> Option<Self> {
         let is_said = variable("AWS_ACCESS_KEY_ID").is_some()
             || variable("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
@@ -109,7 +110,7 @@ impl SharedFile {
 
 /// Reads the credentials of a profile: `[PROFILE]`, then lines of `aws_access_key_id = KEY`.
 fn parse(text: &str, profile: &str) -> Result<AwsCredential, CredentialError> {
-    // Other programs agree: only a whole line is a comment, and `:` is part of a value.
+    // As in other programs, a comment takes a whole line, and `:` may be part of a value.
     let mut dialect = IniDefault::default();
     dialect.case_sensitive = true;
     dialect.delimiters = vec!['='];

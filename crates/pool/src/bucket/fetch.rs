@@ -14,16 +14,16 @@ use super::Bucket;
 use super::runtime::{io_error, runtime};
 use super::segments::{Content, Segment, Settlement};
 
-/// Number of bytes at the end of a pack in which the table of a pack of common files lies.
+/// Number of bytes at the end of a pack that contain its table, if the pack holds ordinary files.
 const END_BYTES: u64 = 512 << 10;
 
 impl Bucket {
-    /// The whole pack, if its file is still in the folder.
+    /// Opens the file of the whole pack, if it is still in the folder.
     fn kept_file(&self, pack: PackNumber) -> Option<File> {
         self.cache().file(pack)
     }
 
-    /// The table of a pack, if it is kept.
+    /// Returns the table of a pack, if the folder keeps it.
     pub(crate) fn kept_table(&self, pack: PackNumber) -> Option<Table> {
         self.cache().table(pack)
     }

@@ -1,4 +1,5 @@
-//! Files in a bucket beside the packs, of any size, by names of several parts such as `index/one`.
+//! Files of any size that lie in a bucket beside the packs. A name may have several parts, such as
+//! `index/one`.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,13 +13,13 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMultipartOptions, W
 use super::Bucket;
 use super::runtime::{io_error, wait};
 
-/// Size of a part of a large file.
+/// Size of a part of a large file, in bytes.
 const PART_BYTES: usize = 8 << 20;
 /// Maximum number of parts of one file that are sent at once.
 const PARTS_MAX: usize = 4;
 
 impl Bucket {
-    /// The key of a file.
+    /// Returns the key of a file.
     pub(super) fn file_key(&self, name: &str) -> Key {
         name.split('/').fold(self.url.prefix().clone(), |key, part| key.join(part))
     }
@@ -33,7 +34,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Reads a small file; `None` if it is not there.
+    /// Reads a small file; `None` if it does not exist.
     pub fn read_beside(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match self.get(&self.file_key(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -64,7 +65,7 @@ impl Bucket {
         wait(sending.finish())?.map(drop).map_err(io_error)
     }
 
-    /// Writes the file to `path`, durably.
+    /// Fetches the file `name` and writes it to `path`, durably.
     pub fn fetch_beside(&self, name: &str, path: &Path) -> io::Result<()> {
         let key = self.file_key(name);
         let mut content = wait(self.store.get(&key))?.map_err(io_error)?.into_stream();
@@ -75,7 +76,7 @@ impl Bucket {
         file.sync_all()
     }
 
-    /// Lists the files whose names begin with `parts`, by the last part of their names.
+    /// Lists the files whose names begin with `parts`. Returns the last part of each name.
     pub fn list_beside(&self, parts: &str) -> io::Result<Vec<String>> {
         if self.has_locks() {
             self.uncover_below(&self.file_key(parts))?;
@@ -86,7 +87,7 @@ impl Bucket {
         Ok(listed.iter().filter_map(|object| name(&object.location)).collect())
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub fn remove_beside(&self, name: &str) -> io::Result<()> {
         self.delete(&self.file_key(name))
     }

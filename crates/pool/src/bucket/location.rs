@@ -1,6 +1,6 @@
 //! The place of a bucket: `s3://BUCKET/PREFIX?endpoint=URL&...`.
 //!
-//! The URL is parsed by hand: values are taken as they are written, and a parser of URLs would
+//! The URL is parsed by hand, because values are taken as they are written: a parser of URLs would
 //! decode `+` and `%` in them.
 
 use std::fmt;
@@ -17,11 +17,10 @@ use super::connect::Connector;
 use super::credentials::{self, SharedFile};
 use super::runtime::io_error;
 
-/// Time after which a request without an answer is given up: a part of a pack is sent by then.
+/// Time limit for an answer of the store, long enough for sending a part of a pack.
 const READ_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for which a request that failed is repeated. The pauses, which grow by chance, decide how
-/// often.
+/// Time for which a failed request is repeated. The pauses between the attempts grow at random.
 pub(super) const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES_MAX: usize = 1000;
 pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(100);
@@ -30,25 +29,25 @@ pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// Reason why a URL names no bucket.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BucketUrlError {
-    #[error("it does not begin with s3://BUCKET")]
+    #[error("the URL does not begin with s3://BUCKET")]
     NoBucket,
     #[error("the prefix {0:?} cannot begin a key")]
     Prefix(String),
     #[error(
-        "{0} is not an option of a bucket; the options are endpoint, region, style, ca, class, \
-         lock, profile, credentials and checksum"
+        "{0} is not an option of a bucket; use endpoint, region, style, ca, class, \
+         lock, profile, credentials or checksum"
     )]
     Option(String),
-    #[error("{option}={value} is not possible; give {possible}")]
+    #[error("{option}={value} is not possible; use {possible}")]
     Value { option: &'static str, value: String, possible: &'static str },
 }
 
 /// Strength of the locks on objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LockMode {
-    /// Somebody with a special right at the store may take a lock away before its day.
+    /// A user with a special permission at the store may remove a lock early.
     Governance,
-    /// Nobody may take a lock away before its day.
+    /// Nobody may remove a lock early.
     Compliance,
 }
 
@@ -62,13 +61,14 @@ impl LockMode {
     }
 }
 
-/// A bucket, or the part of a bucket below a prefix. It tells where secrets are, never the secrets.
+/// A bucket, or the part of a bucket below a prefix. The URL names the places of secrets and never
+/// contains a secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketUrl {
     text: String,
     bucket: String,
     prefix: Key,
-    /// `None` for the endpoint of AWS in the region.
+    /// URL of the store; `None` for AWS in the region.
     endpoint: Option<String>,
     region: Option<String>,
     is_virtual_hosted: bool,
@@ -120,7 +120,8 @@ impl FromStr for BucketUrl {
     }
 }
 
-/// True for the first of two values, false for the second.
+/// Returns true if `value` is the first of two allowed values, false if it is the second, and an
+/// error otherwise.
 fn one_of(
     option: &'static str,
     value: &str,
@@ -169,7 +170,7 @@ impl BucketUrl {
         Ok(())
     }
 
-    /// True if the objects of one bucket URL are among those of the other.
+    /// Returns true if the objects of one of the two URLs are among those of the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let within =
             self.prefix.prefix_matches(&other.prefix) || other.prefix.prefix_matches(&self.prefix);
@@ -196,7 +197,7 @@ impl BucketUrl {
         self.is_virtual_hosted
     }
 
-    /// Settings for the library, which knows the variables of the environment.
+    /// Returns the settings for the library: those of the environment, then those of the URL.
     pub(super) fn settings(&self) -> std::io::Result<AmazonS3Builder> {
         let mut builder = AmazonS3Builder::new();
         for (name, value) in credentials::variables() {
@@ -238,13 +239,17 @@ impl BucketUrl {
         let is_plain = self.endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
         let mut options = ClientOptions::new()
             .with_allow_http(is_plain)
-            // A request without an answer for that time has failed, even if a part of it was sent.
+            // Only the time without an answer is limited. A whole request may take as long as it
+            // needs.
             .with_timeout_disabled()
             .with_read_timeout(READ_TIMEOUT)
             .with_connect_timeout(CONNECT_TIMEOUT);
         if let Some(path) = &self.ca {
             let unusable = |error: String| {
-                std::io::Error::other(format!("certificates {}: {error}", path.display()))
+                std::io::Error::other(format!(
+                    "cannot use the certificates {}: {error}",
+                    path.display()
+                ))
             };
             let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
             let found = Certificate::from_pem_bundle(&pem);
@@ -290,7 +295,7 @@ mod tests {
     fn what_is_no_bucket_is_said() {
         assert_eq!(parsed("file:///a"), Err(BucketUrlError::NoBucket));
         assert_eq!(parsed("s3:///a"), Err(BucketUrlError::NoBucket));
-        // Secrets do not belong into URLs, which are shown and kept.
+        // Secrets do not belong in URLs, which are shown and stored.
         assert_eq!(parsed("s3://key:secret@packs"), Err(BucketUrlError::NoBucket));
         assert_eq!(parsed("s3://a?colour=1"), Err(BucketUrlError::Option("colour".to_owned())));
         assert!(matches!(parsed("s3://a?lock=yes"), Err(BucketUrlError::Value { .. })));

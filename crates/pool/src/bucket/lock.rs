@@ -1,8 +1,10 @@
-//! Locks on objects. Until a day the store lets nobody take an object away, with whatever keys.
+//! Object locks. Until a certain day the store lets nobody delete a locked object, whatever keys
+//! are used.
 //!
-//! A bucket that locks keeps versions. A deletion only covers an object with a marker, and an
-//! object that is put again lies above the one that was there. Therefore packs are held and removed
-//! here with all versions under their keys, and an object that somebody has covered is found.
+//! A bucket with object locks keeps versions. If an object is deleted, the store adds a deletion
+//! marker as the newest version; if it is written again, the store adds the new content as the
+//! newest version. Therefore this module locks and removes all versions under the key of a pack,
+//! and finds objects that are covered by a deletion marker.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +24,7 @@ use super::request::{Refusal, Request, Requests};
 use super::runtime::wait;
 use crate::hold::Hold;
 
-/// Answers of stores if an object, or a bucket, has no lock.
+/// Codes with which stores answer that an object or a bucket has no lock.
 const NO_LOCK: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
 /// Codes, besides that of a forbidden request, with which stores refuse to remove a locked version.
@@ -42,11 +44,11 @@ struct VersionLock {
     until: ServerTime,
 }
 
-/// Result of a hold.
+/// Result of locking an object.
 #[derive(Clone, Copy)]
 struct HoldOutcome {
     until: ServerTime,
-    /// True if the store was asked for the hold.
+    /// True if a request had to set the lock.
     was_asked: bool,
 }
 
@@ -79,35 +81,35 @@ struct KeyVersion {
     last_modified: String,
 }
 
-/// The version after which the next answer begins.
+/// The version after which the next part of a list begins.
 struct VersionMarker {
     key: String,
     version: String,
 }
 
-/// Everything that lies under one key.
+/// All versions and deletion markers under one key.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Versions {
-    /// Oldest first.
+    /// Versions of the object, the oldest first.
     objects: Vec<KeyVersion>,
     markers: Vec<KeyVersion>,
 }
 
 impl Versions {
-    /// True if somebody has deleted an object that is still there.
+    /// Returns true if somebody has deleted the object and a version of it still exists.
     fn is_covered(&self) -> bool {
         !self.objects.is_empty() && self.markers.iter().any(|marker| marker.is_latest)
     }
 }
 
-/// The time in the form that stores read.
+/// Converts a time to the form that stores read.
 fn moment(time: ServerTime) -> io::Result<Timestamp> {
-    // Stores know whole seconds.
+    // Stores know whole seconds only: the time is rounded up.
     let secs = time.secs().saturating_add(i64::from(time.0.rem_euclid(1_000_000) > 0));
     Timestamp::from_second(secs).map_err(io::Error::other)
 }
 
-/// The time that a store has written.
+/// Parses a time that a store has written.
 fn server_time(text: &str) -> io::Result<ServerTime> {
     let time: Timestamp = text.parse().map_err(io::Error::other)?;
     Ok(ServerTime(time.as_microsecond()))
@@ -134,12 +136,12 @@ impl Bucket {
         wait(self.requests.ask(&self.store, request))?
     }
 
-    /// True if objects in this bucket are locked when policy says so.
+    /// Returns true if the pool's URL asks for object locks.
     pub(crate) fn has_locks(&self) -> bool {
         self.url.lock_mode().is_some()
     }
 
-    /// Fails if locks are asked for and the bucket has none.
+    /// Fails if the pool's URL asks for locks and the bucket does not support them.
     pub(crate) fn check_locks(&self) -> io::Result<()> {
         if !self.has_locks() {
             return Ok(());
@@ -153,12 +155,12 @@ impl Bucket {
             Err(refusal) if has_none(&refusal) => false,
             Err(refusal) => return Err(refusal.into()),
         };
-        let help = "the bucket has no object lock, which lock= asks for; most stores give it to \
+        let help = "the bucket has no object lock, which lock= needs; most stores enable it for \
                     new buckets only";
         if is_enabled { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, help)) }
     }
 
-    /// Holds the pack for as long as `hold` says. Returns true if the store had to be asked.
+    /// Locks the pack for the period `hold`. Returns true if a request had to set the lock.
     pub(crate) fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool> {
         let known = self.holds.lock().get(&pack).copied();
         if known.is_some_and(|until| until >= hold.least) {
@@ -170,17 +172,19 @@ impl Bucket {
         Ok(held.was_asked)
     }
 
-    /// Holds a small file beside the packs, or the mark of the pool.
+    /// Locks a small file beside the packs, or the mark of the pool. Returns true if a request had
+    /// to set the lock.
     pub(crate) fn hold_beside(&self, name: &str, hold: Hold) -> io::Result<bool> {
         Ok(self.hold_versions(&self.file_key(name), hold)?.was_asked)
     }
 
-    /// Holds all versions under the key: which of them is the right one is decided elsewhere.
+    /// Locks all versions under the key. The right version is chosen when the object is brought
+    /// back.
     fn hold_versions(&self, key: &Key, hold: Hold) -> io::Result<HoldOutcome> {
         let objects = self.versions(key)?.objects;
-        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("{key} is not there"));
+        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("{key} does not exist"));
         if objects.len() > 1 {
-            tracing::warn!(%key, bucket = %self.url, "an object lies above another one");
+            tracing::warn!(%key, bucket = %self.url, "all versions of an object are locked");
         }
         let held = |version| self.hold_version(key, version, hold);
         let held = objects.iter().map(held).collect::<io::Result<Vec<_>>>()?;
@@ -191,7 +195,7 @@ impl Bucket {
     fn hold_version(&self, key: &Key, version: &KeyVersion, hold: Hold) -> io::Result<HoldOutcome> {
         let is_enough = |lock: &VersionLock| self.is_strong(&lock.mode) && lock.until >= hold.least;
         let found = self.retention(key, version)?;
-        // A weaker lock that lasts longer keeps its end.
+        // A weaker lock that lasts longer becomes stronger, and keeps its end.
         let most = found.as_ref().map_or(hold.most, |lock| hold.most.max(lock.until));
         assert!(most >= hold.least, "a hold is at least as long as it must be");
         if let Some(VersionLock { until, .. }) = found.filter(is_enough) {
@@ -199,7 +203,7 @@ impl Bucket {
         }
         match self.put_retention(key, version, most) {
             Ok(()) => Ok(HoldOutcome { until: most, was_asked: true }),
-            // Another server may have held it for longer meanwhile.
+            // Another server may have locked the version for longer meanwhile.
             Err(error) => {
                 let found = self.retention(key, version)?.filter(is_enough).ok_or(error)?;
                 Ok(HoldOutcome { until: found.until, was_asked: true })
@@ -207,13 +211,13 @@ impl Bucket {
         }
     }
 
-    /// True if a lock of this mode is as strong as the pool's.
+    /// Returns true if a lock of this mode is at least as strong as the pool's mode.
     fn is_strong(&self, mode: &str) -> bool {
         mode == LockMode::Compliance.word() || self.url.lock_mode() == Some(LockMode::Governance)
     }
 
     fn put_retention(&self, key: &Key, version: &KeyVersion, until: ServerTime) -> io::Result<()> {
-        assert!(self.has_locks(), "only a bucket that locks holds objects");
+        assert!(self.has_locks(), "only a bucket with locks holds objects");
         let mode = self.url.lock_mode().map_or(LockMode::Governance.word(), LockMode::word);
         let until = moment(until)?;
         let body = format!(
@@ -244,8 +248,8 @@ impl Bucket {
         }
     }
 
-    /// Returns until when the store keeps any version under the pack's key. The store is asked
-    /// again only after that day: a pack whose lock is lifted before its day stays until then.
+    /// Returns the latest day until which the store keeps a version under the pack's key. The store
+    /// is asked again only after that day: a pack whose lock is removed early stays until then.
     pub(crate) fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>> {
         let known = self.stuck.lock().get(&pack).copied();
         // Stores use clocks of their own: the server's clock may have been put ahead.
@@ -264,7 +268,7 @@ impl Bucket {
         Ok(latest)
     }
 
-    /// Drops what is known of the locks of the pack.
+    /// Drops the known days of the pack's locks.
     pub(crate) fn forget_lock(&self, pack: PackNumber) {
         self.holds.lock().remove(&pack);
         self.stuck.lock().remove(&pack);
@@ -274,7 +278,8 @@ impl Bucket {
         Ok(self.versions_below(key)?.remove(key.as_ref()).unwrap_or_default())
     }
 
-    /// Lists everything under the key, and under those that begin with it.
+    /// Lists all versions and deletion markers under the key, and under the keys that begin with
+    /// it.
     fn versions_below(&self, key: &Key) -> io::Result<BTreeMap<String, Versions>> {
         let mut found: BTreeMap<String, Versions> = BTreeMap::new();
         let mut after: Option<VersionMarker> = None;
@@ -311,14 +316,15 @@ impl Bucket {
         self.ask(request)?.map(drop).map_err(not_removed)
     }
 
-    /// Removes everything under the key. A version that is locked stays as it is.
+    /// Removes all versions and deletion markers under the key. Fails if one of them is locked.
     pub(super) fn delete_versions(&self, key: &Key) -> io::Result<()> {
         let Versions { objects, markers } = self.versions(key)?;
         let all = objects.iter().chain(&markers);
         all.into_iter().try_for_each(|version| self.delete_version(key, version))
     }
 
-    /// Removes the versions beneath the newest under the key, if they may go.
+    /// Removes all versions under the key except the newest. A failure, such as a locked version,
+    /// is only logged.
     pub(super) fn delete_older(&self, key: &Key) {
         let older = self.versions(key).and_then(|Versions { objects, markers }| {
             let mut older = objects.iter().chain(&markers).filter(|version| !version.is_latest);
@@ -336,7 +342,7 @@ impl Bucket {
             .into_iter()
             .filter(|(_, versions)| versions.is_covered())
             .filter_map(|(name, versions)| Some((Key::parse(name).ok()?, versions)))
-            // The store compares the letters of a prefix, not its parts.
+            // The store compares prefixes letter by letter, so it also lists keys beside `key`.
             .filter(|(found, _)| found.prefix_matches(key))
             .collect();
         if covered.is_empty() {
@@ -344,7 +350,7 @@ impl Bucket {
         }
         let (count, bucket) = (covered.len(), &self.url);
         tracing::warn!(count, %bucket, "objects that somebody had deleted are brought back");
-        // A store that does not answer is not asked for all of them.
+        // After a failure, the remaining objects are not tried.
         covered.chunks(AT_ONCE).try_for_each(|some| {
             let failures = each_of(some, |(key, versions)| {
                 versions.markers.iter().try_for_each(|marker| self.delete_version(key, marker))
@@ -353,8 +359,9 @@ impl Bucket {
         })
     }
 
-    /// Makes the newest version of the pack that `is_whole` the one that is read: somebody may have
-    /// deleted the pack, or put something above it. Returns false if there is none.
+    /// Makes the newest complete version of the pack the one that is read, because somebody may
+    /// have deleted or overwritten the pack. `is_whole` checks the version that is read at that
+    /// moment. Returns false if no version is complete.
     pub(crate) fn bring_back(
         &self,
         pack: PackNumber,
@@ -367,7 +374,8 @@ impl Bucket {
         })
     }
 
-    /// Does the same for a small file beside the packs, or for the mark of the pool.
+    /// Does the same as [`Self::bring_back`] for a small file beside the packs, or for the mark of
+    /// the pool.
     pub(crate) fn bring_back_beside(
         &self,
         name: &str,
@@ -376,10 +384,10 @@ impl Bucket {
         self.bring_back_key(&self.file_key(name), is_whole)
     }
 
-    /// Removes nothing but markers of deletion: older versions are put again above the others, the
-    /// newest first.
+    /// Removes only deletion markers. Then copies older versions to the top, the newest of them
+    /// first, until `is_whole` returns true.
     fn bring_back_key(&self, key: &Key, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool> {
-        assert!(self.has_locks(), "only a bucket that locks keeps versions");
+        assert!(self.has_locks(), "only a bucket with locks keeps versions");
         let versions = self.versions(key)?;
         if versions.is_covered() {
             versions
@@ -438,7 +446,7 @@ mod tests {
         };
         assert!(!of(&[version(1, true)], &[]));
         assert!(of(&[version(1, false)], &[version(2, true)]));
-        assert!(!of(&[version(3, true)], &[version(2, false)]), "it was put again");
+        assert!(!of(&[version(3, true)], &[version(2, false)]), "the object was written again");
         assert!(!of(&[], &[version(2, true)]), "nothing is left to bring back");
     }
 

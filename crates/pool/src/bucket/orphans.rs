@@ -1,5 +1,5 @@
 //! Uploads that nobody continues: their server died before the object was whole. The store keeps
-//! their parts, and charges for them, until it is asked to drop them.
+//! their parts, and charges for them, until it is told to drop them.
 
 use std::io;
 
@@ -33,7 +33,7 @@ struct UnfinishedUpload {
     upload_id: String,
 }
 
-/// The upload after which the next answer begins.
+/// The upload after which the next part of a list begins.
 struct UploadMarker {
     key: String,
     id: String,
@@ -47,8 +47,8 @@ impl UploadList {
 }
 
 impl Bucket {
-    /// Ends uploads that nobody continues: all, or those of packs below a number. Returns how many
-    /// there were.
+    /// Ends uploads that nobody continues: all, or those of packs below a number. Returns the
+    /// number of ended uploads.
     pub(crate) fn end_orphans(&self, below: Option<PackNumber>) -> io::Result<usize> {
         let is_orphan = |name: &str| {
             below.is_none_or(|below| layout::number(name).is_some_and(|pack| pack < below))
@@ -56,7 +56,8 @@ impl Bucket {
         wait(self.end_uploads(is_orphan))?
     }
 
-    /// Ends the uploads below the prefix for which `is_orphan`, given the last part of the key.
+    /// Ends the uploads below the pool's prefix for which `is_orphan` returns true. It gets the
+    /// last part of the key.
     async fn end_uploads(&self, is_orphan: impl Fn(&str) -> bool) -> io::Result<usize> {
         let mut ended = 0;
         let mut after: Option<UploadMarker> = None;
@@ -64,7 +65,8 @@ impl Bucket {
             let mut listed = self.list_uploads(after.as_ref()).await?;
             for UnfinishedUpload { key, upload_id } in &listed.upload {
                 let key = Key::parse(key).map_err(io::Error::other)?;
-                // The store compares the letters of a prefix, not its parts.
+                // The store compares prefixes letter by letter, so it also lists keys beside the
+                // prefix.
                 let is_ours = key.prefix_matches(self.url.prefix());
                 if is_ours && is_orphan(key.filename().unwrap_or_default()) {
                     self.store.abort_multipart(&key, upload_id).await.map_err(io_error)?;

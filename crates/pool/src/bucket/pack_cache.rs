@@ -1,5 +1,5 @@
-//! Files that a bucket's local folder keeps: whole packs that were written or copied lately, and
-//! tables. The store has all of them; the one that was not used for longest goes first.
+//! Files that a bucket's local folder keeps: whole packs that were written or copied recently, and
+//! tables. The store has all of them. The least recently used file is removed first.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use crate::{layout, table_file};
 
 /// Extension of the files of packs.
 const PACK: &str = "pack";
-/// Size of the blocks in which the system counts the space of a file.
+/// Size in bytes of the blocks in which the system counts the space of a file.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Files of one kind, as many as fit into `bytes_max`.
@@ -39,7 +39,8 @@ impl FileCache {
         self.sizes.contains(&pack)
     }
 
-    /// Takes note of the pack's file. Removes others if there are too many.
+    /// Takes note of the pack's file. Removes the least recently used files if all files together
+    /// are too large.
     fn add(&mut self, folder: &Path, pack: PackNumber, bytes: u64) {
         self.bytes -= self.sizes.put(pack, bytes).unwrap_or(0);
         self.bytes += bytes;
@@ -49,13 +50,13 @@ impl FileCache {
             let oldest = *oldest;
             self.remove(folder, oldest);
         }
-        assert!(self.bytes <= self.bytes_max, "files beyond the limit were removed");
+        assert!(self.bytes <= self.bytes_max, "files above the limit were removed");
     }
 
     fn remove(&mut self, folder: &Path, pack: PackNumber) {
         self.bytes -= self.sizes.pop(&pack).unwrap_or(0);
-        assert!(!self.sizes.is_empty() || self.bytes == 0, "no files have no bytes");
-        // A file that stays is overwritten, or goes with the next start.
+        assert!(!self.sizes.is_empty() || self.bytes == 0, "an empty cache has no bytes");
+        // If the removal fails, the file is overwritten later, or removed at the next start.
         drop(std::fs::remove_file(self.path(folder, pack)));
     }
 }
@@ -77,9 +78,13 @@ impl PackCache {
         }
     }
 
-    /// Removes the packs that an earlier process left, and takes in the tables that it left.
+    /// Removes the packs that an earlier process left, and adds the tables that it left to the
+    /// cache.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        assert!(self.packs.sizes.is_empty() && self.tables.sizes.is_empty(), "it begins once");
+        assert!(
+            self.packs.sizes.is_empty() && self.tables.sizes.is_empty(),
+            "the cache begins once"
+        );
         let subfolders = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             listed => listed?,
@@ -143,8 +148,10 @@ impl PackCache {
                 let bytes = table.encode_footer().len() as u64;
                 self.tables.add(&self.folder, table.pack, bytes);
             }
-            // The table is asked for again.
-            Err(error) => tracing::warn!(pack = %table.pack, %error, "a table cannot be kept"),
+            // The table is read from the pack again.
+            Err(error) => {
+                tracing::warn!(pack = %table.pack, %error, "cannot keep the table of a pack");
+            }
         }
     }
 }
@@ -174,7 +181,7 @@ mod tests {
         assert!(cache.file(pack(1)).is_some() && cache.file(pack(4)).is_some());
         cache.forget(pack(1));
         assert!(cache.file(pack(1)).is_none());
-        // After a new start the cache has none of the packs.
+        // After a restart the cache has no packs.
         let mut cache = PackCache::new(scratch.path(), 60);
         cache.begin().unwrap();
         assert!(!cache.has(pack(4)));

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sys::lock::Mutex;
 
-/// Number of keys for which a store is asked at once.
+/// Maximum number of keys for which a store is asked at once.
 pub(super) const AT_ONCE: usize = 8;
 
-/// Does `work` for each item once, several at once. Returns the items that failed, with the reason.
+/// Does `work` once for each item, for several items at the same time. Returns the items that
+/// failed, with the reason.
 pub(crate) fn each_of<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> io::Result<()> + Sync,

@@ -1,5 +1,5 @@
-//! Requests that the crate for object stores does not know. They are signed with its keys, and
-//! repeated for as long as its own.
+//! Requests that the library for object stores lacks. They are signed with the library's keys, and
+//! repeated for as long as the library's own requests.
 
 use std::io;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl<'a> Request<'a> {
 #[error("the store answers {status}: {code}: {message}")]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    /// Name of the reason: `NoSuchKey`.
+    /// Name of the reason, such as `NoSuchKey`.
     pub(super) code: String,
     pub(super) message: String,
 }
@@ -103,13 +103,13 @@ impl Requests {
         Ok(Self { base, region, client: client.map_err(io_error)? })
     }
 
-    /// A version of an object, as a header names the source of a copy.
+    /// Returns the name of an object's version for the header that gives the source of a copy.
     pub(super) fn source(bucket: &str, key: &Key, version: &str) -> String {
         format!("/{bucket}/{}?versionId={}", escaped_path(key), escaped(version))
     }
 
-    /// Returns the store's answer. A request that fails on the way, or because of a fault of the
-    /// store, is tried again for a while.
+    /// Returns the store's answer. A request that fails in the network, or because of a fault of
+    /// the store, is tried again for a while.
     pub(super) async fn ask(
         &self,
         store: &AmazonS3,
@@ -174,7 +174,7 @@ impl Requests {
     }
 }
 
-/// Bytes that are escaped in a query, and in the text that is signed.
+/// Characters that are escaped in a query, and in the text that is signed.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn escaped(value: &str) -> String {

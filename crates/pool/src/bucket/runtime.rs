@@ -5,12 +5,12 @@ use std::sync::OnceLock;
 
 use tokio::runtime::Runtime;
 
-/// Number of threads that speak with stores.
+/// Number of threads that communicate with stores.
 const THREADS: usize = 2;
-/// Words of stores for a quota that is used up. Ceph and Garage answer that such a request is
-/// forbidden.
+/// Words in stores' messages about an exhausted quota. Ceph and Garage answer that such a request
+/// is forbidden.
 const QUOTA_WORDS: [&str; 2] = ["QuotaExceeded", "quota is reached"];
-/// Words of stores for a lack of space.
+/// Words in stores' messages about a lack of space.
 const FULL_WORDS: [&str; 3] = ["QuotaExceeded", "XMinioStorageFull", "507 Insufficient Storage"];
 /// Address at which machines of a cloud get their keys. It is used only if there are no other keys.
 const CLOUD_KEYS: &str = "169.254.169.254";
@@ -33,7 +33,7 @@ pub(super) fn wait<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(runtime()?.block_on(future))
 }
 
-/// Turns an error of a store into the error that a disk would give.
+/// Turns an error of a store into the error that a disk would return for the same reason.
 pub(super) fn io_error(error: object_store::Error) -> io::Error {
     use object_store::Error;
     let text = model::chain(&error);

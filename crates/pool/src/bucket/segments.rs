@@ -1,8 +1,7 @@
-//! Ranges of packs in memory: on their way from the store, or read lately.
+//! Ranges of packs in memory, which are being fetched from the store or were read recently.
 //!
-//! Each range is asked for once, however many readers wait for it. If a reader goes on from its
-//! last position, the store is asked for more than the reader wants yet, and for twice as much each
-//! time.
+//! Each range is requested once, however many readers wait for it. If a reader reads sequentially,
+//! more is requested than the reader needs, twice as much each time.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -16,9 +15,9 @@ use sys::lock::{Condvar, Mutex};
 
 /// Maximum size of all segments together, those on their way included.
 const BYTES_MAX: u64 = 256 << 20;
-/// Minimum number of bytes to ask for: smaller answers cost as much.
+/// Minimum number of bytes of a request: a smaller answer would cost as much.
 const ASK_MIN: u64 = 64 << 10;
-/// Maximum number of bytes to ask for at once, unless one reader wants more.
+/// Maximum number of bytes of a request, unless one reader wants more.
 const ASK_MAX: u64 = 8 << 20;
 /// Maximum number of packs for which the position of the last reader is known.
 const READERS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
@@ -48,7 +47,7 @@ impl Segment {
         Self { range, content: Mutex::new(Content::Coming), is_settled: Condvar::new() }
     }
 
-    /// Gives the segment its bytes, or the reason why they do not come.
+    /// Gives the segment its bytes or the reason of the failure, and wakes the waiting readers.
     pub(super) fn settle(&self, content: Content) {
         assert!(!matches!(content, Content::Coming), "a settled segment has come or failed");
         *self.content.lock() = content;
@@ -68,7 +67,7 @@ impl Segment {
                 let at = |offset: u64| {
                     usize::try_from(offset - self.range.start).map_err(io::Error::other)
                 };
-                // The pack may be shorter than before.
+                // The pack may have become shorter.
                 let within = at(range.start)?..at(range.end)?;
                 Ok(bytes.get(within).ok_or(io::ErrorKind::UnexpectedEof)?.to_vec())
             }
@@ -157,11 +156,11 @@ impl Segments {
             self.bytes -= self.all.pop(&id).map_or(0, |segment| segment.bytes());
         }
         self.readers.pop(&pack);
-        assert!(!self.all.is_empty() || self.bytes == 0, "no segments have no bytes");
+        assert!(!self.all.is_empty() || self.bytes == 0, "an empty cache has no bytes");
     }
 
-    /// The segment that covers `range` and has not failed, beginning with the one that was used
-    /// last.
+    /// Finds a segment that covers `range` and has not failed. Recently used segments are tried
+    /// first.
     pub(super) fn covering(
         &mut self,
         pack: PackNumber,
@@ -187,7 +186,10 @@ impl Segments {
         {
             self.bytes -= oldest.bytes();
         }
-        assert!(self.bytes <= BYTES_MAX || self.all.len() == 1, "others went for this one");
+        assert!(
+            self.bytes <= BYTES_MAX || self.all.len() == 1,
+            "other segments were dropped for this one"
+        );
         segment
     }
 
@@ -205,7 +207,7 @@ impl Segments {
         self.add(pack, range.start..end.min(pack_bytes.max(range.end)))
     }
 
-    /// Takes note that a reader of the pack has come to `end`.
+    /// Takes note that a reader of the pack has read up to `end`.
     pub(super) fn note_reader(&mut self, pack: PackNumber, end: u64) {
         self.readers.get_or_insert_mut(pack, Reader::default).end = end;
     }
@@ -255,7 +257,7 @@ mod tests {
     fn a_range_that_failed_is_asked_for_again() {
         let mut segments = Segments::default();
         let failed = segments.add(PACK, 0..100);
-        assert!(segments.covering(PACK, &(10..20)).is_some(), "it is waited for");
+        assert!(segments.covering(PACK, &(10..20)).is_some(), "readers wait for the segment");
         failed.settle(Content::failed(&io::Error::other("no")));
         assert!(failed.wait(&(10..20)).is_err());
         assert!(segments.covering(PACK, &(10..20)).is_none());

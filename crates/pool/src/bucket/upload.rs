@@ -21,10 +21,10 @@ use super::runtime::{io_error, runtime};
 use crate::layout;
 use crate::pack::pack_bytes;
 
-/// Size of an object's parts, except the last.
+/// Size of an object's parts except the last, in bytes.
 const PART_BYTES: u64 = 8 << 20;
 
-/// Object that the tasks of an upload write.
+/// The object that an upload writes, shared by the tasks of the upload.
 struct Target {
     bucket: Arc<Bucket>,
     key: Key,
@@ -33,13 +33,14 @@ struct Target {
     id: OnceCell<String>,
 }
 
-/// An upload of a pack that is being filled. Without [`Upload::finish`] the store drops it.
+/// An upload of a pack that is being filled. If it is dropped without [`Upload::finish`], the store
+/// drops its parts.
 pub(crate) struct Upload {
     target: Arc<Target>,
     parts: Vec<JoinHandle<io::Result<PartId>>>,
 }
 
-/// The last steps of an upload, which go on in the background.
+/// The last steps of an upload, which run in the background.
 pub(crate) struct Completion(JoinHandle<io::Result<()>>);
 
 impl Target {
@@ -60,7 +61,7 @@ impl Target {
         self.id.get_or_try_init(asking).await.map_err(io_error)
     }
 
-    /// Sends the bytes from `offset` as the part with this index.
+    /// Sends `length` bytes from `offset` as the part with this index.
     async fn send_part(&self, index: usize, offset: u64, length: u64) -> io::Result<PartId> {
         assert_eq!(offset, index as u64 * PART_BYTES, "parts lie without gaps");
         assert!(length > 0, "a part has bytes");
@@ -80,7 +81,7 @@ impl Target {
         sent.map(drop).map_err(io_error)
     }
 
-    /// Sends the rest after `parts` and makes the store join the parts.
+    /// Sends the bytes after `parts`, and makes the store join all parts.
     async fn complete(
         &self,
         parts: Vec<JoinHandle<io::Result<PartId>>>,
@@ -98,7 +99,7 @@ impl Target {
         let id = self.id().await?;
         match self.bucket.store.complete_multipart(&self.key, id, ids).await {
             Ok(_) => Ok(()),
-            // The answer may have been lost; the request that was repeated then finds no upload.
+            // The answer may have been lost; then the repeated request finds no upload.
             Err(error) => match self.bucket.store.head(&self.key).await {
                 Ok(object) if object.size == bytes => Ok(()),
                 _ => Err(io_error(error)),
@@ -106,12 +107,12 @@ impl Target {
         }
     }
 
-    /// Tells the store to drop the parts. If that fails, they are dropped with the orphans later.
+    /// Tells the store to drop the parts. If that fails, [`Bucket::end_orphans`] drops them later.
     async fn abort(&self) {
         if let Some(id) = self.id.get()
             && let Err(error) = self.bucket.store.abort_multipart(&self.key, id).await
         {
-            tracing::debug!(%error, "an upload is left behind");
+            tracing::debug!(%error, "an unfinished upload stays in the store");
         }
     }
 }
@@ -123,7 +124,7 @@ impl Upload {
         Self { target, parts: Vec::new() }
     }
 
-    /// Begins to send the parts that are whole in a file of `end` bytes.
+    /// Begins to send the parts that are complete in a file of `end` bytes.
     pub(crate) fn advance(&mut self, end: u64) -> io::Result<()> {
         assert!(self.parts.len() as u64 * PART_BYTES <= end, "a file only grows");
         while (self.parts.len() as u64 + 1) * PART_BYTES <= end {
@@ -135,7 +136,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Begins to send the rest of the file, which has all its `bytes`. The pack is durable once
+    /// Begins to send the rest of the complete file of `bytes` bytes. The pack is durable once
     /// [`Completion::wait`] has returned.
     pub(crate) fn finish(mut self, bytes: u64, table: &Arc<Table>) -> io::Result<Completion> {
         let parts = std::mem::take(&mut self.parts);

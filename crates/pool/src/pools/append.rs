@@ -11,7 +11,7 @@ use crate::state::{Slot, State, WriteFailure};
 impl Pools {
     /// Appends a quantum: its `record`, and the `lengths` and `digests` of its chunks. Returns the
     /// place of its first chunk, which is durable only after [`Pools::sync`]. If the first pool is
-    /// full, the quantum goes to the next.
+    /// full, the quantum goes to the next pool.
     pub fn append(
         &self,
         filler: Filler,
@@ -22,7 +22,7 @@ impl Pools {
         assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
         if let Err(error) = self.stock_up() {
             // The source is asked again when no number is left.
-            tracing::warn!(%error, "no numbers for packs");
+            tracing::warn!(%error, "cannot take more numbers for packs");
         }
         let quantum = NewQuantum { record, lengths, digests };
         let mut state = self.state();
@@ -36,14 +36,14 @@ impl Pools {
         Err(full.unwrap_or_else(|| state.nowhere()))
     }
 
-    /// Number of packs that have failed. Everything that was appended between two calls with equal
-    /// results is durable once it was synced. If the results differ it may be lost, even if the
-    /// sync that failed was another caller's.
+    /// Returns the number of packs that have failed. If two calls return the same number,
+    /// everything that was appended between them is durable once it is synced. If the numbers
+    /// differ, it may be lost, even if another caller's sync failed.
     pub fn failures(&self) -> usize {
         self.state().given_up.len()
     }
 
-    /// Reason why the last pack failed.
+    /// Returns the reason why the last pack failed.
     pub fn last_failure(&self) -> WriteFailure {
         self.state().last_failure.clone()
     }

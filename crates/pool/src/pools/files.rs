@@ -1,5 +1,5 @@
 //! Small files that pools keep beside their packs: the lists of blocks that copies of the catalogue
-//! are made of. They are found without a catalogue.
+//! are made of. They can be found without a catalogue.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Pools {
             .map_err(|source| AppendError::File { folder: files.place(), source })
     }
 
-    /// Names of a pool's files, in order.
+    /// Returns the names of a pool's files, in alphabetical order.
     pub fn files(&self, pool: PoolId) -> io::Result<Vec<String>> {
         self.files_of(pool)?.files().names()
     }
@@ -29,7 +29,7 @@ impl Pools {
         self.files_of(pool)?.files().read(name)
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     pub fn remove_file(&self, pool: PoolId, name: &str) -> io::Result<()> {
         self.files_of(pool)?.files().remove(name)
     }

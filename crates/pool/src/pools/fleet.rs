@@ -1,7 +1,9 @@
-//! Pools that several servers use at once: what one of them writes, the others hear of later.
+//! Pools that several servers use at once. A server learns later of the packs that other servers
+//! write.
 //!
 //! Only packs in object stores are shared. News of another server's pack may be late, and the pack
-//! may have moved on to another pool since: a server that does not find a pack looks for it.
+//! may have moved to another pool meanwhile: a server that does not know a pack asks the stores for
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -12,44 +14,45 @@ use super::Pools;
 use crate::bucket::Bucket;
 use crate::member::Member;
 
-/// Limits that tell other servers which packs of this server they do not know.
+/// Limits of the packs of this server that other servers may not know yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Standing {
-    /// Lower limit of the packs that are open, or sealed and told to nobody. `None` if there are
-    /// none and the next pack will have a number that is not taken yet.
+pub struct PackLimits {
+    /// Lower limit of the packs that are open, or sealed and not reported yet. If there are none,
+    /// lower limit of the next pack; `None` if the number of the next pack is not taken yet.
     pub horizon: Option<PackNumber>,
-    /// End of all numbers that were ever taken.
+    /// Exclusive end of all numbers that this server has ever taken.
     pub numbers_end: PackNumber,
 }
 
 impl Pools {
-    /// Returns the standing of this server. If it is `idle` and fills no pack, it gives up its
-    /// numbers: the pack that it fills next comes after all packs that the others know by then.
-    pub fn standing(&self, idle: bool) -> Standing {
+    /// Returns the limits of this server's packs. If the server is `idle` and has no open pack, it
+    /// discards its numbers: its next pack gets a number above those of all packs that other
+    /// servers know by then.
+    pub fn standing(&self, idle: bool) -> PackLimits {
         let mut state = self.state();
         let untold = state.first_untold();
         let numbers = &mut state.numbers;
         let numbers_end = numbers.taken_end();
         if !numbers.is_shared() {
-            return Standing { horizon: untold, numbers_end };
+            return PackLimits { horizon: untold, numbers_end };
         }
         if idle && untold.is_none() {
             numbers.give_up();
         }
-        // The next pack may have a number that others do not hear of when it is begun.
+        // Other servers do not learn when the next pack is begun, so its number counts now.
         let horizon = untold.or(numbers.next_taken());
         assert!(horizon.is_none_or(|pack| pack <= numbers_end), "a number in use was taken");
-        Standing { horizon, numbers_end }
+        PackLimits { horizon, numbers_end }
     }
 
-    /// Lower limit of the packs that anything appended from now on goes to: open packs, packs that
-    /// nobody was told of, or the next one.
+    /// Returns the lower limit of the packs that receive data from now on: the lowest pack that is
+    /// open or not reported yet, otherwise the next pack.
     pub fn horizon(&self) -> PackNumber {
         let state = self.state();
         state.first_untold().unwrap_or(state.numbers.next())
     }
 
-    /// Takes numbers if few are left, while nobody waits for one.
+    /// Takes numbers if few are left, before anybody has to wait for a number.
     pub fn stock_up(&self) -> io::Result<()> {
         let Some(source) = self.state().numbers.low_source() else { return Ok(()) };
         let taken = source()?;
@@ -72,12 +75,12 @@ impl Pools {
         pool.inspect(|pool| state.set_bytes(*pool, pack, bytes)).is_some()
     }
 
-    /// Takes note that another server has removed a pack, or that it is nobody's.
+    /// Takes note that another server has removed a pack, or that no server has it.
     pub fn forget(&self, pack: PackNumber) {
         let mut state = self.state();
         state.tables.pop(&pack);
         state.early.remove(&pack);
-        // A copy pool keeps its packs until it has those that replace them.
+        // A copy pool keeps a pack until it has the packs that replace it.
         let primaries = state.members.values_mut().filter(|member| member.is_primary());
         for member in primaries.filter(|member| member.has(pack) && member.storage.is_shared()) {
             member.remove(pack);
@@ -85,14 +88,14 @@ impl Pools {
         }
     }
 
-    /// The bucket of the first primary pool in an object store that is there.
+    /// Returns the bucket of the first available primary pool in an object store.
     pub fn first_bucket(&self) -> Option<Arc<Bucket>> {
         let storages = self.state().storages_there(Member::is_primary);
         storages.iter().find_map(|(_, storage)| storage.shared_files().cloned())
     }
 
-    /// Lists all packs in the object stores of primary pools that are there, as they are now.
-    /// Other servers may be sending some of them.
+    /// Asks the object stores of the available primary pools for all packs. Some may be packs that
+    /// other servers have not reported yet.
     pub fn list_objects(&self) -> io::Result<Vec<(PackNumber, u64)>> {
         let is_asked = |member: &Member| member.is_primary() && member.storage.is_shared();
         let storages = self.state().storages_there(is_asked);
@@ -109,8 +112,8 @@ impl Pools {
         for (pool, storage) in storages {
             match storage.end_orphans(below) {
                 Ok(0) => {}
-                Ok(count) => tracing::info!(count, %pool, "unfinished uploads were ended"),
-                Err(error) => tracing::warn!(%error, %pool, "unfinished uploads stay"),
+                Ok(count) => tracing::info!(count, %pool, "ended unfinished uploads"),
+                Err(error) => tracing::warn!(%error, %pool, "cannot end unfinished uploads"),
             }
         }
     }

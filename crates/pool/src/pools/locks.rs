@@ -1,4 +1,4 @@
-//! Packs that must not go before a day: an object store sees to that.
+//! Packs that must not be removed before a certain day, which an object store enforces.
 
 use std::io;
 
@@ -11,12 +11,13 @@ use crate::member::Member;
 use crate::storage::Distance;
 
 impl Pools {
-    /// True if any pool locks its packs.
+    /// Returns true if any pool locks its packs.
     pub fn has_locks(&self) -> bool {
         self.state().members.values().any(|member| member.storage.locks().is_some())
     }
 
-    /// Holds the pack in all pools that lock and have it. Returns true if a store had to be asked.
+    /// Locks the pack for the period `hold` in all pools that have it and lock packs. Returns true
+    /// if a request had to set a lock.
     pub fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool> {
         assert!(hold.least <= hold.most, "a hold is not longer than it may be");
         if self.homes(pack).is_empty() {
@@ -31,14 +32,15 @@ impl Pools {
         Ok(was_asked)
     }
 
-    /// Holds several packs, several at once. Returns those that could not be held, with the reason.
+    /// Locks these packs for their periods, several at once. Returns the packs that could not be
+    /// locked, with the reason.
     pub fn hold_all(&self, packs: &[(PackNumber, Hold)]) -> Vec<(PackNumber, io::Error)> {
         let failures = each_of(packs, |(pack, hold)| self.hold(*pack, *hold).map(drop));
         failures.into_iter().map(|((pack, _), error)| (*pack, error)).collect()
     }
 
-    /// Holds a small file beside the packs in the pools that lock and have it, and their marks.
-    /// Returns true if a store had to be asked.
+    /// Locks a small file beside the packs, and the mark of the pool, in all pools that lock packs.
+    /// Returns true if a request had to set a lock.
     pub fn hold_file(&self, name: &str, hold: Hold) -> io::Result<bool> {
         let mut was_asked = false;
         for pool in self.present() {
@@ -50,7 +52,8 @@ impl Pools {
         Ok(was_asked)
     }
 
-    /// Asks the stores until when the pack must stay in `pool`, or in any primary one: the latest.
+    /// Asks the stores for the latest day until which the pack must stay in `pool`, or in any
+    /// primary pool if `pool` is not given.
     pub fn locked_until(
         &self,
         pack: PackNumber,
@@ -69,8 +72,8 @@ impl Pools {
         Ok(latest.filter(|until| *until > sys::clock::system()))
     }
 
-    /// Brings the pack back whole in the pools that lock: somebody may have deleted it there, or
-    /// put something above it. Returns true if any pool has it whole again.
+    /// Brings back the complete pack in all pools with object locks, because somebody may have
+    /// deleted or overwritten it there. Returns true if a pool has the complete pack again.
     pub fn bring_back(&self, pack: PackNumber) -> io::Result<bool> {
         let storages = self.state().storages_there(|_| true);
         let mut is_back = false;
@@ -86,7 +89,7 @@ impl Pools {
         Ok(is_back)
     }
 
-    /// Asks the storage of `pool` for the pack anew. Returns true if it is there.
+    /// Asks the storage of `pool` for the pack again. Returns true if the storage has it.
     fn look_again(&self, pool: PoolId, pack: PackNumber) -> bool {
         let Some(storage) = self.storage_of(pool) else { return false };
         self.state().tables.pop(&pack);
@@ -113,7 +116,7 @@ impl Pools {
         }
     }
 
-    /// True if `pool` has the whole pack as it was written.
+    /// Returns true if `pool` has the whole pack as it was written.
     pub fn is_whole(&self, pool: PoolId, pack: PackNumber) -> bool {
         let Ok(table) = self.table_at(pool, pack) else { return false };
         table.quanta().iter().all(|quantum| self.read_at(pool, pack, quantum).is_ok())

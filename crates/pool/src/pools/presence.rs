@@ -1,5 +1,5 @@
-//! Presence of pools and packs: disks come and go, people move files by hand, and packs are
-//! removed.
+//! Presence of pools and packs, which changes when disks are mounted or unmounted, when people move
+//! files by hand, and when packs are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,8 +11,8 @@ use crate::spec::PoolSpec;
 use crate::storage::Presence;
 
 impl Pools {
-    /// Looks for a sealed pack in all pools that are there: somebody may have taken it away, or put
-    /// it back, by hand.
+    /// Looks for a sealed pack in all available pools: somebody may have removed it or put it back
+    /// by hand.
     pub fn look_for(&self, pack: PackNumber) {
         if self.is_open(pack) {
             return;
@@ -41,12 +41,12 @@ impl Pools {
         }
     }
 
-    /// The pools as they are defined now.
+    /// Returns the present definitions of the pools.
     pub fn specs(&self) -> Vec<PoolSpec> {
         self.state().members.values().map(|member| member.spec.clone()).collect()
     }
 
-    /// Changes the pools to `specs`: new ones are looked at, those that are missing go.
+    /// Changes the pools to `specs`: opens new pools, and drops pools that `specs` lacks.
     pub fn set(&self, specs: &[PoolSpec]) -> io::Result<()> {
         let ids: BTreeSet<PoolId> = specs.iter().map(|spec| spec.id).collect();
         assert_eq!(ids.len(), specs.len(), "two pools have one id");
@@ -72,8 +72,9 @@ impl Pools {
         Ok(())
     }
 
-    /// Looks which pools have come or gone: a disk that was mounted or unmounted. Returns those
-    /// that are there and were not. A pool that cannot be looked at is away.
+    /// Checks which pools have become available or unavailable, because a disk was mounted or
+    /// unmounted. Returns the pools that have become available. A pool that cannot be opened stays
+    /// as it was.
     pub fn refresh(&self) -> Vec<PoolId> {
         let before: Vec<(PoolSpec, bool)> = {
             let state = self.state();
@@ -92,15 +93,15 @@ impl Pools {
                 }
                 Err(error) => {
                     let place = spec.folder.display();
-                    tracing::error!(%error, %place, "a pool cannot be looked at");
+                    tracing::error!(%error, %place, "a pool cannot be opened");
                 }
             }
         }
         come
     }
 
-    /// Removes a sealed pack from the primary pools that are there, durably. Nothing may name its
-    /// chunks any more. Copy pools keep it until they have the packs that replace it.
+    /// Removes a sealed pack from the available primary pools, durably. Nothing may name its chunks
+    /// any more. Copy pools keep it until they have the packs that replace it.
     pub fn remove(&self, pack: PackNumber) -> io::Result<()> {
         let primaries: Vec<PoolId> = {
             let state = self.state();

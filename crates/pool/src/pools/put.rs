@@ -1,5 +1,5 @@
-//! Writing a sealed pack to a pool: as a second copy, on its way to the next pool, or in the place
-//! of a damaged one. Each quantum is checked, and taken from any pool that has it whole.
+//! Writing a sealed pack to a pool: as a second copy, on its way to the next pool, or to replace a
+//! damaged pack. Each quantum is checked, and read from any pool where it is undamaged.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,12 +17,12 @@ use crate::member::Member;
 use crate::pack::pack_bytes;
 use crate::storage::{Intake, PackStorage};
 
-/// Extension of a file that becomes a pack when it is whole.
+/// Extension of a file that becomes a pack when it is complete.
 const NEW: &str = "new";
 
 impl Pools {
-    /// Puts the sealed `pack` into `pool`, durably, in the place of the one that the pool had.
-    /// Returns its bytes.
+    /// Writes the sealed `pack` to `pool`, durably. It replaces the copy that the pool had. Returns
+    /// the size of the pack in bytes.
     pub fn put(&self, pack: PackNumber, pool: PoolId) -> Result<u64, PutError> {
         let storage = self.storage_with_room(pack, pool)?;
         let intake = intake_of(&*storage);
@@ -60,7 +60,8 @@ impl Pools {
         Ok(table)
     }
 
-    /// The storage of `pool`, if it is there and has room for the pack, or has the pack already.
+    /// Returns the storage of `pool`, if it is available, and if it has room for the pack or
+    /// already has the pack.
     fn storage_with_room(
         &self,
         pack: PackNumber,
@@ -86,7 +87,7 @@ impl Pools {
 }
 
 fn intake_of(storage: &dyn PackStorage) -> &dyn Intake {
-    storage.intake().expect("packs go to volumes by another way")
+    storage.intake().expect("packs reach volumes in another way")
 }
 
 fn create(path: &Path) -> io::Result<File> {

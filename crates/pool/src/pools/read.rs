@@ -1,4 +1,4 @@
-//! Reading packs: from any pool that has them whole, the nearest first.
+//! Reading packs from any pool where they are undamaged, the nearest pool first.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::storage::{Distance, PackStorage, Presence};
 use crate::table;
 
 impl Pools {
-    /// Returns the table of `pack`; of an open pack as it is.
+    /// Returns the table of `pack`. The table of an open pack has the quanta appended so far.
     pub fn table(&self, pack: PackNumber) -> Result<Arc<Table>, ReadError> {
         {
             let mut state = self.state();
@@ -27,7 +27,7 @@ impl Pools {
         }
         let table = match self.ask_pools(pack, |pool| self.table_at(pool, pack)) {
             Ok(table) => table,
-            // No copy of the pack has a whole footer.
+            // No copy of the pack has an undamaged footer.
             Err(error) => self.scanned(pack).ok_or(error)?,
         };
         assert_eq!(table.pack, pack, "a table of another pack");
@@ -52,7 +52,8 @@ impl Pools {
         scans.max_by_key(Table::chunk_count).filter(|table| table.chunk_count() > 0)
     }
 
-    /// Returns the table of everything that was ever in `pack`.
+    /// Returns the complete table of `pack`: from a footer, or computed if all records are
+    /// undamaged.
     pub(super) fn whole_table(&self, pack: PackNumber) -> Result<Table, ReadError> {
         self.ask_pools(pack, |pool| self.table_at(pool, pack)).or_else(|error| {
             let bytes = self.state().bytes_of(pack);
@@ -73,7 +74,7 @@ impl Pools {
         Ok(table)
     }
 
-    /// The first `count` sealed packs of `pool` from `pack` on, with their bytes.
+    /// Returns the first `count` sealed packs of `pool` from `pack` on, with their sizes in bytes.
     fn sealed_from(&self, pool: PoolId, pack: PackNumber, count: usize) -> Vec<(PackNumber, u64)> {
         let state = self.state();
         let Some(member) = state.members.get(&pool) else { return Vec::new() };
@@ -82,14 +83,14 @@ impl Pools {
         sealed.take(count).collect()
     }
 
-    /// Begins to read a range of `pack` that will be needed soon, if its storage has to be asked.
+    /// Begins to read a range of `pack` that will be needed soon, if the storage supports that.
     pub fn read_ahead(&self, pack: PackNumber, range: Range<u64>) {
         if let Some(storage) = self.nearest(pack) {
             storage.read_ahead(pack, range);
         }
     }
 
-    /// The storage that `pack` is read from, if it is sealed.
+    /// Returns the storage from which `pack` is read, if the pack is sealed.
     fn nearest(&self, pack: PackNumber) -> Option<Arc<dyn PackStorage>> {
         let state = self.state();
         let is_open = state.open_pack(pack).is_some();
@@ -97,14 +98,14 @@ impl Pools {
         Some(Arc::clone(&state.members[&nearest].storage))
     }
 
-    /// True if `pack` is sealed and read from an object store.
+    /// Returns true if `pack` is sealed and is read from an object store.
     pub fn is_object(&self, pack: PackNumber) -> bool {
         self.nearest(pack)
             .is_some_and(|storage| storage.distance() == Distance::Network)
     }
 
-    /// Returns what `look` gives for the first of the pack's pools where it succeeds. If another
-    /// pool failed before, the pack becomes a suspect.
+    /// Calls `look` for one pool of the pack after the other until it succeeds. If it failed for a
+    /// pool before, the pack becomes a suspect.
     fn ask_pools<T>(
         &self,
         pack: PackNumber,
@@ -123,12 +124,12 @@ impl Pools {
                         return Ok(found);
                     }
                     Err(error) => {
-                        tracing::warn!(%pack, %pool, %error, "a pool cannot give what it has");
+                        tracing::warn!(%pack, %pool, %error, "a pool cannot read its pack");
                         failure = failure.or(Some(error));
                     }
                 }
             }
-            // The pack may have moved on meanwhile.
+            // The pack may have moved to another pool meanwhile.
             let is_elsewhere = !was_located && self.locate(pack);
             was_located = true;
             if !is_elsewhere && self.homes(pack) == homes {
@@ -138,7 +139,7 @@ impl Pools {
     }
 
     /// Looks for a pack in shared storage, where another server may have put it. Returns true if
-    /// it was found elsewhere than this server believed.
+    /// the pack is in other pools than this server knew.
     fn locate(&self, pack: PackNumber) -> bool {
         let (before, storages) = {
             let state = self.state();
@@ -159,7 +160,7 @@ impl Pools {
                 Ok(Presence::There { bytes }) => member.put(pack, bytes),
                 Ok(Presence::Gone) => member.remove(pack),
                 Ok(Presence::Unasked) => {}
-                Err(error) => tracing::warn!(%pack, %pool, %error, "a pool cannot be asked"),
+                Err(error) => tracing::warn!(%pack, %pool, %error, "a pool does not answer"),
             }
         }
         self.homes(pack) != before
@@ -186,14 +187,14 @@ impl Pools {
     }
 
     /// Returns the length and digest of the chunk at `place` if a new page may name it: its pack is
-    /// in a primary pool that is there. A pack that only a copy pool has may be about to leave.
+    /// in an available primary pool. A pack that only a copy pool has may soon be removed.
     pub fn offered(&self, place: Place) -> Option<(u32, ChunkDigest)> {
         let is_offered = self.state().is_offered(place.pack());
         is_offered.then(|| self.chunk(place).ok()).flatten()
     }
 
-    /// Reads the record of a quantum of `pack`, its checksum verified, from any pool that has it
-    /// whole.
+    /// Reads the record of a quantum of `pack` and verifies its checksum. The record comes from any
+    /// pool where it is undamaged.
     pub fn read(&self, pack: PackNumber, quantum: &QuantumEntry) -> Result<Vec<u8>, ReadError> {
         self.ask_pools(pack, |pool| self.read_at(pool, pack, quantum))
     }
@@ -208,14 +209,14 @@ impl Pools {
         table::read_record(&*self.source(pool, pack)?, pack, quantum)
     }
 
-    /// Returns the table of a sealed pack by its footer, and the pack's bytes.
+    /// Returns the table from the footer of a sealed pack, and the size of the pack in bytes.
     pub fn closed(&self, pack: PackNumber) -> Result<(Table, u64), ReadError> {
         let table = self.ask_pools(pack, |pool| self.table_at(pool, pack))?;
         let bytes = pack_bytes(&table);
         Ok((table, bytes))
     }
 
-    /// Takes the packs that one pool could not give and another did, since the last call.
+    /// Returns the packs that, since the last call, one pool could not read and another could.
     pub fn take_suspects(&self) -> std::collections::BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().suspects)
     }

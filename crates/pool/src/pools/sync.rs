@@ -6,10 +6,10 @@ use model::{PackNumber, PoolId};
 
 use super::Pools;
 use crate::error::AppendError;
-use crate::open::{NewPack, OpenPack, PackFailure, Sealing, SyncHandle, SyncPoint};
+use crate::open::{NewPack, OpenPack, PackFailure, SealingPack, SyncHandle, SyncPoint};
 use crate::state::{ClosingPack, State};
 
-/// Treatment of open packs that are not full yet, by a sync.
+/// Treatment by a sync of the open packs that are not full yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum UnfilledPacks {
     Keep,
@@ -40,15 +40,15 @@ impl SyncWork {
             let closing = ClosingPack { durable_chunks: open.durable_chunks(), file: open.file() };
             let before = state.being_sealed.insert(open.number(), closing);
             assert!(before.is_none(), "a pack is sealed once");
-            // Without it readers would scan the pack until its footer is written.
+            // Without this table, readers would scan the pack until its footer is written.
             state.tables.put(open.number(), open.table());
         }
-        assert!(!state.open.values().any(is_ended), "packs that end are sealed");
+        assert!(!state.open.values().any(is_ended), "packs that end with a sync are sealed");
         let unsynced = state.open.values().filter(|open| open.is_unsynced());
         Self { sealing, unsynced: unsynced.map(OpenPack::sync_handle).collect() }
     }
 
-    /// All packs, by pool.
+    /// Returns all packs, by pool.
     fn packs(&self) -> BTreeMap<PoolId, Vec<PackNumber>> {
         let mut packs: BTreeMap<PoolId, Vec<PackNumber>> = BTreeMap::new();
         for open in &self.sealing {
@@ -60,12 +60,12 @@ impl SyncWork {
         packs
     }
 
-    /// Seals and syncs all packs. All seals are begun before the first is waited for: stores take
-    /// several packs at once.
+    /// Seals and syncs all packs. All seals are begun before the first is finished, because stores
+    /// take several packs at once.
     fn run(self) -> SyncOutcome {
         let begun: Vec<_> = self.sealing.into_iter().map(OpenPack::begin_seal).collect();
         let synced = self.unsynced.into_iter().map(SyncHandle::sync).collect();
-        SyncOutcome { sealed: begun.into_iter().map(Sealing::finish).collect(), synced }
+        SyncOutcome { sealed: begun.into_iter().map(SealingPack::finish).collect(), synced }
     }
 }
 
@@ -91,7 +91,7 @@ impl Pools {
         synced.and(named)
     }
 
-    /// Takes the results into the state. The error is that of the last pack that failed.
+    /// Records the results in the state. The error is that of the last pack that failed.
     fn note_outcome(&self, outcome: SyncOutcome) -> Result<(), AppendError> {
         let mut state = self.state();
         let mut failures = Vec::new();
@@ -110,20 +110,20 @@ impl Pools {
         let mut last = Ok(());
         for PackFailure { pack, source } in failures {
             last = Err(state.failure(pack, source));
-            // Nobody knows whether the kernel still has the bytes: see invariant 4.
+            // It is unknown whether the kernel still has the bytes: see invariant 4.
             state.give_up(pack);
         }
         last
     }
 
-    /// Makes the names of the packs durable in their storages. The error is the first one.
+    /// Makes the names of the packs durable in their storages. Returns the first error.
     fn sync_names(&self, packs: &BTreeMap<PoolId, Vec<PackNumber>>) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         for (pool, packs) in packs {
             assert!(!packs.is_empty(), "a pool is synced because of its packs");
             let done = self.sync_names_of(*pool, packs[0]);
             if done.is_err() {
-                // Nobody knows whether the names of these packs are durable.
+                // It is unknown whether the names of these packs are durable.
                 packs.iter().for_each(|pack| self.state().give_up(*pack));
                 outcome = outcome.and(done);
             }

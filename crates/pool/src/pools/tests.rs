@@ -10,7 +10,7 @@ use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 use proptest::prelude::*;
 use sys::lock::Mutex;
 
-use super::fleet::Standing;
+use super::fleet::PackLimits;
 use super::{Inventory, Pools};
 use crate::error::{AppendError, PutError, ReadError};
 use crate::layout;
@@ -66,7 +66,7 @@ fn append(pool: &Pools, chunks: &[Vec<u8>]) -> Place {
     pool.append(Filler::any(DOMAIN), &record, &lengths, &digests).expect("space")
 }
 
-/// The chunk at `place`, read as a restore does.
+/// Reads the chunk at `place` as a restore does.
 fn read(pool: &Pools, place: Place) -> Result<Vec<u8>, ReadError> {
     let table = pool.table(place.pack())?;
     let missing = ReadError::Missing { pack: place.pack(), index: place.index() };
@@ -197,7 +197,7 @@ fn a_full_pack_is_sealed_by_the_next_sync() {
     assert_eq!(read(&pool, places[0]).expect("sealed"), noise(0));
 }
 
-/// Two pools in new folders: the first takes packs, the other is of `role`.
+/// Opens two pools in new folders: the first takes packs, the second has `role`.
 fn open_two(role: Role, capacity: Option<u64>) -> (Pools, [tempfile::TempDir; 2]) {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
     let mut first = spec(1, Role::Primary, folders[0].path());
@@ -226,7 +226,7 @@ fn what_one_pool_has_lost_another_gives_and_mends() {
     let original = std::fs::read(pack_file(folders[0].path())).expect("the pack");
     assert_eq!(std::fs::read(pack_file(folders[1].path())).expect("the copy"), original);
     assert_eq!(bytes, original.len() as u64);
-    // In each pool another quantum of the pack is damaged.
+    // A different quantum of the pack is damaged in each pool.
     let table = pools.table(pack).expect("whole");
     for (folder, quantum) in folders.iter().zip(table.quanta()) {
         flip(folder.path(), quantum.offset + u64::from(quantum.record_bytes) - 1);
@@ -320,7 +320,7 @@ fn a_folder_without_its_mark_is_away() {
     mark(folders[0].path(), Mark([1; 16])).expect("back");
     assert_eq!(pools.refresh(), [PoolId(1)]);
     assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(2));
-    assert!(mark(folders[0].path(), Mark([3; 16])).is_err(), "it is another's");
+    assert!(mark(folders[0].path(), Mark([3; 16])).is_err(), "the folder has another pool's mark");
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn an_unmounted_disk_takes_its_open_pack_with_it() {
     assert_eq!(pools.failures(), 0);
     unmark(folders[0].path()).expect("unmounted");
     pools.refresh();
-    assert_eq!(pools.failures(), 1, "who appended hears of it");
+    assert_eq!(pools.failures(), 1, "the caller that appended sees the failure");
     // New packs go to the next pool meanwhile.
     let elsewhere = append(&pools, &[b"elsewhere".to_vec()]);
     pools.sync().expect("synced");
@@ -340,7 +340,7 @@ fn an_unmounted_disk_takes_its_open_pack_with_it() {
     mark(folders[0].path(), Mark([1; 16])).expect("back");
     pools.refresh();
     assert_eq!(read(&pools, durable).expect("as it was synced"), b"durable");
-    assert!(pools.chunk(lost).is_err(), "what was not synced is served to nobody");
+    assert!(pools.chunk(lost).is_err(), "data that was not synced is not served");
     assert_ne!(append(&pools, &[b"new".to_vec()]).pack(), durable.pack());
 }
 
@@ -419,7 +419,7 @@ fn a_pack_on_a_shelf_is_read_there_and_its_table_without_it() {
     let pools = opened.expect("folders").0;
     let place = append(&pools, &[b"one".to_vec(), b"two".to_vec()]);
     pools.seal_all().expect("sealed");
-    // The pack is written to a volume, and leaves the first pool.
+    // The pack is written to a volume and removed from the first pool.
     let mut file =
         File::create(layout::make_for(volumes, place.pack()).expect("a folder")).expect("a volume");
     let mut reader = pools.reader(place.pack()).expect("whole");
@@ -450,7 +450,9 @@ fn files_beside_packs_are_those_of_a_pool_that_is_there() {
     assert_eq!(pools.files(PoolId(2)).expect("listed"), [""; 0]);
     assert_eq!(pools.read_file(PoolId(1), "a").expect("there"), b"one");
     pools.remove_file(PoolId(1), "a").expect("removed");
-    pools.remove_file(PoolId(1), "a").expect("it is gone already");
+    pools
+        .remove_file(PoolId(1), "a")
+        .expect("a file that is gone is removed already");
     unmark(folders[0].path()).expect("unmounted");
     assert!(matches!(pools.put_file(PoolId(1), "c", b""), Err(AppendError::Away { .. })));
     assert!(pools.files(PoolId(1)).is_err());
@@ -516,7 +518,7 @@ proptest! {
     }
 }
 
-/// Pools that several servers use, and the last number that was given.
+/// Opens pools that several servers use. Returns them with the last number that was given.
 fn open_shared(folder: &Path) -> (Pools, Arc<Mutex<u64>>) {
     let given = Arc::new(Mutex::new(0));
     let next = Arc::clone(&given);
@@ -537,8 +539,8 @@ fn open_shared(folder: &Path) -> (Pools, Arc<Mutex<u64>>) {
 fn what_is_said_of_numbers_is_what_was_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pools, given) = open_shared(folder.path());
-    assert_eq!(pools.standing(true), Standing { horizon: None, numbers_end: PackNumber(1) });
-    // Several threads take numbers at once: a range that one of them loses was taken nevertheless.
+    assert_eq!(pools.standing(true), PackLimits { horizon: None, numbers_end: PackNumber(1) });
+    // Several threads take numbers at once: a range that a thread discards was taken nevertheless.
     std::thread::scope(|scope| {
         (0..6).for_each(|_| drop(scope.spawn(|| pools.stock_up().expect("there are"))));
     });
@@ -547,15 +549,15 @@ fn what_is_said_of_numbers_is_what_was_given() {
     assert_eq!(standing.numbers_end, end);
     let next = standing.horizon.expect("numbers are kept");
     assert!(next < end);
-    // A pack is filled under a number that is not below what others were told.
+    // The number of a new pack is not below the limit that was reported to others.
     let place = append(&pools, &[vec![7; 100]]);
     assert!(place.pack() >= next);
     assert_eq!(pools.standing(true).horizon, Some(place.pack()));
     pools.seal_all().expect("sealed");
-    assert_eq!(pools.standing(true).horizon, Some(place.pack()), "nobody was told of it");
+    assert_eq!(pools.standing(true).horizon, Some(place.pack()), "the pack was not reported yet");
     assert_eq!(pools.take_news().len(), 1);
-    // An idle server gives up its numbers, and begins after those that others took since.
-    assert_eq!(pools.standing(true), Standing { horizon: None, numbers_end: end });
+    // An idle server discards its numbers. Its next number is above those that others took since.
+    assert_eq!(pools.standing(true), PackLimits { horizon: None, numbers_end: end });
     let later = append(&pools, &[vec![8; 100]]);
     assert!(later.pack() >= end, "{later:?} is before {end:?}");
 }

@@ -25,7 +25,8 @@ use crate::source::Source;
 
 /// Prefix of the keys of the files beside the packs.
 const FOLDER: &str = "catalogue";
-/// Number of packs whose ends are asked for at once: a reader of one table needs others soon.
+/// Number of packs whose ends are requested at once, because a reader of one table soon needs
+/// others.
 const ENDS_AHEAD: usize = 8;
 
 /// Storage of packs in a bucket. See the module.
@@ -120,7 +121,8 @@ impl PackStorage for BucketStorage {
 }
 
 impl Intake for BucketStorage {
-    /// The upload finds out whether the store answers: nobody waits for the store here.
+    /// Does not ask a store that answered last time, so that no caller waits here. The upload finds
+    /// out whether the store still answers.
     fn is_ready(&self, mark: Mark, was_there: bool) -> bool {
         was_there || self.is_marked(mark)
     }
@@ -147,7 +149,7 @@ impl SideFiles for BucketStorage {
         self.bucket.url().to_string().into()
     }
 
-    /// Brings the mark back if somebody has deleted it in a bucket that locks.
+    /// Reads the mark. Brings it back if somebody has deleted it in a bucket with object locks.
     fn read_mark(&self) -> io::Result<Option<Mark>> {
         let read = || {
             let text = self.bucket.read_beside(MARK_FILE)?;
@@ -234,7 +236,7 @@ impl ObjectLocks for BucketStorage {
 struct Object {
     bucket: Arc<Bucket>,
     pack: PackNumber,
-    /// Size as listed.
+    /// Size from the last listing, in bytes.
     bytes: u64,
 }
 
@@ -262,7 +264,7 @@ struct UploadSealer {
 enum UploadState {
     Filling(Upload),
     Completing(Completion),
-    /// The pack is with the store, or its upload could not be completed.
+    /// The store has the pack, or its upload could not be completed.
     Over,
 }
 

@@ -30,13 +30,13 @@ const FILES_MAX: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero");
 pub(crate) struct FolderStorage {
     folder: PathBuf,
     files: SideFolder,
-    /// Files of sealed packs that were read last; `None` if none is kept open.
+    /// Open files of the sealed packs that were read last; `None` if no file is kept open.
     open: Option<Mutex<LruCache<PackNumber, Arc<File>>>>,
 }
 
 impl FolderStorage {
-    /// The storage in `folder`. Files are kept open only if `keeps_open`: a disk with second copies
-    /// may be taken to a safe at any time.
+    /// Returns the storage in `folder`. Files are kept open only if `keeps_open` is set: a disk
+    /// with second copies may be taken to a safe at any time.
     pub(crate) fn new(folder: &Path, keeps_open: bool) -> Self {
         let open = keeps_open.then(|| Mutex::new(LruCache::new(FILES_MAX)));
         Self { folder: folder.to_owned(), files: SideFolder { pool: folder.to_owned() }, open }
@@ -76,12 +76,13 @@ impl PackStorage for FolderStorage {
         }
     }
 
-    /// A pack without a good trailer was open. Its records are read from the front; each has a
-    /// checksum. At the first bad record the writing had stopped: everything after it was never
-    /// synced, because synced records are whole. The pack is sealed at that place, so that it never
-    /// has to be recovered again. If the catalogue knows of more durable bytes than the good
-    /// records have, or of a seal that is missing, the disk has damaged the pack. Such a pack is
-    /// left as it is, and everything in it that can be read is served.
+    /// Seals a pack that was open when its server died: a pack without a valid trailer. Its
+    /// records, each of which has a checksum, are read from the front. The first bad record is
+    /// where the writing stopped: nothing after it was synced, because synced records are complete.
+    /// The pack is sealed at that place, so that it never has to be recovered again. If the
+    /// catalogue records more durable bytes than the valid records have, or a seal that is missing,
+    /// the disk has damaged the pack. Such a pack is left as it is, and everything in it that can
+    /// be read is served.
     fn recover(
         &self,
         pack: PackNumber,
@@ -99,7 +100,7 @@ impl PackStorage for FolderStorage {
         }
         let table = table::scan(&file, pack, digest_of).map_err(disk)?;
         if table.as_ref().map_or(0, Table::end) < record.bytes {
-            return Err(ReadError::damaged(pack, "durable quanta do not check any more"));
+            return Err(ReadError::damaged(pack, "quanta that were durable have wrong checksums"));
         }
         match table {
             Some(table) if table.chunk_count() > 0 => {
@@ -147,7 +148,7 @@ impl PackStorage for FolderStorage {
 }
 
 impl Intake for FolderStorage {
-    /// A disk that is not mounted shows at once.
+    /// Looks for the mark, which is not there if the disk is not mounted.
     fn is_ready(&self, mark: Mark, _was_there: bool) -> bool {
         self.files.is_marked(mark)
     }
@@ -171,13 +172,13 @@ impl Intake for FolderStorage {
         let path = self.path(table.pack);
         assert_eq!(new.parent(), path.parent(), "a new pack is renamed within its folder");
         std::fs::rename(new, &path)?;
-        // An open file of this pack would be the replaced one.
+        // A file that is still open would be that of the replaced pack.
         self.forget(table.pack);
         layout::sync(layout::subfolder(&path))
     }
 }
 
-/// Seals a pack in the folder where it was filled.
+/// Seals a pack in the folder in which it was filled.
 struct FileSealer {
     file: Arc<File>,
 }

@@ -40,7 +40,7 @@ impl PackStorage for ShelfStorage {
         &self.files
     }
 
-    /// The packs are on their volumes even while the local folder is away.
+    /// Lists the packs even while the local folder is away: they are on their volumes.
     fn survey(&self, mark: Mark, recorded: RecordedBytes<'_>) -> io::Result<Survey> {
         Ok(Survey { is_there: self.files.is_marked(mark), packs: self.list(recorded)? })
     }
@@ -64,7 +64,7 @@ impl PackStorage for ShelfStorage {
     fn keep_table(&self, table: &Table) {
         if let Err(error) = table_file::write(&self.folder, table) {
             // The table is read from the pack again.
-            tracing::warn!(pack = %table.pack, %error, "the table of a pack cannot be kept");
+            tracing::warn!(pack = %table.pack, %error, "cannot keep the table of a pack");
         }
     }
 

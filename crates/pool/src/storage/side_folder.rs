@@ -7,7 +7,7 @@ use super::SideFiles;
 use crate::mark::{self, Mark};
 use crate::owner::{self, OWNER_FILE, Owner};
 
-/// Subfolder of the files.
+/// Subfolder for the files beside the packs.
 const FOLDER: &str = "catalogue";
 
 pub(super) struct SideFolder {
@@ -21,7 +21,7 @@ impl SideFiles for SideFolder {
     }
 
     fn read_mark(&self) -> io::Result<Option<Mark>> {
-        // A file that cannot be read is no mark: a disk that fails counts as away.
+        // A file that cannot be read does not count as a mark: a pool on a failing disk is away.
         Ok(mark::read_mark(&self.pool))
     }
 
@@ -76,7 +76,7 @@ impl SideFiles for SideFolder {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -109,7 +109,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mark, pool) = (Mark([5; 16]), folder.path().join("pool"));
         let side = SideFolder { pool: pool.clone() };
-        assert!(!side.is_marked(mark), "it is not mounted");
+        assert!(!side.is_marked(mark), "the disk is not mounted");
         assert!(side.write("a", b"x").is_err(), "nothing is written below a mount point");
         assert!(pool.symlink_metadata().is_err());
         std::fs::create_dir(&pool).unwrap();

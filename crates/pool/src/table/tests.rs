@@ -131,7 +131,7 @@ proptest! {
         let (bytes, table) = sealed(&quanta);
         let end = cut.index(bytes.len());
         let source = Bytes::new(&bytes[..end]);
-        // Without its last byte a footer is none.
+        // A footer without its last byte is not valid.
         prop_assert!(read_table(&source, PACK).is_err());
         match scan(&source, PACK, &digest_of()).expect("read") {
             Some(found) => prop_assert_eq!(found, whole_until(&table, end as u64)),

@@ -15,7 +15,7 @@ use crate::sessions::filespaces;
 const FILESPACES_SHOWN_MAX: usize = 1000;
 /// Default lifetime of a token.
 const TOKEN_SECS: i64 = 24 * 3600;
-/// Maximum lifetime of a token: 30 days.
+/// Maximum lifetime of a token, in seconds: 30 days.
 const TOKEN_SECS_MAX: i64 = 30 * 24 * 3600;
 
 fn parse(name: &str) -> Result<NodeName, StoreError> {
@@ -25,7 +25,7 @@ fn parse(name: &str) -> Result<NodeName, StoreError> {
 pub(super) fn find(store: &Store, name: &str) -> Result<Node, StoreError> {
     store.catalog.node(&parse(name)?).map_err(|error| match error {
         CatalogError::NotFound { .. } => StoreError::not_found(format!(
-            "there is no node {name}; 'holdfast admin node list' shows all"
+            "there is no node {name}; 'holdfast admin node list' shows all nodes"
         )),
         error => StoreError::from(error),
     })
@@ -45,7 +45,8 @@ fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
     Ok(NodeSummary { node, is_enrolled, filespaces })
 }
 
-/// Lists the node `name`, or at most `limit` nodes, by name, from the name `from` on.
+/// Lists the node `name`, or without a name at most `limit` nodes, sorted by name, starting at
+/// `from`.
 pub(super) fn list(
     store: &Store,
     name: Option<&str>,
@@ -71,7 +72,7 @@ pub(super) fn add(
     let lifetime = match request.token_lifetime_secs {
         0 => TOKEN_SECS,
         secs @ 1..=TOKEN_SECS_MAX => secs,
-        _ => return Err(StoreError::usage("a token lives from 1 second to 30 days")),
+        _ => return Err(StoreError::usage("a token must live from 1 second to 30 days")),
     };
     let node = match store.catalog.add_node(&name, domain, now) {
         Err(CatalogError::Exists { .. }) if request.again => find(store, &request.name)?,
@@ -115,7 +116,7 @@ pub(super) fn set(
     describe(store, node)
 }
 
-/// The changes of a node other than those of its name and its lock.
+/// The changes of a node except its name and its lock.
 fn change_of(
     store: &Store,
     node: &Node,
@@ -151,8 +152,8 @@ pub(super) fn remove(
         return Err(StoreError::conflict(format!(
             "node {} has {} with backups and {}; remove them too with --with-data",
             node.name,
-            count(info.filespaces.len(), "filespace"),
-            count(archives.len(), "archive")
+            count(info.filespaces.len() as u64, "filespace"),
+            count(archives.len() as u64, "archive")
         )));
     }
     if let Some(held) = archives.iter().find(|archive| archive.held) {
@@ -167,12 +168,12 @@ pub(super) fn remove(
     store.catalog.remove_node(node.id)?;
     tracing::info!(node = %node.name, "node removed");
     let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();
-    let details = format!("{} with {objects} active objects", node.name);
+    let details = format!("{} with {}", node.name, count(objects, "active object"));
     domains::note(store, sys::clock::now(), "node removed", &details)?;
     Ok(info)
 }
 
-fn count(number: usize, noun: &str) -> String {
+fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 

@@ -10,7 +10,7 @@ pub(super) fn list(store: &Store, name: Option<&str>) -> Result<Vec<OptionSet>, 
     sets.retain(|set| set.name.eq_ignore_ascii_case(name));
     if sets.is_empty() {
         return Err(StoreError::not_found(format!(
-            "there is no option set {name}; 'holdfast admin optionset list' shows all"
+            "there is no option set {name}; 'holdfast admin optionset list' shows all option sets"
         )));
     }
     Ok(sets)

@@ -9,8 +9,8 @@ use crate::sessions::stream::{ReplyStream, streaming};
 /// Interval between two reports.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs `work` on a thread that may block. The stream has its progress at intervals, and its result
-/// as the last message. The run ends early when the administrator is gone.
+/// Runs `work` on a thread that may block. Returns a stream of progress reports, whose last message
+/// is the result. The run ends early if the administrator disconnects.
 pub(super) fn report<O: 'static, R: Send + 'static>(
     reply: fn(&O, bool) -> R,
     work: impl FnOnce(&mut dyn FnMut(&O) -> bool) -> Result<O, StoreError> + Send + 'static,
@@ -26,6 +26,6 @@ pub(super) fn report<O: 'static, R: Send + 'static>(
         })?;
         replies
             .blocking_send(Ok(reply(&outcome, true)))
-            .map_err(|_| StoreError::cancelled("the client is gone"))
+            .map_err(|_| StoreError::cancelled("the client has disconnected"))
     })
 }

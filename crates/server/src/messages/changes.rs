@@ -9,7 +9,7 @@ use store::StoreError;
 use store::intake::{Check, KnownContent, PageChange, Reason, Rejection};
 use wire::proto;
 
-/// The check of a quantum that the client sends with it.
+/// Returns the check that the client has sent with a quantum.
 pub(crate) fn check(quantum: &proto::Quantum) -> Check {
     match quantum.raw_check {
         Some(check) if quantum.check.is_empty() => Check::Data(check),
@@ -22,7 +22,7 @@ pub(crate) fn parse(change: &proto::PageChange) -> Result<PageChange, StoreError
     sys::fault::point("change");
     let directory = DirPath::new(&change.directory).map_err(StoreError::malformed)?;
     let grants = wire::decode_grants(&change.grants)
-        .ok_or_else(|| StoreError::malformed("a list of grants ends within one"))?;
+        .ok_or_else(|| StoreError::malformed("a list of grants ends within a grant"))?;
     Ok(PageChange {
         key: PageKey { directory, first: change.first.to_vec() },
         backed_up: objects(&change.backed_up)?,
@@ -51,7 +51,8 @@ fn page_after(key: &proto::PageKey) -> Result<PageStart, StoreError> {
         [] => None,
         bytes => {
             let digest = <[u8; 16]>::try_from(bytes);
-            let digest = digest.map_err(|_| StoreError::malformed("a digest has 16 bytes"))?;
+            let digest =
+                digest.map_err(|_| StoreError::malformed("a digest must have 16 bytes"))?;
             Some(DirectoryDigest(digest))
         }
     };

@@ -13,7 +13,7 @@ use store::domains::{
 use wire::proto;
 use wire::proto::edit_policy_request::Edit;
 
-/// The name of the domain that a request names; an empty name is that of the standard domain.
+/// The name of the domain that a request names. An empty name stands for the standard domain.
 pub(crate) fn name(name: &str) -> &str {
     if name.is_empty() { policy::STANDARD } else { name }
 }
@@ -63,7 +63,7 @@ pub(crate) fn class(class: &ManagementClass) -> proto::ManagementClass {
 }
 
 pub(crate) fn edit(edit: Option<Edit>) -> Result<PolicyEdit, StoreError> {
-    Ok(match edit.ok_or_else(|| StoreError::malformed("an edit of nothing"))? {
+    Ok(match edit.ok_or_else(|| StoreError::malformed("the request names no edit"))? {
         Edit::PutClass(class) => PolicyEdit::PutClass(class_edit(class)?),
         Edit::RemoveClass(name) => PolicyEdit::RemoveClass { name },
         Edit::DefaultClass(name) => PolicyEdit::DefaultClass { name },

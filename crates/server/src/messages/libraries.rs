@@ -53,7 +53,7 @@ fn element(element: Element) -> proto::LibraryElement {
         ElementKind::Slot => Kind::Slot,
         ElementKind::Drive => Kind::Drive,
         ElementKind::ImportExport => Kind::ImportExport,
-        ElementKind::Robot => Kind::Robot,
+        ElementKind::Changer => Kind::Robot,
     };
     proto::LibraryElement {
         kind: kind.into(),
@@ -74,12 +74,12 @@ pub(crate) fn new_library(request: proto::PutLibraryRequest) -> Result<NewLibrar
     let proto::PutLibraryRequest { name, changer, drive_addresses, folder, .. } = request;
     let devices = match (changer.is_empty(), folder.is_empty()) {
         (false, true) if drive_addresses.is_empty() => {
-            return Err(StoreError::usage("name the drives too"));
+            return Err(StoreError::usage("give the drives of the changer too"));
         }
         (false, true) => Devices::Changer { address: changer, drives: drive_addresses },
         (true, false) => Devices::Folder { path: folder },
         _ => {
-            let text = "name either a changer with its drives or a folder";
+            let text = "give either a changer with its drives or a folder";
             return Err(StoreError::usage(text));
         }
     };
@@ -87,7 +87,7 @@ pub(crate) fn new_library(request: proto::PutLibraryRequest) -> Result<NewLibrar
 }
 
 pub(crate) fn work(work: Option<Work>) -> Result<LibraryWork, StoreError> {
-    Ok(match work.ok_or_else(|| StoreError::malformed("no work"))? {
+    Ok(match work.ok_or_else(|| StoreError::malformed("the request names no work"))? {
         Work::CheckIn(_) => LibraryWork::CheckIn,
         Work::CheckOut(volume) => {
             let name = VolumeName::new(&volume);

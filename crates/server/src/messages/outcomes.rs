@@ -6,7 +6,7 @@ use store::lifecycle::{audit, expire, reclaim};
 use store::pools;
 use wire::proto;
 
-/// Maximum number of damages that an answer names.
+/// Maximum number of damaged parts that a reply names.
 const DAMAGES_MAX: usize = 10_000;
 
 pub(crate) fn expiration(outcome: &expire::Outcome, is_last: bool) -> proto::ExpireReply {

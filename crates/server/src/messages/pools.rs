@@ -46,7 +46,7 @@ fn parse_collocation(code: i32) -> Result<Collocation, StoreError> {
         Ok(proto::Collocation::Group) => Ok(Collocation::Group),
         Ok(proto::Collocation::Node) => Ok(Collocation::Node),
         Ok(proto::Collocation::Unspecified) | Err(_) => {
-            Err(StoreError::usage("collocate by no, group or node"))
+            Err(StoreError::usage("the collocation must be no, group or node"))
         }
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn request(request: proto::PutPoolRequest) -> Result<PoolRequest, Sto
 }
 
 fn settings(request: &proto::PutPoolRequest) -> Result<PoolSettings, StoreError> {
-    // The store refuses numbers that are too large, as it does those that a byte cannot hold.
+    // Numbers that do not fit become the largest ones, which the store refuses as too large.
     let percent = |percent: u32| u8::try_from(percent).unwrap_or(u8::MAX);
     let days = |days: u32| u16::try_from(days).unwrap_or(u16::MAX);
     Ok(PoolSettings {

@@ -1,8 +1,8 @@
 //! Portions of lists.
 //!
-//! A list has an order by a key that its items keep. A portion begins at a key, whether an item
-//! has that key or not. So an item that is added or removed between two portions makes no other
-//! item come twice or not at all.
+//! The items of a list are sorted by a key that does not change. A portion begins at a key, even if
+//! no item has that key. So an item that is added or removed between two portions neither repeats
+//! nor hides other items.
 
 use bytes::Bytes;
 use prost::Message;
@@ -10,10 +10,10 @@ use store::StoreError;
 use store::volumes::VolumeKey;
 use wire::{MESSAGE_BYTES_MAX, PORTION_ITEMS_MAX, proto};
 
-/// Size of the items in a portion, if it has more than one.
+/// Maximum size of the items in a portion, in bytes. A single item may be larger.
 const PORTION_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 4;
 
-/// Portion of a list that a peer asks for.
+/// Portion of a list that a client requests.
 pub(crate) struct Portion {
     /// Key of the first item; empty for the beginning of the list.
     from: Bytes,
@@ -38,8 +38,8 @@ impl Portion {
         Self { from, items_max: Some(items_max.min(PORTION_ITEMS_MAX) as usize) }
     }
 
-    /// Number of items to read: one more than the portion may have, because its key is the begin of
-    /// the next portion.
+    /// Number of items to read: one more than the portion may have, because the key of the
+    /// additional item is the start of the next portion.
     pub(crate) fn read_max(&self) -> usize {
         self.items_max.map_or(usize::MAX, |items_max| items_max + 1)
     }
@@ -48,7 +48,7 @@ impl Portion {
         &self.from
     }
 
-    /// Parses the begin of a list by numbers.
+    /// Parses the start of a portion of a list by numbers.
     pub(crate) fn first_number(&self) -> Result<Option<u64>, StoreError> {
         if self.from.is_empty() {
             return Ok(None);
@@ -57,12 +57,12 @@ impl Portion {
         number.map(|number| Some(u64::from_be_bytes(number))).map_err(|_| malformed())
     }
 
-    /// Parses the begin of a list by names.
+    /// Parses the start of a portion of a list by names.
     pub(crate) fn first_name(&self) -> Result<&str, StoreError> {
         str::from_utf8(&self.from).map_err(|_| malformed())
     }
 
-    /// Parses the begin of a list of volumes.
+    /// Parses the start of a portion of a list of volumes.
     pub(crate) fn first_volume(&self) -> Result<VolumeKey, StoreError> {
         let name = self.first_name()?;
         if name.is_empty() {
@@ -90,7 +90,7 @@ impl Portion {
         Section { items, next }
     }
 
-    /// Leaves of `items`, which begin with the portion, those that are in it.
+    /// Reduces `items`, which were read for this portion, to the items of the portion.
     pub(crate) fn cut<T: Message>(
         &self,
         mut items: Vec<T>,
@@ -103,7 +103,7 @@ impl Portion {
             bytes <= PORTION_BYTES_MAX
         };
         let within = items.iter().take(items_max).map(is_within).take_while(|within| *within);
-        // A portion without items would not bring the list forward.
+        // A portion without items would make no progress through the list.
         let count = within.count().max(1);
         let next = items.get(count).map(key).unwrap_or_default();
         items.truncate(count);
@@ -122,7 +122,7 @@ pub(crate) fn volume_key(volume: &proto::VolumeInfo) -> Bytes {
 }
 
 fn malformed() -> StoreError {
-    StoreError::malformed("a portion of a list begins nowhere")
+    StoreError::malformed("the start of a portion of a list is malformed")
 }
 
 #[cfg(test)]

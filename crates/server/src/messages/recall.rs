@@ -3,12 +3,12 @@
 use catalog::Node;
 use model::{BatchId, CopyId};
 use store::StoreError;
-use store::selection::{PlannedVolume, RecallMessage, RecallOrder, RecallPlan, Unavailable};
+use store::selection::{PlannedVolume, RecallMessage, RecallOrder, RecallPlan, UnavailableCopies};
 use store::volumes::{ReadKind, Reader};
 use wire::proto;
 use wire::proto::stage_reply::Message;
 
-/// Length of a copy in a request: its batch and its index in the batch.
+/// Length of a copy in a request, in bytes: its batch, and its index in the batch.
 const COPY_BYTES: usize = 10;
 
 /// The reader that a node names in its request.
@@ -29,7 +29,7 @@ pub(crate) fn order(request: &proto::StageRequest) -> Result<RecallOrder, StoreE
 fn copies(bytes: &[u8]) -> Result<Vec<CopyId>, StoreError> {
     let (copies, rest) = bytes.as_chunks::<COPY_BYTES>();
     if !rest.is_empty() {
-        return Err(StoreError::malformed("a list of copies ends within one"));
+        return Err(StoreError::malformed("a list of copies ends within a copy"));
     }
     let copy = |bytes: &[u8; COPY_BYTES]| {
         let [batch @ .., low, high] = *bytes;
@@ -49,9 +49,15 @@ pub(crate) fn message(message: RecallMessage) -> Message {
 
 fn plan(plan: RecallPlan) -> proto::RecallPlan {
     let volumes = plan.volumes.into_iter().map(planned_volume);
-    let unavailable = plan.unavailable.into_iter().map(|Unavailable { reason, files, bytes }| {
-        proto::PlannedVolume { problem: reason, files, bytes, ..proto::PlannedVolume::default() }
-    });
+    let unavailable =
+        plan.unavailable.into_iter().map(|UnavailableCopies { reason, files, bytes }| {
+            proto::PlannedVolume {
+                problem: reason,
+                files,
+                bytes,
+                ..proto::PlannedVolume::default()
+            }
+        });
     proto::RecallPlan {
         order: plan.order,
         volumes: volumes.chain(unavailable).collect(),

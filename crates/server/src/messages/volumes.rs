@@ -64,7 +64,7 @@ pub(crate) fn label_report(report: LabelReport) -> proto::LabelVolumesReply {
 }
 
 pub(crate) fn change(change: Option<Change>) -> Result<VolumeChange, StoreError> {
-    Ok(match change.ok_or_else(|| StoreError::malformed("no change"))? {
+    Ok(match change.ok_or_else(|| StoreError::malformed("the request names no change"))? {
         Change::Access(code) => VolumeChange::Access(parse_access(code)?),
         Change::Offsite(location) => VolumeChange::Offsite { location },
         Change::Onsite(_) => VolumeChange::Onsite,
@@ -81,7 +81,7 @@ fn parse_access(code: i32) -> Result<VolumeAccess, StoreError> {
         Ok(Access::Unavailable) => Ok(VolumeAccess::Unavailable),
         Ok(Access::Destroyed) => Ok(VolumeAccess::Destroyed),
         Ok(Access::Unspecified | Access::Offsite) | Err(_) => Err(StoreError::usage(
-            "say the access: read-write, read-only, unavailable or destroyed",
+            "the access must be read-write, read-only, unavailable or destroyed",
         )),
     }
 }

@@ -21,7 +21,7 @@ impl Arrivals {
         Self { replies, bytes: 0, reported_at: sys::clock::monotonic() }
     }
 
-    /// Counts the record of a quantum.
+    /// Counts the bytes of a quantum's record.
     pub(super) fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         if self.reported_at.elapsed() < INTERVAL {
@@ -30,7 +30,8 @@ impl Arrivals {
         self.reported_at = sys::clock::monotonic();
         let arrived = proto::Arrived { bytes: self.bytes };
         let message = Some(proto::from_server::Message::Arrived(arrived));
-        // A full channel has more important replies; the next report has these bytes too.
+        // A full channel drops the report: other replies are more important, and the next report
+        // has these bytes too.
         drop(self.replies.try_send(Ok(proto::FromServer { message })));
     }
 }

@@ -1,4 +1,4 @@
-//! A backup session: one stream, in order.
+//! A backup session: one stream, whose messages are handled in their order.
 //!
 //! ```text
 //!   client                         receive                      commit
@@ -9,7 +9,7 @@
 //!               <----------------------------------------  Committed n
 //! ```
 //!
-//! Receiving goes on while a transaction commits.
+//! Receiving continues while a transaction commits.
 
 use std::sync::Arc;
 
@@ -29,19 +29,19 @@ use crate::{refusal, unknown};
 
 /// Maximum number of quanta of one session that are taken in at once.
 const STORING_MAX: usize = 4;
-/// Maximum number of transactions of one session that wait to be committed. With so many waiting,
-/// nothing more is read from the client.
+/// Maximum number of transactions of one session that wait to be committed. While that many wait,
+/// no message is read from the client.
 const WAITING_MAX: usize = 4;
 /// Maximum number of changes in one transaction.
 const CHANGES_MAX: usize = 100_000;
 
 type Replies = super::stream::Replies<proto::FromServer>;
-type Storing = JoinHandle<Result<StoredQuantum, StoreError>>;
+type StoreTask = JoinHandle<Result<StoredQuantum, StoreError>>;
 
 /// The quanta and changes that the client closed with one commit.
 struct Transaction {
     number: u64,
-    quanta: Vec<(u64, Storing)>,
+    quanta: Vec<(u64, StoreTask)>,
     changes: Vec<proto::PageChange>,
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn serve(
     let sender = replies.clone();
     let receiving = tokio::spawn(async move { receive(&edge, node, &mut stream, &sender).await });
     if let Err(status) = super::stream::ended(receiving.await) {
-        // The send fails only if the client is gone.
+        // The send fails only if the client has disconnected.
         drop(replies.send(Err(status)).await);
     }
 }
@@ -73,7 +73,7 @@ async fn receive(
 ) -> Result<(), Status> {
     let open = match next(stream).await? {
         Some(proto::to_server::Message::Open(open)) => open,
-        Some(_) => return Err(malformed("a backup begins with open")),
+        Some(_) => return Err(malformed("a backup must begin with open")),
         None => return Ok(()),
     };
     let store = Arc::clone(&edge.store);
@@ -121,7 +121,7 @@ async fn send(replies: &Replies, message: proto::from_server::Message) -> Result
     replies
         .send(Ok(reply))
         .await
-        .map_err(|_| Status::cancelled("the client is gone"))
+        .map_err(|_| Status::cancelled("the client has disconnected"))
 }
 
 /// The receiving half of a session.
@@ -133,7 +133,7 @@ struct Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// Reads the stream to its end, and hands over each transaction when it is closed.
+    /// Reads the stream to its end, and passes on each transaction when it is closed.
     async fn run(mut self, stream: &mut Streaming<proto::ToServer>) -> Result<(), Status> {
         let stopped = |_| Status::aborted("the session has ended");
         let storing = Arc::new(Semaphore::new(STORING_MAX));
@@ -173,7 +173,7 @@ impl Collector<'_> {
         &mut self,
         quantum: proto::Quantum,
         storing: &Arc<Semaphore>,
-    ) -> Result<Storing, Status> {
+    ) -> Result<StoreTask, Status> {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.add(quantum.record.len());
         }
@@ -232,11 +232,11 @@ fn commit(intake: &mut Intake, transaction: Transaction) -> Result<proto::Commit
 }
 
 /// Waits until the quanta are stored.
-fn wait_for(quanta: Vec<(u64, Storing)>) -> Result<Vec<(u64, StoredQuantum)>, StoreError> {
+fn wait_for(quanta: Vec<(u64, StoreTask)>) -> Result<Vec<(u64, StoredQuantum)>, StoreError> {
     let runtime = tokio::runtime::Handle::current();
-    let wait = |(number, storing): (u64, Storing)| match runtime.block_on(storing) {
+    let wait = |(number, storing): (u64, StoreTask)| match runtime.block_on(storing) {
         Ok(stored) => Ok((number, stored?)),
-        // The panic goes on in this thread, so that the session ends with a panic.
+        // The panic continues in this thread, so that the session ends with a panic.
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),
     };
     quanta.into_iter().map(wait).collect()

@@ -11,14 +11,14 @@ use super::stream::{REPLIES_WAITING, Replies};
 use crate::messages::selection;
 use crate::{refusal, unknown};
 
-/// Answers of the client. A message that is none is the last.
+/// Answers of the client. A message that is not an answer ends them.
 pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
 
 /// The client at the other end of the stream.
 pub(super) struct Client<'a> {
     answers: Answers,
     replies: &'a Replies<proto::RestoreReply>,
-    /// Status for a message that was no answer.
+    /// Status for a message that was not an answer.
     refusal: Option<Status>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Client<'a> {
         Self { answers, replies, refusal: None }
     }
 
-    /// Returns the end of a restore that ended with `served`.
+    /// Returns the result of a restore that the store has ended with `served`.
     pub(super) fn end(self, served: Result<(), StoreError>) -> Result<(), Status> {
         match self.refusal {
             Some(refusal) => Err(refusal),
@@ -58,7 +58,7 @@ impl Recipient for Client<'_> {
     }
 }
 
-/// Hands the stream of answers over to a thread that may block.
+/// Passes the stream of answers to a thread that may block.
 pub(super) fn forward(mut requests: Streaming<proto::RestoreRequest>) -> Answers {
     let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
     tokio::spawn(async move {
@@ -78,7 +78,7 @@ fn wanted(request: proto::RestoreRequest) -> Result<proto::Wanted, Status> {
     match request.message {
         Some(Message::Wanted(wanted)) => Ok(wanted),
         Some(Message::Start(_)) => {
-            Err(refusal::status(StoreError::malformed("a restore has one selection")))
+            Err(refusal::status(StoreError::malformed("a restore must have only one selection")))
         }
         None => Err(unknown::message()),
     }

@@ -17,7 +17,7 @@ pub(crate) const REPLIES_WAITING: usize = 8;
 pub(crate) type Replies<T> = mpsc::Sender<Result<T, Status>>;
 pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Runs `work` on a thread that may block. The stream has the messages that it sends.
+/// Runs `work` on a thread that may block. Returns a stream of the messages that `work` sends.
 pub(crate) fn streaming<T: Send + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), StoreError> + Send + 'static,
 ) -> ReplyStream<T> {
@@ -34,7 +34,7 @@ pub(crate) fn replying<T: Send + 'static>(
     let working = tokio::task::spawn_blocking(move || work(&sender));
     tokio::spawn(async move {
         if let Err(status) = ended(working.await) {
-            // The send fails only if the client is gone.
+            // The send fails only if the client has disconnected.
             drop(replies.send(Err(status)).await);
         }
     });

@@ -9,7 +9,8 @@ use crate::reply::{Answer, Check, Reply, field};
 const DENSITY: u8 = 0x5e;
 const MIB: u64 = 1 << 20;
 
-/// Commands that are reported, with their recommended timeouts in seconds (IBM LTO reference).
+/// Commands that REPORT SUPPORTED OPERATION CODES lists, with their recommended timeouts in seconds
+/// (IBM LTO reference).
 const COMMANDS: [(u8, u32); 22] = [
     (opcode::TEST_UNIT_READY, 60),
     (opcode::REWIND, 600),
@@ -54,7 +55,7 @@ impl DriveUnit {
         }
     }
 
-    /// Sense bytes without an error, in fixed format.
+    /// Returns sense bytes in fixed format that report no error.
     pub(super) fn sense(&self) -> Vec<u8> {
         let mut bytes = vec![0; 18];
         bytes[0] = 0x70;
@@ -83,7 +84,7 @@ impl DriveUnit {
             }
             _ => return Err(Check::WRONG_FIELD),
         }
-        bytes[0] = u8::try_from(bytes.len() - 1).expect("a short page");
+        bytes[0] = u8::try_from(bytes.len() - 1).expect("the page is short");
         Ok(Reply::with(bytes))
     }
 
@@ -116,7 +117,7 @@ impl DriveUnit {
             }
             _ => return Err(Check::WRONG_FIELD),
         };
-        let length = u16::try_from(parameters.len()).expect("a short page").to_be_bytes();
+        let length = u16::try_from(parameters.len()).expect("the page is short").to_be_bytes();
         Ok(Reply::with([&[page, 0, length[0], length[1]][..], &parameters].concat()))
     }
 
@@ -210,7 +211,7 @@ impl DriveUnit {
         for (code, action) in actions {
             body.extend([code, 0, 0, action, 0, 1, 0, 12]);
         }
-        let length = u32::try_from(body.len()).expect("few commands");
+        let length = u32::try_from(body.len()).expect("there are few commands");
         [&length.to_be_bytes()[..], &body].concat()
     }
 
@@ -221,11 +222,11 @@ impl DriveUnit {
             body.extend([0; 4]);
             body.extend(&block.to_be_bytes()[2..]);
         }
-        let length = u16::try_from(body.len() + 2).expect("few wraps").to_be_bytes();
+        let length = u16::try_from(body.len() + 2).expect("there are few wraps").to_be_bytes();
         [&length[..], &[0, 0], &body].concat()
     }
 
-    /// Puts segments in the order of their first blocks.
+    /// Sorts the segments of the host's list by their first blocks, as the recommended order.
     pub(super) fn put_in_order(&mut self, cdb: &[u8], parameters: &[u8]) -> Answer {
         const DESCRIPTOR_BYTES: usize = 32;
         if cdb[1] & 0x1f != opcode::RECOMMENDED_ACCESS_ORDER || parameters.len() < 8 {
@@ -239,6 +240,6 @@ impl DriveUnit {
 }
 
 fn parameter(code: u16, value: &[u8]) -> Vec<u8> {
-    let length = u8::try_from(value.len()).expect("a short parameter");
+    let length = u8::try_from(value.len()).expect("the parameter is short");
     [&code.to_be_bytes()[..], &[0, length], value].concat()
 }

@@ -1,4 +1,4 @@
-//! Policy on a real catalogue: drafts, their review, and their activation.
+//! Tests of policy on a real catalogue: drafts, their review, and their activation.
 
 use catalog::change::Change;
 use model::{ClassId, Extent, Name};
@@ -33,7 +33,7 @@ fn do_edit(server: &TestServer, order: PolicyEdit) -> ReviewReport {
 }
 
 fn domain(server: &TestServer) -> PolicyDomain {
-    find(&server.store, DOMAIN).expect("is there from the beginning")
+    find(&server.store, DOMAIN).expect("exists from the beginning")
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn a_draft_changes_nothing_before_it_is_activated() {
     assert_eq!(activated.differences, review.differences);
     let after = domain(&server);
     assert_eq!(after.draft, None);
-    let group = after.active.named("WEEKLY").expect("is there").backup.expect("has a group");
+    let group = after.active.named("WEEKLY").expect("exists").backup.expect("has a group");
     assert_eq!(group.versions_existing_max, Limit::AtMost(9));
     let defaults = BackupCopyGroup::default();
-    assert_eq!(group.extra_days, defaults.extra_days, "what was not said has its default");
+    assert_eq!(group.extra_days, defaults.extra_days, "an omitted rule has its default");
     let events = server.store.catalog.events(None, 9).expect("are listed");
     assert!(events.iter().any(|logged| logged.event.what == "policy activated"), "{events:?}");
 }
@@ -66,7 +66,7 @@ fn edits_add_up_until_the_draft_is_thrown_away() {
     let edit = BackupGroupEdit { mode: Some(Mode::Absolute), ..BackupGroupEdit::default() };
     do_edit(&server, class("WEEKLY", edit));
     let draft = domain(&server).draft.expect("there is one");
-    let weekly = draft.named("WEEKLY").expect("is there");
+    let weekly = draft.named("WEEKLY").expect("exists");
     let group = weekly.backup.expect("has a group");
     assert_eq!(group.versions_existing_max, Limit::AtMost(9), "an earlier edit stays");
     assert_eq!((group.mode, draft.default_class), (Mode::Absolute, weekly.id));
@@ -84,7 +84,7 @@ fn a_class_keeps_its_number_when_it_comes_back() {
     do_edit(&server, class("WEEKLY", keeping(9)));
     let number = |server: &TestServer| {
         let draft = domain(server).draft.expect("there is one");
-        draft.named("WEEKLY").expect("is there").id
+        draft.named("WEEKLY").expect("exists").id
     };
     let first = number(&server);
     do_edit(&server, PolicyEdit::RemoveClass { name: "WEEKLY".to_owned() });
@@ -109,7 +109,7 @@ fn edits_that_name_nothing_are_refused() {
     }
     refused(edit(&server.store, "NOWHERE", PolicyEdit::Discard), "no policy domain NOWHERE");
     let past = locked("WEEKLY", ServerTime(sys::clock::now().0 - 1));
-    refused(edit(&server.store, DOMAIN, past), "a lock ends in the future");
+    refused(edit(&server.store, DOMAIN, past), "the end of a lock must be in the future");
     refused(edit(&server.store, DOMAIN, class("two words", keeping(1))), "name");
     assert_eq!(domain(&server).draft, None, "a refused edit makes no draft");
 }
@@ -120,10 +120,10 @@ fn a_draft_that_breaks_a_rule_or_changes_nothing_is_not_activated() {
     let standard = domain(&server).active.classes[0].name.clone();
     do_edit(&server, PolicyEdit::RemoveClass { name: standard });
     let reviewed = review(&server.store, DOMAIN).expect("is reviewed");
-    assert_eq!(reviewed.problem, Some(review::Unfit::NoClass));
-    refused(activate(&server.store, DOMAIN, true), "it has no class");
+    assert_eq!(reviewed.problem, Some(review::DraftFault::NoClass));
+    refused(activate(&server.store, DOMAIN, true), "the draft has no class");
     do_edit(&server, class("WEEKLY", keeping(9)));
-    refused(activate(&server.store, DOMAIN, true), "its default class is gone");
+    refused(activate(&server.store, DOMAIN, true), "the draft's default class is gone");
     do_edit(&server, PolicyEdit::Discard);
     let grace = domain(&server).active.backup_grace_days;
     do_edit(&server, PolicyEdit::GraceDays { backup: Some(grace), archive: None });
@@ -201,7 +201,7 @@ fn a_domain_with_nodes_stays() {
     add(&server.store, "OTHER").expect("is made");
     assert!(matches!(add(&server.store, "OTHER"), Err(StoreError::Conflict(_))));
     refused(add(&server.store, "no name"), "name");
-    refused(remove(&server.store, DOMAIN), "the domain STANDARD stays");
+    refused(remove(&server.store, DOMAIN), "the domain STANDARD cannot be removed");
     let counts = |server: &TestServer| {
         let all = list(&server.store, None).expect("are listed").into_iter();
         all.map(|info| (info.domain.name, info.node_count)).collect::<Vec<_>>()

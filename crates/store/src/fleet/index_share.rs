@@ -1,5 +1,5 @@
-//! The chunk index in the first bucket. Servers that are new or were away fetch it, and need not
-//! read the tables of all packs.
+//! The chunk index in the first bucket. A server that is new, or that was off for long, fetches the
+//! index. Then it need not read the tables of all packs.
 //!
 //! ```text
 //! index/current                     list of the files of the index, and its last complete pack
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The server that keeps house stores the new runs of its own index; runs never change. A server
-//! that fetches the index adds the packs that have come since. The index can be made again from the
-//! packs, so a fault in it costs time or duplicates and nothing else.
+//! that fetches the index adds the packs that were sealed since then. The index can be made again
+//! from the packs, so a fault in it costs time or duplicates and nothing else.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -30,8 +30,9 @@ const FETCHED: &str = "index.fetched";
 /// is faster.
 const PACKS_MIN: u64 = 64;
 
+/// Content of the object `index/current` in the bucket.
 #[derive(Debug, Serialize, Deserialize)]
-struct Current {
+struct SharedIndex {
     /// Last pack up to which the index has all chunks of all packs.
     complete_to: u64,
     file: Vec<IndexFile>,
@@ -45,7 +46,7 @@ struct IndexFile {
     object: String,
 }
 
-fn current(bucket: &Bucket) -> io::Result<Option<Current>> {
+fn current(bucket: &Bucket) -> io::Result<Option<SharedIndex>> {
     let Some(text) = bucket.read_beside(CURRENT)? else { return Ok(None) };
     let text = String::from_utf8(text).map_err(io::Error::other)?;
     toml::from_str(&text).map(Some).map_err(io::Error::other)
@@ -56,8 +57,8 @@ pub(crate) fn complete_to(bucket: &Bucket) -> io::Result<Option<PackNumber>> {
     Ok(current(bucket)?.map(|current| PackNumber(current.complete_to)))
 }
 
-/// Stores the durable files of `index` that the bucket does not have. `folder` is the server's.
-/// Returns the last pack up to which the index is complete.
+/// Stores the durable files of `index` that the bucket does not have. `folder` is the server's
+/// folder. Returns the last pack up to which the index is complete.
 pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Result<PackNumber> {
     let links = folder.join(LINKS);
     remove(&links)?;
@@ -68,8 +69,8 @@ pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Re
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let metadata = entry.metadata()?;
-        // The time of writing tells apart runs of the same number from two indexes: no two files
-        // were written at the same moment.
+        // Two indexes may have runs with the same number. The time of writing tells them apart: no
+        // two files were written at the same moment.
         let mark = format!("{:x}{:09x}", metadata.mtime(), metadata.mtime_nsec());
         file.push(IndexFile { object: format!("{mark}-{name}"), name });
     }
@@ -77,10 +78,10 @@ pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Re
     for stored in file.iter().filter(|stored| !there.contains(&stored.object)) {
         bucket.send_beside(&format!("{RUNS}/{}", stored.object), &links.join(&stored.name))?;
     }
-    let current = Current { complete_to: complete_to.0, file };
+    let current = SharedIndex { complete_to: complete_to.0, file };
     let text = toml::to_string(&current).map_err(io::Error::other)?;
     bucket.write_beside(CURRENT, text.as_bytes())?;
-    // Removed last: servers that read the list before may still be fetching them.
+    // Old runs are removed last: servers that read the old list may still be fetching them.
     let named: BTreeSet<&String> = current.file.iter().map(|stored| &stored.object).collect();
     for object in there.iter().filter(|object| !named.contains(object)) {
         bucket.remove_beside(&format!("{RUNS}/{object}"))?;
@@ -89,8 +90,9 @@ pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Re
     Ok(complete_to)
 }
 
-/// Replaces the folder `index` by the index in the bucket, if it lacks many packs that the bucket's
-/// has. `folder` is the server's. Returns the last pack up to which the new index is complete.
+/// Replaces the index in the folder `index` by the one in the bucket, if the folder's index lacks
+/// many packs. `folder` is the server's folder. Returns the last pack up to which the new index is
+/// complete.
 pub(crate) fn fetch(
     bucket: &Bucket,
     index: &Path,

@@ -14,16 +14,16 @@ pub struct ServerSummary {
     pub started: ServerTime,
     /// Time since the server's last sign of life.
     pub silent: Duration,
-    /// True for the server that does the work that has to happen once.
+    /// True for the server that does the work that has to happen once in a fleet.
     pub keeps_house: bool,
-    /// True for the server that answers.
+    /// True for the server that made this summary.
     pub is_this: bool,
     /// Number of backups under way.
     pub backups: u64,
 }
 
 impl ServerSummary {
-    /// The server of a row, seen by the server `own`.
+    /// Returns the summary of the server in `row`. `own` is the number of the server that makes it.
     pub(crate) fn new(row: ServerRow, own: u64) -> Self {
         Self {
             is_this: row.id == own,

@@ -14,17 +14,18 @@ pub const POOLS_FILE: &str = "pools.toml";
 /// Files of the server's certificate authority.
 pub const CA_CERTIFICATE: &str = "ca.pem";
 pub const CA_KEY: &str = "ca.key";
-/// First pool by default: in the server's folder, so that the whole can be moved.
+/// URL of the first pool by default. The pool is in the server's folder, so that both can be moved
+/// together.
 const DEFAULT_POOL: &str = "file:pool";
 
-/// `server.toml`.
+/// Content of `server.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Address and port to which nodes connect.
     pub listen: String,
-    /// URL of the first pool: `file:///FOLDER` is a folder, `file:FOLDER` one in the server's
-    /// folder, `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
+    /// URL of the first pool: `file:///FOLDER` is a folder, `file:FOLDER` is a folder in the
+    /// server's folder, `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
     pub pool: String,
     /// URL of the catalogue: `sqlite:` is a file in the server's folder,
     /// `postgres://USER@HOST/DATABASE` a database.
@@ -32,32 +33,34 @@ pub struct Config {
     /// Lifetime of the nodes' certificates, in days. Nodes renew them 30 days before their end.
     #[serde(default = "default_certificate_days")]
     pub certificate_days: u16,
-    /// Hours between two expirations; with 0 versions expire only when an administrator says so.
+    /// Hours between two expirations. With 0, versions expire only when an administrator runs an
+    /// expiration.
     #[serde(default = "default_expire_hours")]
     pub expire_every_hours: u32,
-    /// Dead share, in per cent, from which a reclamation after an expiration writes a pack again.
-    /// With 0 space is reclaimed only when an administrator says so.
+    /// Share of dead data in a pack, in per cent, from which a reclamation after an expiration
+    /// writes the pack again. With 0, space is reclaimed only when an administrator runs a
+    /// reclamation.
     #[serde(default = "default_reclaim_percent")]
     pub reclaim_dead_percent: u8,
     /// Days for which a node's deletions can be undone.
     #[serde(default = "default_undo_days")]
     pub undo_days: u16,
-    /// Hours between two copies of the catalogue to the pools; with 0 it is copied only when an
-    /// administrator says so.
+    /// Hours between two copies of the catalogue to the pools. With 0, the catalogue is copied only
+    /// when an administrator runs a copy.
     #[serde(default = "default_catalog_copy_hours")]
     pub catalog_copy_hours: u32,
     /// Number of copies of the catalogue that are kept.
     #[serde(default = "default_catalog_copies_kept")]
     pub catalog_copies_kept: u16,
-    /// Maximum size of the stage, which keeps packs that were read from volumes.
+    /// Maximum size in bytes of the stage, which keeps packs that were read from volumes.
     #[serde(default = "default_stage_bytes")]
     pub stage_bytes: u64,
-    /// Maximum size of the packs and tables of a pool in an object store that are kept on the
-    /// server's disk.
+    /// Maximum size in bytes of the packs and tables of a pool in an object store that are kept on
+    /// the server's disk.
     #[serde(default = "default_bucket_bytes")]
     pub bucket_bytes: u64,
-    /// Minutes after which a fleet's chunk index is stored for new servers again; with 0 it is not
-    /// stored.
+    /// Minutes after which a fleet's chunk index is stored again for new servers. With 0, the index
+    /// is not stored.
     #[serde(default = "default_index_share_minutes")]
     pub index_share_minutes: u32,
 }
@@ -108,7 +111,7 @@ pub struct Credentials {
 /// Fault of `server.toml`, or of a pool that it names.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("{path} cannot be read; is this a server's folder? 'holdfast server init' makes one")]
+    #[error("{path} cannot be read; if there is no server yet, 'holdfast server init' makes one")]
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not valid")]
     Syntax { path: PathBuf, source: Box<toml::de::Error> },
@@ -133,7 +136,7 @@ pub enum ConfigError {
 pub enum InitError {
     #[error("{folder} is not empty; choose a new folder for the server")]
     NotEmpty { folder: PathBuf },
-    #[error("{pool} is the pool of another server; choose another place for this one's")]
+    #[error("{pool} is the pool of another server; choose another place for the new server's pool")]
     PoolTaken { pool: String },
     #[error("{address} is not an address to listen on; give HOST:PORT")]
     Listen { address: String, source: io::Error },
@@ -144,14 +147,15 @@ pub enum InitError {
     #[error("cannot make the catalogue")]
     Catalog(#[source] catalog::CatalogError),
     #[error(
-        "the database has the catalogue of a server already; 'holdfast server join' makes another \
-         server for it"
+        "the database already has the catalogue of a server; 'holdfast server join' makes another \
+         server of this catalogue"
     )]
     CatalogTaken,
 }
 
 impl Config {
-    /// The configuration of a new server; `pool` and `catalog` are in its folder by default.
+    /// Returns the configuration of a new server. By default, the pool and the catalogue are in the
+    /// server's folder.
     pub(crate) fn new(listen: &str, pool: Option<&str>, catalog: Option<&str>) -> Self {
         Self {
             listen: listen.to_owned(),
@@ -195,7 +199,7 @@ impl Config {
     }
 }
 
-/// The folder of the pool at `url` of a server; `server` is the server's folder.
+/// Returns the folder of the pool at `url`. `server` is the server's folder.
 pub fn pool_folder(url: &str, server: &Path) -> Result<PathBuf, ConfigError> {
     let unusable = || ConfigError::Pool { url: url.to_owned() };
     let path = url.strip_prefix("file:").ok_or_else(unusable)?;
@@ -206,8 +210,8 @@ pub fn pool_folder(url: &str, server: &Path) -> Result<PathBuf, ConfigError> {
     }
 }
 
-/// Returns an identity of the server in `folder`: the random bytes in its file `name`. Makes the
-/// file where it does not exist yet.
+/// Returns an identity of the server in `folder`: the random bytes in its file `name`. Creates the
+/// file if it does not exist.
 pub fn identity(folder: &Path, name: &str) -> io::Result<[u8; 16]> {
     let path = folder.join(name);
     match std::fs::read(&path) {
@@ -234,7 +238,7 @@ pub(crate) fn check_empty(folder: &Path) -> Result<(), InitError> {
     if is_empty { Ok(()) } else { Err(InitError::NotEmpty { folder: folder.to_owned() }) }
 }
 
-/// Makes the folder where it does not exist. Fails where it is not empty.
+/// Creates the folder if it does not exist. Fails if the folder is not empty.
 pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt as _;
     check_empty(folder)?;

@@ -1,15 +1,15 @@
 //! Place of the server's catalogue, and the processes that may use it.
 //!
 //! A catalogue in a file belongs to the process that has the lock on the server's folder. A
-//! catalogue in a database belongs to all servers of a fleet, see [`crate::fleet`], or for a while
-//! to one process alone, which moves it.
+//! catalogue in a database belongs to all servers of a fleet, see [`crate::fleet`]. While a process
+//! moves such a catalogue, it belongs to that process alone.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use catalog::postgres::{Postgres, is_postgres};
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, Location, Standing};
+use catalog::{Catalog, CatalogError, Location, MoveState};
 
 use crate::fleet::Fleet;
 use crate::folder::OpenError;
@@ -49,8 +49,8 @@ impl Database {
         }
     }
 
-    /// Enters this server among those that use the catalogue. Returns `None` while somebody has the
-    /// catalogue alone.
+    /// Adds this server to the servers that use the catalogue. Returns `None` while another process
+    /// has the catalogue for itself.
     pub fn try_enter(&self, folder: &Path, listen: &str) -> Result<Option<Membership>, OpenError> {
         match self {
             Self::File(sqlite) => {
@@ -63,8 +63,8 @@ impl Database {
         }
     }
 
-    /// Takes the catalogue alone for as long as this value lives. Returns false where another
-    /// process uses it.
+    /// Takes the catalogue for this process alone, for as long as this value lives. Returns false
+    /// if another process uses the catalogue.
     pub fn try_alone(&self) -> Result<bool, CatalogError> {
         match self {
             Self::File(_) => Ok(true),
@@ -72,8 +72,9 @@ impl Database {
         }
     }
 
-    /// Tells all servers of the catalogue, or the one in `folder`, whether the hold after a
-    /// recovery lasts.
+    /// Records whether the hold after a recovery lasts. A catalogue in a database records it for
+    /// all its servers. For a catalogue in a file, the beginning of the hold is recorded in
+    /// `folder`.
     pub fn hold(&self, folder: &Path, is_held: bool) -> Result<(), OpenError> {
         match self {
             Self::File(_) if is_held => hold::hold(folder)
@@ -83,7 +84,7 @@ impl Database {
         }
     }
 
-    /// True while the hold after a recovery lasts.
+    /// Returns true while the hold after a recovery lasts.
     fn is_held(&self, folder: &Path) -> Result<bool, CatalogError> {
         match self {
             Self::File(_) => Ok(hold::is_held(folder)),
@@ -92,17 +93,18 @@ impl Database {
     }
 }
 
-/// Standing of a server that uses its catalogue.
+/// Relation of a server to other servers of its catalogue.
 pub enum Membership {
     Alone,
     Among(Fleet),
 }
 
-/// Moves the catalogue of the server in `folder`, which must not run, to `url`. `tell` hears the
-/// present table and the number of rows that are done. Returns the number of rows written.
+/// Moves the catalogue of the server in `folder` to `url`. The server must not be running. `tell`
+/// is called with the present table and the number of its rows that have been copied. Returns the
+/// number of rows written.
 ///
-/// The server uses its old catalogue until the new one is whole. A move that was cut off begins
-/// again, or goes on after its last row if all rows were written.
+/// The server uses its old catalogue until the new one is complete. A move that was interrupted
+/// begins again. If all rows had been written, only its last steps are repeated.
 pub fn move_catalog(
     folder: &Path,
     url: &str,
@@ -114,19 +116,21 @@ pub fn move_catalog(
     let moved = Config { catalog: url.to_owned(), ..config.clone() };
     moved.check_catalog()?;
     let (from, to) = (place(&config, folder), place(&moved, folder));
-    if let Standing::Arriving(_) = catalog::standing(&from)? {
-        // An earlier move was cut off just before this.
+    if let MoveState::Arriving(_) = catalog::standing(&from)? {
+        // An earlier move was interrupted just before this step.
         catalog::arrive(&from)?;
     }
     if from == to {
         return Ok(0);
     }
     let rows = match (catalog::standing(&from)?, catalog::standing(&to)?) {
-        (Standing::Left(number), Standing::Arriving(same)) if number == same => {
+        (MoveState::Left(number), MoveState::Arriving(same)) if number == same => {
             catalog::leave(&from, number)?;
             0
         }
-        (left @ Standing::Left(_), _) => return Err(left.check().expect_err("it has left").into()),
+        (left @ MoveState::Left(_), _) => {
+            return Err(left.check().expect_err("the catalogue has left").into());
+        }
         _ => move_rows(&config, &moved, folder, tell)?,
     };
     moved.store(folder).map_err(failed)?;
@@ -154,8 +158,8 @@ fn move_rows(
     })?;
     Database::open(moved, folder)?.hold(folder, claimed.is_held(folder)?)?;
     match claimed {
-        // Fails where the connection was lost: another server may have entered and written rows
-        // that were not copied.
+        // This fails if the connection was lost: another server may have entered meanwhile, and
+        // written rows that were not copied.
         Database::Shared(postgres) => postgres.leave_alone(number)?,
         Database::File(sqlite) => {
             drop(sqlite);
@@ -165,7 +169,7 @@ fn move_rows(
     Ok(rows)
 }
 
-/// Fails where the server's catalogue is missing: opening it would begin a new one.
+/// Fails if the server's catalogue is missing, because opening it would create a new one.
 pub fn check_catalog(config: &Config, folder: &Path) -> Result<(), CatalogError> {
     if let Location::Database(_) = place(config, folder) {
         return Ok(());
@@ -177,7 +181,7 @@ pub fn check_catalog(config: &Config, folder: &Path) -> Result<(), CatalogError>
     let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     let has_had_one = folder.join(config::POOLS_FILE).try_exists().unwrap_or(false);
     if bytes == 0 && has_had_one {
-        return Err(CatalogError::Damaged("it is gone".to_owned()));
+        return Err(CatalogError::Damaged("its file is missing or empty".to_owned()));
     }
     Ok(())
 }

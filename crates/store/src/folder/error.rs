@@ -18,15 +18,15 @@ pub enum OpenError {
     /// The administrator runs the original, or adopts the copy.
     #[error(
         "{folder} is a copy of a server's folder: its server.lock is another file. Two servers of \
-         one catalogue would destroy each other's packs. If the original is gone for good, \
+         one catalogue would destroy each other's packs. If the original is permanently lost, \
          'holdfast server adopt {folder}' makes the copy the server"
     )]
     Copied { folder: PathBuf },
     /// The administrator runs the server in the other folder, or adopts its pools.
     #[error(
         "the pool in {place} belongs to a server in another folder, which was recovered from this \
-         one or is a copy of it. If that one is gone for good, 'holdfast server adopt DIR' gives \
-         its pools to the server in DIR"
+         folder or is a copy of it. If that server is permanently lost, 'holdfast server adopt \
+         DIR' gives its pools to the server in DIR"
     )]
     Owned { place: PathBuf },
     /// The administrator repairs the disk, or corrects the permissions of the file.
@@ -34,8 +34,8 @@ pub enum OpenError {
     File { path: PathBuf, source: io::Error },
     /// The administrator has the catalogue made again.
     #[error(
-        "cannot open the catalogue; 'holdfast server rebuild-catalog' makes it again from its \
-         copies in the pools"
+        "cannot open the catalogue; 'holdfast server rebuild-catalog' makes it again from the \
+         copies of the catalogue in the pools"
     )]
     Catalog(#[source] CatalogError),
     /// The administrator brings the database back, or corrects its URL.
@@ -62,7 +62,7 @@ impl From<CatalogError> for OpenError {
     fn from(error: CatalogError) -> Self {
         match error {
             CatalogError::Damaged(_) => Self::Catalog(error),
-            // Making the catalogue again would not help against these.
+            // Rebuilding the catalogue would not help after these errors.
             error => Self::Database(error),
         }
     }

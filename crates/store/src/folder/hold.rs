@@ -7,7 +7,7 @@ use std::path::Path;
 /// File in the server's folder that exists while the hold lasts.
 pub(crate) const HOLD_FILE: &str = "recovered";
 
-/// True while the hold on the server in `folder` lasts.
+/// Returns true while the hold on the server in `folder` lasts.
 pub(crate) fn is_held(folder: &Path) -> bool {
     // A server that cannot read its folder keeps everything.
     folder.join(HOLD_FILE).try_exists().unwrap_or(true)
@@ -16,7 +16,7 @@ pub(crate) fn is_held(folder: &Path) -> bool {
 /// Begins the hold. Packs that the recovered catalogue does not know may hold the only data of
 /// backups that were made after the copy of the catalogue.
 pub(crate) fn hold(folder: &Path) -> io::Result<()> {
-    let text = b"Recovered; 'holdfast admin reclaim --release' lets go of packs without a name.\n";
+    let text = b"This server was recovered; 'holdfast admin reclaim --release' releases it.\n";
     sys::durable::write(&folder.join(HOLD_FILE), text, 0o600)?;
     debug_assert!(is_held(folder), "the hold lasts until it is released");
     Ok(())
@@ -24,6 +24,6 @@ pub(crate) fn hold(folder: &Path) -> io::Result<()> {
 
 /// Removes the file of a hold that another server of the fleet has ended.
 pub(crate) fn forget_hold(folder: &Path) {
-    // A file that stays does no harm: with a fleet the database decides.
+    // A file that stays does no harm, because in a fleet the database decides.
     drop(std::fs::remove_file(folder.join(HOLD_FILE)));
 }

@@ -21,24 +21,24 @@ impl Secrets {
 
     pub fn load(path: &Path) -> std::io::Result<Self> {
         let bytes = std::fs::read(path)?;
-        let wrong = |_| std::io::Error::other(format!("it is not {MASTER_BYTES} bytes long"));
+        let wrong = |_| std::io::Error::other(format!("the key is not {MASTER_BYTES} bytes long"));
         let master = bytes.try_into().map_err(wrong)?;
         Ok(Self::new(master))
     }
 
-    /// The key of a deduplication domain. Its nodes know it.
+    /// Returns the key of a deduplication domain. The nodes of the domain know this key.
     pub fn domain_key(&self, domain: DomainId) -> DomainKey {
         let material = [&self.master[..], &domain.0.to_le_bytes()].concat();
         DomainKey::new(blake3::derive_key("holdfast v1 deduplication domain", &material))
     }
 
-    /// The key of a node's directory digests.
+    /// Returns the key of a node's directory digests.
     pub fn digest_key(&self, node: NodeId) -> [u8; 32] {
         let material = [&self.master[..], &node.0.to_le_bytes()].concat();
         blake3::derive_key("holdfast v1 directory digests", &material)
     }
 
-    /// Proof that `node` may refer to the chunk `digest` at `place`.
+    /// Returns the proof that `node` may refer to the chunk `digest` at `place`.
     pub fn grant(&self, node: NodeId, digest: &ChunkDigest, place: Place) -> GrantMac {
         let mut hasher = blake3::Hasher::new_keyed(&self.grants);
         hasher

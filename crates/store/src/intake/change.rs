@@ -5,7 +5,7 @@ use catalog::change::PageStart;
 use model::{DirPath, Name, Object, SessionPlace};
 use wire::Grant;
 
-/// A change of one page as a node sends it. Objects that it does not name stay as they are.
+/// A change of one page as a node sends it. Objects that the change does not name stay as they are.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PageChange {
     pub key: PageKey,
@@ -13,7 +13,8 @@ pub struct PageChange {
     pub backed_up: Vec<Object<SessionPlace>>,
     /// Objects of which only attributes changed. Their extents are not used.
     pub updated: Vec<Object>,
-    /// Objects that are gone. Everything below a directory goes with it.
+    /// Objects that no longer exist. If a directory is one of them, everything below it expires
+    /// too.
     pub expired: Vec<Name>,
     /// Proofs that the node may name chunks without sending them.
     pub grants: Vec<Grant>,
@@ -23,8 +24,8 @@ pub struct PageChange {
     pub known: Vec<KnownContent>,
 }
 
-/// A statement of the node: the object `name` has the content of the active object `of` in
-/// `directory` of its filespace `filespace`.
+/// A statement of the node that the object `name` has the same content as another active object:
+/// the object `of` in `directory` of the node's filespace `filespace`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownContent {
     pub name: Name,
@@ -41,13 +42,14 @@ pub struct Rejection {
     pub reason: Reason,
 }
 
-/// Reason for which an object was left out.
+/// Reason why an object was left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Reason {
-    /// A grant does not hold, or the server does not know a quantum: the node sends the data.
-    #[error("the server does not have its data")]
+    /// A grant is not valid, or the server does not know a quantum. The node sends the data.
+    #[error("the server does not have the object's data")]
     SendData,
-    /// The lengths of the object's parts do not add up to its size: the node reads it again.
-    #[error("its parts do not add up to its size")]
+    /// The lengths of the object's parts do not add up to its size. The node reads the object
+    /// again.
+    #[error("the object's parts do not add up to its size")]
     Size,
 }

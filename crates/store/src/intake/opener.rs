@@ -4,12 +4,13 @@ use chunk::{Compressor, Decompressor, RawQuantum};
 
 /// Memory and contexts for opening one quantum at a time.
 ///
-/// The store keeps a list of them for all threads. Making them for each quantum would take as much
-/// time as opening it. One for each thread would keep memory for threads that seldom store.
+/// The store keeps a list of openers for all threads. A new opener for each quantum would take as
+/// much time as opening the quantum. An opener for each thread would waste memory on threads that
+/// seldom store quanta.
 pub(crate) struct Opener {
     pub(crate) decompressor: Decompressor,
     pub(crate) raw: RawQuantum,
-    /// Compressor for quanta that are made again, once the first of them has come.
+    /// Compressor for quanta that are compressed again; `None` before the first of them.
     pub(crate) compressor: Option<Compressor>,
 }
 

@@ -1,10 +1,11 @@
 //! Preparation of a transaction: its changes are applied to their pages, and become writes for the
 //! catalogue.
 //!
-//! Several threads work, each on a share of the changes at a time: directories do not depend on
-//! each other. All changes of one directory are in one share, in their order, so that each meets
-//! the page that the change before it has left. No node walks below a directory that is gone. So no
-//! share changes pages there while another share removes them.
+//! Several threads work in parallel, each on one share of the changes at a time, because
+//! directories do not depend on each other. All changes of one directory are in one share, in their
+//! order. So each change is applied to the page as the previous change has left it. No node sends
+//! changes below a directory that no longer exists. So no share changes pages there while another
+//! share removes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -24,15 +25,15 @@ use crate::lifecycle::archive;
 use crate::pages::{decode_page, writes};
 use crate::store::CommitFailure;
 
-/// Minimum number of changes in a share; their pages are read at once.
+/// Minimum number of changes in a share. The pages of a share are read at once.
 const SHARE_CHANGES: usize = 32;
-/// Maximum number of threads that apply the changes of one transaction: a single thread writes
-/// their result.
+/// Maximum number of threads that apply the changes of one transaction. More threads would not
+/// help, because a single thread writes their result.
 const THREADS_MAX: usize = 4;
 /// Number of pages below a vanished directory that are removed in one batch.
 const SUBTREE_PAGES: usize = 64;
 
-/// The moment of a commit, for the catalogue and for other servers.
+/// Time and generation of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommitPoint {
     pub(super) now: ServerTime,
@@ -173,7 +174,7 @@ impl Intake {
         let mut changed = apply(&key, current, change, at.now)
             .map_err(|error| StoreError::conflict(error.to_string()))?;
         if self.archive.is_some() {
-            // An object that one command archives twice is archived as it was the second time.
+            // If one command archives an object twice, only its second state is kept.
             changed.versions.clear();
         }
         if let Some(holding) = self.holding.as_ref().filter(|_| !rebound.is_empty()) {
@@ -186,7 +187,7 @@ impl Intake {
         Ok(changed)
     }
 
-    /// The objects of the page as the changes so far have left it.
+    /// Returns the objects of the page as the changes so far have left it.
     fn current(&self, key: &PageKey, pages: &mut Pages) -> Result<Vec<Object>, StoreError> {
         let row = match pages.remove(key) {
             Some(row) => row,
@@ -195,7 +196,7 @@ impl Intake {
         row.map_or(Ok(Vec::new()), |row| decode_page(&row))
     }
 
-    /// Deactivates everything below `directory`, in batches. Returns the number of objects.
+    /// Deactivates all objects below `directory`, in batches. Returns their number.
     fn expire_subtree(&self, directory: &DirPath, at: CommitPoint) -> Result<u64, CommitFailure> {
         let span = PageSpan::Subtree(directory.clone());
         let filespace = self.filespace.id;
@@ -207,7 +208,7 @@ impl Intake {
             }
             let mut writes = Vec::new();
             for page in pages {
-                assert!(directory.contains(&page.key.directory), "only the subtree goes");
+                assert!(directory.contains(&page.key.directory), "only the subtree is removed");
                 for object in decode_page(&page)? {
                     let version = deactivate(&page.key.directory, object, at.now);
                     writes.push(Write::AddVersion { filespace, version });
@@ -238,7 +239,7 @@ fn shares(changes: Vec<ResolvedChange>) -> Vec<Vec<ResolvedChange>> {
     shares
 }
 
-/// The object `name` of a page, whose objects are sorted by name.
+/// Returns the object `name` of a page, whose objects are sorted by name.
 fn object_named<'a>(page: &'a [Object], name: &Name) -> Option<&'a Object> {
     let at = page.binary_search_by(|object| object.name.cmp(name)).ok()?;
     Some(&page[at])
@@ -248,7 +249,7 @@ fn is_sorted(page: &[Object]) -> bool {
     page.is_sorted_by(|a, b| a.name < b.name)
 }
 
-/// The names of the updated objects that are bound to another class than before.
+/// Returns the names of the updated objects that are bound to another class than before.
 fn rebound(current: &[Object], updated: &[Object]) -> BTreeSet<Name> {
     debug_assert!(is_sorted(current), "a page is sorted by name");
     let has_moved = |object: &&Object| {
@@ -273,7 +274,7 @@ fn keep_locked(locked: &BTreeSet<ClassId>, current: &[Object], updated: &mut [Ob
     }
 }
 
-/// The directories among `current` that do not exist as directories after the change.
+/// Returns the directories among `current` that are not directories any more after the change.
 fn vanishing(directory: &DirPath, current: &[Object], change: &Change) -> Vec<DirPath> {
     let is_directory = |object: &&Object| object.stat.kind == Kind::Directory;
     if !current.iter().any(|object| is_directory(&object)) {

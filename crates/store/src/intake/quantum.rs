@@ -1,4 +1,5 @@
-//! Intake of a quantum: it is checked, deduplicated against the domain and appended to a pack.
+//! Intake of a quantum: the server checks it, deduplicates it within the domain, and appends it to
+//! a pack.
 
 use super::opener::Opener;
 use crate::error::StoreError;
@@ -8,22 +9,23 @@ use pool::Filler;
 
 use crate::store::{DOMAIN, Store};
 
-/// Share of known bytes, in per cent, from which a quantum is made again without them. Below it,
-/// storing them twice is cheaper than compressing again.
+/// Share of known bytes, in per cent, from which a quantum is compressed again without its known
+/// chunks. Below this share it is cheaper to store the known chunks twice.
 const RECODE_PERCENT: usize = 25;
 
 /// Checksum with which a node describes the chunks that it meant to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// Of the chunks' digests, see [`wire::quantum_check`].
+    /// Checksum of the chunks' digests, see [`wire::quantum_check`].
     Digests(Vec<u8>),
-    /// Of the data, see [`wire::raw_check`]: a node that does not deduplicate has no digests.
+    /// Checksum of the data, see [`wire::raw_check`]. A node that does not deduplicate has no
+    /// digests.
     Data(u64),
 }
 
 /// A quantum of a session that the server has stored.
 ///
-/// Invariant: the three lists have one entry for each chunk, in the order of the chunks.
+/// Invariant: each of the three lists has one entry for each chunk, in the order of the chunks.
 pub struct StoredQuantum {
     pub places: Vec<Place>,
     pub lengths: Vec<u32>,
@@ -52,10 +54,10 @@ pub fn take_in(
 }
 
 fn no_context() -> StoreError {
-    StoreError::away("no zstd context")
+    StoreError::away("cannot create a zstd context")
 }
 
-/// Appends the quanta of one filler to packs.
+/// Writer that appends the quanta of one filler to packs.
 #[derive(Clone, Copy)]
 struct Packer<'a> {
     store: &'a Store,
@@ -77,7 +79,7 @@ impl Packer<'_> {
             Check::Digests(check) => wire::quantum_check(&digests) == check[..],
         };
         if !is_right {
-            // The client read, digested and compressed something else than what arrived.
+            // The data that arrived is not the data for which the client computed its checksum.
             return Err(StoreError::damaged("a quantum was damaged on its way; try again"));
         }
         let lengths = raw.lengths().to_vec();
@@ -88,7 +90,8 @@ impl Packer<'_> {
         Ok(StoredQuantum { places, lengths, digests })
     }
 
-    /// Appends the chunks that have no place in `known`. Returns the places of all, in order.
+    /// Appends the chunks that have no place in `known`. Returns the places of all chunks, in
+    /// order.
     fn append(
         self,
         record: &[u8],
@@ -140,7 +143,7 @@ impl Packer<'_> {
     }
 }
 
-/// The places of all chunks: those in `known`, with those in `added` in the gaps, in order.
+/// Returns the places of all chunks, in order: `known` with its gaps filled from `added`.
 fn fill_in(known: &[Option<Place>], added: &[Place]) -> Vec<Place> {
     let gaps = known.iter().filter(|place| place.is_none()).count();
     assert_eq!(gaps, added.len(), "each chunk without a place was appended");

@@ -1,6 +1,6 @@
 //! Resolution of a client's changes to changes of the catalogue: session places become places,
-//! grants are checked, sizes must add up. An object that does not pass is left out of its change;
-//! the others stay.
+//! grants are checked, and sizes must add up. An object that fails these checks is left out of its
+//! change; the other objects stay.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::quantum::StoredQuantum;
 use crate::error::StoreError;
 use crate::pages::decode_page;
 use crate::places::{places, push_chunk};
-use crate::store::{Condemned, Store};
+use crate::store::{CondemnedPacks, Store};
 
 /// Maximum number of pages with known content that are kept decoded.
 const KNOWN_PAGES_MAX: usize = 16;
@@ -61,7 +61,7 @@ struct KnownPage {
 }
 
 impl KnownPage {
-    /// True where the object `name` of `directory` can only be in this page.
+    /// Returns true if only this page can have the object `name` of `directory`.
     fn spans(&self, filespace: FilespaceId, directory: &DirPath, name: &Name) -> bool {
         let (first, last) = (self.objects.first(), self.objects.last());
         self.filespace == filespace
@@ -76,11 +76,11 @@ pub struct Resolver<'a> {
     store: &'a Store,
     node: &'a Node,
     quanta: &'a Quanta,
-    /// Packs that nothing new may name.
-    condemned: &'a Condemned,
-    /// Numbers of the node's filespaces by name, from the first time that they are needed.
+    /// Packs that no new page may name.
+    condemned: &'a CondemnedPacks,
+    /// Numbers of the node's filespaces by name; `None` until they are first needed.
     filespaces: RefCell<Option<BTreeMap<Vec<u8>, FilespaceId>>>,
-    /// Pages of known content, the newest last.
+    /// Decoded pages with known content. The page that was read last is the last one.
     known_pages: RefCell<Vec<KnownPage>>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Resolver<'a> {
         store: &'a Store,
         node: &'a Node,
         quanta: &'a Quanta,
-        condemned: &'a Condemned,
+        condemned: &'a CondemnedPacks,
     ) -> Self {
         let (filespaces, known_pages) = (RefCell::default(), RefCell::default());
         Self { store, node, quanta, condemned, filespaces, known_pages }
@@ -141,7 +141,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The object as it is in the catalogue, if it is there.
+    /// Returns the active object that `known` refers to, if it exists.
     fn active(&self, known: &KnownContent) -> Result<Option<Object>, StoreError> {
         let Some(filespace) = self.filespace(&known.filespace)? else { return Ok(None) };
         let (directory, name) = (&known.directory, &known.of);
@@ -163,7 +163,7 @@ impl<'a> Resolver<'a> {
         Ok(at.ok().map(|at| page.objects[at].clone()))
     }
 
-    /// The number of the node's filespace `name`.
+    /// Returns the number of the node's filespace `name`.
     fn filespace(&self, name: &[u8]) -> Result<Option<FilespaceId>, StoreError> {
         let mut filespaces = self.filespaces.borrow_mut();
         if filespaces.is_none() {
@@ -223,8 +223,8 @@ impl<'a> Resolver<'a> {
                 let index = index as usize;
                 let stored = self.quanta.get(&quantum).ok_or(Reason::SendData)?;
                 let place = *stored.places.get(index).ok_or(Reason::SendData)?;
-                assert_eq!(stored.lengths.len(), stored.places.len(), "one of each for a chunk");
-                assert_eq!(stored.digests.len(), stored.places.len(), "one of each for a chunk");
+                assert_eq!(stored.lengths.len(), stored.places.len(), "each chunk has a length");
+                assert_eq!(stored.digests.len(), stored.places.len(), "each chunk has a digest");
                 let length = stored.lengths[index];
                 if self.condemned.holds(place.pack()) {
                     self.elsewhere(&stored.digests[index])
@@ -239,8 +239,8 @@ impl<'a> Resolver<'a> {
         found.ok_or(Reason::SendData)
     }
 
-    /// Returns the place of the granted chunk, and its length; `None` where the server did not make
-    /// the grant for this node. Reclamation may have moved the chunk since.
+    /// Returns the place of the granted chunk, and its length. Returns `None` if the server did not
+    /// make the grant for this node. Reclamation may have moved the chunk since then.
     fn check(&self, grant: &Grant) -> Option<(Place, u32)> {
         let mac = self.store.secrets.grant(self.node.id, &grant.digest, grant.place);
         if mac != grant.mac {
@@ -254,7 +254,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Another place of the chunk that may be named, and its length.
+    /// Returns another place of the chunk, which pages may name, and the chunk's length.
     fn elsewhere(&self, digest: &ChunkDigest) -> Option<(Place, u32)> {
         let place = self.store.lookup(std::slice::from_ref(digest)).pop().flatten()?;
         let (length, _) = self.store.pools.offered(place)?;
@@ -262,7 +262,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The places of a run, one by one.
+/// Returns the places of a run, one by one.
 fn session_places(range: &ChunkRange<SessionPlace>) -> impl Iterator<Item = Option<SessionPlace>> {
     use model::PlaceCode as _;
     let first = range.first.code();

@@ -18,10 +18,10 @@ use crate::pools;
 use crate::store::Claim;
 use crate::store::{CommitFailure, Store, Use};
 
-/// Number of last transactions whose quanta a change may always refer to.
+/// Number of the latest transactions whose quanta a change may always refer to.
 const TRANSACTIONS_KEPT: usize = 64;
-/// Number of chunks up to which older quanta are kept too: 12 MiB of memory. Large files have few
-/// chunks and many transactions, and a client without grants cannot name them otherwise.
+/// Number of chunks up to which older quanta are kept too, in 12 MiB of memory. A large file has
+/// few chunks but many transactions, and a client without grants cannot name its chunks otherwise.
 const CHUNKS_KEPT: usize = 1 << 18;
 
 /// A backup session of one filespace.
@@ -30,12 +30,12 @@ pub struct Intake {
     id: SessionId,
     node: Node,
     pub(super) filespace: Filespace,
-    /// Number of the archive that the filespace is a part of, if it is.
+    /// Number of the archive to which the filespace belongs; `None` in a backup.
     pub(super) archive: Option<u64>,
     /// Locked classes of the node's policy domain.
     pub(super) locked: BTreeSet<ClassId>,
-    /// Rules for object locks on the packs that pages name; `None` where nothing is locked.
-    pub(super) holding: Option<object_lock::Session>,
+    /// Rules for object locks on the packs that pages name; `None` if nothing is locked.
+    pub(super) holding: Option<object_lock::HoldRules>,
     started: ServerTime,
     filler: Filler,
     quanta: Quanta,
@@ -43,8 +43,8 @@ pub struct Intake {
     kept: VecDeque<Vec<u64>>,
     /// Number of chunks of the quanta in `kept`.
     kept_chunks: usize,
-    /// Directories with a rejected object. No page of theirs gets a digest in this session, not
-    /// even with a later change (invariant 3).
+    /// Directories with a rejected object. Their pages get no digest in this session, not even by a
+    /// later change (invariant 3).
     pub(super) lacking: BTreeSet<DirPath>,
     _claim: Claim,
     filling: Use,
@@ -68,10 +68,12 @@ pub struct QuantumGrants {
 }
 
 impl Intake {
-    /// Opens a session of `node` for its filespace `name`. Fails while another one is open.
+    /// Opens a session of `node` for its filespace `name`. Fails while the filespace has another
+    /// session.
     pub fn open(store: &Arc<Store>, node: Node, name: &[u8]) -> Result<Self, StoreError> {
         let now = sys::clock::now();
-        // The client need not send quanta again that it has sent to another server.
+        // The server first takes in the packs of other servers. So the client need not send quanta
+        // again that it has sent to one of them.
         store.catch_up()?;
         let archive = archive::open_for_filespace(store, &node, name)?;
         let filespace = store.catalog.open_filespace(node.id, name, now)?;
@@ -85,7 +87,7 @@ impl Intake {
         let locked = locked.collect();
         let made = archive.map(|_| now);
         let holding =
-            domain.and_then(|domain| object_lock::Session::new(store, &domain.active, made));
+            domain.and_then(|domain| object_lock::HoldRules::new(store, &domain.active, made));
         Ok(Self {
             store: Arc::clone(store),
             id: store.next_session(),
@@ -109,14 +111,14 @@ impl Intake {
         self.id
     }
 
-    /// The filler of the packs that take this session's quanta.
+    /// Returns the filler of the packs that take this session's quanta.
     pub fn filler(&self) -> Filler {
         self.filler
     }
 
-    /// Commits a transaction: `quanta` by their numbers, and the changes that `parse` returns.
+    /// Commits a transaction: `quanta`, each with its number, and the changes that `parse` returns.
     ///
-    /// Each attempt to commit calls `parse` anew, because applying the changes uses them up.
+    /// Each attempt to commit calls `parse` anew, because applying the changes consumes them.
     pub fn commit(
         &mut self,
         quanta: Vec<(u64, StoredQuantum)>,
@@ -124,7 +126,10 @@ impl Intake {
     ) -> Result<CommitReceipt, StoreError> {
         let numbers: Vec<u64> = quanta.iter().map(|(number, _)| *number).collect();
         self.quanta.extend(quanta);
-        assert!(numbers.iter().all(|number| self.quanta.contains_key(number)), "all are kept");
+        assert!(
+            numbers.iter().all(|number| self.quanta.contains_key(number)),
+            "all quanta are kept"
+        );
         let Preparation { rejected, mut lacking, expired_objects, .. } =
             self.commit_changes(parse)?;
         self.lacking.append(&mut lacking);
@@ -147,7 +152,7 @@ impl Intake {
 
     fn try_commit(&self, changes: Vec<PageChange>) -> Result<Preparation, CommitFailure> {
         let now = sys::clock::now();
-        // Held until the commit: no pack is condemned meanwhile (invariant 9).
+        // The lock is held until the commit, so that no pack is condemned meanwhile (invariant 9).
         let condemned = self.store.condemned();
         let resolver = Resolver::new(&self.store, &self.node, &self.quanta, &condemned);
         let resolved: Vec<ResolvedChange> = changes
@@ -184,10 +189,10 @@ impl Intake {
         debug_assert!(self.kept.len() <= TRANSACTIONS_KEPT || self.kept_chunks <= CHUNKS_KEPT);
     }
 
-    /// The grants with which the node may name the chunks of the quantum from now on.
+    /// Returns the grants with which the node may name the chunks of the quantum from now on.
     fn grants(&self, number: u64) -> QuantumGrants {
         let stored = &self.quanta[&number];
-        assert_eq!(stored.digests.len(), stored.places.len(), "one of each for a chunk");
+        assert_eq!(stored.digests.len(), stored.places.len(), "each chunk has a digest");
         let mut bytes = Vec::with_capacity(stored.places.len() * 16);
         for (digest, place) in stored.digests.iter().zip(&stored.places) {
             bytes.extend_from_slice(&place.code().to_le_bytes());
@@ -196,7 +201,7 @@ impl Intake {
         QuantumGrants { number, bytes }
     }
 
-    /// Records the end of the session. `report` is the client's, in JSON.
+    /// Records the end of the session. `report` is the report of the client, in JSON.
     pub fn close(&self, is_complete: bool, report: &str) -> Result<(), StoreError> {
         if self.archive.is_some() {
             return self.store.commit(Vec::new());

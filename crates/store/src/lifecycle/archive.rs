@@ -39,20 +39,20 @@ pub struct ArchiveSummary {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArchiveOrder {
     pub number: u64,
-    /// True if everything has arrived: nothing more goes into the archive.
+    /// True if all objects have arrived, so that nothing more may go into the archive.
     pub completes: bool,
-    /// True if the event happens now from which some classes count their days.
+    /// True if the archive's event happens now. Some classes count their days from this event.
     pub activates_event: bool,
-    /// `None`: the hold stays as it is.
+    /// True to hold the archive, false to release it; `None` leaves the hold as it is.
     pub held: Option<bool>,
 }
 
 /// An order to delete versions of one filespace.
 pub struct DeletionOrder {
     pub selection: Selection,
-    /// Versions of backups that go. Every version of an archive's object goes.
+    /// States of the versions of backups that are deleted. In an archive, all versions are deleted.
     pub states: States,
-    /// True if the versions are counted only.
+    /// True if the versions are only counted.
     pub is_dry: bool,
 }
 
@@ -73,7 +73,7 @@ impl States {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Deletion {
     pub row: DeletionRow,
-    /// End of the time in which it can be undone.
+    /// End of the time in which the deletion can be undone.
     pub until: ServerTime,
 }
 
@@ -100,7 +100,7 @@ pub fn open_for_filespace(
     let number = archive_number(name).ok_or_else(|| StoreError::malformed("a filespace's name"))?;
     let row = find(store, node, number)?;
     if row.complete {
-        let text = format!("archive {number} is complete; nothing more can go into it");
+        let text = format!("archive {number} is complete; no more objects can be added to it");
         return Err(StoreError::conflict(text));
     }
     Ok(Some(number))
@@ -122,8 +122,8 @@ fn file_bytes(object: &Object) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Adds the numbers and sizes of `new` objects to `change`. They replace objects of the same names
-/// in the page `current`.
+/// Adds the number and the sizes of the objects `new` to `change`. These objects replace objects of
+/// the same names in the page `current`.
 pub fn grow(change: &mut ArchiveChange, current: &[Object], new: &[Object]) {
     for object in new {
         change.objects_added += 1;
@@ -135,10 +135,10 @@ pub fn grow(change: &mut ArchiveChange, current: &[Object], new: &[Object]) {
     }
 }
 
-/// Makes an empty archive.
+/// Creates an empty archive.
 pub fn add(store: &Store, node: &Node, description: &str) -> Result<ArchiveSummary, StoreError> {
     if description.len() > DESCRIPTION_BYTES_MAX {
-        let text = format!("a description has at most {DESCRIPTION_BYTES_MAX} bytes");
+        let text = format!("a description must have at most {DESCRIPTION_BYTES_MAX} bytes");
         return Err(StoreError::usage(text));
     }
     let row = store.catalog.add_archive(node.id, description, sys::clock::now())?;
@@ -160,8 +160,8 @@ fn with_filespaces(
     Ok(rows.into_iter().zip(filespaces).map(summary).collect())
 }
 
-/// Lists at most `limit` of the node's archives, newest first: the one numbered `from` and older
-/// ones. Begins with the newest archive if `from` is `None`.
+/// Lists at most `limit` of the node's archives, newest first. Begins with the archive number
+/// `from`, or with the newest archive if `from` is `None`.
 pub fn list(
     store: &Store,
     node: &Node,
@@ -178,7 +178,7 @@ pub fn set(store: &Store, node: &Node, order: ArchiveOrder) -> Result<ArchiveSum
     let row = find(store, node, number)?;
     let now = sys::clock::now();
     if order.activates_event && row.event.is_some() {
-        let text = format!("the event of archive {number} has been activated already");
+        let text = format!("the event of archive {number} was already activated");
         return Err(StoreError::conflict(text));
     }
     let change = ArchiveChange {
@@ -235,7 +235,8 @@ pub fn delete(
     let details = describe(filespace, &path, versions);
     let number = store.catalog.add_deletion(node.id, &details, now)?;
     let row = DeletionRow { number, node: node.id, time: now, details, versions };
-    // The event comes first: the audit trail has also a deletion that a crash cuts off.
+    // The event is written first, so that the audit trail also has a deletion that a crash
+    // interrupts.
     let noted = Write::AddEvent(event(node, now, "versions deleted", &row.details));
     store.catalog.commit(vec![noted])?;
     let removal = Removal { store, filespace: filespace.id, deletion: number, now, states };
@@ -258,7 +259,7 @@ fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
 fn check_not_held(store: &Store, node: &Node, archive: Option<u64>) -> Result<(), StoreError> {
     match archive {
         Some(number) if find(store, node, number)?.held => Err(StoreError::conflict(format!(
-            "archive {number} is held; 'holdfast archives --release {number}' ends that"
+            "archive {number} is held; 'holdfast archives --release {number}' ends the hold"
         ))),
         _ => Ok(()),
     }
@@ -274,7 +275,7 @@ fn check_unlocked(
     let all = store.catalog.domains()?;
     let domain = all.into_iter().find(|domain| domain.id == node.domain);
     let policy = domain
-        .ok_or_else(|| StoreError::damaged("the node's policy domain is gone"))?
+        .ok_or_else(|| StoreError::damaged("the node's policy domain is missing"))?
         .active;
     let now = sys::clock::now();
     let mut versions = 0;
@@ -293,7 +294,7 @@ fn check_unlocked(
     Ok(versions)
 }
 
-/// The name of the class and the last day of its lock.
+/// Returns the name of the class and the last day of its lock; `None` if the class is not locked.
 fn lock_of(policy: &PolicySet, class: ClassId, now: ServerTime) -> Option<(String, String)> {
     let class = policy.class(class).or_else(|| policy.class(policy.default_class))?;
     let until = class.locked_until.filter(|_| class.is_locked(now))?;
@@ -310,12 +311,12 @@ struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// Moves the selected versions. Returns false if packs were condemned meanwhile: then some of
-    /// the versions are still there.
+    /// Moves the selected versions. Returns false if packs were condemned meanwhile. Then some of
+    /// the versions have not been moved.
     fn run(&self, selection: &Selection, archive: Option<u64>) -> Result<bool, StoreError> {
         let store = self.store;
         let mut is_over = true;
-        // A moved version names the same places as before.
+        // A moved version names the same places as before. So no pack may be condemned in between.
         let generation = store.condemned().generation;
         selection.walk(&*store.catalog, |batch| {
             let mut change = ArchiveChange::default();
@@ -338,7 +339,8 @@ impl Removal<'_> {
         Ok(is_over)
     }
 
-    /// The writes that move versions of one batch. `change` counts the active objects that go.
+    /// Returns the writes that move the versions of one batch. Counts the active objects that are
+    /// removed in `change`.
     fn trash(
         &self,
         batch: VersionBatch,
@@ -372,7 +374,7 @@ impl Removal<'_> {
             writes.push(Write::DropVersions { filespace, directory, versions: dropped });
         }
         if !names.is_empty() {
-            debug_assert!(names.is_sorted(), "a batch has its versions by name");
+            debug_assert!(names.is_sorted(), "a batch is sorted by name");
             for row in pages(self.store, filespace, &directory)? {
                 let mut objects = decode_page(&row)?;
                 let before = objects.len();
@@ -408,8 +410,8 @@ fn deletion(store: &Store, row: DeletionRow) -> Deletion {
     Deletion { row, until }
 }
 
-/// Lists at most `limit` of the node's deletions that can be undone, newest first: the one numbered
-/// `from` and older ones. Begins with the newest deletion if `from` is `None`.
+/// Lists at most `limit` of the node's deletions that can be undone, newest first. Begins with the
+/// deletion number `from`, or with the newest deletion if `from` is `None`.
 pub fn deletions(
     store: &Store,
     node: &Node,
@@ -420,16 +422,17 @@ pub fn deletions(
     Ok(rows.into_iter().map(|row| deletion(store, row)).collect())
 }
 
-/// Puts the versions of a deletion back. An active version of a backup comes back as an inactive
-/// one, because the object may have another active version by now.
+/// Puts back the versions of a deletion. An active version of a backup comes back as an inactive
+/// version, because the object may have another active version by now.
 pub fn undelete(store: &Arc<Store>, node: &Node, number: u64) -> Result<Deletion, StoreError> {
     let rows = store.catalog.deletions(Some(node.id))?;
     let row = rows.into_iter().find(|row| row.number == number).ok_or_else(|| {
         StoreError::not_found(format!(
-            "there is no deletion {number} that could be undone; 'holdfast undelete' shows all"
+            "there is no deletion {number} that can be undone; 'holdfast undelete' shows all"
         ))
     })?;
-    // Reclamation would not see a version that moves to a place that it has read already.
+    // Reclamation would not see a version that moves to a part of the catalogue that it has already
+    // read.
     let _pause = store.pause_reclamation()?;
     let filespaces = store.catalog.filespaces(node.id)?;
     let mut skip = 0;
@@ -476,7 +479,10 @@ fn put_back(
         return Ok(store.catalog.commit(versions.into_iter().map(add).collect())?);
     };
     let Some(directory) = versions.first().map(|row| row.directory.clone()) else { return Ok(()) };
-    debug_assert!(versions.iter().all(|row| row.directory == directory), "of one directory");
+    debug_assert!(
+        versions.iter().all(|row| row.directory == directory),
+        "all are of one directory"
+    );
     let mut pages = pages(store, filespace, &directory)?;
     if pages.is_empty() {
         let key = PageKey::first_of(directory);
@@ -512,7 +518,7 @@ fn put_back(
     Ok(store.catalog.commit(writes)?)
 }
 
-/// Empties the trash of deletions whose time for an undo is over.
+/// Empties the trash of deletions that can no longer be undone.
 pub fn purge(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     let keeps = i64::from(store.config.undo_days) * DAY_MICROS;
     for row in store.catalog.deletions(None)? {

@@ -1,8 +1,8 @@
-//! Audit of the pools: reading every pack back, repairing it, and naming the versions that are
-//! lost.
+//! Audit of the pools: reading back every pack, repairing damaged packs, and naming the versions
+//! that are lost.
 //!
 //! The audit reads every copy of a pack, and repairs a damaged copy from another pool. Without
-//! `data` it compares the stored checksum of every quantum: this finds faults of the disks. With
+//! `data` it compares the stored checksum of every quantum, which finds faults of the disks. With
 //! `data` it decompresses every quantum and compares every chunk with its digest, as a restore
 //! does.
 
@@ -21,7 +21,7 @@ use crate::lifecycle::victims::{self, Victims};
 use crate::pools;
 use crate::store::Store;
 
-/// Order for an audit.
+/// An order for an audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     /// True to compare every chunk with its digest.
@@ -36,15 +36,15 @@ pub struct Damage {
     pub pack: PackNumber,
     /// Pool with the damaged copy.
     pub pool: PoolId,
-    /// Indexes of the damaged chunks: the first, and the one after the last. `None` where the
-    /// pack's table is lost: then they are not known.
+    /// Index of the first damaged chunk, and the index after the last one. `None` if the pack's
+    /// table is lost, so that the damaged chunks are not known.
     pub chunks: Option<(u32, u32)>,
     pub reason: String,
     /// True after the copy was repaired from another pool.
     pub is_repaired: bool,
 }
 
-/// Progress of an audit, and its outcome in the end.
+/// Progress of an audit, and its outcome at the end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     pub packs: u64,
@@ -55,30 +55,31 @@ pub struct Outcome {
     pub victims: Victims,
     /// Names of all pools.
     pub pools: BTreeMap<PoolId, String>,
-    /// Names of the pools that are missing, so that the audit could not read them.
+    /// Names of the pools that are not available, so that the audit could not read them.
     pub away: Vec<String>,
-    /// Names of the pools on volumes. This audit leaves them out.
+    /// Names of the pools on volumes. This audit does not read them.
     pub on_volumes: Vec<String>,
 }
 
-/// Finding about one quantum of one copy of a pack.
+/// Fault of one quantum of one copy of a pack.
 #[derive(Debug, thiserror::Error)]
 enum QuantumError {
-    /// The copy did not come: it may be whole, and the next audit reads it again.
+    /// The copy could not be read. It may be undamaged, and the next audit reads it again.
     #[error(transparent)]
     Unread(#[from] ReadError),
-    /// The bytes are no quantum: the copy is repaired.
+    /// The bytes are not a quantum. The copy is repaired.
     #[error(transparent)]
-    Record(#[from] format::Damaged),
-    /// The bytes are another quantum than the one that was written: the copy is repaired.
-    #[error("a chunk is not what its digest says")]
+    Record(#[from] format::DamageError),
+    /// The bytes are another quantum than the one that was written. The copy is repaired.
+    #[error("a chunk does not match its digest")]
     Digest,
 }
 
-/// Listener that hears the progress. It returns false to cancel the audit.
+/// Function that the audit calls with its progress. It returns false to cancel the audit.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-/// Reads all packs. If anything is damaged, reads the catalogue for the versions that need it.
+/// Reads all packs, and repairs damaged ones. If data is lost, reads the catalogue for the versions
+/// that need this data.
 pub fn run(
     store: &Arc<Store>,
     order: Order,
@@ -86,7 +87,7 @@ pub fn run(
 ) -> Result<Outcome, StoreError> {
     // The audit counts as a reader, so that the packs are not removed meanwhile.
     let _reading = store.use_packs(false);
-    let none = |_| StoreError::away("no zstd context");
+    let none = |_| StoreError::away("cannot create a zstd context");
     let mut audit = Audit {
         store,
         order,
@@ -122,7 +123,7 @@ fn begin(store: &Store) -> Result<Outcome, StoreError> {
 }
 
 impl Outcome {
-    /// Damages that no pool could repair.
+    /// Returns the damaged parts of packs that could not be repaired.
     fn lost(&self) -> impl Iterator<Item = &Damage> {
         self.damages.iter().filter(|damage| !damage.is_repaired)
     }
@@ -143,36 +144,36 @@ impl Audit<'_> {
         let rows = self.store.catalog.packs()?;
         self.outcome.packs = rows.len() as u64;
         for row in rows {
-            // Nothing needs a condemned pack; it may be removed meanwhile.
+            // Nothing needs a condemned pack, and the pack may be removed meanwhile.
             if row.state != PackState::Condemned {
                 self.pack(row.number)?;
             }
             self.outcome.packs_done += 1;
         }
-        assert_eq!(self.outcome.packs_done, self.outcome.packs, "each pack is looked at");
+        assert_eq!(self.outcome.packs_done, self.outcome.packs, "each pack is counted once");
         Ok(())
     }
 
     fn pack(&mut self, pack: PackNumber) -> Result<(), StoreError> {
-        // The buckets are read, and not the copies on the server's disk.
+        // The audit has to read the buckets, not their copies on the server's disk.
         self.store.pools.forget_kept(pack);
         self.store.pools.look_for(pack);
         if !self.store.pools.has_primary(pack) {
             let reason = if self.bring_back(pack) {
-                "it was deleted in the object store, where it is locked"
+                "the pack was deleted in the object store, where it is locked"
             } else {
-                "no primary pool has it"
+                "no primary pool has the pack"
             };
             self.damaged(pack, pools::FIRST, None, reason.to_owned());
         }
         let homes = self.store.pools.homes(pack);
-        // Volumes are audited when an administrator asks for it: see `shelving::audit`.
+        // Volumes are audited only on an administrator's request: see `shelving::audit`.
         let mut homes = homes.into_iter().filter(|pool| !self.store.pools.is_shelf(*pool));
         homes.try_for_each(|pool| self.copy(pack, pool))
     }
 
-    /// Restores the pack's locked object that somebody has deleted or overwritten in the bucket.
-    /// Returns true if there was one.
+    /// Restores the pack's locked object, if somebody has deleted or overwritten it in the bucket.
+    /// Returns true if the object was restored.
     fn bring_back(&self, pack: PackNumber) -> bool {
         self.store.pools.bring_back(pack).unwrap_or_else(|error| {
             tracing::warn!(%pack, %error, "older versions of a pack's object cannot be listed");
@@ -239,8 +240,9 @@ impl Audit<'_> {
         }
         self.decompressor.decode_into(&record, &mut self.raw)?;
         let from = quantum.first_index as usize;
-        assert!(from + quantum.chunk_count as usize <= table.digests().len(), "a decoded table");
-        let digests = &table.digests()[from..from + quantum.chunk_count as usize];
+        let end = from + quantum.chunk_count as usize;
+        assert!(end <= table.digests().len(), "a table has a digest for each chunk");
+        let digests = &table.digests()[from..end];
         let is_right =
             self.raw.chunks().count() == digests.len()
                 && self.raw.chunks().zip(digests).all(|(chunk, digest)| {
@@ -265,7 +267,7 @@ impl Audit<'_> {
         let failed: BTreeSet<PackNumber> = match repaired {
             Ok(repaired) => repaired.failures.iter().map(|(pack, _)| *pack).collect(),
             Err(error) => {
-                // The audit goes on: `is_whole` finds the packs that were repaired.
+                // The audit continues: `is_whole` finds the packs that were repaired.
                 tracing::error!(error = model::chain(&error), "not all packs could be repaired");
                 BTreeSet::new()
             }
@@ -282,7 +284,7 @@ impl Audit<'_> {
         Ok(())
     }
 
-    /// True where every copy of the pack is whole and a primary pool has one.
+    /// Returns true if every copy of the pack is undamaged and a primary pool has a copy.
     fn is_whole(&mut self, pack: PackNumber) -> bool {
         let homes = self.store.pools.homes(pack);
         let is_primary = self.store.pools.has_primary(pack);
@@ -306,11 +308,11 @@ impl Audit<'_> {
         }
     }
 
-    /// Marks packs as damaged, so that nothing new names them. Takes packs back into service of
-    /// which every chunk was found whole: somebody has restored them.
+    /// Marks packs as damaged, so that no new page names them. Takes damaged packs back into
+    /// service if every chunk was found undamaged, because somebody has restored them.
     fn judge(&self) -> Result<(), StoreError> {
         let damaged: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
-        // Waits for the commits that go on, and stops the next ones.
+        // The guard waits for the commits under way, and blocks new commits.
         let mut condemned = self.store.condemned_mut();
         let (mut writes, mut out, mut back) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for row in self.store.catalog.packs()? {
@@ -332,7 +334,7 @@ impl Audit<'_> {
         if !writes.is_empty() {
             condemned.advance(self.store.catalog.condemn(writes)?);
         }
-        assert!(out.is_disjoint(&back), "a pack is damaged or whole");
+        assert!(out.is_disjoint(&back), "a pack is damaged or undamaged");
         condemned.damaged.extend(&out);
         condemned.damaged.retain(|pack| !back.contains(pack));
         drop(condemned);
@@ -364,8 +366,8 @@ impl Audit<'_> {
         let packs: BTreeSet<PackNumber> =
             self.outcome.damages.iter().map(|damage| damage.pack).collect();
         let details = format!(
-            "damaged quanta: {}, in packs: {}, repaired from another pool: {}, versions that need \
-             the rest: {}",
+            "damaged parts: {}, in packs: {}, repaired from another pool: {}, versions that need \
+             lost data: {}",
             self.outcome.damages.len(),
             packs.len(),
             self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),

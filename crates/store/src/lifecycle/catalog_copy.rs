@@ -6,15 +6,16 @@
 //!   pool:  catalogue/0000000007.copy  <-- places of all blocks <-- packs of domain 0
 //! ```
 //!
-//! 1. A copy shows the catalogue at one moment, and backups go on meanwhile.
+//! 1. A copy shows the catalogue at one moment. Backups go on while it is made.
 //! 2. Blocks are durable before the list that names them. A copy pool gets lists after all packs.
-//! 3. An unchanged block keeps its place in the last copy. No other place is looked up: packs that
-//!    a kept copy names stay, and others may be gone tomorrow.
+//! 3. An unchanged block keeps its place from the last copy. The copy uses no other places: packs
+//!    that a kept copy names stay, but other packs may be removed at any time.
 //! 4. Reclamation removes no pack that a kept copy names, and no pack at all before there is a
 //!    newer copy without it. So a server that is made again from the newest copy finds all its
 //!    packs.
 //! 5. Packs of blocks that are partly dead are not written again. When most of their blocks are
-//!    dead, a copy has new blocks only, and the old packs go with the copies that name them.
+//!    dead, the next copy has new blocks only. The old packs are removed after the copies that name
+//!    them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -32,11 +33,11 @@ use crate::folder::config::CATALOG_FILE;
 use crate::lifecycle::tasks::{self, Task};
 use crate::store::{CATALOG_DOMAIN, Store};
 
-/// Name of the file with the catalogue of one moment, while a copy is made of it.
+/// Name of the file with the catalogue of one moment. The file exists while a copy is made.
 const TEMPORARY: &str = "catalog.copying";
 const EXTENSION: &str = ".copy";
-/// Factor by which the packs of the last copy may hold more blocks than it has. Beyond it a copy is
-/// made of new blocks only.
+/// Maximum ratio of the blocks in the packs of the last copy to the blocks of that copy. Above this
+/// ratio the next copy has new blocks only.
 const SURPLUS_MAX: u64 = 4;
 /// Number of blocks that are not counted as surplus.
 const SURPLUS_FREE: u64 = 256;
@@ -64,7 +65,7 @@ pub struct Outcome {
     pub bytes_new: u64,
 }
 
-/// Function that hears the progress of a run; `false` ends the run.
+/// Function that a run calls with its progress. It returns false to cancel the run.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
 pub fn name(number: u64) -> String {
@@ -76,14 +77,14 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn disk(error: &io::Error) -> StoreError {
-    StoreError::away(format!("a copy of the catalogue: {error}"))
+    StoreError::away(format!("the catalogue could not be copied: {error}"))
 }
 
-/// The numbers of all copies with the pools that have them, the newest last.
+/// Returns the numbers of all copies with the pools that have them, the newest last.
 pub fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
     let mut copies: Vec<(u64, Vec<PoolId>)> = Vec::new();
     for pool in pools.present() {
-        // A pool that goes away just now has no copies.
+        // A pool that has just become unavailable counts as a pool without copies.
         let files = pools.files(pool).unwrap_or_else(|error| {
             tracing::warn!(%pool, %error, "the copies of the catalogue in a pool cannot be listed");
             Vec::new()
@@ -107,7 +108,8 @@ pub fn load(pools: &Pools, number: u64) -> io::Result<CatalogCopy> {
             Ok(Ok(copy)) => return Ok(copy),
             Ok(Err(damage)) => {
                 failure = io::Error::other(damage.to_string());
-                // An object store that locks lists may have the good one as an older version.
+                // If the object store locks lists, the undamaged list may be an older version of
+                // the object.
                 let mut older = None;
                 pools.bring_back_file(pool, &name(number), &mut || {
                     older = read_list(pools, pool, number).ok().and_then(Result::ok);
@@ -128,18 +130,18 @@ fn read_list(
     pools: &Pools,
     pool: PoolId,
     number: u64,
-) -> io::Result<Result<CatalogCopy, format::Damaged>> {
+) -> io::Result<Result<CatalogCopy, format::DamageError>> {
     Ok(CatalogCopy::decode(&pools.read_file(pool, &name(number))?))
 }
 
-/// All copies whose lists can be read, the newest last. Nobody can find the blocks of a damaged
-/// list any more.
+/// Returns all copies whose lists can be read, the newest last. The blocks of a copy with a damaged
+/// list cannot be found any more.
 pub fn all(store: &Store) -> Vec<CatalogCopy> {
     let mut copies = Vec::new();
     for (number, _) in numbers(&store.pools) {
         match load(&store.pools, number) {
             Ok(copy) => copies.push(copy),
-            Err(error) => tracing::warn!(number, %error, "a copy of the catalogue is lost"),
+            Err(error) => tracing::warn!(number, %error, "a copy of the catalogue cannot be read"),
         }
     }
     copies
@@ -162,12 +164,12 @@ pub fn list(store: &Store) -> Result<Vec<CopySummary>, StoreError> {
     Ok(copies)
 }
 
-/// Makes a copy, and removes surplus old ones.
+/// Makes a copy, and removes old copies that are not to be kept.
 pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreError> {
     let Some(_only) = store.try_copy() else {
-        return Err(StoreError::busy("the catalogue is being copied already"));
+        return Err(StoreError::busy("the catalogue is already being copied"));
     };
-    // Reclamation spares new packs while this guard lives: no list names them yet.
+    // Reclamation removes no new packs while this guard lives, although no list names them yet.
     let filling = store.use_packs(true);
     let before = all(store);
     let highest = numbers(&store.pools);
@@ -184,10 +186,10 @@ pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreE
     remove_file(&path).map_err(|error| disk(&error))?;
     let StoredFile { outcome, digest, places } = stored?;
     store.check_filled(&filling)?;
-    assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "a place a block");
+    assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
     let copy = CatalogCopy { number, taken, bytes: outcome.bytes, digest, places };
     let first = store.pools.present().first().copied();
-    let pool = first.ok_or_else(|| StoreError::away("no pool is there"))?;
+    let pool = first.ok_or_else(|| StoreError::away("no pool is available"))?;
     store.pools.put_file(pool, &name(number), &copy.encode())?;
     prune(store)?;
     let Outcome { number, bytes, bytes_new, .. } = outcome;
@@ -196,8 +198,8 @@ pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreE
     Ok(outcome)
 }
 
-/// Fails if the server's folder has no room for a second catalogue. A catalogue in a database is
-/// taken to be as large as its last copy, `last_bytes`.
+/// Fails if the server's folder has no room for a second catalogue. The size of a catalogue in a
+/// database is assumed to be that of its last copy, `last_bytes`.
 fn check_room(store: &Store, last_bytes: u64) -> Result<(), StoreError> {
     let path = store.folder.join(CATALOG_FILE);
     let bytes = std::fs::metadata(path).map_or(last_bytes, |metadata| metadata.len());
@@ -217,7 +219,8 @@ fn remove_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The places of the last copy's blocks. It is empty if a copy of new blocks is due.
+/// Returns the places of the last copy's blocks. Returns no places if the next copy is to have new
+/// blocks only.
 fn reusable(store: &Store, last: Option<&CatalogCopy>) -> HashMap<ChunkDigest, Place> {
     let Some(last) = last else { return HashMap::new() };
     let packs: BTreeSet<PackNumber> = last.places.iter().map(|place| place.pack()).collect();
@@ -232,7 +235,7 @@ fn reusable(store: &Store, last: Option<&CatalogCopy>) -> HashMap<ChunkDigest, P
     offered.collect()
 }
 
-/// Removes all but the newest copies from the pools that are there.
+/// Removes the lists of all but the newest copies from the available pools.
 fn prune(store: &Store) -> Result<(), StoreError> {
     if store.check_released().is_err() {
         return Ok(());
@@ -248,13 +251,13 @@ fn prune(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes a copy's list. A list that an object store locks stays until its day.
+/// Removes a copy's list. A list that an object store locks stays until its lock ends.
 fn remove_list(store: &Store, pool: PoolId, number: u64) -> Result<(), StoreError> {
     match store.pools.remove_file(pool, &name(number)) {
         Err(error)
             if error.kind() == io::ErrorKind::PermissionDenied && store.pools.has_locks() =>
         {
-            tracing::debug!(number, %error, "a copy of the catalogue stays");
+            tracing::debug!(number, %error, "the list of a catalogue copy is still locked");
             Ok(())
         }
         other => other.map_err(|error| disk(&error)),
@@ -279,7 +282,7 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
     tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |_| None).map(Some)
 }
 
-/// Makes a newer copy if there is any. Reclamation calls this before it removes a pack.
+/// Makes a new copy if there is an older one. Reclamation calls this before it removes a pack.
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
     if !numbers(&store.pools).is_empty() {
         run(store, &mut |_| true)?;
@@ -287,8 +290,8 @@ pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes the lists to a copy pool that it lacks, and removes lists that are too old. The pool has
-/// its packs already.
+/// Writes the lists that a copy pool lacks to the pool, and removes lists that are too old. The
+/// pool already has its packs.
 pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
     let here: BTreeSet<u64> = store
         .pools
@@ -302,7 +305,7 @@ pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
         .filter(|(_, pools)| pools.iter().any(|other| *other != pool))
         .map(|(number, _)| number)
         .collect();
-    // A list that is newer than those of all other pools stays: it may be needed for a recovery.
+    // A list that is newer than the lists in all other pools stays, because a recovery may need it.
     let oldest = kept.first().copied().unwrap_or(0);
     for number in here.range(..oldest).filter(|_| store.check_released().is_ok()) {
         remove_list(store, pool, *number)?;
@@ -332,12 +335,12 @@ struct BlockWriter<'a> {
     listener: Listener<'a>,
 }
 
-/// A catalogue's file whose blocks are all in packs.
+/// The file of a catalogue after all its blocks were stored in packs.
 struct StoredFile {
     outcome: Outcome,
-    /// BLAKE3 of the file.
+    /// BLAKE3 digest of the file.
     digest: [u8; 32],
-    /// Places of its blocks, in order.
+    /// Places of the file's blocks, in order.
     places: Vec<Place>,
 }
 
@@ -352,7 +355,7 @@ impl<'a> BlockWriter<'a> {
         Ok(Self {
             store,
             stored,
-            compressor: compressor.map_err(|_| StoreError::away("no zstd context"))?,
+            compressor: compressor.map_err(|_| StoreError::away("cannot create a zstd context"))?,
             open: RawQuantum::default(),
             digests: Vec::new(),
             places: Vec::new(),
@@ -382,7 +385,7 @@ impl<'a> BlockWriter<'a> {
         self.store.pools.seal_all()?;
         self.store.commit(Vec::new())?;
         assert!(self.places.iter().all(Option::is_some), "no quantum is open");
-        assert!(self.outcome.bytes_new <= self.outcome.bytes_done, "new blocks are some of all");
+        assert!(self.outcome.bytes_new <= self.outcome.bytes_done, "no block is counted twice");
         let places = self.places.into_iter().flatten().collect();
         let digest = *whole.finalize().as_bytes();
         Ok(StoredFile { outcome: self.outcome, digest, places })
@@ -465,7 +468,8 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()>
     for place in &copy.places {
         if !source.as_ref().is_some_and(|(first, raw)| has(*first, raw, *place)) {
             source = Some(match quantum_with(pools, *place, &mut decompressor) {
-                // An object store that locks packs may have the good one as an older version.
+                // If the object store locks packs, the undamaged pack may be an older version of
+                // the object.
                 Err(error) if !pools.bring_back(place.pack())? => return Err(error),
                 Err(_) => quantum_with(pools, *place, &mut decompressor)?,
                 Ok(quantum) => quantum,
@@ -478,7 +482,7 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()>
         file.write_all(chunk)?;
     }
     if *whole.finalize().as_bytes() != copy.digest {
-        return Err(io::Error::other("the blocks together are not the catalogue that was copied"));
+        return Err(io::Error::other("the blocks do not make up the catalogue that was copied"));
     }
     file.sync_all()
 }
@@ -494,7 +498,7 @@ mod tests {
         assert!(!is_due(None, hours(0), 0));
         assert!(!is_due(Some(hours(1)), hours(24), 24));
         assert!(is_due(Some(hours(1)), hours(25), 24));
-        assert!(!is_due(Some(hours(1)), hours(0), 24), "a clock that went back");
+        assert!(!is_due(Some(hours(1)), hours(0), 24), "the clock was set back");
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! Expiration: dropping inactive versions that policy does not keep any more.
 //!
 //! ```text
-//!   endings of the days that an age limit has passed over since the last run
+//!   endings of the days for which an age limit was reached since the last run
 //!     --> directories --> versions and pages of each --> policy::expiry --> drop
 //! ```
 //!
-//! A version becomes due in one of two ways. It reaches an age: then the day on which it ended lies
-//! that age before a day since the last run. Or its object changes, as by a newer version, a
-//! deletion or another class: then its directory is marked as if a version had ended on that day.
-//! So a run reads the endings of few days, and not all that is kept. After a change of policy it
+//! A version becomes due in one of two ways:
+//!
+//! 1. The version reaches an age limit. The day on which it ended, plus the limit, is then a day
+//!    since the last run.
+//! 2. Its object changes, for example by a newer version, a deletion or another class. The
+//!    directory is then marked as if a version had ended on that day.
+//!
+//! So a run reads only the endings of a few days, not all versions. After a change of policy it
 //! reads every directory with inactive versions once.
 //!
-//! Crash rule: the moment up to which a filespace is done is written after its last drop. A run
-//! that was cut off examines again what it has examined already.
+//! Crash rule: the moment up to which a filespace is done is written after its last drop. The run
+//! after an interrupted one examines the same directories again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,32 +44,32 @@ const VERSIONS_BATCH: usize = 4096;
 /// Number of pages of a directory that are read at once.
 const PAGES_BATCH: usize = 64;
 /// Maximum number of days by which the clock of an automatic run may be ahead of the last run. A
-/// clock further ahead may be wrong, and dropped versions do not come back when it is set right.
+/// clock further ahead may be wrong, and correcting it would not bring dropped versions back.
 const LEAP_DAYS_MAX: i64 = 30;
 
-/// Order for an expiration.
+/// An order for an expiration.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// Rules of a simulation, in place of those of each node's domain.
+    /// Rules of a simulation, which replace the rules of each node's domain.
     pub draft: Option<&'a PolicySet>,
-    /// True to count only, and to drop nothing.
+    /// True to only count the versions, and to drop nothing.
     pub is_dry: bool,
     /// Maximum number of versions examined in a second.
     pub rate: Option<u32>,
-    /// True to examine every version, and not only directories where one may be due.
+    /// True to examine every version, not only the directories in which a version may be due.
     pub all: bool,
-    /// Moment for which versions are judged.
+    /// Time at which a version must be due to be dropped.
     pub now: ServerTime,
 }
 
 impl Order<'_> {
-    /// The order to drop all versions that are due now.
+    /// Returns the order to drop all versions that are due now.
     pub fn due() -> Self {
         Self { draft: None, is_dry: false, rate: None, all: false, now: sys::clock::now() }
     }
 }
 
-/// Progress of an expiration, and its outcome in the end.
+/// Progress of an expiration, and its outcome at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     pub directories: u64,
@@ -79,11 +83,11 @@ pub struct Outcome {
     pub filespaces: u32,
 }
 
-/// Listener that hears the progress. It returns false to cancel the run.
+/// Function that the run calls with its progress. It returns false to cancel the run.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-/// A filespace with its node and the policy that holds for it.
-struct Ground {
+/// A filespace with its node, and the active policy of the node's domain.
+struct FilespacePolicy {
     node: Node,
     filespace: Filespace,
     active: PolicySet,
@@ -98,18 +102,19 @@ pub fn run(
 ) -> Result<Outcome, StoreError> {
     let _only = order_of(store, &order)?;
     let domains = store.catalog.domains()?;
-    let mut grounds = Vec::new();
+    let mut targets = Vec::new();
     for node in nodes {
         let domain = domains.iter().find(|domain| domain.id == node.domain);
-        let domain = domain.ok_or_else(|| StoreError::damaged("a node's policy domain is gone"))?;
+        let missing = || StoreError::damaged("a node's policy domain is missing");
+        let domain = domain.ok_or_else(missing)?;
         let filespaces = store.catalog.filespaces(node.id)?;
         let of_backups = |filespace: &Filespace| archive_number(&filespace.name).is_none();
         for filespace in filespaces.into_iter().filter(of_backups) {
             let (node, active) = (node.clone(), domain.active.clone());
-            grounds.push(Ground { node, filespace, active });
+            targets.push(FilespacePolicy { node, filespace, active });
         }
     }
-    let filespaces = u32::try_from(grounds.len()).unwrap_or(u32::MAX);
+    let filespaces = u32::try_from(targets.len()).unwrap_or(u32::MAX);
     let outcome = Outcome { filespaces, ..Outcome::default() };
     let mut round = Round {
         store,
@@ -119,8 +124,8 @@ pub fn run(
         pace: Pace::new(order.rate),
         of_nodes: BTreeSet::new(),
     };
-    for ground in &grounds {
-        round.filespace(ground)?;
+    for target in &targets {
+        round.filespace(target)?;
     }
     for node in nodes {
         let domain = domains.iter().find(|domain| domain.id == node.domain);
@@ -134,24 +139,24 @@ pub fn run(
     Ok(round.outcome)
 }
 
-/// Keeps other runs that drop away until the guard is dropped. Returns `None` for a run that only
-/// counts: any number of these may go on.
-fn order_of<'a>(store: &'a Store, order: &Order<'_>) -> Result<Option<Only<'a>>, StoreError> {
+/// Locks out other runs that drop versions, until the guard is dropped. Returns `None` for a run
+/// that only counts, because any number of such runs may be active.
+fn order_of<'a>(store: &'a Store, order: &Order<'_>) -> Result<Option<DropGuard<'a>>, StoreError> {
     if order.is_dry {
         return Ok(None);
     }
     if store.expiring.swap(true, Ordering::AcqRel) {
-        return Err(StoreError::busy("another expiration is running"));
+        return Err(StoreError::busy("another expiration is running; try again later"));
     }
-    Ok(Some(Only { flag: &store.expiring }))
+    Ok(Some(DropGuard { flag: &store.expiring }))
 }
 
-/// Guard of the run that drops.
-struct Only<'a> {
+/// Guard of the only run that drops versions.
+struct DropGuard<'a> {
     flag: &'a AtomicBool,
 }
 
-impl Drop for Only<'_> {
+impl Drop for DropGuard<'_> {
     fn drop(&mut self) {
         let was_set = self.flag.swap(false, Ordering::Release);
         debug_assert!(was_set, "the flag was set until now");
@@ -168,21 +173,21 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    fn filespace(&mut self, ground: &Ground) -> Result<(), StoreError> {
+    fn filespace(&mut self, target: &FilespacePolicy) -> Result<(), StoreError> {
         let before = self.outcome;
-        let state = self.store.catalog.expiry(ground.filespace.id)?;
+        let state = self.store.catalog.expiry(target.filespace.id)?;
         match state.done_to.filter(|_| !self.order.all && self.order.draft.is_none()) {
-            Some(done_to) => self.where_due(ground, done_to)?,
-            None => self.everywhere(ground)?,
+            Some(done_to) => self.where_due(target, done_to)?,
+            None => self.everywhere(target)?,
         }
         if !self.order.is_dry {
             let done_to = Some(self.order.now);
             let mut writes = vec![Write::SetExpiry {
-                filespace: ground.filespace.id,
+                filespace: target.filespace.id,
                 state: ExpiryState { done_to },
             }];
             if self.outcome.expired > before.expired {
-                writes.push(Write::AddEvent(self.event(ground, &before)));
+                writes.push(Write::AddEvent(self.event(target, &before)));
             }
             self.store.catalog.commit(writes)?;
         }
@@ -192,12 +197,12 @@ impl Round<'_> {
         self.tell()
     }
 
-    fn event(&self, ground: &Ground, before: &Outcome) -> EventRow {
+    fn event(&self, target: &FilespacePolicy, before: &Outcome) -> EventRow {
         assert!(before.expired <= self.outcome.expired, "counts only grow");
         let expired = self.outcome.expired - before.expired;
         let bytes = self.outcome.expired_bytes - before.expired_bytes;
-        let filespace = model::escaped(&ground.filespace.name);
-        let node = &ground.node.name;
+        let filespace = model::escaped(&target.filespace.name);
+        let node = &target.node.name;
         EventRow {
             time: self.order.now,
             actor: "server".to_owned(),
@@ -216,9 +221,9 @@ impl Round<'_> {
     }
 
     /// Examines every directory with inactive versions.
-    fn everywhere(&mut self, ground: &Ground) -> Result<(), StoreError> {
+    fn everywhere(&mut self, target: &FilespacePolicy) -> Result<(), StoreError> {
         let span = PageSpan::Subtree(DirPath::above_root());
-        let filespace = ground.filespace.id;
+        let filespace = target.filespace.id;
         let mut after: Option<DirPath> = None;
         loop {
             let found = self.store.catalog.version_directories(
@@ -228,20 +233,24 @@ impl Round<'_> {
                 DIRECTORIES_BATCH,
             )?;
             let Some(last) = found.last().cloned() else { return Ok(()) };
-            self.directories(ground, found.into_iter().map(|path| (path, Vec::new())).collect())?;
+            self.directories(target, found.into_iter().map(|path| (path, Vec::new())).collect())?;
             after = Some(last);
         }
     }
 
     /// Examines the directories in which a version ended so long ago that it may have reached an
     /// age limit since `done_to`.
-    fn where_due(&mut self, ground: &Ground, done_to: ServerTime) -> Result<(), StoreError> {
-        let ages = ages(&ground.active);
+    fn where_due(
+        &mut self,
+        target: &FilespacePolicy,
+        done_to: ServerTime,
+    ) -> Result<(), StoreError> {
+        let ages = ages(&target.active);
         for (first, last) in windows(&ages, Day::of(done_to), Day::of(self.order.now)) {
             let mut after = None;
             loop {
                 let found = self.store.catalog.endings(
-                    ground.filespace.id,
+                    target.filespace.id,
                     first..=last,
                     after.as_ref(),
                     DIRECTORIES_BATCH,
@@ -251,7 +260,7 @@ impl Round<'_> {
                 for Ending { day, directory } in found {
                     batch.entry(directory).or_default().push(day);
                 }
-                self.directories(ground, batch)?;
+                self.directories(target, batch)?;
                 after = Some(last);
             }
         }
@@ -261,13 +270,13 @@ impl Round<'_> {
     /// Examines a batch of directories, each with the days for which it was found.
     fn directories(
         &mut self,
-        ground: &Ground,
+        target: &FilespacePolicy,
         batch: BTreeMap<DirPath, Vec<Day>>,
     ) -> Result<(), StoreError> {
         let mut writes = Vec::new();
         let mut versions = 0;
         for (path, days) in batch {
-            versions += self.directory(ground, &path, &days, &mut writes)?;
+            versions += self.directory(target, &path, &days, &mut writes)?;
             if versions >= VERSIONS_BATCH {
                 self.write(&mut writes)?;
                 versions = 0;
@@ -284,7 +293,7 @@ impl Round<'_> {
         self.tell()
     }
 
-    /// Expires the archives of a node of which an object may be due.
+    /// Expires the objects of the node's archives. Skips archives in which no object can be due.
     fn archives(&mut self, node: &Node, active: &PolicySet) -> Result<(), StoreError> {
         let now = self.order.now;
         let filespaces = self.store.catalog.filespaces(node.id)?;
@@ -316,7 +325,7 @@ impl Round<'_> {
                 }));
             }
             self.store.catalog.commit(writes)?;
-            // An archive with deletions that can be undone stays.
+            // An empty archive stays while the node has deletions that can be undone.
             let is_empty = row.complete && row.objects.cast_signed() + change.objects_added <= 0;
             if is_empty && self.store.catalog.deletions(Some(node.id))?.is_empty() {
                 self.store.catalog.remove_archive(node.id, number)?;
@@ -380,23 +389,23 @@ impl Round<'_> {
     /// it drops.
     fn directory(
         &mut self,
-        ground: &Ground,
+        target: &FilespacePolicy,
         path: &DirPath,
         days: &[Day],
         writes: &mut Vec<Write>,
     ) -> Result<usize, StoreError> {
-        let filespace = ground.filespace.id;
+        let filespace = target.filespace.id;
         let rows = self.store.catalog.versions(filespace, path)?;
-        debug_assert!(rows.is_sorted_by_key(|row| &row.name), "versions come by name");
+        debug_assert!(rows.is_sorted_by_key(|row| &row.name), "versions are sorted by name");
         self.pace.wait(rows.len());
-        let active = self.active_classes(ground, path, &rows)?;
+        let active = self.active_classes(target, path, &rows)?;
         let mut dropped: Vec<VersionKey> = Vec::new();
         for of_object in rows.chunk_by(|a, b| a.name == b.name) {
             let active = active.get(&of_object[0].name).copied();
             let due =
-                due(self.order.draft.unwrap_or(&ground.active), of_object, active, self.order.now)?;
+                due(self.order.draft.unwrap_or(&target.active), of_object, active, self.order.now)?;
             if self.order.draft.is_some() {
-                let anyway = self::due(&ground.active, of_object, active, self.order.now)?;
+                let anyway = self::due(&target.active, of_object, active, self.order.now)?;
                 let both = due.iter().filter(|rank| anyway.contains(rank)).count();
                 self.outcome.due_anyway += both as u64;
             }
@@ -413,7 +422,7 @@ impl Round<'_> {
         self.outcome.expired += dropped.len() as u64;
         let count = dropped.len();
         assert!(count <= rows.len(), "each version is dropped once");
-        if count > 0 && self.of_nodes.insert(ground.node.id) {
+        if count > 0 && self.of_nodes.insert(target.node.id) {
             self.outcome.nodes += 1;
         }
         let goes = |row: &&VersionRow| {
@@ -434,10 +443,10 @@ impl Round<'_> {
         Ok(count)
     }
 
-    /// The classes of the objects of `rows` that are active.
+    /// Returns the classes of the active objects that have a version in `rows`.
     fn active_classes(
         &self,
-        ground: &Ground,
+        target: &FilespacePolicy,
         path: &DirPath,
         rows: &[VersionRow],
     ) -> Result<BTreeMap<Name, ClassId>, StoreError> {
@@ -447,14 +456,14 @@ impl Round<'_> {
         let mut after: Option<PageKey> = None;
         while !wanted.is_empty() {
             let pages = self.store.catalog.pages(
-                ground.filespace.id,
+                target.filespace.id,
                 &span,
                 after.as_ref(),
                 PAGES_BATCH,
             )?;
             let Some(last) = pages.last().map(|page| page.key.clone()) else { break };
             for (at, row) in pages.iter().enumerate() {
-                // The first name of the next page bounds the names of this one.
+                // The first name of the next page bounds the names of this page.
                 let next = pages.get(at + 1).map(|next| &next.key.first[..]);
                 let is_here = |name: &&Name| {
                     name.as_bytes() >= &row.key.first[..]
@@ -475,8 +484,9 @@ impl Round<'_> {
     }
 }
 
-/// The ranks of the versions of one object, newest first, that `set` drops at `now`. All versions
-/// follow the class of the active version, or of the newest inactive one without it.
+/// Returns the ranks of the versions that `set` drops at `now`. `rows` are the inactive versions of
+/// one object, newest first. All of them follow the class of the active version, or that of the
+/// newest inactive version if none is active.
 fn due(
     set: &PolicySet,
     rows: &[VersionRow],
@@ -496,8 +506,8 @@ fn due(
     if due.is_empty() || !set.classes.iter().any(|class| class.is_locked(now)) {
         return Ok(due);
     }
-    // A version in a locked class stays as long as that class says, even if the object was bound to
-    // another class since.
+    // A version in a locked class stays as long as that class requires, even if the object was
+    // bound to another class later.
     let mut stays = BTreeSet::new();
     for rank in &due {
         let own = object_of(&rows[*rank])?.class;
@@ -519,8 +529,8 @@ fn object_of(row: &VersionRow) -> Result<model::Object, StoreError> {
     objects.into_iter().next().ok_or_else(damaged)
 }
 
-/// The days after the end of a version on which a rule of the set may drop it. Day 0 stands for the
-/// limits on the number of versions.
+/// Returns the ages, in days after the end of a version, at which a rule of the set may drop the
+/// version. Age 0 stands for the limits on the number of versions.
 fn ages(set: &PolicySet) -> BTreeSet<u16> {
     let classes = set.classes.iter().map(|class| set.backup_rules(class.id));
     let grace = policy::BackupCopyGroup::grace(set.backup_grace_days);
@@ -531,8 +541,8 @@ fn ages(set: &PolicySet) -> BTreeSet<u16> {
         .collect()
 }
 
-/// The days of endings to look at, as ranges from a first to a last day. The ranges do not overlap,
-/// and the latest comes first.
+/// Returns the days whose endings a run reads, as ranges from a first to a last day. The ranges do
+/// not overlap, and the latest range comes first.
 fn windows(ages: &BTreeSet<u16>, done_to: Day, now: Day) -> Vec<(Day, Day)> {
     let mut windows: Vec<(Day, Day)> = Vec::new();
     for age in ages {
@@ -542,11 +552,12 @@ fn windows(ages: &BTreeSet<u16>, done_to: Day, now: Day) -> Vec<(Day, Day)> {
             _ => windows.push(window),
         }
     }
-    debug_assert!(windows.is_sorted_by(|later, earlier| earlier.1.0 < later.0.0), "no day twice");
+    let is_before = |later: &(Day, Day), earlier: &(Day, Day)| earlier.1.0 < later.0.0;
+    debug_assert!(windows.is_sorted_by(is_before), "no day is in two ranges");
     windows
 }
 
-/// Keeps a run to a number of versions in a second.
+/// Limit of a run to a number of versions in a second.
 struct Pace {
     started: Instant,
     rate: Option<u32>,
@@ -569,7 +580,8 @@ impl Pace {
     }
 }
 
-/// Runs expiration where the last run is at least `every_hours` ago, as the server does by itself.
+/// Runs expiration, as a task of the server, for the nodes whose last run is at least `every_hours`
+/// ago.
 pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, StoreError> {
     let now = sys::clock::now();
     let every_micros = i64::from(every_hours) * 3_600_000_000;
@@ -590,7 +602,7 @@ pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, Store
             if since > LEAP_DAYS_MAX * 86_400_000_000 {
                 return Err(StoreError::conflict(format!(
                     "the clock is more than {LEAP_DAYS_MAX} days ahead of the last expiration; if \
-                     it is right, run 'holdfast admin expire'"
+                     the clock is right, run 'holdfast admin expire'"
                 )));
             }
             if since >= every_micros {

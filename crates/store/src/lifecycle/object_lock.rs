@@ -1,13 +1,13 @@
 //! Object locks: an object store keeps the data of locked classes, even from somebody who has the
 //! server's keys.
 //!
-//! A pack is held for as long as policy promises to keep anything in it. A backup or archive holds
+//! A pack is held for as long as policy promises to keep any of its data. A backup or archive holds
 //! its packs before the catalogue names them: a commit whose packs cannot be held fails. Once a
-//! day, and when an administrator asks for it, a run holds all packs anew, because the retention of
+//! day, and on an administrator's request, a run holds all packs anew, because the retention of
 //! active versions grows from day to day.
 //!
-//! Where anything is locked the newest copy of the catalogue is held too: without a catalogue
-//! nobody can tell what the packs contain.
+//! If anything is locked, the newest copy of the catalogue is held too. Without a catalogue nobody
+//! can tell what the packs contain.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -28,19 +28,19 @@ use crate::places::places;
 use crate::pools::outcome::{Listener, Outcome};
 use crate::store::Store;
 
-/// Days by which packs of active versions are held longer than they must be. A later run holds them
-/// anew when these are used up.
+/// Number of days by which packs of active versions are held longer than they must be. A later run
+/// holds the packs anew when these days have passed.
 const AHEAD_DAYS: i64 = 30;
-/// Days for which a copy of the catalogue is held.
+/// Number of days for which a copy of the catalogue is held.
 const COPY_DAYS: i64 = 30;
-/// Number of packs that are held at once before the result is looked at.
+/// Number of packs that are held at once before the result is checked.
 const BATCH: usize = 64;
 const DAY_MICROS: i64 = 86_400_000_000;
 
 type Holds = BTreeMap<PackNumber, Hold>;
 
-/// The hold until `least`. A hold that grows from day to day lasts for a while longer, but not
-/// beyond `locked`, the day on which the class is not locked any more.
+/// Returns the hold until `least`. If the hold grows from day to day, it lasts some days longer,
+/// but not beyond `locked`, the day on which the lock of the class ends.
 fn hold(least: Option<ServerTime>, grows: bool, locked: Option<ServerTime>) -> Option<Hold> {
     let least = least?;
     let ahead = ServerTime(least.0.saturating_add(AHEAD_DAYS * DAY_MICROS));
@@ -49,7 +49,7 @@ fn hold(least: Option<ServerTime>, grows: bool, locked: Option<ServerTime>) -> O
     Some(Hold { least, most })
 }
 
-/// Times of an archive that begin the retention of its objects.
+/// Times at which the retention of an archive's objects may begin.
 #[derive(Clone, Copy, Debug)]
 struct ArchiveTimes {
     created: ServerTime,
@@ -57,8 +57,8 @@ struct ArchiveTimes {
     event: Option<ServerTime>,
 }
 
-/// The hold on the packs of an object, which belongs to an archive or to a backup; `deactivated` is
-/// the end of an inactive version. `None` where nothing is to be held.
+/// Returns the hold on the packs of an object, which belongs to an archive or to a backup.
+/// `deactivated` is the end of an inactive version. Returns `None` if nothing must be held.
 fn hold_of(
     set: &PolicySet,
     object: &Object,
@@ -90,14 +90,14 @@ fn add(holds: &mut Holds, object: &Object, hold: Hold) {
 }
 
 /// Rules for the holds of a session's packs.
-pub struct Session {
+pub struct HoldRules {
     set: PolicySet,
     /// Beginning of the archive that the session writes, if it writes one.
     archive: Option<ServerTime>,
 }
 
-impl Session {
-    /// Returns `None` where nothing is to be locked.
+impl HoldRules {
+    /// Returns the rules of a session; `None` if nothing is locked.
     pub fn new(store: &Store, set: &PolicySet, archive: Option<ServerTime>) -> Option<Self> {
         let now = sys::clock::now();
         let any = set.classes.iter().any(|class| class.is_locked(now));
@@ -124,28 +124,29 @@ pub fn apply(store: &Store, holds: &Holds) -> Result<(), StoreError> {
     }
     store.pools.sync()?;
     let all: Vec<(PackNumber, Hold)> = holds.iter().map(|(pack, hold)| (*pack, *hold)).collect();
-    // In batches: an object store that does not answer is not asked for every pack.
+    // The packs are held in batches, so that an object store that does not answer is not asked for
+    // every pack.
     all.chunks(BATCH).try_for_each(|some| match store.pools.hold_all(some).first() {
         None => Ok(()),
         Some((pack, error)) => {
-            let message = format!("pack {pack} cannot be locked as policy demands: {error}");
+            let message = format!("pack {pack} cannot be locked as policy requires: {error}");
             Err(StoreError::away(message))
         }
     })
 }
 
-/// Reason for which a locked pack stays, for a person.
+/// Returns the reason why a locked pack stays, as a text for people.
 pub(crate) fn reason_to_stay(until: ServerTime) -> String {
     let days = (until.0 - sys::clock::system().0).max(0) / DAY_MICROS + 1;
     let plural = if days == 1 { "" } else { "s" };
-    format!("the object store keeps it for {days} more day{plural}")
+    format!("the object store keeps the pack for {days} more day{plural}")
 }
 
 /// Holds all packs of locked classes that are not held long enough.
 pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreError> {
     if !store.pools.has_locks() {
         return Err(StoreError::conflict(
-            "no pool locks its objects; lock=governance or lock=compliance in a pool's URL does",
+            "no pool locks its objects; add lock=governance or lock=compliance to a pool's URL",
         ));
     }
     let holds = holds(store, listener)?;
@@ -161,7 +162,7 @@ pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreE
     Ok(outcome)
 }
 
-/// Runs as a task, where there is anything to lock.
+/// Holds all packs as a task, if there is anything to lock.
 pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
     if !store.pools.has_locks() || !has_locked_classes(store, sys::clock::now())? {
         return Ok(Outcome::default());
@@ -180,7 +181,7 @@ fn has_locked_classes(store: &Store, now: ServerTime) -> Result<bool, StoreError
     Ok(classes.any(|class| class.is_locked(now)))
 }
 
-/// The holds of all packs, by the active policies.
+/// Returns the holds of all packs according to the active policies.
 fn holds(store: &Store, listener: Listener<'_>) -> Result<Holds, StoreError> {
     let now = sys::clock::now();
     let mut holds = Holds::new();
@@ -191,7 +192,8 @@ fn holds(store: &Store, listener: Listener<'_>) -> Result<Holds, StoreError> {
     let archives = archives(store)?;
     records::visit(store, &mut |seen| {
         let VisitEvent::Record(owner, record) = seen else {
-            let cancelled = || StoreError::cancelled("it was cancelled; the next run goes on");
+            let text = "the run was cancelled; the next run does the rest";
+            let cancelled = || StoreError::cancelled(text);
             return listener(&Outcome::default()).then_some(()).ok_or_else(cancelled);
         };
         let Some(set) = sets.get(&owner.node) else { return Ok(()) };
@@ -210,7 +212,7 @@ fn holds(store: &Store, listener: Listener<'_>) -> Result<Holds, StoreError> {
     Ok(holds)
 }
 
-/// The active policy of each node.
+/// Returns the active policy of each node.
 fn sets(store: &Store) -> Result<HashMap<NodeId, PolicySet>, StoreError> {
     let domains = store.catalog.domains()?;
     let nodes = store.catalog.nodes()?;
@@ -221,7 +223,7 @@ fn sets(store: &Store) -> Result<HashMap<NodeId, PolicySet>, StoreError> {
     Ok(nodes.iter().filter_map(of).collect())
 }
 
-/// The times of all archives, by the archives' filespaces.
+/// Returns the times of all archives, by the archives' filespaces.
 fn archives(store: &Store) -> Result<HashMap<FilespaceId, ArchiveTimes>, StoreError> {
     let mut times = HashMap::new();
     for node in store.catalog.nodes()? {
@@ -261,17 +263,17 @@ fn apply_all(store: &Store, holds: &Holds, listener: Listener<'_>) -> Result<Out
         if let Some((pack, error)) = failures.first()
             && failures.len() == some.len()
         {
-            // All have failed: the fault is not with the packs.
+            // All packs of the batch have failed, so the fault is not with the packs.
             return Err(StoreError::away(format!("pack {pack} cannot be locked: {error}")));
         }
         let has_failed: BTreeSet<PackNumber> = failures.iter().map(|(pack, _)| *pack).collect();
         let done = some.iter().filter(|(pack, _)| !has_failed.contains(pack));
-        assert!(has_failed.len() <= some.len(), "only these packs can fail");
+        assert!(has_failed.len() <= some.len(), "only packs of the batch can fail");
         outcome.packs_done += (some.len() - has_failed.len()) as u64;
         outcome.bytes_done += done.map(|(pack, _)| bytes(pack)).sum::<u64>();
         outcome.failures.extend(failures);
         if !listener(&outcome) {
-            return Err(StoreError::cancelled("it was cancelled; the next run goes on"));
+            return Err(StoreError::cancelled("the run was cancelled; the next run does the rest"));
         }
     }
     outcome.failures.sort_unstable();
@@ -292,7 +294,8 @@ fn hold_copy(store: &Store, outcome: &mut Outcome) -> Result<(), StoreError> {
     outcome.failures.extend(failures.map(|(pack, error)| (pack, error.to_string())));
     let name = catalog_copy::name(copy.number);
     store.pools.hold_file(&name, hold).map(drop).map_err(|error| {
-        StoreError::away(format!("copy {} of the catalogue is not locked: {error}", copy.number))
+        let number = copy.number;
+        StoreError::away(format!("copy {number} of the catalogue cannot be locked: {error}"))
     })
 }
 
@@ -307,7 +310,7 @@ mod tests {
         ServerTime(days * DAY_MICROS)
     }
 
-    /// The least and the most time of a hold, in days.
+    /// Returns the minimum and the maximum time of a hold, in days.
     fn held(
         set: &PolicySet,
         deactivated: Option<i64>,
@@ -338,9 +341,9 @@ mod tests {
         let of = |locked| set(locked, RetentionStart::Creation);
         assert_eq!(held(&of(1000), None, None), Some((150, 180)));
         assert_eq!(held(&of(160), None, None), Some((150, 160)));
-        assert_eq!(held(&of(1000), Some(90), None), Some((140, 140)), "its end is known");
+        assert_eq!(held(&of(1000), Some(90), None), Some((140, 140)), "an inactive version");
         assert_eq!(held(&of(1000), Some(20), None), None);
-        assert_eq!(held(&of(1000), None, Some((80, None))), Some((130, 130)), "an archive's, too");
+        assert_eq!(held(&of(1000), None, Some((80, None))), Some((130, 130)), "an archive copy");
         let waits = set(1000, RetentionStart::Event);
         assert_eq!(held(&waits, None, Some((80, None))), Some((150, 180)));
         assert_eq!(held(&waits, None, Some((80, Some(85)))), Some((135, 135)));

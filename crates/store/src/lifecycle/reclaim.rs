@@ -10,20 +10,21 @@
 //!               the other condemned packs            -> removed
 //! ```
 //!
-//! 1. A condemned pack is offered to nobody. The chunk index does not return it, grants to it do
-//!    not hold. A commit that would name it is refused (`resolve`), and the client sends the data
-//!    again. So nothing begins to name it after the condemnation, and the second look, which reads
-//!    everything that was committed before, misses nothing.
-//! 2. Packs that backups append to now are left alone: no page names their data yet.
-//! 3. A pack is removed only after all readers have ended that began before the second look ended:
-//!    between the first look and the condemnation something may have named it for a while.
-//! 4. The catalogue forgets a pack before its file is removed. A crash between the two leaves a
-//!    file that nothing knows, and the next run finds it.
-//! 5. Where copies of the catalogue are kept, a new one is made before packs are removed, so that a
-//!    server recovered from it finds all packs that it names. Where there is no room for the copy,
-//!    it is made after the removal.
-//! 6. A page is rewritten only if the catalogue still has it as it was read. A backup that wins the
-//!    race names the old place. The second look sees that, and the pack is reinstated.
+//! 1. A condemned pack is offered to nobody. The chunk index does not return it, and grants for its
+//!    chunks are not valid. A commit that would name it is refused (`resolve`), and the client
+//!    sends the data again. So no new page names the pack after the condemnation. The second look
+//!    reads everything that was committed before, so it misses nothing.
+//! 2. Packs that backups are appending to are not judged, because no page names their data yet.
+//! 3. A pack is removed only after all readers have ended that began before the second look ended.
+//!    Between the first look and the condemnation a page may have named the pack for a while.
+//! 4. The catalogue forgets a pack before its file is removed. A crash between the two steps leaves
+//!    a file that the catalogue does not know, and the next run finds it.
+//! 5. If copies of the catalogue are kept, a new copy is made before packs are removed, so that a
+//!    server recovered from it finds all packs that it names. If there is no room for the copy, it
+//!    is made after the removal.
+//! 6. A page is rewritten only if the catalogue still has it as it was read. If a backup has
+//!    changed the page meanwhile, the page names the old place. The second look finds this, and the
+//!    pack is reinstated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -48,47 +49,47 @@ use crate::store::{DOMAIN, LookEnd, Store};
 
 /// Number of rows that are rewritten in one batch.
 const BATCH: usize = 256;
-/// Maximum number of bytes that one run writes again. The next run goes on.
+/// Maximum number of bytes that one run writes again. The next run does the rest.
 const REWRITE_BYTES_MAX: u64 = 8 << 30;
 
-/// Size below which a pack in an object store is small: a quarter of a whole pack.
+/// Size below which a pack in an object store is small: a quarter of a full pack.
 const SMALL_BYTES: u64 = pool::PACK_BYTES / 4;
-/// Minimum number of small packs that are put together.
+/// Minimum number of small packs that a run joins to larger ones.
 const SMALL_MIN: usize = 16;
 
-/// Order for a reclamation.
+/// An order for a reclamation.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// True to count only, and to change nothing.
+    /// True to only count the packs, and to change nothing.
     pub is_dry: bool,
-    /// Dead share, in per cent, from which a pack is written again.
+    /// Share of dead data, in per cent, from which a pack is written again.
     pub dead_percent: u8,
 }
 
-/// Progress of a reclamation, and its outcome in the end.
+/// Progress of a reclamation, and its outcome at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Number of pages and versions read, in all looks together.
+    /// Number of pages and versions read, in all passes over the catalogue together.
     pub examined: u64,
     pub packs: u64,
     pub pack_bytes: u64,
-    /// Bytes of the packs' chunks that nothing names, as they were before compression.
+    /// Size, before compression, of the packs' chunks that nothing names.
     pub dead_bytes: u64,
     pub packs_removed: u64,
     pub bytes_removed: u64,
     pub packs_rewritten: u64,
     pub bytes_rewritten: u64,
-    /// Number of condemned packs that stay for now because of a reader.
+    /// Number of condemned packs that stay for now because a reader may still need them.
     pub packs_waiting: u64,
     /// Number of packs that stay because of an object lock.
     pub packs_locked: u64,
     pub bytes_locked: u64,
 }
 
-/// Listener that hears the progress. It returns false to cancel the run.
+/// Function that the run calls with its progress. It returns false to cancel the run.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-/// Reclaims once, as the drawing of the module shows.
+/// Runs one reclamation, as the drawing of the module shows.
 pub fn run(
     store: &Arc<Store>,
     order: Order,
@@ -98,7 +99,8 @@ pub fn run(
     if !order.is_dry {
         store.check_released()?;
     }
-    // Records packs that were sealed meanwhile, so that no later commit overwrites their state.
+    // This commit records the packs that were sealed meanwhile. So no later commit overwrites the
+    // state of these packs.
     store.commit(Vec::new())?;
     let (outcome, locked) = (Outcome::default(), BTreeSet::new());
     let mut round = Round { store, order, outcome, locked, listener };
@@ -120,7 +122,7 @@ fn commit(store: &Store, writes: Vec<Write>) -> Result<(), StoreError> {
     Ok(store.catalog.commit(writes)?)
 }
 
-/// The chunks of a pack that something names: one bit for each index.
+/// Set of the chunks of a pack that something names, with one bit for each index.
 #[derive(Clone, Default)]
 struct Bits(Vec<u64>);
 
@@ -140,7 +142,7 @@ impl Bits {
     }
 }
 
-type Named = BTreeMap<PackNumber, Bits>;
+type NamedChunks = BTreeMap<PackNumber, Bits>;
 
 struct Round<'a> {
     store: &'a Arc<Store>,
@@ -186,7 +188,7 @@ impl Round<'_> {
         dead.retain(|pack| !self.locked.contains(pack));
         sparse.retain(|pack, _| !self.locked.contains(pack));
         small.retain(|pack, _| !self.locked.contains(pack));
-        // With fewer, each run would put the same packs together again.
+        // With fewer small packs, each run would join the same packs again.
         if small.len() >= SMALL_MIN {
             sparse.extend(small);
         }
@@ -200,7 +202,7 @@ impl Round<'_> {
         self.look_again(&packs)
     }
 
-    /// Notes and counts the candidates that an object lock keeps: they stay.
+    /// Adds the candidates that an object lock keeps to `locked`, and counts them.
     fn note_locked(
         &mut self,
         candidates: impl Iterator<Item = PackNumber>,
@@ -215,13 +217,13 @@ impl Round<'_> {
         }
     }
 
-    /// The small packs in object stores, each with its bytes that are alive. There are many,
-    /// because each commit ends a pack there.
+    /// Returns the small packs in object stores, each with the size of its live chunks. Small packs
+    /// are frequent there, because each commit ends the open packs.
     fn small(
         &self,
         packs: &BTreeMap<PackNumber, u64>,
         dead: &BTreeSet<PackNumber>,
-        named: &Named,
+        named: &NamedChunks,
     ) -> BTreeMap<PackNumber, u64> {
         let pools = &self.store.pools;
         let mut small = BTreeMap::new();
@@ -238,8 +240,8 @@ impl Round<'_> {
         small
     }
 
-    /// The sealed packs below the horizon, each with its bytes: no backup under way has appended to
-    /// them. Packs that are filled from now on are not judged.
+    /// Returns the sealed packs below the horizon, each with its size in bytes. No backup under way
+    /// has appended to these packs. Packs that are filled from now on are not judged.
     fn packs(&self) -> Result<BTreeMap<PackNumber, u64>, StoreError> {
         let rows = self.store.catalog.packs()?;
         let known: BTreeMap<PackNumber, u64> =
@@ -262,8 +264,8 @@ impl Round<'_> {
     }
 
     /// Reads the whole catalogue, and returns the chunks that something names.
-    fn mark(&mut self) -> Result<Named, StoreError> {
-        let mut named = Named::new();
+    fn mark(&mut self) -> Result<NamedChunks, StoreError> {
+        let mut named = NamedChunks::new();
         self.records(&mut |_, record| {
             for object in record.objects()? {
                 for place in places(&object) {
@@ -295,11 +297,11 @@ impl Round<'_> {
         })
     }
 
-    /// Writes the chunks of `sparse` packs that are alive again, from the deadest pack on, and
-    /// rewrites the pages that name them. Returns the packs of which nothing is needed any more.
+    /// Writes the live chunks of `sparse` packs again, and rewrites the pages that name them. Packs
+    /// with the least live data come first. Returns the packs of which nothing is needed any more.
     fn rewrite(
         &mut self,
-        named: &Named,
+        named: &NamedChunks,
         sparse: &BTreeMap<PackNumber, u64>,
     ) -> Result<BTreeSet<PackNumber>, StoreError> {
         let mut by_life: Vec<(u64, PackNumber)> =
@@ -333,7 +335,7 @@ impl Round<'_> {
         })?;
         copy.finish()?;
         let Rewrite { moved, lost, bytes, .. } = copy;
-        // A pack with an unreadable chunk stays: another copy of it may be whole.
+        // A pack with an unreadable chunk stays, because another copy of it may be undamaged.
         chosen.retain(|pack| !lost.contains(pack));
         let store = self.store;
         let mut writes = Vec::new();
@@ -357,14 +359,14 @@ impl Round<'_> {
         Ok(chosen)
     }
 
-    /// Condemns the packs: from now on nothing begins to name them.
+    /// Condemns the packs, so that no new page names them.
     fn condemn(&self, packs: &BTreeSet<PackNumber>) -> Result<(), StoreError> {
         if packs.is_empty() {
             return Ok(());
         }
         let rows = self.rows(packs, PackState::Condemned)?;
         {
-            // Waits for the commits that go on, and stops the next ones.
+            // The guard waits for the commits under way, and blocks new commits.
             let mut condemned = self.store.condemned_mut();
             condemned.advance(self.store.catalog.condemn(rows)?);
             condemned.packs.extend(packs.iter().map(|pack| (*pack, None)));
@@ -372,7 +374,7 @@ impl Round<'_> {
         self.store.forget_packs(packs)
     }
 
-    /// Writes that put the packs into `state`.
+    /// Returns the writes that put the packs into `state`.
     fn rows(
         &self,
         packs: &BTreeSet<PackNumber>,
@@ -402,7 +404,8 @@ impl Round<'_> {
         let back: BTreeSet<PackNumber> =
             condemned.keys().filter(|pack| named.contains_key(pack)).copied().collect();
         self.reinstate(&back)?;
-        // A reader that began before the look ended may have found a page that the look did not.
+        // A reader that began before the look ended may have found a page that the look did not
+        // find.
         let now = self.look_end()?;
         let mut waits = true;
         let removes_any = condemned.len() > back.len();
@@ -430,20 +433,20 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// The present moment as the end of a look, for readers here and at other servers.
+    /// Returns the present moment as the end of a look, for readers on this and on other servers.
     fn look_end(&self) -> Result<LookEnd, StoreError> {
         let mut condemned = self.store.condemned_mut();
         condemned.advance(self.store.catalog.condemn(Vec::new())?);
         Ok(LookEnd { here: self.store.users.now(), generation: condemned.generation })
     }
 
-    /// Makes a copy of the catalogue that does not name the packs that are about to be removed,
-    /// where copies are kept. Returns false where there is no room for it: then the copy is made
+    /// If copies of the catalogue are kept, makes a copy that does not name the packs that are
+    /// about to be removed. Returns false if there is no room for the copy, which is then made
     /// after the removal.
     fn renew_copy(&self) -> Result<bool, StoreError> {
         match catalog_copy::renew(self.store) {
             Err(StoreError::NoSpace(error)) => {
-                tracing::warn!(error, "no room to copy the catalogue before packs are removed");
+                tracing::warn!(error, "no room: the catalogue is copied after packs were removed");
                 Ok(false)
             }
             other => other.map(|()| true),
@@ -467,14 +470,14 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Removes a condemned pack, from the catalogue first.
+    /// Removes a condemned pack, first from the catalogue and then from the pools.
     fn remove(&self, pack: PackNumber) -> Result<(), StoreError> {
         let mut condemned = self.store.condemned_mut();
         debug_assert!(condemned.packs.contains_key(&pack), "only a condemned pack is removed");
         condemned.gone.insert(pack);
         drop(condemned);
         if let Err(error) = commit(self.store, vec![Write::RemovePack(pack)]) {
-            // The removal failed: the pack is still there, and a later look may find that something
+            // The removal failed, so the pack still exists. A later look may find that something
             // names it.
             self.store.condemned_mut().gone.remove(&pack);
             return Err(error);
@@ -482,7 +485,7 @@ impl Round<'_> {
         self.store
             .pools
             .remove(pack)
-            .map_err(|error| StoreError::away(format!("pack {pack} stays: {error}")))?;
+            .map_err(|error| StoreError::away(format!("pack {pack} cannot be removed: {error}")))?;
         let mut condemned = self.store.condemned_mut();
         condemned.packs.remove(&pack);
         condemned.damaged.remove(&pack);
@@ -490,10 +493,10 @@ impl Round<'_> {
     }
 }
 
-/// Returns true for a pack that an object lock keeps, also if the lock cannot be read.
+/// Returns true for a pack that an object lock keeps, and for a pack whose lock cannot be read.
 fn is_locked(store: &Store, pack: PackNumber) -> bool {
     let until = store.pools.locked_until(pack, None).unwrap_or_else(|error| {
-        tracing::warn!(%pack, %error, "the lock of a pack cannot be read: the pack stays");
+        tracing::warn!(%pack, %error, "a pack is not reclaimed, because its lock cannot be read");
         Some(model::ServerTime::MAX)
     });
     until.is_some()
@@ -510,7 +513,7 @@ fn weigh(table: &format::pack::Table, named: Option<&Bits>) -> (u64, u64) {
     (alive, all)
 }
 
-/// Puts the new places into the object's extents. Returns true if any chunk of it has moved.
+/// Puts the new places into the object's extents. Returns true if a chunk of the object has moved.
 fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
     if !places(object).any(|place| moved.contains_key(&place)) {
         return false;
@@ -550,10 +553,10 @@ struct SourceQuantum {
     raw: RawQuantum,
 }
 
-/// Chunks that are written again, in the order in which they are taken.
+/// Writer that writes chunks again, in the order in which it takes them.
 struct Rewrite<'a> {
     store: &'a Store,
-    named: &'a Named,
+    named: &'a NamedChunks,
     decompressor: Decompressor,
     compressor: Compressor,
     /// The quantum that was read last.
@@ -562,24 +565,24 @@ struct Rewrite<'a> {
     open: RawQuantum,
     /// Old places of the chunks in `open`, with their digests.
     origins: Vec<(Place, ChunkDigest)>,
-    /// Old places of the chunks in `open`, for a quick look.
+    /// Old places of the chunks in `open`, for fast lookups.
     pending: HashSet<Place>,
     /// New places by old places.
     moved: HashMap<Place, Place>,
     /// Packs with a chunk that could not be read.
     lost: BTreeSet<PackNumber>,
     bytes: u64,
-    /// The node of packs that have data of one node only.
+    /// Nodes of the packs that have data of one node only.
     nodes: HashMap<PackNumber, NodeId>,
-    /// Filler of the chunks in `open`: data of nodes that lies apart stays apart.
+    /// Filler of the chunks in `open`, by which the data of nodes stays apart.
     filler: Filler,
     /// Number of packs that had failed before the first append.
     failures: usize,
 }
 
 impl<'a> Rewrite<'a> {
-    fn new(store: &'a Store, named: &'a Named) -> Result<Self, StoreError> {
-        let none = |_| StoreError::away("no zstd context");
+    fn new(store: &'a Store, named: &'a NamedChunks) -> Result<Self, StoreError> {
+        let none = |_| StoreError::away("cannot create a zstd context");
         let rows = store.catalog.packs()?;
         Ok(Self {
             store,
@@ -599,7 +602,7 @@ impl<'a> Rewrite<'a> {
         })
     }
 
-    /// Takes the chunk at `place`, if something names it and it was not taken before.
+    /// Takes the chunk at `place`, if something names the chunk and it was not taken before.
     fn take(&mut self, place: Place) -> Result<(), StoreError> {
         let is_known = self.moved.contains_key(&place) || self.pending.contains(&place);
         let is_named = self.named.get(&place.pack()).is_some_and(|bits| bits.has(place.index()));
@@ -626,7 +629,8 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// Reads the chunk at `place`; `None` where it does not have the digest that its pack says.
+    /// Reads the chunk at `place`. Returns `None` if the chunk cannot be read or does not match the
+    /// digest in its pack.
     fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
         let table = self.store.pools.table(place.pack()).ok()?;
         let (_, digest) = table.chunk(place.index())?;
@@ -664,7 +668,7 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// Writes the last quantum, and makes all durable before anything names it.
+    /// Writes the last quantum, and makes all quanta durable before a page names them.
     fn finish(&mut self) -> Result<(), StoreError> {
         self.write()?;
         assert!(self.origins.is_empty() && self.pending.is_empty(), "no quantum is open");

@@ -1,9 +1,9 @@
-//! Records of the catalogue that name chunks: pages, inactive versions, and versions that deletions
-//! took aside.
+//! Records of the catalogue that name chunks: pages, inactive versions, and versions in the trash
+//! of deletions.
 //!
-//! The pages of a filespace come before its versions, and versions that deletions took aside come
-//! last. An object that is replaced or deleted meanwhile moves in this direction. So the visitor
-//! sees it in its old place, in its new one, or in both.
+//! The pages of a filespace come before its versions, and versions in the trash come last. An
+//! object that is replaced or deleted meanwhile moves in this direction. So the visitor sees the
+//! object in its old place, in its new place, or in both.
 
 use crate::error::StoreError;
 use catalog::{PageKey, PageRow, PageSpan, TrashedVersion, VersionRow, Write};
@@ -20,7 +20,7 @@ const BATCH: usize = 256;
 pub enum Record {
     Page(PageRow),
     Version(VersionRow),
-    /// A version that the deletion of this number took aside.
+    /// A version in the trash of the deletion with this number.
     Trash(u64, VersionRow),
 }
 
@@ -49,7 +49,7 @@ impl Record {
         }
     }
 
-    /// Directory that the record's objects are in, or were in.
+    /// Returns the directory in which the record's objects are, or were.
     pub fn directory(&self) -> &DirPath {
         match self {
             Self::Page(row) => &row.key.directory,
@@ -57,7 +57,8 @@ impl Record {
         }
     }
 
-    /// Write that puts `objects` into the record, if the catalogue still has it as it was read.
+    /// Returns the write that puts `objects` into the record. The write changes nothing if the
+    /// record has changed since it was read.
     pub fn rewrite(self, filespace: FilespaceId, objects: &[Object]) -> Write {
         let new = page::encode(objects);
         match self {
@@ -126,7 +127,7 @@ fn versions(store: &Store, owner: Owner, visitor: Visitor<'_>) -> Result<(), Sto
                 .catalog
                 .version_directories(owner.filespace, &span, after.as_ref(), BATCH)?;
         let Some(last) = directories.last().cloned() else { return Ok(()) };
-        debug_assert!(directories.is_sorted_by(|a, b| a < b), "no directory comes twice");
+        debug_assert!(directories.is_sorted_by(|a, b| a < b), "each directory comes once");
         let mut count = 0;
         for directory in directories {
             let rows = store.catalog.versions(owner.filespace, &directory)?;

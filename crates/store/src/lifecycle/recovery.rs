@@ -1,9 +1,9 @@
 //! Recovery of a server from its pools and a small file, or of its catalogue alone.
 //!
-//! The *recovery file* has the server's keys and its configuration: nothing else has them. The
-//! catalogue comes from the newest copy in the pools that is whole. Without a copy a new catalogue
-//! begins, which has no versions. Then the packs tell only which chunks they hold, so that nodes
-//! need not send these again. The result lists all that is missing.
+//! The *recovery file* has the server's keys and its configuration, which are stored nowhere else.
+//! The catalogue comes from the newest undamaged copy in the pools. Without a copy a new catalogue
+//! is made, which has no versions. The packs then only show which chunks they hold, so that nodes
+//! need not send these chunks again. The report lists all data that is missing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -38,25 +38,25 @@ use crate::store::{CATALOG_DOMAIN, INDEX, Store};
 
 /// Version of the recovery file.
 const FORMAT: u32 = 1;
-/// Number of pack numbers that are left out: packs that were made after the copy of the catalogue,
-/// and that are away or lost, have some of them.
+/// Number of pack numbers that are skipped. Packs that were made after the copy of the catalogue,
+/// and that are not available or lost, may have some of these numbers.
 const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 
-/// Failure to recover a server. The files that were there before stay, if under another name.
+/// Failure to recover a server. Files that existed before are kept, possibly under other names.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
-    /// The administrator takes another recovery file.
+    /// The administrator uses another recovery file.
     #[error("the recovery file cannot be used: {0}")]
     File(String),
     /// The administrator corrects `--pool`.
-    #[error("there is no pool {name}; it has {known}")]
+    #[error("there is no pool {name}; the pools are {known}")]
     UnknownPool { name: String, known: String },
-    /// The administrator mounts a pool, or says where it is.
+    /// The administrator mounts a pool, or gives its new place.
     #[error(
-        "none of the pools is there: {folders}; mount one, or say where it is with --pool NAME=URL"
+        "no pool is available: {folders}; mount a pool, or give its new place with --pool NAME=URL"
     )]
     NoPool { folders: String },
-    /// The administrator repairs the disk, makes room on it, or corrects the rights.
+    /// The administrator repairs the disk, makes room on it, or corrects the permissions.
     #[error("cannot use {path}")]
     Disk { path: PathBuf, source: io::Error },
     /// The administrator chooses another folder or address for the new server.
@@ -65,10 +65,10 @@ pub enum RecoveryError {
     /// The administrator makes the old server or its configuration usable, or stops it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Another try may help: nothing has replaced the old catalogue.
+    /// Another attempt may succeed. The old catalogue has not been replaced.
     #[error("the new catalogue cannot be used")]
     Catalog(#[from] CatalogError),
-    /// The server is made again; the text says why its packs could not all be compared.
+    /// The server was made again. The text says why not all of its packs could be compared.
     #[error(transparent)]
     Survey(#[from] StoreError),
 }
@@ -79,12 +79,12 @@ impl From<ConfigError> for RecoveryError {
     }
 }
 
-/// All that a server needs beside its pools. Anybody who has this file can act as the server.
+/// All data that a server needs besides its pools. Anybody who has this file can act as the server.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecoveryFile {
     format: u32,
-    /// Time of its making, in seconds since 1970.
+    /// Time at which the file was made, in seconds since 1970.
     made: i64,
     /// The master key in hexadecimal digits.
     master_key: String,
@@ -107,7 +107,7 @@ pub struct CopyOrigin {
 pub struct RecoveryReport {
     /// The copy from which the catalogue was made, if there was one.
     pub copy: Option<CopyOrigin>,
-    /// Numbers of newer copies that are not whole, with the reasons.
+    /// Numbers of newer copies that are damaged, with the reasons.
     pub passed_over: Vec<(u64, String)>,
     pub nodes: u64,
     pub packs: u64,
@@ -119,7 +119,7 @@ pub struct RecoveryReport {
     /// Packs that the catalogue knows and no pool has.
     pub missing: Vec<PackNumber>,
     pub victims: Victims,
-    /// New path of the catalogue that was there before.
+    /// New path of the old catalogue, if there was one.
     pub aside: Option<PathBuf>,
 }
 
@@ -128,12 +128,13 @@ fn disk(path: &Path) -> impl Fn(io::Error) -> RecoveryError {
     move |source| RecoveryError::Disk { path: path.clone(), source }
 }
 
-/// Decodes `N` bytes from hexadecimal digits; `None` where the text is damaged.
+/// Decodes `N` bytes from hexadecimal digits. Returns `None` if the text is damaged.
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Ends the hold on a recovered server: from now on it removes packs that nothing names.
+/// Ends the hold on a recovered server. From then on the server may remove packs that nothing
+/// names.
 pub fn release(store: &Store) -> Result<(), StoreError> {
     let path = store.folder.join(HOLD_FILE);
     match std::fs::remove_file(&path) {
@@ -168,8 +169,9 @@ pub fn export(folder: &Path) -> Result<String, RecoveryError> {
     // A key or a mark of the wrong length would make the file useless when it is needed.
     RecoveryFile::parse(&body)?;
     Ok(format!(
-        "# Holdfast recovery file: with it and one pool 'holdfast server recover' makes the server \
-         again.\n# It holds the server's keys: keep it where the pools are not, and secret.\n{body}"
+        "# Holdfast recovery file. With this file and one pool, 'holdfast server recover' makes \
+         the server again.\n# The file holds the server's keys: keep it secret, and apart from the \
+         pools.\n{body}"
     ))
 }
 
@@ -180,7 +182,7 @@ impl RecoveryFile {
             toml::from_str(text).map_err(|error| damaged(error.message().to_owned()))?;
         if file.format != FORMAT {
             return Err(damaged(format!(
-                "its format is {}; this program knows {FORMAT}",
+                "its format is {}; this program knows format {FORMAT}",
                 file.format
             )));
         }
@@ -210,7 +212,7 @@ impl RecoveryFile {
         Ok(())
     }
 
-    /// Makes the server's folder, and writes its keys.
+    /// Creates the server's folder, and writes the server's keys to it.
     fn write_keys(&self, folder: &Path) -> Result<Secrets, RecoveryError> {
         config::make_empty(folder)?;
         let master: [u8; MASTER_BYTES] = unhex(&self.master_key).expect("parsed");
@@ -249,15 +251,15 @@ pub fn recover(
     let ownership = Ownership::succeed(folder, &specs)?;
     hold::hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let mut rebuilt = remake_catalog(folder, &file.config, &rows, &secrets)?;
-    // Last: a folder without it is no server.
+    // The configuration is written last, because a folder without a configuration is not a server.
     file.config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     survey(folder, &file.config, ownership, &mut rebuilt)?;
     Ok(rebuilt)
 }
 
-/// Makes another server in the new folder `folder`, which listens at `listen`, for the fleet of the
-/// server that has written the recovery file `text`. Catalogue and pools must be reachable from
-/// every machine.
+/// Creates another server in the new folder `folder`, which listens at `listen`. The server joins
+/// the fleet of the server that has written the recovery file `text`. Catalogue and pools must be
+/// reachable from every machine.
 pub fn join(folder: &Path, text: &str, listen: &str) -> Result<Config, RecoveryError> {
     let file = RecoveryFile::parse(text)?;
     let config = Config { listen: listen.to_owned(), ..file.config.clone() };
@@ -271,21 +273,21 @@ pub fn join(folder: &Path, text: &str, listen: &str) -> Result<Config, RecoveryE
         .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
     drop(Database::open(&config, folder)?);
     file.write_keys(folder)?;
-    // Last: a folder without it is no server.
+    // The configuration is written last, because a folder without a configuration is not a server.
     config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     Ok(config)
 }
 
-/// Error for a recovery file of a server that cannot have another one beside it.
+/// Returns the error for the recovery file of a server that no other server can join.
 fn not_shared(url: &str) -> RecoveryError {
     RecoveryError::File(format!(
-        "{url} is on that server's machine alone; servers share a catalogue in a database and a \
-         pool in an object store"
+        "{url} is on the machine of one server only; the servers of a fleet need a catalogue in a \
+         database and a pool in an object store"
     ))
 }
 
-/// Makes the catalogue of the server in `folder` again, which must not run. The old catalogue stays
-/// under another name. `moved` has names and new URLs of pools that have moved.
+/// Rebuilds the catalogue of the server in `folder`. The server must not be running. The old
+/// catalogue is kept under another name. `moved` has names and new URLs of pools that have moved.
 pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<RecoveryReport, RecoveryError> {
     let config = Config::load(folder)?;
     let ownership = Ownership::take(folder)?;
@@ -308,8 +310,8 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<RecoveryRepo
     Ok(rebuilt)
 }
 
-/// Makes `folder`, a copy of a server's folder, the server. The original must be gone for good: it
-/// is refused from now on. Returns the places of the pools that are there.
+/// Makes `folder`, a copy of a server's folder, the server. The original must be permanently lost,
+/// because it is refused from then on. Returns the places of the available pools.
 pub fn adopt(folder: &Path) -> Result<Vec<PathBuf>, RecoveryError> {
     let config = Config::load(folder)?;
     let specs = pools_alone(&known_pools(folder, &config)?, folder, &config)?;
@@ -318,7 +320,8 @@ pub fn adopt(folder: &Path) -> Result<Vec<PathBuf>, RecoveryError> {
     Ok(there.map(PoolSpec::place).collect())
 }
 
-/// The pools of a server that is alone. Servers that share a catalogue share its pools too.
+/// Returns the pools of a server that is in no fleet. For a fleet, returns no pools, because its
+/// servers share them.
 fn pools_alone(
     rows: &[PoolRow],
     folder: &Path,
@@ -330,8 +333,8 @@ fn pools_alone(
     Ok(place::specs(rows, folder, Stores::without_volumes(&Buckets::new(folder, 0)))?)
 }
 
-/// The pools that the old catalogue knows. Where it cannot be read, the pools in the list beside
-/// it; without the list, the one that `server.toml` names.
+/// Returns the pools that the old catalogue knows. If the catalogue cannot be read, returns the
+/// pools in the list beside it. Without this list, returns the pool that `server.toml` names.
 fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryError> {
     let is_there = match database::place(config, folder) {
         Location::File(path) => std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0),
@@ -352,7 +355,7 @@ fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryE
     Ok(vec![PoolRow { mark: mark.0, ..first }])
 }
 
-/// Fails where no pool is there.
+/// Fails if no pool is available.
 fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
     let specs = place::specs(rows, folder, Stores::without_volumes(&Buckets::new(folder, 0)))?;
     if specs.iter().any(pool::is_marked) {
@@ -363,7 +366,8 @@ fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
     Err(RecoveryError::NoPool { folders: folders.join(", ") })
 }
 
-/// Renames the files of the old catalogue, and removes the index, which is made from the packs.
+/// Renames the files of the old catalogue, and removes the index, which is made again from the
+/// packs.
 fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
     let mut secs = sys::clock::system().secs();
     let taken = |secs| folder.join(format!("{CATALOG_FILE}.aside-{secs}")).try_exists();
@@ -387,7 +391,7 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
     }
 }
 
-/// Makes the catalogue from the newest copy that is whole, or a new one where there is none.
+/// Makes the catalogue from the newest undamaged copy, or makes a new one if there is no such copy.
 fn remake_catalog(
     folder: &Path,
     config: &Config,
@@ -395,8 +399,8 @@ fn remake_catalog(
     secrets: &Secrets,
 ) -> Result<RecoveryReport, RecoveryError> {
     let mut specs = place::specs(rows, folder, Stores::without_volumes(&Buckets::new(folder, 0)))?;
-    // Opened as copy pools, which are only read: without a catalogue nothing tells which unfinished
-    // packs of a primary pool count.
+    // The pools are opened as copy pools, which are only read. Without a catalogue, nobody knows
+    // which unfinished packs of a primary pool are valid.
     specs.iter_mut().for_each(|spec| spec.role = Role::Copy);
     let key = secrets.domain_key(CATALOG_DOMAIN);
     let opened = Pools::open(
@@ -447,8 +451,8 @@ fn make_private(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
 }
 
-/// Writes the places of the pools to the catalogue. A catalogue from a copy has the pools already,
-/// and only their places change. A pool whose disk was replaced since has another mark.
+/// Writes the places of the pools to the catalogue. A catalogue from a copy already has the pools,
+/// and only their places change. A pool whose disk was replaced after the copy has another mark.
 fn place_pools(
     catalog: &Sqlite,
     folder: &Path,
@@ -468,7 +472,9 @@ fn place_pools(
                 let mark = if is_new { row.mark } else { known.mark };
                 catalog.change_pool(&PoolRow { url: row.url.clone(), mark, ..known.clone() })?;
             }
-            None if is_copy => tracing::warn!(pool = row.name, "the catalogue has no such pool"),
+            None if is_copy => {
+                tracing::warn!(pool = row.name, "the recovered catalogue does not have a pool");
+            }
             None => {
                 catalog.add_pool(row)?;
             }
@@ -478,7 +484,7 @@ fn place_pools(
 }
 
 /// Compares the packs in the pools with those that the catalogue names. Adds unknown packs to the
-/// catalogue, and notes in `rebuilt` all that is missing.
+/// catalogue, and adds all missing data to `rebuilt`.
 fn survey(
     folder: &Path,
     config: &Config,
@@ -503,7 +509,7 @@ fn survey(
     let mut back = BTreeSet::new();
     for &number in &all {
         let mut closed = store.pools.closed(number);
-        // In a bucket with locks, an older version of the object may be the right one.
+        // In a bucket with locks, the undamaged pack may be an older version of the object.
         if closed.is_err() && store.pools.bring_back(number).unwrap_or(false) {
             closed = store.pools.closed(number);
             back.insert(number);

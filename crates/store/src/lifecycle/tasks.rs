@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use catalog::{Catalog, TaskEnd, Write};
 use model::ServerTime;
 
-/// A kind of task. The server that keeps house runs each, one run at a time.
+/// A kind of task. The server that keeps house runs each task, one run at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
     Expire,
@@ -14,7 +14,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// Name in the catalogue and in reports.
+    /// Returns the name of the task in the catalogue and in reports.
     fn name(self) -> &'static str {
         match self {
             Self::Expire => "expire",
@@ -25,10 +25,10 @@ impl Task {
     }
 }
 
-/// Runs `work`, which was `due`, and records its beginning and its end. `warning` returns the part
-/// of a successful run that is left undone, in words.
+/// Runs `work`, which was due at the time `due`, and records its beginning and its end. `warning`
+/// returns a text about the work that a successful run has left undone, if there is any.
 ///
-/// The work is done even if the catalogue does not take the record.
+/// The work is done even if the run cannot be recorded in the catalogue.
 pub fn run<T>(
     catalog: &dyn Catalog,
     task: Task,
@@ -52,7 +52,7 @@ pub fn run<T>(
 
 fn record(catalog: &dyn Catalog, write: Write) {
     if let Err(error) = catalog.commit(vec![write]) {
-        tracing::warn!(error = model::chain(&error), "a task's run was not recorded");
+        tracing::warn!(error = model::chain(&error), "the run of a task cannot be recorded");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Victims: versions that cannot be restored because chunks of theirs are lost.
+//! Victims: versions that cannot be restored because some of their chunks are lost.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::store::Store;
 /// Maximum number of victims that are listed by name.
 const NAMED_MAX: usize = 1000;
 
-/// A version that cannot be restored as a whole.
+/// A version that cannot be restored completely.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Victim {
     pub node: String,
@@ -22,17 +22,17 @@ pub struct Victim {
     pub is_active: bool,
 }
 
-/// All versions that cannot be restored as a whole.
+/// All versions that cannot be restored completely.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Victims {
-    /// The first victims, by name.
+    /// The victims that are listed by name, at most `NAMED_MAX`.
     pub named: Vec<Victim>,
     /// Number of all victims.
     pub count: u64,
 }
 
-/// Reads the whole catalogue for versions that name a lost chunk. Calls `goes_on` from time to
-/// time, and fails with its error.
+/// Searches the whole catalogue for versions that name a lost chunk. Calls `goes_on` at intervals,
+/// and fails with its error.
 pub fn find(
     store: &Store,
     is_lost: &dyn Fn(Place) -> bool,

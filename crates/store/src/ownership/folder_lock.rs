@@ -6,7 +6,7 @@ use sys::durable::{FileIdentity, Lock};
 
 use crate::folder::error::OpenError;
 
-/// File that is locked. It is empty, and nobody has a reason to edit it.
+/// Name of the file that is locked. The file is empty, so that nobody has a reason to edit it.
 const LOCK_FILE: &str = "server.lock";
 
 /// The lock on a server's folder, until it is dropped.
@@ -30,9 +30,10 @@ impl FolderLock {
         &self.path
     }
 
-    /// True if the locked file is not the one at its path any more: the lock keeps nobody away.
+    /// Returns true if another file is at the path of the locked file. Then the lock keeps nobody
+    /// away.
     pub(super) fn is_replaced(&self) -> bool {
-        // A disk that does not answer has told of no other file.
+        // A disk that does not answer is no proof of another file.
         self.lock.is_at(&self.path).is_ok_and(|is_there| !is_there)
     }
 

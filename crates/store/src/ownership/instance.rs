@@ -14,32 +14,32 @@ use crate::folder::error::OpenError;
 
 const FILE: &str = "instance.toml";
 
-/// The identity of a server's folder, durably in its file.
+/// The identity of a server's folder, as it is stored in a file of the folder.
 ///
 /// Invariant: `id` is not in `former`.
 pub(super) struct Instance {
     path: PathBuf,
     pub(super) id: Owner,
-    /// Identity of the file that is locked. It tells the folder from a copy of it.
+    /// Identity of the file that is locked. A copy of the folder has another file.
     lock: FileIdentity,
-    /// Identities whose folders are gone: this one may take their pools.
+    /// Identities of folders that are lost. This folder may take their pools.
     former: BTreeSet<Owner>,
 }
 
-/// `instance.toml`.
+/// Content of `instance.toml`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Hexadecimal digits.
+    /// Identity in hexadecimal digits.
     id: String,
-    /// Inode of the file that is locked, and the time of its making in nanoseconds.
+    /// Inode of the file that is locked, and the time of its creation in nanoseconds.
     lock: [String; 2],
     former: Vec<String>,
 }
 
 impl Instance {
-    /// The identity of `folder`; a folder without one gets a new one. Fails if the folder is a
-    /// copy.
+    /// Returns the identity of `folder`. A folder without an identity gets a new one. Fails if the
+    /// folder is a copy.
     pub(super) fn of(folder: &Path, lock: &FolderLock) -> Result<Self, OpenError> {
         match Self::read(folder)? {
             Some(found) if found.lock == lock.identity => Ok(found),
@@ -48,7 +48,8 @@ impl Instance {
         }
     }
 
-    /// A new identity for `folder`, which may take the pools of its old one and of `owners`.
+    /// Gives `folder` a new identity. The folder may take the pools of its old identities and of
+    /// `owners`.
     pub(super) fn renewed(
         folder: &Path,
         lock: &FolderLock,
@@ -69,7 +70,7 @@ impl Instance {
         Ok(new)
     }
 
-    /// True if this folder may take the pools of `owner`.
+    /// Returns true if this folder may take the pools of `owner`.
     pub(super) fn may_succeed(&self, owner: Owner) -> bool {
         self.former.contains(&owner)
     }
@@ -81,7 +82,7 @@ impl Instance {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(unusable)?,
         };
-        let damaged = || unusable(io::Error::other("it is damaged; it tells copies apart"));
+        let damaged = || unusable(io::Error::other("the identity of the folder is damaged"));
         let file: File = toml::from_str(&text).map_err(|_| damaged())?;
         let parse = |text: &String| {
             let bytes = HEXLOWER.decode(text.as_bytes()).ok()?;
@@ -103,7 +104,7 @@ impl Instance {
         let file = File { id: text(&self.id), lock, former };
         let unusable = |source| OpenError::File { path: self.path.clone(), source };
         let body = toml::to_string(&file).map_err(|error| unusable(io::Error::other(error)))?;
-        let body = format!("# Identity of this server's folder. Leave it as it is.\n{body}");
+        let body = format!("# Identity of this server's folder. Do not change it.\n{body}");
         sys::durable::write(&self.path, body.as_bytes(), 0o600).map_err(unusable)
     }
 }

@@ -9,22 +9,22 @@ use sys::durable::Lock;
 
 use crate::folder::error::OpenError;
 
-/// Locks on the folders of the primary pools that are there, so that no other server uses them.
+/// Locks on the folders of the available primary pools, so that no other server uses these pools.
 ///
-/// Copy pools have no lock: nothing stays open on a disk that somebody may take away.
+/// Copy pools are not locked: a lock would keep a file open on a disk that somebody may remove.
 #[derive(Default)]
 pub(super) struct PoolLocks(BTreeMap<PathBuf, Lock>);
 
 impl PoolLocks {
-    /// Locks those of `specs` that are not locked yet, and lets go of all others. Fails if another
-    /// process has the lock of one.
+    /// Locks the available primary pools of `specs`, and unlocks all others. Fails if another
+    /// process has locked one of them.
     pub(super) fn take(&mut self, specs: &[PoolSpec]) -> Result<(), OpenError> {
         let is_locked = |spec: &&PoolSpec| {
             let is_folder = !matches!(spec.storage, Storage::Bucket(_));
             spec.role == Role::Primary && is_folder && pool::is_marked(spec)
         };
         let specs: Vec<&PoolSpec> = specs.iter().filter(is_locked).collect();
-        // The lock of a disk that is away ends: another server may use the disk.
+        // The lock on a disk that is not available ends, because another server may use that disk.
         self.0.retain(|folder, _| specs.iter().any(|spec| spec.folder == *folder));
         for spec in &specs {
             if self.0.contains_key(&spec.folder) {
@@ -32,7 +32,7 @@ impl PoolLocks {
             }
             let failed = |source| OpenError::Pool { place: spec.place(), source };
             match pool::lock(&spec.folder) {
-                // Nobody writes to a read-only disk.
+                // A read-only disk needs no lock, because nobody writes to it.
                 Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
                 Err(error) => return Err(failed(error)),
                 Ok(Some(lock)) => drop(self.0.insert(spec.folder.clone(), lock)),
@@ -42,7 +42,7 @@ impl PoolLocks {
                 }
             }
         }
-        assert!(self.0.len() <= specs.len(), "only these are locked");
+        assert!(self.0.len() <= specs.len(), "no other pool is locked");
         Ok(())
     }
 }

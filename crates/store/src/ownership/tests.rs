@@ -1,4 +1,4 @@
-//! Folders and their copies, and the pools that they want.
+//! Tests of ownership: folders, copies of folders, and their pools.
 
 use model::PoolId;
 use pool::{Mark, Role};
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A server's folder, a pool outside of it, and copies.
+/// A server's folder, copies of it, and a pool outside of them.
 struct Site {
     scratch: TempDir,
 }
@@ -50,7 +50,7 @@ impl Site {
     }
 }
 
-/// Takes the folder and its pools, as a start of the server does, and lets go of them.
+/// Takes the folder and its pools as a start of the server does, and releases them at once.
 fn start(folder: &Path, specs: &[PoolSpec]) -> Result<(), OpenError> {
     Ownership::take(folder)?.claim(specs)
 }
@@ -90,7 +90,7 @@ fn a_copy_is_refused_until_it_is_adopted_and_then_the_original_is() {
         start(&copy, &specs).expect("it was adopted");
         let refused = start(&folder, &specs).expect_err("the copy has the pool");
         assert!(matches!(refused, OpenError::Owned { .. }), "{refused}");
-        // Somebody has found out that the original was not gone.
+        // The original was not lost after all.
         drop(Ownership::succeed(&folder, &specs).unwrap());
         start(&folder, &specs).expect("it was adopted in turn");
         assert!(start(&copy, &specs).is_err(), "one of them has the pool");
@@ -108,7 +108,7 @@ fn a_pool_in_use_is_not_taken() {
     assert!(check_unused(&specs).is_err());
     assert!(Ownership::succeed(&copy, &specs).is_err());
     let after = std::fs::read(copy.join("instance.toml")).unwrap();
-    assert_eq!(before, after, "a refused copy is as it was");
+    assert_eq!(before, after, "a refused copy is not changed");
     held.check(&specs).expect("nobody has taken anything");
 }
 
@@ -155,7 +155,7 @@ fn a_damaged_owner_is_replaced_by_the_folder_that_succeeds() {
     let (folder, specs) = (site.path("server"), site.pool(Role::Primary));
     start(&folder, &specs).unwrap();
     std::fs::write(site.path("pool").join("holdfast-owner"), "noise").unwrap();
-    assert!(start(&folder, &specs).is_err(), "it may be another's");
+    assert!(start(&folder, &specs).is_err(), "the pool may belong to another server");
     drop(Ownership::succeed(&folder, &specs).unwrap());
     start(&folder, &specs).expect("it is the owner again");
 }

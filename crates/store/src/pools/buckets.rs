@@ -16,17 +16,17 @@ use crate::folder::config::ConfigError;
 const BUCKETS: &str = "buckets";
 const SCHEME: &str = "s3:";
 
-/// One bucket for each pool in an object store, the same for as long as the pool's URL stays.
+/// One bucket for each pool in an object store. A pool keeps its bucket until its URL changes.
 pub struct Buckets {
     /// The server's folder.
     folder: PathBuf,
-    /// Maximum size of the packs and tables that a pool keeps on disk.
+    /// Maximum size of the packs and tables that a pool keeps on the server's disk.
     kept_bytes: u64,
     /// Buckets with their URLs, by the folders of their state files.
     open: Mutex<BTreeMap<PathBuf, (String, Arc<Bucket>)>>,
 }
 
-/// True for the URL of a pool in an object store.
+/// Returns true for the URL of a pool in an object store.
 pub fn is_bucket(url: &str) -> bool {
     url.starts_with(SCHEME)
 }
@@ -37,7 +37,7 @@ pub fn parse(url: &str) -> Result<BucketUrl, ConfigError> {
         .map_err(|source| ConfigError::BucketUrl { url: url.to_owned(), source })
 }
 
-/// Folder for the state files of the pool; `server` is the server's folder.
+/// Returns the folder for the state files of the pool. `server` is the server's folder.
 pub fn folder_of(row: &PoolRow, server: &Path) -> PathBuf {
     server.join(BUCKETS).join(HEXLOWER.encode(&row.mark))
 }

@@ -1,4 +1,4 @@
-//! Pools listed, made and changed by an administrator.
+//! Listing, adding, changing and removing pools for an administrator.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::folder::error::OpenError;
 use crate::store::{DOMAIN, Store};
 use crate::volumes::holdings::library_of;
 
-/// A pool with its use.
+/// A pool and its usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSummary {
     pub row: PoolRow,
@@ -36,7 +36,7 @@ pub struct PoolSummary {
     pub volumes: u32,
 }
 
-/// A pool that is to be made.
+/// Description of a new pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewPool {
     pub name: String,
@@ -57,9 +57,9 @@ pub struct PoolChange {
 /// Settings of a pool; `None` leaves a setting as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolSettings {
-    /// Name of the next pool; `Some(None)`: none.
+    /// Name of the next pool; `Some(None)` for no next pool.
     pub next: Option<Option<String>>,
-    /// Capacity in bytes; `Some(None)`: no limit.
+    /// Capacity in bytes; `Some(None)` for no limit.
     pub capacity: Option<Option<u64>>,
     pub high_percent: Option<u8>,
     pub low_percent: Option<u8>,
@@ -69,22 +69,23 @@ pub struct PoolSettings {
     pub reuse_delay_days: Option<u16>,
 }
 
-/// Maximum number of days that packs stay in a pool, and that emptied volumes wait.
+/// Maximum number of days for the delay of packs in a pool, and for the delay of emptied volumes.
 const DAYS_MAX: u16 = 9999;
 
 fn unusable(error: ConfigError) -> StoreError {
     StoreError::usage(model::chain(&error))
 }
 
-/// The filler of a node's packs. A node has packs of its own if a pool keeps data of nodes apart.
+/// Returns the filler of a node's packs. A node has packs of its own if a pool keeps the data of
+/// nodes apart.
 pub fn filler(store: &Store, node: NodeId) -> Result<Filler, StoreError> {
     let rows = store.catalog.pools()?;
     let is_apart = rows.iter().any(|row| row.collocation != Collocation::No);
     Ok(Filler { domain: DOMAIN, node: is_apart.then_some(node) })
 }
 
-/// Takes the pools that are there now, so that no other server uses them while this one runs. Fails
-/// if another server uses one.
+/// Claims the pools that are available now, so that no other server uses them while this server is
+/// running. Fails if another server uses one of them.
 pub fn lock(store: &Store) -> Result<(), OpenError> {
     let rows = store.catalog.pools()?;
     store.claim_pools(&specs(&rows, &store.folder, store.stores())?)
@@ -94,13 +95,13 @@ pub fn lock(store: &Store) -> Result<(), OpenError> {
 pub fn reload(store: &Store) -> Result<(), StoreError> {
     let rows = store.catalog.pools()?;
     if let Err(error) = keep_pools(&store.folder, &rows) {
-        tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
+        tracing::warn!(%error, "the list of pools in the server's folder cannot be written");
     }
     let specs = specs(&rows, &store.folder, store.stores()).map_err(unusable)?;
     store.pools.set(&specs).map_err(|error| StoreError::away(error.to_string()))
 }
 
-/// Lists one pool, or all.
+/// Lists the pool `name`, or all pools.
 pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<PoolSummary>, StoreError> {
     let rows = match name {
         Some(name) => vec![find(store, name)?],
@@ -124,7 +125,7 @@ fn describe(store: &Store, row: PoolRow) -> Result<PoolSummary, StoreError> {
     })
 }
 
-/// Makes a pool.
+/// Adds a pool.
 pub fn add(store: &Store, new: &NewPool) -> Result<PoolSummary, StoreError> {
     let _only = only(store)?;
     let row = change_row(store, new_row(store, new), &new.settings)?;
@@ -133,7 +134,7 @@ pub fn add(store: &Store, new: &NewPool) -> Result<PoolSummary, StoreError> {
     let spec = spec(&row, &store.folder, store.stores()).map_err(unusable)?;
     begin_site(&spec)?;
     store.catalog.add_pool(&row).map_err(|error| {
-        // The place was empty: without the mark it is as before.
+        // The place was empty before. Without the mark it is empty again.
         drop(spec.remove_mark());
         StoreError::from(error)
     })?;
@@ -151,19 +152,20 @@ pub fn change(store: &Store, change: &PoolChange) -> Result<PoolSummary, StoreEr
     finish(store, "pool changed", &row.name)
 }
 
-/// Uses the pools as they are now in the catalogue, and notes the change.
+/// Takes over the pools as they are in the catalogue now, and adds the change to the audit trail.
+/// Returns the pool `name`.
 fn finish(store: &Store, what: &str, name: &str) -> Result<PoolSummary, StoreError> {
     reload(store)?;
     domains::note(store, sys::clock::now(), what, name)?;
     describe(store, find(store, name)?)
 }
 
-/// Fails if a new pool cannot be at its URL.
+/// Fails if the URL is not suitable for a new pool.
 fn check_site(store: &Store, row: &PoolRow) -> Result<(), StoreError> {
     if let Some(library) = library_of(&row.url) {
         let site = store.volumes.site(library).map_err(|_| {
             let message =
-                format!("there is no library {library}; 'holdfast admin library add' makes one");
+                format!("there is no library {library}; 'holdfast admin library add' adds one");
             StoreError::not_found(message)
         });
         return site.map(drop);
@@ -172,26 +174,26 @@ fn check_site(store: &Store, row: &PoolRow) -> Result<(), StoreError> {
         return check_bucket_apart(store, row);
     }
     if row.url.starts_with("file:") && !row.url.starts_with("file:///") {
-        return Err(StoreError::usage("give the whole path, as file:///FOLDER"));
+        return Err(StoreError::usage("give the whole path, as in file:///FOLDER"));
     }
     check_apart(store, &pool_folder(&row.url, &store.folder).map_err(unusable)?)
 }
 
-/// Fails if the pool's bucket lies in another pool's, or holds it.
+/// Fails if the pool's bucket and prefix overlap those of another pool.
 fn check_bucket_apart(store: &Store, row: &PoolRow) -> Result<(), StoreError> {
     let place = |row: &PoolRow| buckets::parse(&row.url).map_err(unusable);
     let url = place(row)?;
     let rows = store.catalog.pools()?;
     for other in rows.iter().filter(|other| is_bucket(&other.url)) {
         if url.overlaps(&place(other)?) {
-            let text = format!("{url} is, or holds, or lies in the bucket of pool {}", other.name);
+            let text = format!("{url} overlaps the bucket of pool {}", other.name);
             return Err(StoreError::usage(text));
         }
     }
     Ok(())
 }
 
-/// Marks the place of a new pool: a folder, which is made or is empty, or an empty bucket.
+/// Marks the place of a new pool: an empty bucket or an empty folder, which is created if needed.
 fn begin_site(spec: &PoolSpec) -> Result<(), StoreError> {
     if !matches!(spec.storage, Storage::Bucket(_)) {
         return begin_folder(&spec.folder, spec.mark);
@@ -202,21 +204,20 @@ fn begin_site(spec: &PoolSpec) -> Result<(), StoreError> {
     };
     if spec.read_mark().map_err(unusable)?.is_some() || !spec.is_empty().map_err(unusable)? {
         return Err(StoreError::usage(format!(
-            "{} is a pool already, of this server or of another; choose another prefix",
+            "{} already has a pool or other objects; choose another prefix",
             place.display()
         )));
     }
     spec.put_mark().map_err(unusable)
 }
 
-/// Fails if the folder lies in another pool's folder, or holds it.
+/// Fails if the folder overlaps the folder of another pool.
 fn check_apart(store: &Store, folder: &Path) -> Result<(), StoreError> {
     let rows = store.catalog.pools()?;
     for row in &rows {
         let Ok(other) = folder_of(row, &store.folder) else { continue };
         if folder.starts_with(&other) || other.starts_with(folder) {
-            let message =
-                format!("{} is, or holds, the folder of pool {}", folder.display(), row.name);
+            let message = format!("{} overlaps the folder of pool {}", folder.display(), row.name);
             return Err(StoreError::usage(message));
         }
     }
@@ -224,11 +225,11 @@ fn check_apart(store: &Store, folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Marks the empty folder on the new disk of a pool, and returns the mark. The old disk has another
-/// mark: it is no longer this pool, even if it comes back.
+/// mark, so that it is no longer this pool, even if it comes back.
 fn replace(store: &Store, row: &PoolRow) -> Result<[u8; 16], StoreError> {
     store.pools.refresh();
     if store.pools.usage(row.id).is_there {
-        let message = format!("pool {} is there; only one that is lost is replaced", row.name);
+        let message = format!("pool {} is available; only a lost pool can be replaced", row.name);
         return Err(StoreError::conflict(message));
     }
     let new = PoolRow { mark: sys::entropy::bytes(), ..row.clone() };
@@ -237,7 +238,7 @@ fn replace(store: &Store, row: &PoolRow) -> Result<[u8; 16], StoreError> {
     Ok(new.mark)
 }
 
-/// Makes and marks the folder of a new pool.
+/// Creates and marks the folder of a new pool.
 fn begin_folder(folder: &Path, mark: Mark) -> Result<(), StoreError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let unusable = |error: std::io::Error| {
@@ -245,12 +246,12 @@ fn begin_folder(folder: &Path, mark: Mark) -> Result<(), StoreError> {
     };
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder).map_err(unusable)?;
-    // The root of a disk has this folder.
+    // The root of a file system has this folder.
     let is_own = |entry: &std::fs::DirEntry| entry.file_name() != "lost+found";
     let mut entries = std::fs::read_dir(folder).map_err(unusable)?.filter_map(Result::ok);
     if entries.any(|entry| is_own(&entry)) {
         return Err(StoreError::usage(format!(
-            "{} is not empty; a pool begins with an empty folder",
+            "{} is not empty; choose an empty folder for the pool",
             folder.display()
         )));
     }
@@ -264,13 +265,14 @@ fn new_row(store: &Store, new: &NewPool) -> PoolRow {
         url: new.url.clone(),
         id: PoolId(0),
         is_copy: new.is_copy,
-        // A volume is written again when no copy of the catalogue names its old data any more.
+        // With this delay, a volume is written again only when no copy of the catalogue names its
+        // old data any more.
         reuse_delay_days: if is_on_volumes { store.config.catalog_copies_kept } else { 0 },
         ..first_row(&store.config)
     }
 }
 
-/// Changes the row as the settings say. Fails if they do not fit the pool.
+/// Applies the settings to the row. Fails if they do not fit the pool.
 fn change_row(
     store: &Store,
     mut row: PoolRow,
@@ -278,51 +280,55 @@ fn change_row(
 ) -> Result<PoolRow, StoreError> {
     let percents = [settings.high_percent, settings.low_percent];
     if percents.into_iter().flatten().any(|percent| percent > 100) {
-        return Err(StoreError::usage("a mark is from 0 to 100 per cent"));
+        return Err(StoreError::usage("a mark must be from 0 to 100 per cent"));
     }
     row.high_percent = settings.high_percent.unwrap_or(row.high_percent);
     row.low_percent = settings.low_percent.unwrap_or(row.low_percent);
     if row.low_percent > row.high_percent {
         return Err(StoreError::usage(format!(
-            "the low mark, {} %, is above the high one, {} %",
+            "the low mark, {} %, must not be above the high mark, {} %",
             row.low_percent, row.high_percent
         )));
     }
     let days = [settings.delay_days, settings.reuse_delay_days];
     if days.into_iter().flatten().any(|days| days > DAYS_MAX) {
-        return Err(StoreError::usage(format!("at most {DAYS_MAX} days")));
+        return Err(StoreError::usage(format!("a delay must be at most {DAYS_MAX} days")));
     }
     row.delay_days = settings.delay_days.unwrap_or(row.delay_days);
     row.reuse_delay_days = settings.reuse_delay_days.unwrap_or(row.reuse_delay_days);
     if settings.reclaim_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
-        return Err(StoreError::usage("volumes are reclaimed at 1 to 100 per cent"));
+        return Err(StoreError::usage(
+            "the share for the reclamation of volumes must be from 1 to 100 per cent",
+        ));
     }
     row.reclaim_percent = settings.reclaim_percent.unwrap_or(row.reclaim_percent);
     row.capacity_bytes = settings.capacity.unwrap_or(row.capacity_bytes);
     row.collocation = settings.collocation.unwrap_or(row.collocation);
     let is_on_volumes = library_of(&row.url).is_some();
     if !is_on_volumes && row.collocation != Collocation::No {
-        return Err(StoreError::usage("only a pool on volumes keeps data of nodes apart"));
+        return Err(StoreError::usage("only a pool on volumes can keep the data of nodes apart"));
     }
     if is_on_volumes && row.capacity_bytes.is_some() {
-        return Err(StoreError::usage("a pool on volumes has the capacity of its volumes"));
+        return Err(StoreError::usage(
+            "a pool on volumes must not have a capacity: it has the capacity of its volumes",
+        ));
     }
     if let Some(next) = &settings.next {
         row.next = next.as_ref().map(|name| next_of(store, &row, name)).transpose()?;
     }
     if row.is_copy && (row.next.is_some() || row.capacity_bytes.is_some()) {
-        let message = "a copy pool has no next pool and no capacity: it holds all there is";
+        let message = "a copy pool must have no next pool and no capacity: it holds every pack";
         return Err(StoreError::usage(message));
     }
-    assert!(row.low_percent <= row.high_percent, "packs leave from the high mark to the low one");
+    assert!(row.low_percent <= row.high_percent, "the low mark is not above the high mark");
     Ok(row)
 }
 
-/// Finds the pool called `name`. Fails if `row` may not drain to it.
+/// Finds the pool `name`. Fails if the pool of `row` may not drain to it.
 fn next_of(store: &Store, row: &PoolRow, name: &str) -> Result<PoolId, StoreError> {
     let next = find(store, name)?;
     if next.is_copy {
-        let message = format!("pool {name} holds second copies; no pool drains to it");
+        let message = format!("pool {name} is a copy pool; no pool can drain to it");
         return Err(StoreError::usage(message));
     }
     let rows = store.catalog.pools()?;
@@ -331,7 +337,10 @@ fn next_of(store: &Store, row: &PoolRow, name: &str) -> Result<PoolId, StoreErro
     while let Some(pool) = at {
         steps += 1;
         if pool == row.id || steps > rows.len() {
-            let message = format!("pool {name} drains to {} itself", row.name);
+            let message = format!(
+                "pool {} cannot drain to {name}, because its packs would come back to it",
+                row.name
+            );
             return Err(StoreError::usage(message));
         }
         at = rows.iter().find(|row| row.id == pool).and_then(|row| row.next);
@@ -340,39 +349,42 @@ fn next_of(store: &Store, row: &PoolRow, name: &str) -> Result<PoolId, StoreErro
     Ok(next.id)
 }
 
-/// Removes a pool: one that holds no pack, or a copy pool.
+/// Removes a pool, which must be a copy pool or have no packs.
 pub fn remove(store: &Store, name: &str) -> Result<PoolSummary, StoreError> {
     let _only = only(store)?;
     let row = find(store, name)?;
     let info = describe(store, row.clone())?;
     let refuse = |message: String| Err(StoreError::conflict(message));
     if row.id == FIRST {
-        return refuse(format!("pool {name} stays: server.toml names it"));
+        return refuse(format!("pool {name} cannot be removed, because server.toml names it"));
     }
     if !row.is_copy && (info.usage.packs > 0 || !info.usage.is_there) {
         return refuse(format!(
-            "pool {name} holds packs, or is not there to be asked; 'holdfast admin pool drain \
-             {name} --all' moves them to its next pool"
+            "pool {name} holds packs or is not available; 'holdfast admin pool drain {name} --all' \
+             moves its packs to its next pool"
         ));
     }
     let rows = store.catalog.pools()?;
     if let Some(other) = rows.iter().find(|other| other.next == Some(row.id)) {
-        return refuse(format!("pool {} drains to {name}; change that first", other.name));
+        return refuse(format!(
+            "pool {} drains to {name}; give it another next pool first",
+            other.name
+        ));
     }
-    assert_ne!(row.id, FIRST, "the pool of server.toml stays");
+    assert_ne!(row.id, FIRST, "the pool of server.toml is never removed");
     store.catalog.remove_pool(row.id)?;
     reload(store)?;
     if let Ok(spec) = spec(&row, &store.folder, store.stores())
         && let Err(error) = spec.remove_mark()
     {
         let place = spec.place();
-        tracing::warn!(%error, place = %place.display(), "a removed pool keeps its mark");
+        tracing::warn!(%error, place = %place.display(), "a removed pool still has its mark");
     }
     domains::note(store, sys::clock::now(), "pool removed", &row.name)?;
     Ok(info)
 }
 
-/// Follows the catalogue after another server has changed the pools.
+/// Takes over the pools as they are in the catalogue, after another server has changed them.
 pub fn follow(store: &Store) -> Result<(), CatalogError> {
     let Some(fleet) = &store.fleet else { return Ok(()) };
     let rows = store.catalog.pools()?;
@@ -381,7 +393,10 @@ pub fn follow(store: &Store) -> Result<(), CatalogError> {
     }
     match reload(store) {
         Ok(()) => fleet.state().pools = rows,
-        Err(error) => tracing::warn!(error = model::chain(&error), "the pools stay as they were"),
+        Err(error) => {
+            let error = model::chain(&error);
+            tracing::warn!(error, "changes of pools by another server cannot be taken over now");
+        }
     }
     Ok(())
 }

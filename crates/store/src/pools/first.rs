@@ -1,11 +1,11 @@
-//! The first pool of a server: the one that `server.toml` names.
+//! The first pool of a server, which `server.toml` names.
 
 use catalog::{Collocation, PoolRow};
 use model::PoolId;
 
 use crate::folder::config::Config;
 
-/// The pool that `server.toml` names.
+/// Number of the pool that `server.toml` names.
 pub const FIRST: PoolId = PoolId(1);
 
 const FIRST_NAME: &str = "PRIMARY";
@@ -16,7 +16,7 @@ const LOW_PERCENT: u8 = 70;
 
 const RECLAIM_PERCENT: u8 = 60;
 
-/// Row of the first pool in a new catalogue. Each call gives it another mark.
+/// Returns the row of the first pool in a new catalogue. Each call chooses a new mark.
 pub(crate) fn first_row(config: &Config) -> PoolRow {
     PoolRow {
         id: FIRST,

@@ -40,12 +40,12 @@ impl PoolEntry {
         entry
     }
 
-    /// The pool's mark; `None` where the text is damaged.
+    /// Returns the pool's mark; `None` if the text is damaged.
     pub(crate) fn decoded_mark(&self) -> Option<[u8; 16]> {
         HEXLOWER.decode(self.mark.as_bytes()).ok()?.try_into().ok()
     }
 
-    /// The pool's row; `None` where the mark is damaged.
+    /// Returns the pool's row; `None` if the mark is damaged.
     fn row(&self, config: &Config) -> Option<PoolRow> {
         Some(PoolRow {
             name: self.name.clone(),
@@ -57,8 +57,8 @@ impl PoolEntry {
     }
 }
 
-/// The rows of these pools, with the numbers that a new catalogue gives them; `None` where a mark
-/// is damaged.
+/// Returns the rows of these pools, with the numbers that a new catalogue gives them. Returns
+/// `None` if a mark is damaged.
 pub(crate) fn rows(pools: &[PoolEntry], config: &Config) -> Option<Vec<PoolRow>> {
     let numbered = (FIRST.0..).zip(pools);
     numbered
@@ -73,7 +73,7 @@ pub(crate) fn keep_pools(folder: &Path, rows: &[PoolRow]) -> io::Result<()> {
     sys::durable::write(&folder.join(POOLS_FILE), text.as_bytes(), 0o600)
 }
 
-/// Reads the list of pools beside the catalogue; `None` where it is missing or damaged.
+/// Reads the list of pools beside the catalogue. Returns `None` if the list is missing or damaged.
 pub(crate) fn kept_pools(folder: &Path, config: &Config) -> Option<Vec<PoolRow>> {
     let text = std::fs::read_to_string(folder.join(POOLS_FILE)).ok()?;
     let list: PoolList = toml::from_str(&text).ok()?;

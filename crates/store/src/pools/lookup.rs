@@ -1,4 +1,4 @@
-//! Lookup of pools by name, and the lock that admits one run over packs at a time.
+//! Lookup of pools by name, and the lock that allows only one run over packs at a time.
 
 use catalog::PoolRow;
 use sys::lock::MutexGuard;
@@ -16,11 +16,11 @@ pub(super) fn find(store: &Store, name: &str) -> Result<PoolRow, StoreError> {
     })
 }
 
-/// Keeps other runs over packs away until the guard is dropped. Fails while one goes on.
+/// Locks out other runs over packs until the guard is dropped. Fails while another run is active.
 pub(super) fn only(store: &Store) -> Result<MutexGuard<'_, ()>, StoreError> {
     store.try_tend().ok_or_else(|| {
         StoreError::busy(
-            "packs are being copied, moved or repaired, or pools changed; try again in a while",
+            "packs are being copied, moved or repaired, or pools are changed; try again later",
         )
     })
 }

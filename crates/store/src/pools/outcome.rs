@@ -2,20 +2,20 @@
 
 use model::PackNumber;
 
-/// Progress of a run over packs, and its outcome in the end.
+/// Progress of a run over packs, and its outcome at the end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Number of packs of the run.
     pub packs: u64,
-    /// Bytes of these packs.
+    /// Total size of these packs.
     pub bytes: u64,
     pub packs_done: u64,
     pub bytes_done: u64,
-    /// Packs that stay as they are, with the reasons.
+    /// Packs for which the run failed, with the reasons.
     pub failures: Vec<(PackNumber, String)>,
     /// Names of volumes that could not be read, with the reasons.
     pub volumes: Vec<(String, String)>,
 }
 
-/// Listener that hears the progress of a run. It returns false to cancel the run.
+/// Function that a run calls with its progress. It returns false to cancel the run.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;

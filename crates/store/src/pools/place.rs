@@ -1,4 +1,4 @@
-//! Places of a server's pools, by its catalogue and its configuration.
+//! Places of a server's pools, according to its catalogue and its configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const FIRST_MARK: &str = "pool.mark";
 /// The storages of pools whose packs do not lie in folders.
 #[derive(Clone, Copy)]
 pub(crate) struct Stores<'a> {
-    /// `None` where libraries are not used: then the pools on volumes count as empty folders.
+    /// Libraries and volumes. With `None`, pools on volumes count as empty folders.
     pub(crate) volumes: Option<&'a Arc<Volumes>>,
     pub(crate) buckets: &'a Buckets,
 }
@@ -34,8 +34,8 @@ impl<'a> Stores<'a> {
     }
 }
 
-/// Returns the pools that the catalogue knows. The first one is where `config` says; it is created
-/// where the catalogue has none yet.
+/// Returns the pools that the catalogue knows. The place of the first pool is that in `config`. If
+/// the catalogue has no pool yet, the first pool is created.
 pub(crate) fn begin(
     catalog: &dyn Catalog,
     folder: &Path,
@@ -56,12 +56,12 @@ pub(crate) fn begin(
         Some(_) => {}
     }
     if let Err(error) = keep_pools(folder, &rows) {
-        tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
+        tracing::warn!(%error, "the list of pools in the server's folder cannot be written");
     }
     let specs = specs(&rows, folder, stores)?;
     assert_eq!(rows.len(), specs.len(), "each pool has a place");
     for spec in &specs {
-        // The files there can be made again from the volumes.
+        // A missing folder is no loss: its files can be made again from the volumes.
         if matches!(spec.storage, Storage::Shelf(_)) && !pool::is_marked(spec) {
             let unusable = |source| OpenError::Pool { place: spec.place(), source };
             std::fs::create_dir_all(&spec.folder).map_err(unusable)?;
@@ -97,9 +97,11 @@ fn begin_first(
     if spec.storage == Storage::Folder {
         let is_empty = std::fs::read_dir(&spec.folder).map_err(unusable)?.next().is_none();
         if has_packs && is_empty {
-            return Err(unusable(std::io::Error::other("it is empty; is its disk mounted?")));
+            return Err(unusable(std::io::Error::other(
+                "the folder is empty; is its disk mounted?",
+            )));
         }
-        // A start that was cut off here has left an empty pool with a mark.
+        // An earlier start that was interrupted here has left an empty pool with a mark.
         if let Some(mark) = spec.read_mark().map_err(unusable)?
             && spec.is_empty().map_err(unusable)?
         {
@@ -110,8 +112,8 @@ fn begin_first(
     Ok(first)
 }
 
-/// The pool's local folder. A pool in an object store or on volumes keeps only its state files
-/// here; its packs are in the bucket or on the volumes.
+/// Returns the pool's local folder. A pool in an object store or on volumes keeps only its state
+/// files there. Its packs are in the bucket or on the volumes.
 pub(crate) fn folder_of(row: &PoolRow, folder: &Path) -> Result<PathBuf, ConfigError> {
     if is_bucket(&row.url) {
         return Ok(buckets::folder_of(row, folder));
@@ -122,7 +124,7 @@ pub(crate) fn folder_of(row: &PoolRow, folder: &Path) -> Result<PathBuf, ConfigE
     }
 }
 
-/// The specification of a pool of the server in `folder`.
+/// Returns the specification of a pool of the server in `folder`.
 pub(crate) fn spec(
     row: &PoolRow,
     folder: &Path,

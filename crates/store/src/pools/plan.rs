@@ -1,10 +1,10 @@
-//! Choice of the packs that leave a pool for the next one. Pure.
+//! Choice of the packs that leave a pool for the next pool. The code is pure.
 
 use model::PackNumber;
 
 /// A pack in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Resident {
+pub(super) struct PoolPack {
     pub(super) pack: PackNumber,
     pub(super) bytes: u64,
     /// Days since the pack came into the pool.
@@ -26,12 +26,12 @@ pub(super) struct Marks {
     pub(super) high_percent: u8,
     /// Share of the capacity at which packs stop leaving the pool.
     pub(super) low_percent: u8,
-    /// Days that a pack stays at least, unless the pool would stay above its high mark.
+    /// Minimum number of days that a pack stays, unless the pool would stay above its high mark.
     pub(super) delay_days: u16,
 }
 
 impl Marks {
-    /// True where the pool is above its high mark.
+    /// Returns true if the pool is above its high mark.
     pub(super) fn is_passed(self, occupancy: Occupancy) -> bool {
         occupancy.max > 0 && occupancy.used > share(occupancy.max, self.high_percent)
     }
@@ -41,9 +41,10 @@ fn share(max: u64, percent: u8) -> u64 {
     u64::try_from(u128::from(max) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// The packs that are to leave the pool, the oldest first, each with its bytes.
+/// Returns the packs that are to leave the pool, in this order, each with its size in bytes. Packs
+/// that have stayed for the delay leave first, and older packs before newer ones.
 pub(super) fn leaving(
-    residents: &[Resident],
+    candidates: &[PoolPack],
     occupancy: Occupancy,
     marks: Marks,
 ) -> Vec<(PackNumber, u64)> {
@@ -52,20 +53,20 @@ pub(super) fn leaving(
     }
     let Occupancy { used, max } = occupancy;
     let (high, low) = (share(max, marks.high_percent), share(max, marks.low_percent));
-    let is_old = |resident: &Resident| resident.days >= u64::from(marks.delay_days);
-    let mut order: Vec<&Resident> = residents.iter().collect();
-    order.sort_by_key(|resident| (!is_old(resident), resident.pack));
+    let is_old = |candidate: &PoolPack| candidate.days >= u64::from(marks.delay_days);
+    let mut order: Vec<&PoolPack> = candidates.iter().collect();
+    order.sort_by_key(|candidate| (!is_old(candidate), candidate.pack));
     let mut left = used;
     let mut leaving = Vec::new();
-    for resident in order {
-        let aim = if is_old(resident) { low } else { high };
+    for candidate in order {
+        let aim = if is_old(candidate) { low } else { high };
         if left <= aim {
             break;
         }
-        left = left.saturating_sub(resident.bytes);
-        leaving.push((resident.pack, resident.bytes));
+        left = left.saturating_sub(candidate.bytes);
+        leaving.push((candidate.pack, candidate.bytes));
     }
-    debug_assert!(leaving.len() <= residents.len(), "each pack leaves once");
+    debug_assert!(leaving.len() <= candidates.len(), "each pack leaves once");
     leaving
 }
 
@@ -73,16 +74,17 @@ pub(super) fn leaving(
 mod tests {
     use super::*;
 
-    /// Ten packs of ten bytes each; the first is the oldest, of nine days.
-    fn residents() -> Vec<Resident> {
-        let resident = |number| Resident { pack: PackNumber(number), bytes: 10, days: 10 - number };
-        (1..=10).map(resident).collect()
+    /// Returns ten packs of ten bytes each. The first pack is the oldest, with nine days.
+    fn pool_packs() -> Vec<PoolPack> {
+        let candidate =
+            |number| PoolPack { pack: PackNumber(number), bytes: 10, days: 10 - number };
+        (1..=10).map(candidate).collect()
     }
 
     #[track_caller]
     fn check(max: u64, high_percent: u8, low_percent: u8, delay_days: u16, expected: u64) {
         let marks = Marks { high_percent, low_percent, delay_days };
-        let packs: Vec<u64> = leaving(&residents(), Occupancy { used: 100, max }, marks)
+        let packs: Vec<u64> = leaving(&pool_packs(), Occupancy { used: 100, max }, marks)
             .iter()
             .map(|(pack, _)| pack.0)
             .collect();

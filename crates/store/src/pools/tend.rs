@@ -17,13 +17,13 @@ use super::plan;
 use crate::counts::counted;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::object_lock;
-use crate::shelving::{self, Carrying, Watching};
+use crate::shelving::{self, PackListener, VolumeListener};
 use crate::store::{CATALOG_DOMAIN, Store, Use};
 use crate::volumes::holdings::library_of;
 
 /// Interval after which a server with copy pools seals its open packs, so that they can be copied.
 const SEAL_EVERY: Duration = Duration::from_secs(4 * 3600);
-/// Maximum number of packs copied to one pool before the others have their turn: 16 GiB.
+/// Maximum number of packs (16 GiB) that are copied to one pool before the next pool has its turn.
 const COPIED_MAX: usize = 256;
 
 /// A run over packs.
@@ -46,7 +46,7 @@ impl<'a> Run<'a> {
         self.outcome.bytes += packs.iter().map(|(_, bytes)| bytes).sum::<u64>();
     }
 
-    /// Does `work` for each pack. A pack that is damaged in every pool is left out. A pool that
+    /// Calls `work` for each pack. A pack that is damaged in every pool is skipped. A pool that
     /// takes no more packs ends the run.
     fn each(
         &mut self,
@@ -69,7 +69,9 @@ impl<'a> Run<'a> {
             }
             let goes_on = !self.store.stopping.load(Ordering::Relaxed);
             if !(goes_on && (self.listener)(&self.outcome)) {
-                return Err(StoreError::cancelled("it was cancelled; the next run goes on"));
+                return Err(StoreError::cancelled(
+                    "the run was cancelled; the next run does the rest",
+                ));
             }
         }
         Ok(())
@@ -77,40 +79,40 @@ impl<'a> Run<'a> {
 }
 
 /// Work on a pack after it has arrived in its new pool.
-type Then<'a> = &'a dyn Fn(PackNumber) -> Result<(), PutError>;
+type FollowUp<'a> = &'a dyn Fn(PackNumber) -> Result<(), PutError>;
 
 impl Run<'_> {
-    /// Writes the packs to the pool, and does `then` with each after it has arrived.
+    /// Writes the packs to the pool, and calls `follow_up` for each pack after it has arrived.
     fn transfer(
         &mut self,
         packs: &[(PackNumber, u64)],
         pool: &PoolRow,
-        then: Then<'_>,
+        follow_up: FollowUp<'_>,
     ) -> Result<(), StoreError> {
         let store = self.store;
         if !store.pools.is_shelf(pool.id) {
             return self.each(packs, |pack| {
                 store.pools.put(pack, pool.id)?;
-                then(pack)
+                follow_up(pack)
             });
         }
         let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
         let lengths = packs.iter().copied().collect();
-        let mut transfer = Transfer { run: self, lengths, then };
+        let mut transfer = Transfer { run: self, lengths, follow_up };
         shelving::write(store, pool, &numbers, &BTreeSet::new(), &mut transfer)
     }
 }
 
-/// A run over packs of volumes.
+/// A run over packs that reads or writes volumes.
 struct Transfer<'a, 'b> {
     run: &'a mut Run<'b>,
     lengths: BTreeMap<PackNumber, u64>,
-    then: Then<'a>,
+    follow_up: FollowUp<'a>,
 }
 
-impl Carrying for Transfer<'_, '_> {
+impl PackListener for Transfer<'_, '_> {
     fn stored(&mut self, pack: PackNumber) -> Result<(), StoreError> {
-        (self.then)(pack)?;
+        (self.follow_up)(pack)?;
         self.run.outcome.packs_done += 1;
         self.run.outcome.bytes_done += self.lengths.get(&pack).copied().unwrap_or(0);
         let Outcome { packs, packs_done, .. } = self.run.outcome;
@@ -129,7 +131,7 @@ impl Carrying for Transfer<'_, '_> {
     }
 }
 
-impl Watching for Transfer<'_, '_> {
+impl VolumeListener for Transfer<'_, '_> {
     fn expect(&mut self, packs: &[(PackNumber, u64)]) {
         self.run.expect(packs);
         self.lengths.extend(packs.iter().copied());
@@ -142,23 +144,24 @@ impl Watching for Transfer<'_, '_> {
 
 /// Work on volumes.
 pub enum VolumeWork {
-    /// Emptying volumes that are nearly dead.
+    /// Empties volumes whose data is mostly dead.
     Reclaim {
         /// Name of the pool; empty for all pools.
         pool: String,
-        /// Dead share from which a volume is emptied; 0 for the share that its pool says.
+        /// Share of dead data, in per cent, from which a volume is emptied; 0 for the share in the
+        /// settings of its pool.
         dead_percent: u8,
     },
     Move(Vec<VolumeRow>),
     Audit(Vec<VolumeRow>),
-    /// Taking in volumes that the catalogue does not know.
+    /// Imports volumes that the catalogue does not know.
     Import {
         library: String,
         volumes: Vec<String>,
     },
 }
 
-/// Does `work`. Fails while another run over packs goes on.
+/// Performs `work`. Fails while another run over packs is active.
 pub fn tend_volumes(
     store: &Arc<Store>,
     work: &VolumeWork,
@@ -166,7 +169,7 @@ pub fn tend_volumes(
 ) -> Result<Outcome, StoreError> {
     let _only = only(store)?;
     let mut run = Run::new(store, listener);
-    let mut transfer = Transfer { run: &mut run, lengths: BTreeMap::new(), then: &|_| Ok(()) };
+    let mut transfer = Transfer { run: &mut run, lengths: BTreeMap::new(), follow_up: &|_| Ok(()) };
     match work {
         VolumeWork::Reclaim { pool, dead_percent } => {
             let pools =
@@ -184,18 +187,18 @@ pub fn tend_volumes(
     Ok(run.outcome)
 }
 
-/// True for a pack that is moved and repaired. A condemned pack is neither: nothing needs it. An
-/// open pack is still written.
+/// Returns true for a pack that is moved and repaired. A condemned pack is neither moved nor
+/// repaired, because nothing needs it. An open pack is not, because it is still being written.
 fn is_needed(state: PackState) -> bool {
     matches!(state, PackState::Sealed | PackState::Damaged)
 }
 
-/// The sealed packs that the copy pool lacks, each with its bytes.
+/// Returns the sealed packs that the copy pool lacks, each with its size in bytes.
 pub(super) fn missing(store: &Store, pool: PoolId) -> Result<Vec<(PackNumber, u64)>, StoreError> {
     let rows = store.catalog.packs()?;
     let there = store.pools.packs_of(pool);
-    // A pack of another length comes from another server. Condemned packs are copied too: the
-    // newest copy of the catalogue may name them.
+    // A pack with another length was written by another server, so it counts as missing. Condemned
+    // packs are copied too, because the newest copy of the catalogue may name them.
     let lacks = |row: &PackRow| there.get(&row.number) != Some(&row.bytes);
     let missing = rows.into_iter().filter(|row| row.state.is_sealed() && lacks(row));
     Ok(missing.map(|row| (row.number, row.bytes)).collect())
@@ -207,7 +210,7 @@ fn seal(store: &Store) -> Result<(), StoreError> {
     store.commit(Vec::new())
 }
 
-/// Copies all packs to the copy pool `name` that it lacks, up to the last byte that was committed.
+/// Copies to the copy pool `name` all packs that it lacks, with all data that was committed so far.
 /// An empty name stands for all copy pools.
 pub fn copy(store: &Arc<Store>, name: &str, listener: Listener<'_>) -> Result<Outcome, StoreError> {
     let _only = only(store)?;
@@ -232,16 +235,16 @@ pub fn copy(store: &Arc<Store>, name: &str, listener: Listener<'_>) -> Result<Ou
     match missing.first() {
         None => Ok(run.outcome),
         Some(row) => {
-            let message = format!("pool {} is not there; is its disk mounted?", row.name);
+            let message = format!("pool {} is not available; is its disk mounted?", row.name);
             Err(StoreError::away(message))
         }
     }
 }
 
 impl Run<'_> {
-    /// Copies the packs that a copy pool lacks, at most `packs_max`. After the last of them,
-    /// removes the packs that the primary pools have no more: their replacements have arrived by
-    /// then.
+    /// Copies the packs that a copy pool lacks, at most `packs_max`. If no missing pack is left
+    /// after that, removes the packs that the primary pools no longer have. By then the
+    /// replacements of those packs have arrived.
     fn fill(&mut self, row: &PoolRow, packs_max: usize) -> Result<(), StoreError> {
         assert!(row.is_copy, "only a copy pool takes every pack");
         let pool = row.id;
@@ -260,35 +263,40 @@ impl Run<'_> {
     }
 }
 
-/// Removes the packs from a copy pool that were removed from the primary pools.
+/// Removes from a copy pool the packs that were removed from the primary pools.
 fn forget_removed(store: &Store, pool: PoolId) -> Result<(), StoreError> {
     if store.check_released().is_err() {
         return Ok(());
     }
     let there = store.pools.packs_of(pool);
-    // Read after the pool's list: a pack that is made between the two is known.
+    // The rows are read after the pool's list. So they include each pack made in between.
     let known: BTreeSet<PackNumber> = store.catalog.packs()?.iter().map(|row| row.number).collect();
     for pack in there.keys().filter(|pack| !known.contains(pack)) {
         if locked_until(store, pool, *pack)?.is_some() {
             continue;
         }
         let removed = store.pools.remove_from(pool, *pack);
-        removed.map_err(|error| StoreError::away(format!("pack {pack} stays: {error}")))?;
+        removed
+            .map_err(|error| StoreError::away(format!("pack {pack} cannot be removed: {error}")))?;
     }
     Ok(())
 }
 
-/// Time until which an object lock keeps the pack in the pool; `None` for a pack without a lock.
+/// Returns the time until which an object lock keeps the pack in the pool. Returns `None` for a
+/// pack without a lock.
 fn locked_until(
     store: &Store,
     pool: PoolId,
     pack: PackNumber,
 ) -> Result<Option<ServerTime>, StoreError> {
     let until = store.pools.locked_until(pack, Some(pool));
-    until.map_err(|error| StoreError::away(format!("pack {pack}: {error}")))
+    until.map_err(|error| {
+        StoreError::away(format!("the object lock of pack {pack} cannot be read: {error}"))
+    })
 }
 
-/// Moves packs of the pool `name` to its next pool: `all`, or as many as its marks say.
+/// Moves packs of the pool `name` to its next pool: all packs if `all` is true, otherwise as many
+/// as the pool's marks require.
 pub fn drain(
     store: &Arc<Store>,
     name: &str,
@@ -310,8 +318,8 @@ pub fn drain(
     let next = rows.iter().find(|other| other.id == next);
     let next = next.ok_or_else(|| {
         StoreError::conflict(format!(
-            "the next pool of {name} is gone; 'holdfast admin pool set {name} --next POOL' names \
-             another"
+            "the next pool of {name} no longer exists; 'holdfast admin pool set {name} --next \
+             POOL' sets another"
         ))
     })?;
     assert_ne!(next.id, row.id, "no pool drains to itself");
@@ -352,7 +360,7 @@ fn move_on(
             .remove_from(row.id, pack)
             .map_err(|source| pool::AppendError::Failed { pack, source }.into())
     });
-    assert!(before <= run.outcome.packs_done, "packs are only added to those that are done");
+    assert!(before <= run.outcome.packs_done, "the number of packs that are done only grows");
     let packs = run.outcome.packs_done - before;
     if packs > 0 {
         let packs = counted(packs, "pack");
@@ -361,10 +369,10 @@ fn move_on(
     moved
 }
 
-/// The packs that are to leave the pool, each with its bytes.
+/// Returns the packs that are to leave the pool, each with its size in bytes.
 ///
-/// Packs of catalogue copies do not go to volumes: recovery needs them before it has a catalogue
-/// that tells what lies on volumes.
+/// Packs of catalogue copies do not move to volumes: recovery needs these packs before it has a
+/// catalogue, and only the catalogue knows what lies on volumes.
 fn leaving(
     store: &Store,
     row: &PoolRow,
@@ -394,31 +402,33 @@ fn leaving(
         let secs = since.map_or(now.secs(), |since| since.as_secs().cast_signed());
         u64::try_from(now.secs() - secs).unwrap_or(0) / 86_400
     };
-    let residents: Vec<plan::Resident> = packs
+    let candidates: Vec<plan::PoolPack> = packs
         .iter()
         .filter(|pack| is_needed(pack.state))
         .filter(|pack| !(to_volumes && pack.domain == CATALOG_DOMAIN))
         .filter_map(|pack| {
             let bytes = *there.get(&pack.number)?;
-            Some(plan::Resident { pack: pack.number, bytes, days: days(pack.number) })
+            Some(plan::PoolPack { pack: pack.number, bytes, days: days(pack.number) })
         })
         .collect();
-    let is_sorted = residents.is_sorted_by(|a, b| a.pack < b.pack);
+    let is_sorted = candidates.is_sorted_by(|a, b| a.pack < b.pack);
     debug_assert!(is_sorted, "the catalogue lists each pack once, in order");
     if all {
-        return Ok(residents.iter().map(|resident| (resident.pack, resident.bytes)).collect());
+        return Ok(candidates.iter().map(|candidate| (candidate.pack, candidate.bytes)).collect());
     }
-    Ok(plan::leaving(&residents, used, marks))
+    Ok(plan::leaving(&candidates, used, marks))
 }
 
-/// Writes every damaged copy of these packs again from a copy that is whole. `None` stands for the
-/// packs that the catalogue marks as damaged, and those of which a read had to use another copy.
+/// Writes every damaged copy of these packs again from an undamaged copy. `None` stands for the
+/// packs that the catalogue marks as damaged, and for the packs of which a read had to use another
+/// copy.
 pub fn repair(
     store: &Arc<Store>,
     packs: Option<&BTreeSet<PackNumber>>,
     listener: Listener<'_>,
 ) -> Result<Outcome, StoreError> {
-    // Waits for its turn: the caller may be an audit, which has read for days by then.
+    // The repair waits for other runs instead of failing: the caller may be an audit that has read
+    // packs for days.
     let _only = store.tend();
     let suspects = match packs {
         Some(packs) => packs.clone(),
@@ -445,11 +455,11 @@ pub fn repair(
     Ok(run.outcome)
 }
 
-/// Writes the pack again to each pool that has it damaged, and to the first pool if no primary pool
-/// has it any more.
+/// Writes the pack again to each pool in which it is damaged, and to the first pool if no primary
+/// pool has the pack any more.
 fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
     let homes = store.pools.homes(pack);
-    // Copies on volumes are read only when somebody asks for it: see `shelving::audit`.
+    // Copies on volumes are read only on request: see `shelving::audit`.
     let homes = homes.iter().filter(|pool| !store.pools.is_shelf(**pool));
     for pool in homes.filter(|pool| !store.pools.is_whole(**pool, pack)) {
         store.pools.put(pack, *pool)?;
@@ -460,15 +470,15 @@ fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
     Ok(())
 }
 
-/// Looks again which pools are there.
+/// Checks again which pools are available.
 pub fn refresh(store: &Store) {
     for pool in store.pools.refresh() {
-        tracing::info!(%pool, "a pool is back");
+        tracing::info!(%pool, "a pool is available again");
     }
 }
 
-/// Tends all pools, as the server does regularly: repairs packs, drains pools above their high
-/// mark, empties volumes, fills copy pools. A failure of one step does not stop the next.
+/// Does the regular work on all pools: repairs packs, drains pools above their high mark, empties
+/// volumes, and fills copy pools. If one step fails, the next steps are still done.
 pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
     store.volumes.look_after_sites();
     if let Err(error) = super::lock(store) {
@@ -525,10 +535,10 @@ fn log_outcome(what: &str, outcome: Result<Outcome, StoreError>) {
         Ok(Outcome { packs: 0, .. }) => {}
         Ok(Outcome { packs_done, bytes_done, failures, .. }) => {
             let left = failures.len();
-            tracing::info!(what, packs_done, bytes_done, left, "packs were looked after");
+            tracing::info!(what, packs_done, bytes_done, left, "the work on packs is done");
         }
         Err(error) => {
-            tracing::warn!(what, error = model::chain(&error), "packs were not looked after");
+            tracing::warn!(what, error = model::chain(&error), "the work on packs failed");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Ranges that are requested from object stores before they are read. A store takes its time for
-//! each answer, but it gives many answers at once.
+//! Ranges of packs that are requested from object stores before they are read. A store needs time
+//! for each answer, but it can prepare many answers at once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -8,9 +8,9 @@ use model::PackNumber;
 
 use crate::store::Store;
 
-/// Maximum size of the ranges that were requested and not yet read.
+/// Maximum total size of the ranges that were requested and not yet read.
 const AHEAD_BYTES: u64 = 48 << 20;
-/// Size of a range at which it takes no further quantum.
+/// Maximum size of a range that joins several quanta.
 const RANGE_BYTES: u64 = 4 << 20;
 /// Maximum gap between two quanta that are read as one range.
 const GAP_BYTES: u64 = 128 << 10;
@@ -23,13 +23,13 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Collects the ranges of the chunks at `places` (indexes by pack). There is none for a pack
-    /// that is not in an object store.
+    /// Collects the ranges of the chunks at `places` (indexes by pack). Packs that are not in an
+    /// object store have no ranges.
     pub(super) fn new(store: &Store, places: &BTreeMap<PackNumber, Vec<u32>>) -> Self {
         let mut ranges = VecDeque::new();
         if store.pools.has_buckets() {
             for (pack, indexes) in places.iter().filter(|(pack, _)| store.pools.is_object(**pack)) {
-                // The read of a pack without a table reports it as damaged.
+                // A pack without a table is reported as damaged later, when it is read.
                 let Ok(table) = store.pools.table(*pack) else { continue };
                 let mut quanta: Vec<usize> =
                     indexes.iter().filter_map(|index| table.quantum_of(*index)).collect();
@@ -57,7 +57,7 @@ impl ReadAhead {
     }
 }
 
-/// Joins neighbours among sorted ranges where the gap between them is small.
+/// Joins neighbours among sorted ranges if the gap between them is small.
 fn join(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {

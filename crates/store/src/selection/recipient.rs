@@ -23,7 +23,7 @@ pub enum Message {
     Quantum {
         first_place: Place,
         record: Vec<u8>,
-        /// Digests of its chunks, 32 bytes each.
+        /// Digests of the quantum's chunks, 32 bytes each.
         digests: Vec<u8>,
     },
     /// The chunk at `place` cannot be read.
@@ -46,7 +46,8 @@ pub struct WindowEnd {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     pub window: u64,
-    /// One bit an object, the lowest of a byte first. A bit is set if the client lacks the file.
+    /// One bit for each object, from the lowest bit of a byte on. A bit is set if the client lacks
+    /// the file.
     pub bits: Vec<u8>,
 }
 
@@ -56,7 +57,7 @@ pub trait Recipient {
     /// Sends a message. Returns false if the client is gone.
     fn send(&mut self, message: Message) -> bool;
 
-    /// Waits for the client's next answer. `None` if the client is gone.
+    /// Waits for the client's next answer. Returns `None` if the client is gone.
     fn answer(&mut self) -> Option<Answer>;
 
     /// Returns false once the client is gone.

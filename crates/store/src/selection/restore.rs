@@ -1,9 +1,9 @@
 //! Restores: windows of entries, and then the data of the files that the client lacks, in media
 //! order.
 //!
-//! The client looks at each window and answers which files it lacks; the server is a window ahead
-//! meanwhile. A quantum goes out once a window, however many files need it. So larger windows send
-//! fewer quanta a second time.
+//! For each window the client answers which files it lacks. Meanwhile the server already sends the
+//! entries of the next window. Within a window each quantum is sent once, however many files need
+//! it. So with larger windows fewer quanta are sent a second time.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use model::{DirPath, Extent, Object, PackNumber, Payload, Place, Version};
 
 use crate::error::StoreError;
 use crate::store::Store;
-use crate::volumes::fetch::Ahead;
+use crate::volumes::fetch::EarlyRequests;
 use crate::volumes::wait::Reader;
 
 use super::ahead::ReadAhead;
@@ -21,13 +21,13 @@ use super::recipient::{DirectoryVersions, Message, Recipient, WindowEnd};
 use super::select::{Selection, VersionBatch, has_data, split};
 use crate::places::places;
 
-/// Maximum number of directories in a window, whatever the client says.
+/// Maximum number of directories in a window, even if the client can keep more of them open.
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
-/// Number of directories in a window for a client that does not say how many it can keep open.
+/// Number of directories in a window for a client that does not tell how many it can keep open.
 const WINDOW_DIRECTORIES: u32 = 512;
-/// Maximum number of objects in a window, for each directory that it may have.
+/// Maximum number of objects in a window, per directory that the window may have.
 const OBJECTS_PER_DIRECTORY: usize = 16;
-/// Size of files after which a window ends.
+/// Total size of files, in bytes, after which a window ends.
 const WINDOW_BYTES: u64 = 1 << 30;
 /// Maximum number of windows that wait for the client's answer.
 const WINDOWS_AHEAD: usize = 2;
@@ -78,8 +78,8 @@ impl Window {
 
 /// Sends all versions that `selection` selects. Blocks, and ends early when the client is gone.
 ///
-/// `directories` is the number of directories of a window that the client can keep open, if it
-/// says so.
+/// `directories` is the number of directories that the client can keep open, if the client tells
+/// it.
 pub fn serve(
     store: &Store,
     selection: &Selection,
@@ -101,13 +101,13 @@ pub fn serve(
     sender.finish()
 }
 
-/// Registers the packs on volumes that the selection needs, in the order in which it needs them.
+/// Collects the packs on volumes that the selection needs, in the order in which it needs them.
 /// Returns `None` if there is no such pack.
 fn look_ahead(
     store: &Store,
     selection: &Selection,
     reader: Reader,
-) -> Result<Option<Ahead>, StoreError> {
+) -> Result<Option<EarlyRequests>, StoreError> {
     if !store.pools.has_shelves() {
         return Ok(None);
     }
@@ -123,10 +123,10 @@ fn look_ahead(
         }
         Ok(())
     })?;
-    Ok((!packs.is_empty()).then(|| Ahead::new(&store.volumes, reader, packs)))
+    Ok((!packs.is_empty()).then(|| EarlyRequests::new(&store.volumes, reader, packs)))
 }
 
-/// The packs of the chunks that hold some of the object's bytes in `range`.
+/// Returns the packs of the chunks that hold some of the object's bytes in `range`.
 fn packs_of(store: &Store, object: &Object, range: &Range<u64>) -> Vec<PackNumber> {
     if *range == (0..u64::MAX) {
         return places(object).map(|place| place.pack()).collect();
@@ -148,9 +148,9 @@ struct SentWindow {
 struct Sender<'a> {
     store: &'a Store,
     /// Requests packs on volumes in advance.
-    ahead: Option<Ahead>,
+    ahead: Option<EarlyRequests>,
     recipient: &'a mut dyn Recipient,
-    /// The bytes of each file that are sent.
+    /// Range of bytes that are sent of each file.
     range: Range<u64>,
     /// Windows whose entries have been sent, oldest first.
     waiting: VecDeque<SentWindow>,
@@ -190,7 +190,7 @@ impl Sender<'_> {
             deactivated.push(version.deactivated);
             objects.push(version.object);
         }
-        assert_eq!(objects.len(), deactivated.len(), "one of each for a version");
+        assert_eq!(objects.len(), deactivated.len(), "each version has an object and an end");
         self.window.directories += 1;
         self.window.message_objects += objects.len();
         self.window.message.push(DirectoryVersions {
@@ -201,8 +201,8 @@ impl Sender<'_> {
         });
     }
 
-    /// The places of the object's chunks with their lengths. A length is 0 if the pack's table is
-    /// lost.
+    /// Returns the places of the object's chunks with the chunks' lengths. A length is 0 if the
+    /// pack's table is lost.
     fn chunks(&self, object: &Object) -> Vec<(Place, u32)> {
         places(object)
             .map(|place| (place, self.store.pools.chunk(place).map_or(0, |(bytes, _)| bytes)))
@@ -229,7 +229,7 @@ impl Sender<'_> {
         let window = std::mem::replace(&mut self.window, next);
         self.send(Message::EntriesEnd(WindowEnd { window: number, last }))?;
         self.waiting.push_back(SentWindow { number, contents: window.contents });
-        assert!(self.waiting.len() <= WINDOWS_AHEAD, "the client answers before more windows");
+        assert!(self.waiting.len() <= WINDOWS_AHEAD, "too many windows wait for an answer");
         if self.waiting.len() >= WINDOWS_AHEAD { self.send_data(false) } else { Ok(()) }
     }
 
@@ -262,7 +262,8 @@ impl Sender<'_> {
                 places.entry(place.pack()).or_default().push(place.index());
             }
         }
-        // A client that has most of the files, as in a second try, probably has the next ones too.
+        // A client that has most of these files, as after an interrupted restore, probably has the
+        // next ones too.
         let lacks_most = lacking_files * 2 >= contents.len();
         self.request_packs(&places, lacks_most)?;
         let mut read_ahead = ReadAhead::new(self.store, &places);
@@ -282,8 +283,8 @@ impl Sender<'_> {
         self.send(Message::DataEnd(WindowEnd { window: number, last }))
     }
 
-    /// Requests the packs of `places` that are on volumes only, and the packs of later windows if
-    /// `goes_on`.
+    /// Requests the packs of `places` that are on volumes only. Also requests packs of later
+    /// windows if `goes_on` is true.
     fn request_packs(
         &mut self,
         places: &BTreeMap<PackNumber, Vec<u32>>,
@@ -300,8 +301,8 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Returns the pack that is sent next, after it has come. A pack that is there already goes
-    /// first.
+    /// Waits until the next pack to send is readable, and returns it. Packs that are already
+    /// readable come first.
     fn next_pack(
         &mut self,
         places: &BTreeMap<PackNumber, Vec<u32>>,
@@ -378,8 +379,8 @@ fn gone() -> StoreError {
     StoreError::cancelled("the client is gone")
 }
 
-/// Filters `chunks`, which are all chunks of the object with their lengths: only those stay that
-/// hold some of the bytes in `range`. All stay if a length is not known.
+/// Returns the chunks that hold some of the bytes in `range`. `chunks` are all chunks of the object
+/// with their lengths. If a length is not known, all of them are returned.
 fn within(object: &Object, chunks: Vec<(Place, u32)>, range: &Range<u64>) -> Vec<(Place, u32)> {
     let Payload::Extents(extents) = &object.payload else { return chunks };
     if *range == (0..u64::MAX) || chunks.iter().any(|&(_, bytes)| bytes == 0) {

@@ -1,4 +1,4 @@
-//! Selecting versions: which objects of a filespace, and which versions of each.
+//! Selection of objects in a filespace, and of the versions of each object.
 //!
 //! Directories come in path order, page by page, so that a filespace of any size takes little
 //! memory. Inactive versions are read only if the choice needs them, for one directory at a time.
@@ -27,15 +27,15 @@ pub enum Choice {
     All,
 }
 
-/// Selected versions of objects of one directory. They are those of one page, or the inactive ones
-/// of a directory that has no page any more.
+/// Selected versions of objects of one directory: the versions of one page, or the inactive
+/// versions of a directory that has no page any more.
 pub struct VersionBatch {
     pub directory: DirPath,
-    /// Sorted by name; versions of one object have the newest first.
+    /// Versions, sorted by name. The newest version of an object comes first.
     pub versions: Vec<Version>,
 }
 
-/// Walks a span of a filespace.
+/// A walk through a span of a filespace.
 pub(super) struct Walk<'a> {
     catalog: &'a dyn Catalog,
     filespace: FilespaceId,
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the next batch, which may be empty. `None` at the end.
+    /// Returns the next batch, which may be empty. Returns `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<VersionBatch>, StoreError> {
         self.fill()?;
         let page_directory = self.pages.front().map(|page| &page.key.directory);
@@ -108,9 +108,9 @@ impl<'a> Walk<'a> {
         self.choose(directory, objects, next_first).map(Some)
     }
 
-    /// Returns true if an active object that is not a directory has the path of `directory` or of
-    /// a directory above it. Then nobody can restore this object and the content of `directory`
-    /// side by side.
+    /// Returns true if an active object that is not a directory has the path of `directory`, or the
+    /// path of a directory above it. Such an object and the content of `directory` cannot both be
+    /// restored.
     fn is_shadowed(&self, directory: &DirPath) -> Result<bool, StoreError> {
         let mut below = directory.clone();
         while let Some((parent, name)) = below.parent() {
@@ -154,8 +154,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Chooses among `objects`, which are active, and the inactive versions of names below
-    /// `next_first`.
+    /// Chooses among the active `objects` and the inactive versions. Inactive versions from the
+    /// name `next_first` on are left for the next page.
     fn choose(
         &mut self,
         directory: DirPath,
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         let is_before = |a: &Version, b: &Version| {
             a.object.name != b.object.name || a.object.inserted >= b.object.inserted
         };
-        debug_assert!(versions.is_sorted_by(is_before), "of one object the newest comes first");
+        debug_assert!(versions.is_sorted_by(is_before), "the newest version of an object is first");
         Ok(VersionBatch { directory, versions })
     }
 }
@@ -257,19 +257,19 @@ pub struct Selection {
     pub choice: Choice,
     /// Parts of the filespace, which are walked one after the other.
     pub parts: Vec<Part>,
-    /// The bytes of each file that a restore sends.
+    /// Range of bytes that a restore sends of each file.
     pub range: Range<u64>,
 }
 
 /// A span of directories, or one object of a directory.
 pub struct Part {
     pub span: PageSpan,
-    /// `None`: all objects of the span.
+    /// Name of the object; `None` for all objects of the span.
     pub name: Option<Name>,
 }
 
 impl Selection {
-    /// The path at which the selection begins, for messages.
+    /// Returns the path at which the selection begins, for messages.
     pub fn path(&self) -> Vec<u8> {
         let Some(part) = self.parts.first() else { return Vec::new() };
         let (PageSpan::Directory(directory) | PageSpan::Subtree(directory)) = &part.span;
@@ -298,8 +298,7 @@ impl Selection {
     }
 }
 
-/// Splits a batch so that no object is twice in one of the results. Each has at most a page of
-/// versions.
+/// Splits a batch so that no object occurs twice in one of the results.
 pub fn split(batch: VersionBatch) -> Vec<VersionBatch> {
     let count = batch.versions.len();
     let mut rounds: Vec<Vec<Version>> = Vec::new();

@@ -1,5 +1,5 @@
-//! Recalls of many copies: the plan (which volumes, in which order, for how long), and staging the
-//! packs by it.
+//! Recalls of many copies: planning (which volumes, in which order, for how long), and staging the
+//! packs according to the plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::places::places;
 use crate::store::Store;
 use crate::volumes::error::FetchError;
-use crate::volumes::fetch::{self, Ahead};
+use crate::volumes::fetch::{self, EarlyRequests};
 use crate::volumes::site::Site;
 use crate::volumes::wait::Reader;
 
@@ -23,18 +23,18 @@ use crate::volumes::wait::Reader;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecallOrder {
     pub copies: Vec<CopyId>,
-    /// True if only the plan is asked for.
+    /// True if the client only wants the plan.
     pub is_preview: bool,
 }
 
 /// The plan of a recall.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RecallPlan {
-    /// Indices of the copies that are there, in the order in which they are best recalled.
+    /// Indices of the copies that the server has, in the best order for recalling them.
     pub order: Vec<u32>,
     /// The volumes in the order in which they are read.
     pub volumes: Vec<PlannedVolume>,
-    pub unavailable: Vec<Unavailable>,
+    pub unavailable: Vec<UnavailableCopies>,
     /// Number of copies that need no volume.
     pub disk_files: u64,
     /// Size of the copies that need no volume.
@@ -42,7 +42,7 @@ pub struct RecallPlan {
     /// Indices of the copies that the server does not have.
     pub unknown: Vec<u32>,
     pub mounts: u32,
-    /// Time until the last volume has been read, if nobody else reads meanwhile.
+    /// Time until the last volume has been read, if no other reader uses the drives.
     pub estimate_secs: f64,
 }
 
@@ -62,7 +62,7 @@ pub struct PlannedVolume {
 
 /// Copies that cannot be read, all for the same reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unavailable {
+pub struct UnavailableCopies {
     pub reason: String,
     pub files: u64,
     pub bytes: u64,
@@ -84,14 +84,14 @@ pub trait RecallListener {
     fn is_listening(&self) -> bool;
 }
 
-/// A copy that was ordered and is there.
+/// An ordered copy that the server has.
 struct OrderedCopy {
-    /// Index in the order.
+    /// Index of the copy in the order.
     index: u32,
     bytes: u64,
     /// The packs of the copy's content, in order.
     packs: Vec<PackNumber>,
-    /// Code of the place at which its content begins.
+    /// Code of the place at which the copy's content begins.
     first: u64,
 }
 
@@ -113,7 +113,7 @@ pub fn stage_copies(
     if order.is_preview || packs.is_empty() {
         return Ok(());
     }
-    let mut ahead = Ahead::new(&store.volumes, reader, packs);
+    let mut ahead = EarlyRequests::new(&store.volumes, reader, packs);
     ahead.advance()?;
     let mut sent = (u32::MAX, 0);
     while ahead.look_around()? {
@@ -156,7 +156,7 @@ fn find(
         let span = PageSpan::Directory(batch.directory());
         let selection = Selection {
             filespace,
-            // A copy that was dropped lately is there still, as an inactive version.
+            // A copy that was dropped recently still exists as an inactive version.
             choice: Choice::Newest,
             parts: vec![select::Part { span, name: None }],
             range: 0..u64::MAX,
@@ -191,7 +191,7 @@ struct VolumeLoad {
     site: Arc<Site>,
     volume: VolumeRef,
     packs: Vec<PackNumber>,
-    /// Runs parallel to `packs`.
+    /// Parts of the packs on this volume, in the order of `packs`.
     parts: Vec<Part>,
     files: u64,
     bytes: u64,
@@ -233,12 +233,12 @@ impl Loads {
         recall: &mut RecallPlan,
     ) -> BTreeMap<VolumeId, VolumeLoad> {
         let mut loads = Self::default();
-        let mut unavailable: BTreeMap<String, Unavailable> = BTreeMap::new();
+        let mut unavailable: BTreeMap<String, UnavailableCopies> = BTreeMap::new();
         for copy in copies {
             match loads.home_of(store, copy) {
                 Err(error) => {
                     let reason = error.to_string();
-                    let none = || Unavailable { reason: reason.clone(), files: 0, bytes: 0 };
+                    let none = || UnavailableCopies { reason: reason.clone(), files: 0, bytes: 0 };
                     let group = unavailable.entry(reason.clone()).or_insert_with(none);
                     group.files += 1;
                     group.bytes += copy.bytes;
@@ -262,8 +262,9 @@ impl Loads {
         loads.volumes
     }
 
-    /// The volume that the copy begins on; `None` if it is on disk. All its packs are added to the
-    /// volumes, also if one of them cannot be read: then the error of the last one is returned.
+    /// Returns the volume on which the copy begins; `None` if the copy is on disk. Adds all its
+    /// packs to the volumes, even if some of them cannot be read. Then returns the error of the
+    /// last of these packs.
     fn home_of(
         &mut self,
         store: &Store,
@@ -287,8 +288,8 @@ impl Loads {
         last.map_or(Ok(first), Err)
     }
 
-    /// Adds the pack to the volumes that it lies on. Returns the first of them; `None` if the pack
-    /// is on disk.
+    /// Adds the pack to the volumes on which it lies. Returns the first of these volumes; `None` if
+    /// the pack is on disk.
     fn add(&mut self, store: &Store, pack: PackNumber) -> Result<Option<VolumeId>, FetchError> {
         if !store.pools.is_only_shelved(pack) || store.volumes.is_staged(pack) {
             return Ok(None);
@@ -315,7 +316,8 @@ impl Loads {
     }
 }
 
-/// The first plan whose library can be used; without one, the error of the last library.
+/// Returns the first plan whose library can be used. If there is none, returns the error of the
+/// last library.
 fn usable(plans: Vec<fetch::Plan>) -> Result<fetch::Plan, FetchError> {
     let mut last = FetchError::Unshelved;
     for plan in plans {
@@ -327,16 +329,16 @@ fn usable(plans: Vec<fetch::Plan>) -> Result<fetch::Plan, FetchError> {
     Err(last)
 }
 
-/// Puts the volumes in order: mounted ones first, then those that serve most files a second.
-/// Returns their packs in the order in which all drives together read them, and notes the rank
-/// of each.
+/// Adds the volumes to the plan: mounted volumes first, then those with the most files per second.
+/// Returns the packs in the order in which all drives together read them, and stores the rank of
+/// each pack in `ranks`.
 fn read_in_order(
     recall: &mut RecallPlan,
     loads: BTreeMap<VolumeId, VolumeLoad>,
     ranks: &mut HashMap<PackNumber, usize>,
 ) -> Vec<PackNumber> {
     let preview = |load: VolumeLoad| {
-        debug_assert_eq!(load.packs.len(), load.parts.len(), "a part a pack");
+        debug_assert_eq!(load.packs.len(), load.parts.len(), "each pack has a part");
         let operator: &Operator = load.site.operator.as_ref().ok()?;
         let preview = operator.preview(&load.volume, &load.parts);
         Some((load, preview))
@@ -350,7 +352,7 @@ fn read_in_order(
     });
     let drives = volumes.first().map_or(1, |(_, preview)| preview.drives);
     let mut busy = vec![0.0_f64; drives];
-    // Each pack with the moment at which it is probably read.
+    // Packs with the time, in seconds from the start, at which each has probably been read.
     let mut read: Vec<(f64, PackNumber)> = Vec::new();
     for (load, preview) in volumes {
         let next = busy.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a library has a drive");
@@ -374,7 +376,7 @@ fn read_in_order(
     read.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let mut packs = Vec::new();
     for (_, pack) in read {
-        // A pack that continues from another volume has its rank already.
+        // A pack that began on another volume already has its rank.
         ranks.entry(pack).or_insert_with(|| {
             packs.push(pack);
             packs.len() - 1

@@ -1,8 +1,8 @@
-//! Import of volumes that the catalogue does not know, or not in full. After a loss the catalogue
-//! comes from a copy, which does not know the packs that went to volumes since.
+//! Import of volumes that the catalogue does not know, or knows only in part. After a loss the
+//! catalogue is made again from a copy, which lacks the packs that went to volumes since then.
 //!
-//! 1. A pack is imported as a whole: if it continues on another volume, one run reads both.
-//! 2. Packs that the catalogue knows already stay as they are.
+//! 1. A pack is imported as a whole. If it continues on another volume, one run must read both.
+//! 2. Packs that the catalogue already knows are not changed.
 //! 3. Nothing is added to an imported volume.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tape::operator::{LoanError, VolumeRef};
 use tape::schedule::VolumeId;
 use tape::volume::{self, VolumeError, VolumeReader};
 
-use super::reclaim::Watching;
+use super::reclaim::VolumeListener;
 use super::write::{object_of, pack_of, row_of};
 use crate::store::Store;
 use crate::volumes::choose::{BLOCK_BYTES, next_identity};
@@ -31,7 +31,7 @@ pub(crate) fn import(
     store: &Arc<Store>,
     library: &str,
     names: &[String],
-    watching: &mut dyn Watching,
+    listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let site = store.volumes.site(library)?;
     let pools = store.catalog.pools()?;
@@ -42,7 +42,7 @@ pub(crate) fn import(
                 let row = match known(store, &site, &label, &parts, &pools) {
                     Ok(row) => row,
                     Err(error) => {
-                        watching.volume_failed(name, error.to_string());
+                        listener.volume_failed(name, error.to_string());
                         continue;
                     }
                 };
@@ -54,11 +54,11 @@ pub(crate) fn import(
                     }
                 }
             }
-            Err(error) => watching.volume_failed(name, model::chain(&error)),
+            Err(error) => listener.volume_failed(name, model::chain(&error)),
         }
     }
     for ((pool, pack), parts) in found {
-        take_in(store, (pool, pack), parts, watching)?;
+        take_in(store, (pool, pack), parts, listener)?;
     }
     Ok(())
 }
@@ -69,16 +69,16 @@ enum ListError {
     /// The author of the request corrects the name.
     #[error(transparent)]
     Name(#[from] VolumeNameError),
-    /// The administrator mends the library.
+    /// The administrator repairs the library.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The administrator brings the volume, or looks after the drives.
+    /// The administrator brings the volume, or checks the drives.
     #[error(transparent)]
     Loan(#[from] LoanError),
     /// The administrator puts the right volume in place, or corrects its bar code.
-    #[error("its label says that it is {found}; name it so, or bring the right volume")]
+    #[error("the label names the volume {found}; give this name, or bring the right volume")]
     OtherLabel { found: VolumeName },
-    /// The volume is damaged or is not one of a Holdfast server.
+    /// The volume is damaged, or it is not a volume of a Holdfast server.
     #[error(transparent)]
     Volume(#[from] VolumeError),
 }
@@ -88,10 +88,10 @@ fn read(store: &Store, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Li
     let name = VolumeName::new(name)?;
     let operator = site.operator()?;
     let row = store.volumes.find_row(Some(&site.name), name.as_str());
-    // A row with a name that no volume has is of no use here.
+    // A row with an invalid name is of no use here.
     let known = row.and_then(|row| site::known(&row).ok());
     let lent = known.and_then(|known| operator.borrow(&known).ok());
-    // For a volume that the catalogue does not know, or that has another label than it knows.
+    // This reference is for a volume that the catalogue does not know, or knows with another label.
     let id = VolumeId(u64::MAX - store.volumes.waits.next_number());
     let known = VolumeRef { id, name, label: None, block_bytes: BLOCK_BYTES };
     let mut lent = match lent {
@@ -107,15 +107,16 @@ fn read(store: &Store, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Li
     Ok((label, listing.parts))
 }
 
-/// Forgets the parts of a volume that was used again after the catalogue was copied: its label is
-/// then one of the next identities. Fails with any other label: it is another volume.
+/// Forgets the old parts of a volume that was used again after the catalogue was copied. The label
+/// of such a volume has one of the identities that follow the known one. Fails for any other label,
+/// because the volume is then another one.
 fn renew(store: &Store, row: &VolumeRow, label: &Label) -> Result<(), StoreError> {
     let later = std::iter::successors(Some(row.label), |label| Some(next_identity(*label)));
     if !later.take(IDENTITIES_MAX).any(|later| later == label.volume.0) {
         let name = &row.name;
         let message = format!(
-            "it is not the {name} that the catalogue knows; 'holdfast admin volume remove {name}' \
-             forgets that one, if nothing on it is needed"
+            "the volume is not the {name} that the catalogue knows; if nothing on the known volume \
+             is needed, remove it with 'holdfast admin volume remove {name}'"
         );
         return Err(StoreError::conflict(message));
     }
@@ -135,7 +136,7 @@ fn renew(store: &Store, row: &VolumeRow, label: &Label) -> Result<(), StoreError
 /// Maximum number of times that a volume may have been used again since the catalogue was copied.
 const IDENTITIES_MAX: usize = 1024;
 
-/// Returns the volume's row. Adds one where the catalogue does not know the volume with this label.
+/// Returns the volume's row. Adds a row if the catalogue does not know a volume with this label.
 fn known(
     store: &Store,
     site: &Site,
@@ -148,10 +149,10 @@ fn known(
         if row.label == label.volume.0 {
             return match row.state {
                 VolumeState::Scratch | VolumeState::Pending => {
-                    Err(StoreError::conflict("it is scratch: nothing on it is needed"))
+                    Err(StoreError::conflict("the volume is scratch: nothing on it is needed"))
                 }
-                // The volume may hold packs that the catalogue does not know: nothing overwrites
-                // them.
+                // The volume may hold packs that the catalogue does not know. They must not be
+                // overwritten.
                 _ => store.volumes.change(row.id, Vec::new(), |row| {
                     row.access = VolumeAccess::ReadOnly;
                     row.errors = row.errors.max(1);
@@ -167,19 +168,19 @@ fn known(
         row.written_bytes = parts.iter().map(|part| part.bytes).sum();
         if !parts.is_empty() {
             (row.state, row.access) = (VolumeState::Full, VolumeAccess::ReadOnly);
-            // The volume may hold more than is imported, so an administrator decides when it is
-            // used again.
+            // The volume may hold more than is imported. So an administrator decides when the
+            // volume is used again.
             row.errors = 1;
         }
     })
 }
 
-/// Adds the pack to the catalogue, if all of its parts were read and it is not known yet.
+/// Adds the pack to the catalogue, if all its parts were read and the pack is not known yet.
 fn take_in(
     store: &Store,
     (pool, pack): (model::PoolId, PackNumber),
     parts: Vec<PartRow>,
-    watching: &mut dyn Watching,
+    listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let rows = store.catalog.packs()?;
     let row = rows.into_iter().find(|row| row.number == pack);
@@ -188,15 +189,16 @@ fn take_in(
         return Ok(());
     }
     if store.condemned().holds(pack) {
-        // Nothing needs the pack, and nothing new may name it.
+        // No new page may name the pack.
         return Ok(());
     }
     let Some(parts) = whole(&parts) else {
-        watching.failed(pack, "a part of it is on a volume that was not named".to_owned());
+        let reason = "a part of the pack is on another volume; import its volumes together";
+        listener.failed(pack, reason.to_owned());
         return Ok(());
     };
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    watching.expect(&[(pack, bytes)]);
+    listener.expect(&[(pack, bytes)]);
     let stored = StoredPack { pack, bytes, stored: sys::clock::now() };
     let put = Write::PutParts { pool, stored, parts };
     store.catalog.commit(vec![put])?;
@@ -205,7 +207,7 @@ fn take_in(
         Ok((table, _)) if is_sealed && row.as_ref().is_some_and(|row| row.bytes != bytes) => {
             drop(table);
             forget(store, (pool, pack))?;
-            watching.failed(pack, "the catalogue knows another pack of this number".to_owned());
+            listener.failed(pack, "the catalogue has another pack with this number".to_owned());
             Ok(())
         }
         Ok((table, bytes)) => {
@@ -215,24 +217,24 @@ fn take_in(
                 let row = PackRow { number, domain, state, bytes, node: None };
                 store.catalog.commit(vec![Write::PutPack(row)])?;
             }
-            watching.stored(pack)
+            listener.stored(pack)
         }
         Err(error) => {
             forget(store, (pool, pack))?;
-            watching.failed(pack, model::chain(&error));
+            listener.failed(pack, model::chain(&error));
             Ok(())
         }
     }
 }
 
-/// Takes the import of a pack back. The next run tries again.
+/// Undoes the import of a pack. The next run tries again.
 fn forget(store: &Store, (pool, pack): (model::PoolId, PackNumber)) -> Result<(), StoreError> {
     let removed = store.pools.remove_from(pool, pack);
     removed.map_err(|error| StoreError::away(error.to_string()))
 }
 
-/// The parts that make up a whole pack, in order; `None` where one is missing. Of several parts
-/// with the same offset the last one counts.
+/// Returns the parts that make up a whole pack, in order; `None` if a part is missing. Of several
+/// parts with the same offset the last one counts.
 fn whole(parts: &[PartRow]) -> Option<Vec<PartRow>> {
     let mut end = 0;
     let mut chosen = Vec::new();

@@ -1,5 +1,5 @@
-//! Emptying and checking of volumes: needed packs of a volume that is nearly dead move to other
-//! volumes. Then the volume is scratch again.
+//! Emptying and checking volumes. The needed packs of a volume whose data is mostly dead move to
+//! other volumes. Then the volume becomes scratch again.
 //!
 //! 1. A volume that is offsite is not read. Its packs are copied once more from other copies.
 //! 2. A volume on which nothing is needed waits for its pool's reuse delay. So an older catalogue
@@ -15,10 +15,10 @@ use catalog::{PoolRow, VolumeAccess, VolumePart, VolumeRow, VolumeState};
 use model::{PackNumber, PoolId, ServerTime};
 use pool::ReadError;
 
-use super::write::{Carrying, write};
+use super::write::{PackListener, write};
 use crate::store::Store;
 use crate::volumes::error::FetchError;
-use crate::volumes::fetch::{Ahead, PUSHED_OUT};
+use crate::volumes::fetch::{EarlyRequests, PUSHED_OUT};
 use crate::volumes::holdings::Volumes;
 use crate::volumes::listing::access_word;
 use crate::volumes::site::absence;
@@ -26,16 +26,16 @@ use crate::volumes::wait::Reader;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
-/// Listener that hears of a run over volumes.
-pub(crate) trait Watching: Carrying {
-    /// Adds these packs, each with its bytes, to the work that is expected.
+/// Listener of a run over volumes.
+pub(crate) trait VolumeListener: PackListener {
+    /// Adds these packs, each with its size in bytes, to the work that is expected.
     fn expect(&mut self, packs: &[(PackNumber, u64)]);
 
-    /// Notes that a whole volume could not be read or taken in.
+    /// Notes that a whole volume could not be read or imported.
     fn volume_failed(&mut self, volume: &str, reason: String);
 }
 
-/// Makes volumes scratch on which nothing is needed, after the reuse delay of their pool.
+/// Makes each volume scratch on which nothing is needed, after the reuse delay of its pool.
 pub(crate) fn free(store: &Store) -> Result<(), StoreError> {
     if store.check_released().is_err() {
         return Ok(());
@@ -53,7 +53,7 @@ pub(crate) fn free(store: &Store) -> Result<(), StoreError> {
         if freed.state == row.state {
             continue;
         }
-        tracing::info!(volume = row.name, state = ?freed.state, "nothing on a volume is needed");
+        tracing::info!(volume = row.name, state = ?freed.state, "a volume holds nothing needed");
         volumes.change(row.id, Vec::new(), |row| {
             (row.state, row.changed, row.pool) = (freed.state, freed.changed, freed.pool);
             (row.written_bytes, row.group) = (freed.written_bytes, freed.group);
@@ -65,9 +65,9 @@ pub(crate) fn free(store: &Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The next row of a volume on which nothing is needed.
+/// Returns the next row of a volume on which nothing is needed.
 ///
-/// A volume that gave trouble or was imported is not used again before an administrator says so.
+/// A volume that had errors or was imported is not used again until an administrator allows it.
 fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
     if row.errors > 0 {
         return row;
@@ -80,7 +80,7 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
     if row.state == VolumeState::Pending && is_over {
         (row.state, row.pool, row.written_bytes) = (VolumeState::Scratch, None, 0);
         row.group.clear();
-        // A volume that was closed when it came back from offsite may be written again.
+        // A volume that was made read-only when it came back from offsite may be written again.
         if row.access == VolumeAccess::ReadOnly {
             row.access = VolumeAccess::ReadWrite;
         }
@@ -88,14 +88,13 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
     row
 }
 
-/// Empties the volumes of the pools from the dead share `dead_percent` on, the deadest volume
-/// first.
-/// 0 stands for the share that each pool says.
+/// Empties the volumes of the pools whose share of dead data is at least `dead_percent`; 0 stands
+/// for the share in the settings of each pool. Volumes with the least live data come first.
 pub(crate) fn reclaim(
     store: &Arc<Store>,
     pools: &[PoolRow],
     dead_percent: u8,
-    watching: &mut dyn Watching,
+    listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let live = store.catalog.volume_bytes()?;
     let mut chosen = Vec::new();
@@ -105,7 +104,7 @@ pub(crate) fn reclaim(
         let alive = live.get(&row.id).copied().unwrap_or(0);
         let dead = row.written_bytes.saturating_sub(alive);
         let is_due = u128::from(dead) * 100 >= u128::from(row.written_bytes) * u128::from(percent);
-        // A volume that is being filled is left alone: the rest of it may still be used.
+        // A volume that is being filled is not emptied, because its free space may still be used.
         let is_closed = row.state == VolumeState::Full
             || (row.state == VolumeState::Filling && row.access != VolumeAccess::ReadWrite);
         if is_closed && alive > 0 && is_due && percent < 100 && is_movable(row.access) {
@@ -114,15 +113,15 @@ pub(crate) fn reclaim(
     }
     chosen.sort_by_key(|(alive, row)| (*alive, row.id));
     let rows: Vec<VolumeRow> = chosen.into_iter().map(|(_, row)| row).collect();
-    vacate(store, &rows, watching)
+    vacate(store, &rows, listener)
 }
 
-/// Chooses packs to be written again from `shelved`: packs that lie on volumes alone, each with the
-/// bytes of its live chunks and of all its chunks.
+/// Chooses the packs that are worth writing again. `shelved` has the packs that lie only on
+/// volumes, each with the sizes of its live chunks and of all its chunks.
 ///
-/// The chosen packs have dead chunks and lie on a volume whose dead share reaches the share that
-/// its pool says; dead chunks within packs count. Returns each pack with the bytes of its live
-/// chunks.
+/// The chosen packs have dead chunks. They lie on a volume whose share of dead data, with the dead
+/// chunks in its packs, reaches the share in the settings of its pool. Returns each pack with the
+/// size of its live chunks.
 pub(crate) fn worth_rewriting(
     store: &Store,
     shelved: &BTreeMap<PackNumber, (u64, u64)>,
@@ -154,21 +153,21 @@ pub(crate) fn worth_rewriting(
     Ok(worth)
 }
 
-/// Maximum number of bytes of packs that one run may have on the stage at once.
+/// Returns the maximum size of the packs that one run may have on the stage at once.
 pub(crate) fn staged_max(store: &Store) -> u64 {
     store.volumes.stage.bytes_max() / 2
 }
 
-/// True where the packs of a volume can be read, from it or from another copy.
+/// Returns true if the packs of a volume can be read, from the volume or from another copy.
 fn is_movable(access: VolumeAccess) -> bool {
     access != VolumeAccess::Unavailable
 }
 
-/// Moves all needed packs off the volumes.
+/// Moves all needed packs from these volumes to other volumes.
 pub(crate) fn vacate(
     store: &Arc<Store>,
     rows: &[VolumeRow],
-    watching: &mut dyn Watching,
+    listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let avoided: BTreeSet<u64> = rows.iter().map(|row| row.id).collect();
     let pools = store.catalog.pools()?;
@@ -181,19 +180,19 @@ pub(crate) fn vacate(
         held.push((row, pool));
     }
     // A pack that spans several volumes is moved once.
-    watching.expect(&expected.into_iter().collect::<Vec<_>>());
+    listener.expect(&expected.into_iter().collect::<Vec<_>>());
     for (row, pool) in held {
-        // Packs that moved with an earlier volume are not on this one any more.
+        // Packs that also lay on an earlier volume have moved already.
         let packs = packs_on(store, row)?;
         let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
-        write(store, pool, &numbers, &avoided, watching)?;
+        write(store, pool, &numbers, &avoided, listener)?;
         tracing::info!(volume = row.name, packs = packs.len(), "a volume was emptied");
         free(store)?;
     }
     Ok(())
 }
 
-/// The packs on a volume, each with its bytes, in the order in which they lie.
+/// Returns the packs on a volume, each with its size in bytes, in the order in which they lie.
 fn packs_on(store: &Store, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, StoreError> {
     let mut seen = BTreeSet::new();
     let mut packs = Vec::new();
@@ -205,7 +204,7 @@ fn packs_on(store: &Store, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, St
     Ok(packs)
 }
 
-/// Reads the packs to the stage that lie on volumes alone.
+/// Reads those packs to the stage that lie only on volumes.
 pub(crate) fn bring<'a>(
     store: &Arc<Store>,
     packs: impl IntoIterator<Item = &'a PackNumber>,
@@ -215,66 +214,67 @@ pub(crate) fn bring<'a>(
     if shelved.is_empty() {
         return Ok(());
     }
-    let mut ahead = Ahead::new(&store.volumes, Reader::server(), shelved.clone());
+    let mut ahead = EarlyRequests::new(&store.volumes, Reader::server(), shelved.clone());
     ahead.advance()?;
     for (pack, bytes) in shelved {
-        // A pack that does not come fails when it is read.
+        // The error of a pack that does not arrive is reported when the pack is read.
         ahead.wait_for(pack, bytes, &|| !store.stopping.load(Ordering::Relaxed))?;
     }
     Ok(())
 }
 
-/// Reads everything on the volumes and checks it.
+/// Reads and checks all packs on the volumes.
 pub(crate) fn audit(
     store: &Arc<Store>,
     rows: &[VolumeRow],
-    watching: &mut dyn Watching,
+    listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let mut held = Vec::new();
     for row in rows {
         if absence(row.access).is_some() {
-            watching.volume_failed(&row.name, format!("it is {}", access_word(row.access)));
+            let reason = format!("the volume is {}", access_word(row.access));
+            listener.volume_failed(&row.name, reason);
             continue;
         }
         let packs = packs_on(store, row)?;
-        watching.expect(&packs);
+        listener.expect(&packs);
         held.push((row, packs));
     }
     for (row, packs) in held {
         for (pack, _) in packs {
-            if !watching.goes_on() {
+            if !listener.goes_on() {
                 return Err(StoreError::cancelled("the audit was cancelled"));
             }
             let pool = row.pool.unwrap_or(PoolId(0));
             let Err(error) = store.volumes.check(store, pool, pack) else {
-                watching.stored(pack)?;
+                listener.stored(pack)?;
                 continue;
             };
             let reason = format!("on volume {}: {}", row.name, model::chain(&error));
             let again = rewrite(store, row, pack)?;
-            watching.failed(pack, if again { format!("{reason}; {REPAIRED}") } else { reason });
+            listener.failed(pack, if again { format!("{reason}; {REPAIRED}") } else { reason });
         }
     }
     Ok(())
 }
 
-/// Finding about one copy of a pack on volumes. Either way the pack is written again from a whole
-/// copy, if there is one.
+/// Fault of one copy of a pack on volumes. In both cases the pack is written again from an
+/// undamaged copy, if there is one.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
-    /// The copy did not come: it may be whole.
+    /// The copy could not be read. It may be undamaged.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// The copy came, and it is not what was written: no reader may have it.
+    /// The copy was read and differs from the pack that was written. No reader may get it.
     #[error(transparent)]
     Content(#[from] ReadError),
 }
 
 /// Remark on a damaged pack that was repaired.
-const REPAIRED: &str = "it was written again from a whole copy";
+const REPAIRED: &str = "the pack was written again from an undamaged copy";
 
-/// Writes a pack that is damaged on a volume to another volume, if any pool has it whole. Returns
-/// true if it was written.
+/// Writes a pack that is damaged on a volume to another volume, if a pool has the pack undamaged.
+/// Returns true if the pack was written.
 fn rewrite(store: &Arc<Store>, row: &VolumeRow, pack: PackNumber) -> Result<bool, StoreError> {
     let pools = store.catalog.pools()?;
     let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { return Ok(false) };
@@ -289,7 +289,7 @@ struct Repair {
     is_stored: bool,
 }
 
-impl Carrying for Repair {
+impl PackListener for Repair {
     fn stored(&mut self, _: PackNumber) -> Result<(), StoreError> {
         self.is_stored = true;
         Ok(())
@@ -305,7 +305,7 @@ impl Carrying for Repair {
 }
 
 impl Volumes {
-    /// Reads the pool's own copy of a pack from its volumes and checks it.
+    /// Reads the copy of a pack in this pool from its volumes, and checks the copy.
     fn check(
         self: &Arc<Self>,
         store: &Store,

@@ -1,5 +1,5 @@
-//! Writing of packs to volumes: in groups of nodes, with a filemark every few gigabytes. A pack is
-//! in the catalogue only after it is durable.
+//! Writing packs to volumes, one group of nodes after the other, with a filemark every few
+//! gigabytes. A pack on volumes is in the catalogue only after it is durable.
 //!
 //! ```text
 //!   queue --begin, write--> unsettled --filemark--> settled: rows in the catalogue, table kept
@@ -27,42 +27,42 @@ use tape::volume::{Continuation, Progress, VolumeError, VolumeWriter, WriterOpti
 
 use super::reclaim;
 use crate::store::Store;
-use crate::volumes::drive::Holding;
+use crate::volumes::drive::HeldDrive;
 use crate::volumes::holdings::{Volumes, library_of};
 use crate::volumes::site::{Site, known};
 use crate::volumes::trouble::Trouble;
 use crate::volumes::wait::Reader;
 
-/// Number of bytes between two filemarks: each takes a drive some seconds.
+/// Number of bytes between two filemarks. Each filemark takes a drive some seconds.
 const GROUP_BYTES: u64 = 4 << 30;
-/// Number of failed volumes or drives at which a run gives up.
+/// Number of failed volumes or drives at which a run ends.
 const FAILURES_MAX: usize = 8;
 
-/// Listener that hears of the packs of a run.
-pub(crate) trait Carrying {
-    /// The pack is settled.
+/// Listener of a run that writes packs to volumes.
+pub(crate) trait PackListener {
+    /// Notes that the pack is settled.
     fn stored(&mut self, pack: PackNumber) -> Result<(), StoreError>;
 
-    /// Notes that the pack cannot be read from any pool, and stays as it is.
+    /// Notes that the pack cannot be read from any pool, and was not written.
     fn failed(&mut self, pack: PackNumber, reason: String);
 
     /// Returns false to cancel the run.
     fn goes_on(&mut self) -> bool;
 }
 
-/// Writes `packs` to volumes of the pool, but to none of `avoided`.
+/// Writes `packs` to volumes of the pool that are not in `avoided`.
 pub(crate) fn write(
     store: &Arc<Store>,
     pool: &PoolRow,
     packs: &[PackNumber],
     avoided: &BTreeSet<u64>,
-    carrying: &mut dyn Carrying,
+    listener: &mut dyn PackListener,
 ) -> Result<(), StoreError> {
     let library = library_of(&pool.url).unwrap_or_default();
     let site = store.volumes.site(library);
     let site = site.map_err(|error| StoreError::conflict(error.to_string()))?;
     for (group, packs) in grouped(store, pool, packs)? {
-        let mut session = Session {
+        let mut group_writer = GroupWriter {
             store,
             volumes: &store.volumes,
             site: &site,
@@ -76,12 +76,12 @@ pub(crate) fn write(
             damaged: BTreeSet::new(),
             failures: 0,
         };
-        session.run(carrying)?;
+        group_writer.run(listener)?;
     }
     Ok(())
 }
 
-/// The packs, by the collocation group whose volumes take them.
+/// Returns the packs by collocation group. Each group has volumes of its own.
 fn grouped(
     store: &Store,
     pool: &PoolRow,
@@ -110,12 +110,12 @@ fn grouped(
     Ok(groups)
 }
 
-/// Name of a pack on a volume.
+/// Returns the name of a pack on a volume.
 fn name_of(pack: PackNumber) -> Name {
     Name::new(format!("{:010}.pack", pack.0).as_bytes()).expect("digits and a dot")
 }
 
-/// Identity of the pack on all volumes of the pool.
+/// Returns the identity of the pack on all volumes of the pool.
 pub(super) fn object_of(pool: &PoolRow, pack: PackNumber) -> ObjectId {
     let mut object = [0; 16];
     object[..8].copy_from_slice(&pack.0.to_le_bytes());
@@ -125,15 +125,15 @@ pub(super) fn object_of(pool: &PoolRow, pack: PackNumber) -> ObjectId {
     object
 }
 
-/// The pack of an object on a volume.
+/// Returns the pack of an object on a volume.
 pub(super) fn pack_of(object: ObjectId) -> PackNumber {
     let mut number = [0; 8];
     number.copy_from_slice(&object.0[..8]);
     PackNumber(u64::from_le_bytes(number))
 }
 
-/// Writing of the packs of one group.
-struct Session<'a> {
+/// Writer for the packs of one group.
+struct GroupWriter<'a> {
     store: &'a Arc<Store>,
     volumes: &'a Arc<Volumes>,
     site: &'a Arc<Site>,
@@ -146,9 +146,9 @@ struct Session<'a> {
     parts: BTreeMap<PackNumber, Vec<PartRow>>,
     /// Point at which the first pack of the queue continues.
     going_on: Option<Continuation>,
-    /// Volumes that are not to be written.
+    /// Volumes that must not be written.
     avoided: BTreeSet<u64>,
-    /// Packs that are damaged on disk, and that a volume has too.
+    /// Packs that are damaged on disk and that a volume also has.
     damaged: BTreeSet<PackNumber>,
     failures: usize,
 }
@@ -158,7 +158,7 @@ struct Session<'a> {
 enum Departure {
     Full,
     Done,
-    /// Somebody else needs the drive, or the volume is not to be written any more.
+    /// Another user needs the drive, or the volume must not be written any more.
     Recalled,
     /// The next pack has to be read from a volume first, which may need this drive.
     Reading,
@@ -167,10 +167,10 @@ enum Departure {
 
 type Writer<'a> = VolumeWriter<&'a mut dyn Medium>;
 
-impl Session<'_> {
-    fn run(&mut self, carrying: &mut dyn Carrying) -> Result<(), StoreError> {
+impl GroupWriter<'_> {
+    fn run(&mut self, listener: &mut dyn PackListener) -> Result<(), StoreError> {
         while !self.queue.is_empty() {
-            self.read_ahead(carrying)?;
+            self.read_ahead(listener)?;
             if self.queue.is_empty() {
                 break;
             }
@@ -181,12 +181,12 @@ impl Session<'_> {
                 self.store.check_released()?;
             }
             let mut known = known(&volume)?;
-            // The label of a scratch volume is checked where the volume gets its new one.
+            // The label of a scratch volume is checked when the volume gets its new label.
             known.label = known.label.filter(|_| volume.state != VolumeState::Scratch);
             let operator = self.site.operator()?;
             let mut lent = match operator.borrow(&known) {
                 Ok(lent) => lent,
-                // The cause is known already, or it will pass.
+                // The reason for the absence is already known, or the absence will end.
                 Err(LoanError::Absent { .. }) => {
                     self.avoided.insert(volume.id);
                     continue;
@@ -198,12 +198,14 @@ impl Session<'_> {
                 Err(error) => return Err(StoreError::away(error.to_string())),
             };
             let filled = match self.volumes.relabel_scratch(&mut lent, &mut volume, self.pool) {
-                Ok(()) => self.fill(&mut lent, &mut volume, carrying),
+                Ok(()) => self.fill(&mut lent, &mut volume, listener),
                 Err(trouble) => Err(trouble),
             };
             match filled {
                 Ok(Departure::Cancelled) => {
-                    return Err(StoreError::cancelled("it was cancelled; the next run goes on"));
+                    return Err(StoreError::cancelled(
+                        "the run was cancelled; the next run does the rest",
+                    ));
                 }
                 Ok(
                     Departure::Full | Departure::Done | Departure::Recalled | Departure::Reading,
@@ -218,7 +220,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// True for a pack that has to be read from a volume: no disk has it, and the stage neither.
+    /// Returns true for a pack that has to be read from a volume, because neither a disk nor the
+    /// stage has it undamaged.
     fn must_be_read(&self, pack: PackNumber) -> bool {
         let comes_from_volume =
             self.store.pools.is_only_shelved(pack) || self.damaged.contains(&pack);
@@ -226,9 +229,8 @@ impl Session<'_> {
     }
 
     /// Reads the next packs from their volumes to the stage, while this thread holds no drive.
-    /// Tells
-    /// `carrying` of packs that cannot be read.
-    fn read_ahead(&mut self, carrying: &mut dyn Carrying) -> Result<(), StoreError> {
+    /// Tells `listener` of packs that cannot be read.
+    fn read_ahead(&mut self, listener: &mut dyn PackListener) -> Result<(), StoreError> {
         let mut bytes = 0;
         let near = self.queue.iter().copied().take_while(|pack| {
             bytes += self.store.pools.bytes_of(*pack);
@@ -243,26 +245,27 @@ impl Session<'_> {
         }
         reclaim::bring(self.store, &near)?;
         while let Some(&pack) = self.queue.front().filter(|pack| self.must_be_read(**pack)) {
-            // Fetched once more alone: this returns the reason, or the pack.
+            // The pack is fetched once more, by itself. This returns the pack, or the reason why it
+            // cannot be read.
             if let Err(error) = self.volumes.fetch(pack, (&Reader::server(), false)) {
                 self.queue.pop_front();
                 self.parts.remove(&pack);
                 self.going_on = None;
-                carrying.failed(pack, model::chain(&error));
+                listener.failed(pack, model::chain(&error));
             }
         }
         Ok(())
     }
 
-    /// Writes as much as the volume takes.
+    /// Writes packs until there is a reason to leave the volume. Returns this reason.
     fn fill(
         &mut self,
         lent: &mut Loan,
         volume: &mut VolumeRow,
-        carrying: &mut dyn Carrying,
+        listener: &mut dyn PackListener,
     ) -> Result<Departure, Trouble> {
-        assert!(self.unsettled.is_empty(), "the volume before this one is settled");
-        let _holding = Holding::begin();
+        assert!(self.unsettled.is_empty(), "all packs on the previous volume are settled");
+        let _holding = HeldDrive::begin();
         let watch = lent.watch();
         let label = lent.label.as_ref().map(|label| label.volume);
         let label = label.ok_or(VolumeError::Blank)?;
@@ -271,7 +274,7 @@ impl Session<'_> {
         let mut since_mark = 0;
         let departure = loop {
             let Some(&pack) = self.queue.front() else { break Departure::Done };
-            if !carrying.goes_on() {
+            if !listener.goes_on() {
                 break Departure::Cancelled;
             }
             let is_taken_away = volume.access != VolumeAccess::ReadWrite;
@@ -282,27 +285,27 @@ impl Session<'_> {
                 break Departure::Reading;
             }
             match self.put(&mut writer, pack)? {
-                Put::Written(bytes) => since_mark += bytes,
-                Put::Full => break Departure::Full,
-                Put::MustBeRead => break Departure::Reading,
-                Put::Unreadable(reason) => {
+                PackOutcome::Written(bytes) => since_mark += bytes,
+                PackOutcome::Full => break Departure::Full,
+                PackOutcome::MustBeRead => break Departure::Reading,
+                PackOutcome::Unreadable(reason) => {
                     self.queue.pop_front();
                     self.parts.remove(&pack);
                     self.going_on = None;
-                    carrying.failed(pack, reason);
+                    listener.failed(pack, reason);
                 }
             }
             if since_mark >= GROUP_BYTES {
                 since_mark = 0;
                 let parts = writer.sync()?;
-                self.settle(volume, &parts, carrying)?;
+                self.settle(volume, &parts, listener)?;
             }
         };
         let (closed, _) = writer.close()?;
         if departure == Departure::Full {
             volume.state = VolumeState::Full;
         }
-        self.settle(volume, &closed.parts, carrying)?;
+        self.settle(volume, &closed.parts, listener)?;
         // Packs that found no room before the filemark are written again.
         self.put_back();
         let first = self.queue.front().map(|pack| object_of(self.pool, *pack));
@@ -315,24 +318,24 @@ impl Session<'_> {
         Ok(departure)
     }
 
-    /// Writes one pack, or the rest of it.
-    fn put(&mut self, writer: &mut Writer<'_>, pack: PackNumber) -> Result<Put, Trouble> {
+    /// Writes one pack, or the rest of a pack that began on another volume.
+    fn put(&mut self, writer: &mut Writer<'_>, pack: PackNumber) -> Result<PackOutcome, Trouble> {
         let object = object_of(self.pool, pack);
         let from = self.going_on.filter(|from| from.object == object);
         let from = from.unwrap_or_else(|| Continuation::start(object));
         let mut reader = match self.store.pools.reader(pack) {
             Ok(reader) => reader,
-            Err(error) => return Ok(Put::Unreadable(model::chain(&error))),
+            Err(error) => return Ok(PackOutcome::Unreadable(model::chain(&error))),
         };
         let bytes = reader.bytes();
-        debug_assert!(from.offset <= bytes, "a pack goes on within its bytes");
+        debug_assert!(from.offset <= bytes, "a pack continues within its bytes");
         if let Err(error) = reader.skip_to(from.offset) {
-            return Ok(Put::Unreadable(error.to_string()));
+            return Ok(PackOutcome::Unreadable(error.to_string()));
         }
         writer.begin_named(from, &name_of(pack))?;
         let progress = match writer.write_all_of(&mut reader) {
             Ok(Progress::Going) => writer.end()?,
-            Ok(Progress::Full) => return Ok(Put::Full),
+            Ok(Progress::Full) => return Ok(PackOutcome::Full),
             Err(VolumeError::Handover(error)) => {
                 writer.abandon();
                 if self.volumes.plans(pack).is_ok() {
@@ -341,26 +344,30 @@ impl Session<'_> {
                 // The stage may have dropped the pack meanwhile.
                 let is_away = self.must_be_read(pack);
                 let reason = model::chain(&error);
-                return Ok(if is_away { Put::MustBeRead } else { Put::Unreadable(reason) });
+                return Ok(if is_away {
+                    PackOutcome::MustBeRead
+                } else {
+                    PackOutcome::Unreadable(reason)
+                });
             }
             Err(error) => return Err(error.into()),
         };
-        // Closing the full volume tells whether the pack is whole on it.
+        // Closing the full volume shows whether the pack is whole on it.
         if progress == Progress::Full {
-            return Ok(Put::Full);
+            return Ok(PackOutcome::Full);
         }
         self.queue.pop_front();
         self.unsettled.push_back(pack);
         self.going_on = None;
-        Ok(Put::Written(bytes))
+        Ok(PackOutcome::Written(bytes))
     }
 
-    /// Records durable parts, and tells `carrying` of the packs that are whole.
+    /// Records durable parts, and tells `listener` of the packs that are whole.
     fn settle(
         &mut self,
         volume: &mut VolumeRow,
         parts: &[Part],
-        carrying: &mut dyn Carrying,
+        listener: &mut dyn PackListener,
     ) -> Result<(), Trouble> {
         let now = sys::clock::now();
         let mut whole = Vec::new();
@@ -368,7 +375,8 @@ impl Session<'_> {
         for part in parts {
             let pack = pack_of(part.object);
             let rows = self.parts.entry(pack).or_default();
-            // A part that continues overlaps nothing. A pack that begins anew replaces all before.
+            // A part that continues a pack overlaps no other part. A part that begins a pack anew
+            // replaces all earlier parts.
             rows.retain(|row| row.offset < part.offset);
             rows.push(row_of(volume.id, part));
             if part.is_last {
@@ -396,7 +404,7 @@ impl Session<'_> {
             self.queue.retain(|other| *other != pack);
             let shelved = self.store.pools.shelved(pack, self.pool.id);
             shelved.map_err(|error| StoreError::damaged(model::chain(&error)))?;
-            carrying.stored(pack)?;
+            listener.stored(pack)?;
         }
         Ok(())
     }
@@ -408,7 +416,7 @@ impl Session<'_> {
         }
     }
 
-    /// Takes the drive or the volume out of use, by the kind of the error.
+    /// Takes the drive or the volume out of use, depending on the error.
     fn blame(
         &mut self,
         lent: &mut Loan,
@@ -438,13 +446,13 @@ impl Session<'_> {
             return Ok(());
         }
         let message =
-            format!("{FAILURES_MAX} volumes or drives have failed, the last one: {reason}");
+            format!("{FAILURES_MAX} volumes or drives have failed; the last failure: {reason}");
         Err(StoreError::away(message))
     }
 }
 
 /// Outcome of writing one pack.
-enum Put {
+enum PackOutcome {
     Written(u64),
     Full,
     MustBeRead,

@@ -1,4 +1,4 @@
-//! Claims: names that one session or process has for itself, such as the filespace of a backup.
+//! Claims: names that one session or process has exclusively, such as the filespace of a backup.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use sys::lock::{Mutex, MutexGuard};
 
 use crate::fleet::Fleet;
 
-/// All claims of this server. Where the catalogue has several servers, the database has each claim
+/// All claims of this server. If the catalogue has several servers, each claim is in the database
 /// too.
 pub(crate) struct Claims {
     here: Mutex<BTreeSet<String>>,
@@ -33,7 +33,8 @@ impl Claims {
                 return Ok(None);
             }
         }
-        // Made before the fleet is asked: dropping it gives the claim back if the fleet refuses.
+        // The claim is made before the fleet is asked. If the fleet refuses, dropping the claim
+        // gives the name back.
         let claim = Claim { claims: Arc::clone(self), name: name.to_owned() };
         let is_taken = self.fleet.as_ref().map_or(Ok(true), |fleet| fleet.try_claim(name))?;
         Ok(is_taken.then_some(claim))
@@ -44,12 +45,13 @@ impl Claims {
         self.here().iter().filter(|name| name.starts_with(prefix)).count() as u64
     }
 
-    /// Releases the claims that the database has of this server and that nobody here holds: the
-    /// database did not answer when they were given back.
+    /// Releases the claims that this server has in the database but nobody here holds. The database
+    /// did not answer when these claims were given back.
     pub(crate) fn release_forgotten(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
         for name in fleet.postgres.reservations()? {
-            // Locked until the database has answered, so that nobody takes the claim meanwhile.
+            // The lock is kept until the database has answered, so that nobody takes the claim
+            // meanwhile.
             let here = self.here();
             if !here.contains(&name) {
                 fleet.postgres.release(&name)?;
@@ -62,7 +64,8 @@ impl Claims {
         if let Some(fleet) = &self.fleet {
             fleet.release_claim(name);
         }
-        // Last: otherwise the release could take the next claim of the same name from its holder.
+        // The name is removed last. Otherwise the release above could end the next claim of the
+        // same name.
         let was_claimed = self.here().remove(name);
         debug_assert!(was_claimed, "{name} was claimed until now");
     }
@@ -96,7 +99,7 @@ mod tests {
         drop(first);
         assert_eq!(claims.count("filespace "), 1);
         assert!(take("filespace 1").is_some(), "it was given back");
-        assert_eq!(claims.count("filespace "), 1, "and again");
+        assert_eq!(claims.count("filespace "), 1, "the new claim was dropped at once");
         drop((other, reclamation));
         assert_eq!(claims.count(""), 0);
         claims.release_forgotten().expect("no database is asked");

@@ -7,14 +7,14 @@ use crate::error::StoreError;
 /// Failure of a commit.
 #[derive(Debug)]
 pub enum CommitFailure {
-    /// Packs were condemned that the caller does not know of: it resolves its changes anew.
+    /// Packs were condemned that the caller does not know of. The caller resolves its changes anew.
     Stale,
     /// Another attempt would fail the same way.
     Failed(StoreError),
 }
 
 impl CommitFailure {
-    /// The error for a caller that makes no other attempt.
+    /// Returns the error for a caller that makes no other attempt.
     pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::Stale => StoreError::Busy(CommitError::Stale.to_string()),

@@ -1,5 +1,5 @@
 //! The exchange between the servers of one catalogue: reports of this server, and changes of packs
-//! by the others.
+//! by other servers.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use catalog::{CatalogError, PackRow, PackState};
 use model::PackNumber;
 
 use super::Store;
-use super::condemned::Condemned;
+use super::condemned_packs::CondemnedPacks;
 use crate::error::StoreError;
 use crate::fleet::{Fleet, PATIENCE, PAUSE, PURGE_PAUSE, ServerSummary, shown};
 use crate::folder::hold;
@@ -37,7 +37,8 @@ impl Store {
             .collect()
     }
 
-    /// Addresses at which nodes reach the servers of a fleet; empty for a server alone.
+    /// Returns the addresses at which nodes reach the servers of a fleet. The list is empty if this
+    /// server is in no fleet.
     pub fn addresses(&self) -> Vec<String> {
         let servers = self.fleet.iter().flat_map(|fleet| fleet.roll().servers);
         servers.map(|server| server.address).collect()
@@ -60,14 +61,14 @@ impl Store {
         )))
     }
 
-    /// Ends the hold after a recovery, for all servers: packs that nothing names may go.
+    /// Ends the hold after a recovery, for all servers: packs that nothing names may be removed.
     pub fn release(&self) -> Result<(), CatalogError> {
         self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.postgres.hold(false))
     }
 
-    /// Reports the packs that this server fills and reads, and takes in the changes of others. A
-    /// server does so before it serves, and from then on at intervals. Fails with `Fenced` if the
-    /// others take it for dead.
+    /// Reports the packs that this server fills and reads, and takes in the changes by other
+    /// servers. A server calls this once before it serves nodes, and then at regular intervals.
+    /// Fails with `Fenced` if the other servers have declared this server dead.
     pub fn beat(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
         let before = fleet.roll();
@@ -75,7 +76,8 @@ impl Store {
         self.note_indexed(fleet, &before);
         let is_idle = self.users.first_filled().is_none();
         let standing = self.pools.standing(is_idle);
-        // Read after `standing`: a pack that somebody begins to fill now has a new number.
+        // This is read after `standing`: a pack that a session begins to fill in between has a
+        // higher number.
         let filled = self.users.first_filled();
         let beat = Beat {
             horizon: standing.horizon.into_iter().chain(filled).min(),
@@ -100,12 +102,12 @@ impl Store {
         self.claims.release_forgotten()
     }
 
-    /// Takes in the changes of packs by other servers.
+    /// Takes in the changes that other servers made to packs.
     pub fn catch_up(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
         let mut position = fleet.position();
         let mut changes = fleet.postgres.pack_changes(*position)?;
-        let is_news = |condemned: &Condemned| {
+        let is_news = |condemned: &CondemnedPacks| {
             changes.generation != condemned.generation
                 || changes.packs.iter().any(|(pack, row)| !condemned.agrees(*pack, row.as_ref()))
         };
@@ -133,7 +135,7 @@ impl Store {
                 Some(_) => {}
             }
         }
-        // An index that still has such packs costs only a look into the pool.
+        // If the index still has such packs, a lookup costs one more read of the pool.
         if let Err(error) = self.forget_packs(&gone) {
             tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
         }
@@ -148,7 +150,7 @@ impl Store {
         }
     }
 
-    /// Adds the next pack of another server to the index. Returns false if there is none.
+    /// Adds the next pack of another server to the index. Returns false if no pack is left.
     pub fn index_others(&self) -> bool {
         let Some(fleet) = &self.fleet else { return false };
         let Some(pack) = fleet.unindexed().first().copied() else { return false };
@@ -166,21 +168,22 @@ impl Store {
         fleet.indexed.fetch_max(below.0, Ordering::Relaxed);
     }
 
-    /// The last pack up to which the index may call itself complete, at most `last`.
+    /// Returns the last pack up to which the index is known to be complete, at most `last`.
     pub fn index_limit(&self, last: PackNumber) -> PackNumber {
         let fleet = self.fleet.as_ref();
         let limit = fleet.map(|fleet| fleet.indexed.load(Ordering::Relaxed).saturating_sub(1));
         limit.map_or(last, |limit| last.min(PackNumber(limit)))
     }
 
-    /// The first pack that any server may still fill. The caller lists packs before it calls this:
-    /// a listed pack below the horizon is complete.
+    /// Returns the first pack that any server may still fill. The caller must list packs before
+    /// this call. Then each listed pack below the horizon is complete.
     pub fn horizon(&self) -> Result<PackNumber, CatalogError> {
         let Some(fleet) = &self.fleet else {
             let (open, filled) = (self.pools.horizon(), self.users.first_filled());
             return Ok(filled.map_or(open, |filled| filled.min(open)));
         };
-        // The list comes first: a server that begins to fill later takes a higher number.
+        // The list of servers is read first: a server that begins to fill a pack later takes a
+        // higher number.
         let roll = fleet.postgres.roll()?;
         let others = roll.servers.iter().filter(|server| server.id != fleet.id);
         let theirs = others.filter_map(|server| server.horizon);
@@ -188,8 +191,8 @@ impl Store {
         Ok(theirs.chain(own).min().unwrap_or(roll.numbers_end))
     }
 
-    /// Returns true if every other server knows the packs condemned up to `generation`, and none of
-    /// them reads for a request that began before. With `waits` it waits a little for that.
+    /// Returns true if every other server knows the packs condemned up to `generation`, and has no
+    /// reader left that began before it knew them. If `waits` is true, waits up to `PATIENCE`.
     pub fn all_know(&self, generation: u64, waits: bool) -> Result<bool, StoreError> {
         let Some(fleet) = &self.fleet else { return Ok(true) };
         let began = sys::clock::monotonic();
@@ -228,7 +231,7 @@ impl Store {
         let listed = match self.pools.list_objects() {
             Ok(listed) => listed,
             Err(error) => {
-                tracing::warn!(%error, "the remains of servers that have ended stay for now");
+                tracing::warn!(%error, "remains of servers that have ended are removed later");
                 again();
                 return Ok(());
             }
@@ -246,7 +249,7 @@ impl Store {
         if let Err(error) = fleet.postgres.leave() {
             tracing::warn!(
                 error = model::chain(&error),
-                "the list of servers still has this one; the others will notice its silence"
+                "this server is still on the list of servers; another server will take it off"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The chunk index after a crash: it says the same as the packs.
+//! Tests that the chunk index agrees with the packs after a crash.
 
 use model::PlaceCode as _;
 
@@ -53,11 +53,11 @@ fn the_index_holds_what_the_packs_hold_after_every_crash() {
         }
         store.commit(Vec::new()).expect("durable");
         let again = store_quantum(&store, &quantum(&store, 0..40)).expect("space");
-        assert_eq!(again.places[0].pack(), PackNumber(1), "what is there is not stored again");
+        assert_eq!(again.places[0].pack(), PackNumber(1), "a known chunk is not stored again");
         match round % 3 {
-            // A process that is killed writes nothing any more.
+            // The process is killed, and writes nothing more.
             0 => kill(store),
-            1 => store.close().expect("in order"),
+            1 => store.close().expect("the store closes"),
             _ => {
                 store.index.flush(PackNumber(1)).expect("written");
                 kill(store);
@@ -66,7 +66,7 @@ fn the_index_holds_what_the_packs_hold_after_every_crash() {
     }
 }
 
-/// A process that is killed keeps no lock.
+/// Ends the store as a kill of its process would: the locks are released, nothing is written.
 fn kill(store: Store) {
     store.ownership.die();
     std::mem::forget(store);
@@ -84,7 +84,7 @@ fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
     assert_eq!(in_packs_len(&store), 60);
     let mut torn = quantum(&store, 60..61);
     torn.1 = Check::Digests(vec![0; 16]);
-    assert!(store_quantum(&store, &torn).is_err(), "what arrived is not what was meant");
+    assert!(store_quantum(&store, &torn).is_err(), "the data does not match its digests");
 }
 
 fn in_packs_len(store: &Store) -> usize {

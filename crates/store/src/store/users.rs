@@ -1,4 +1,4 @@
-//! Users of packs: backups from their opening, restores from the beginning of their selection.
+//! Users of packs: backups, from when they open, and restores, from the start of their selection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) struct Users {
 
 #[derive(Default)]
 struct UsersState {
-    /// The number that was given last.
+    /// Number that was given to the last user.
     last: u64,
     /// Users by their number.
     active: BTreeMap<u64, User>,
@@ -44,7 +44,7 @@ impl UsersState {
     }
 }
 
-/// A use of packs, which ends when this is dropped.
+/// A use of packs. Dropping it ends the use.
 pub struct Use {
     users: Arc<Users>,
     number: u64,
@@ -57,61 +57,61 @@ impl Users {
         self.state.lock()
     }
 
-    /// The present moment as a number: users that begin later have higher numbers.
+    /// Returns the present moment as a number: users that begin later have higher numbers.
     pub(crate) fn now(&self) -> u64 {
         let mut state = self.state();
         state.last += 1;
         state.last
     }
 
-    /// True while a reader is active that began before `number`.
+    /// Returns true while a reader is active that began before `number`.
     pub(crate) fn has_older_reader(&self, number: u64) -> bool {
         let state = self.state();
         state.active.range(..number).any(|(_, user)| user.fills.is_none())
     }
 
-    /// The first pack that an active backup may have appended to.
+    /// Returns the first pack to which an active backup may have appended.
     pub(crate) fn first_filled(&self) -> Option<PackNumber> {
         self.state().active.values().filter_map(|user| user.fills).min()
     }
 
-    /// Notes that this server knows all condemned packs up to `generation`. Users that begin from
-    /// now on do not read them.
+    /// Notes that this server knows all condemned packs up to `generation`. Users that begin later
+    /// do not read those packs.
     pub(crate) fn know(&self, generation: u64) {
         let mut state = self.state();
         debug_assert!(state.generation <= generation, "condemnations are only added");
         state.generation = generation;
     }
 
-    /// Generation of condemned packs when the oldest active reader began; without a reader the
-    /// present one.
+    /// Returns the generation of condemned packs when the oldest active reader began. Without a
+    /// reader, returns the present generation.
     pub(crate) fn oldest_generation(&self) -> u64 {
         let state = self.state();
         let readers = state.active.values().filter(|user| user.fills.is_none());
         readers.map(|user| user.generation).min().unwrap_or(state.generation)
     }
 
-    /// Begins a use. `fills` is the first pack that the user may append to, `failures` the number
-    /// of packs that have failed so far.
+    /// Begins a use. `fills` is the first pack to which the user may append. `failures` is the
+    /// number of packs that have failed so far.
     pub(crate) fn begin(self: &Arc<Self>, fills: Option<PackNumber>, failures: usize) -> Use {
         let number = self.state().add(fills);
         Use { users: Arc::clone(self), number, failures }
     }
 
-    /// Marks packs from `first` on as being filled until the guard is dropped.
-    pub(crate) fn fill_from(&self, first: Option<PackNumber>) -> Option<Filling<'_>> {
+    /// Notes that packs from `first` on are being filled, until the guard is dropped.
+    pub(crate) fn fill_from(&self, first: Option<PackNumber>) -> Option<FillGuard<'_>> {
         let first = first?;
-        Some(Filling { users: self, number: self.state().add(Some(first)) })
+        Some(FillGuard { users: self, number: self.state().add(Some(first)) })
     }
 }
 
-/// A mark that packs are being filled, until this is dropped.
-pub(crate) struct Filling<'a> {
+/// Guard that makes packs count as being filled. Dropping it ends this.
+pub(crate) struct FillGuard<'a> {
     users: &'a Users,
     number: u64,
 }
 
-impl Drop for Filling<'_> {
+impl Drop for FillGuard<'_> {
     fn drop(&mut self) {
         self.users.state().end(self.number);
     }

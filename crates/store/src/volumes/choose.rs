@@ -13,15 +13,15 @@ use super::holdings::Volumes;
 use super::site::{Site, is_same};
 use super::trouble::Trouble;
 
-/// Size of a block by default: with it drives stream.
+/// Default size of a block. With blocks of this size, drives write without stopping.
 pub(crate) const BLOCK_BYTES: u32 = 512 << 10;
 /// First character in the names of volumes that the server makes in a folder.
 const FILE_PREFIX: char = 'F';
 /// Number of digits after [`FILE_PREFIX`].
 const FILE_DIGITS: usize = 5;
 
-/// Picks the volume that takes more packs of the `group`: the fullest volume of the group,
-/// otherwise a scratch one, otherwise the fullest volume of another group.
+/// Picks the volume that takes further packs of `group`: the fullest volume of the group, otherwise
+/// a scratch volume, otherwise the fullest volume of another group.
 fn pick<'a>(rows: &[&'a VolumeRow], pool: &PoolRow, group: &str) -> Option<&'a VolumeRow> {
     let is_filling =
         |row: &&&VolumeRow| row.pool == Some(pool.id) && row.state == VolumeState::Filling;
@@ -46,7 +46,8 @@ impl Volumes {
         let rows: Vec<VolumeRow> = self.rows().values().cloned().collect();
         let live = self.catalog.volume_bytes()?;
         let is_usable = |row: &&VolumeRow| {
-            // A scratch volume with a needed pack is a fault of the catalogue. It is not written.
+            // A scratch volume with a needed pack is a fault of the catalogue. Such a volume is not
+            // written.
             let is_needed = row.state == VolumeState::Scratch && live.contains_key(&row.id);
             !is_needed
                 && is_same(&row.library, &site.name)
@@ -64,7 +65,7 @@ impl Volumes {
             None => return Err(nothing_left(site, pool)),
         };
         if row.state == VolumeState::Scratch {
-            // `relabel_scratch` writes this to the catalogue.
+            // `relabel_scratch` writes the new pool and group to the catalogue.
             row = VolumeRow { pool: Some(pool.id), group: group.to_owned(), ..row };
         }
         let takes_more = matches!(row.state, VolumeState::Filling | VolumeState::Scratch);
@@ -72,13 +73,13 @@ impl Volumes {
         Ok(row)
     }
 
-    /// Makes a new volume in a folder.
+    /// Creates a new volume in a folder.
     fn make_file(&self, site: &Site, pool_name: &str) -> Result<VolumeRow, StoreError> {
         let room = site.check_room(2 * pool::PACK_BYTES);
         room.map_err(|error| StoreError::no_space(error.to_string()))?;
         let number = |name: &str| name.strip_prefix(FILE_PREFIX)?.parse::<u64>().ok();
         let operator = site.operator()?;
-        // The catalogue does not know a volume whose making was cut off.
+        // The catalogue does not know a volume whose creation was interrupted.
         let there = operator.with_stock(|stock| match stock {
             Stock::Folder { volumes, .. } => volumes.names(),
             Stock::Library(_) => Ok(Vec::new()),
@@ -94,7 +95,7 @@ impl Volumes {
         self.label(site, &name, (pool_name, BLOCK_BYTES), Overwrite::Nothing)
     }
 
-    /// Labels a volume. It is scratch afterwards.
+    /// Labels a volume, which becomes a scratch volume.
     pub(crate) fn label(
         &self,
         site: &Site,
@@ -127,7 +128,7 @@ impl Volumes {
             return self.add(site, &label);
         }
         let mut lent = operator.borrow(&known).map_err(|error| failed(&error))?;
-        // The volume may have been taken while this thread waited for a drive.
+        // Another thread may have begun to use the volume while this thread waited for a drive.
         if let Some(row) = self.find_row(Some(&site.name), name.as_str()) {
             self.check_unneeded(&row)?;
         }
@@ -136,7 +137,7 @@ impl Volumes {
         self.add(site, &label)
     }
 
-    /// Fails where something on the volume is needed, or where it is not scratch.
+    /// Fails unless the volume is scratch and nothing on it is needed.
     fn check_unneeded(&self, row: &VolumeRow) -> Result<(), StoreError> {
         let parts = self.catalog.volume_parts(row.id)?;
         if row.state == VolumeState::Scratch && parts.is_empty() {
@@ -144,7 +145,7 @@ impl Volumes {
         }
         let name = &row.name;
         Err(StoreError::conflict(format!(
-            "{name}: it is in use, see 'holdfast admin volume list {name}'"
+            "volume {name} is in use, see 'holdfast admin volume list {name}'"
         )))
     }
 
@@ -152,7 +153,8 @@ impl Volumes {
         self.rows().len() as u64 + 1
     }
 
-    /// Adds the volume to the catalogue as scratch, or makes its known row scratch.
+    /// Adds the volume to the catalogue as a scratch volume. If the volume has a row already, the
+    /// row becomes that of a scratch volume.
     pub(crate) fn add(&self, site: &Site, label: &Label) -> Result<VolumeRow, StoreError> {
         let row = VolumeRow {
             id: 0,
@@ -185,11 +187,11 @@ impl Volumes {
         }
     }
 
-    /// Gives a scratch volume a new identity, so that no old position is taken for a present one.
-    /// From now on the volume is being filled.
+    /// Gives a scratch volume a new identity, so that nobody mistakes old positions for present
+    /// ones. The volume is being filled from then on.
     ///
-    /// The new identity follows from the old one. So a volume that has it already, and on which
-    /// nothing is written, is one whose relabelling was cut off.
+    /// The new identity is derived from the old one. If a volume already has the new identity and
+    /// nothing is written on it, an earlier relabelling was interrupted.
     pub(crate) fn relabel_scratch(
         &self,
         lent: &mut Loan,
@@ -203,7 +205,8 @@ impl Volumes {
         let before = volume::read_label(lent.medium())?;
         let next = next_identity(row.label);
         let is_known = before.volume.0 == row.label;
-        // A server whose catalogue is lost may have written on a volume with the next identity.
+        // If this catalogue is an older copy, the server may already have written on a volume with
+        // the next identity.
         let mut is_interrupted =
             || Ok::<_, Trouble>(before.volume.0 == next && volume::is_unwritten(lent.medium())?);
         if before.name.as_str() != row.name || !(is_known || is_interrupted()?) {
@@ -226,19 +229,19 @@ impl Volumes {
     }
 }
 
-/// Identity of a volume after it is used again.
+/// Returns the identity that a volume gets when it is used again.
 pub(crate) fn next_identity(identity: [u8; 16]) -> [u8; 16] {
     let mut next = [0; 16];
     next.copy_from_slice(&blake3::hash(&identity).as_bytes()[..16]);
-    assert_ne!(next, identity, "an old position is never taken for a present one");
+    assert_ne!(next, identity, "a volume that is used again gets another identity");
     next
 }
 
 fn nothing_left(site: &Site, pool: &PoolRow) -> StoreError {
     let name = &site.name;
     StoreError::no_space(format!(
-        "pool {} has no volume left to write, and library {name} no scratch one; 'holdfast admin \
-         volume label {name}' labels blank ones",
+        "pool {} has no volume left to write, and library {name} has no scratch volume; 'holdfast \
+         admin volume label {name}' labels blank volumes",
         pool.name
     ))
 }

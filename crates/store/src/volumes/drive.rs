@@ -3,19 +3,20 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// True while this thread holds a drive. Waiting for another drive then could take for ever.
+    /// True while this thread holds a drive. If it then waited for another drive, it could wait for
+    /// ever.
     static HOLDS_DRIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True while this thread holds a drive.
+/// Returns true while this thread holds a drive.
 pub(crate) fn holds_drive() -> bool {
     HOLDS_DRIVE.get()
 }
 
-/// A drive that this thread holds until it is dropped.
-pub(crate) struct Holding;
+/// Guard while this thread holds a drive.
+pub(crate) struct HeldDrive;
 
-impl Holding {
+impl HeldDrive {
     pub(crate) fn begin() -> Self {
         assert!(!holds_drive(), "a thread holds one drive at a time");
         HOLDS_DRIVE.set(true);
@@ -23,7 +24,7 @@ impl Holding {
     }
 }
 
-impl Drop for Holding {
+impl Drop for HeldDrive {
     fn drop(&mut self) {
         HOLDS_DRIVE.set(false);
     }

@@ -1,4 +1,4 @@
-//! Errors of libraries, volumes and the packs on them, by the reaction of the caller.
+//! Errors of libraries, volumes and the packs on them, grouped by the reaction of the caller.
 
 use tape::schedule::{Absence, Refusal};
 
@@ -10,7 +10,7 @@ pub enum LibraryError {
     /// The author of the request corrects the name.
     #[error("there is no library {library}; 'holdfast admin library list' shows all")]
     Unknown { library: String },
-    /// The administrator mends the library; until then packs come from other libraries.
+    /// The administrator repairs the library. Until then packs come from other libraries.
     #[error("library {library}: {fault}")]
     Unusable { library: String, fault: SiteFault },
 }
@@ -25,11 +25,11 @@ impl From<LibraryError> for StoreError {
     }
 }
 
-/// Reason for which nothing can be read or written at the place of a library.
+/// Reason why nothing in a library can be read or written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SiteFault {
     /// The administrator mounts the disk with the folder.
-    #[error("{folder} is not there, or not its own; is its disk mounted?")]
+    #[error("{folder} does not exist or is not the library's folder; is its disk mounted?")]
     Unmounted { folder: String },
     /// The administrator ends the other process.
     #[error("another process uses {place}; stop that process first")]
@@ -49,7 +49,7 @@ impl SiteFault {
     }
 }
 
-/// Name of a volume in the catalogue that no volume can have. The catalogue is damaged.
+/// Invalid name of a volume in the catalogue. The catalogue is damaged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{volume}: {source}")]
 pub(crate) struct InvalidName {
@@ -87,18 +87,18 @@ fn place(location: &str) -> String {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
     /// The pack comes from another pool, if one has it.
-    #[error("no volume has it")]
+    #[error("no volume has the pack")]
     Unshelved,
-    /// The administrator brings one of the volumes back; another copy may be there meanwhile.
+    /// The administrator brings one of the volumes back. Another copy may be available meanwhile.
     #[error("{}", list(.0))]
     Absent(Vec<AbsentVolume>),
     /// Another copy may be in a library that can be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The reader asks again later, or by a list: the library lets nobody wait now.
+    /// The library accepts no further request. The reader asks again later, or by a list of files.
     #[error(transparent)]
     Refused(Refusal),
-    /// This copy, or its row in the catalogue, cannot be read: another copy may be whole.
+    /// This copy, or its row in the catalogue, cannot be read. Another copy may be undamaged.
     #[error("{0}")]
     Unreadable(String),
     /// The reader asks again: the stage needed the room before the pack was opened, or the library
@@ -109,7 +109,7 @@ pub enum FetchError {
     #[error(transparent)]
     Catalog(StoreError),
     /// Nobody waits for the pack any more.
-    #[error("it was cancelled")]
+    #[error("the request was cancelled")]
     Cancelled,
 }
 
@@ -118,7 +118,7 @@ fn list(volumes: &[AbsentVolume]) -> String {
 }
 
 impl FetchError {
-    /// A refusal of the library, which knows the volume by its number alone.
+    /// Converts a refusal of the library, which knows only the number of the volume.
     pub(crate) fn refused(refusal: Refusal, volume: String) -> Self {
         match refusal {
             Refusal::Unavailable { absence, .. } => {

@@ -1,7 +1,7 @@
-//! Fetching of packs from volumes to the stage: one that is needed now, or many ahead.
+//! Fetching packs from volumes to the stage: one pack that is needed now, or many packs in advance.
 //!
-//! A reader that needs many packs asks for them ahead, so that they are read in the order in which
-//! they lie. Two readers that need the same pack wait for one read.
+//! A reader that needs many packs requests them in advance, so that they are read in the order in
+//! which they lie on the volumes. If two readers need the same pack, both wait for the same read.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
@@ -14,7 +14,7 @@ use catalog::{PartRow, VolumeRow};
 use format::volume::{ObjectId as StoredId, Part};
 use model::{PackNumber, PoolId};
 use pool::ReadError;
-use tape::operator::{Deliver, Outcome, ReadRequest, VolumeRef};
+use tape::operator::{Outcome, ReadRequest, SinkOpener, VolumeRef};
 use tape::schedule::{ObjectId, WaiterId};
 
 use super::drive::holds_drive;
@@ -23,20 +23,21 @@ use super::holdings::{Volumes, library_of};
 use super::site::{Site, absence, known};
 use super::wait::{Reader, Request, Wait};
 
-/// Interval between two checks if a wait was cancelled.
+/// Interval between two checks whether a wait was cancelled.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// Maximum time for which room is kept for a pack that nobody uses.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 /// Error of a reader whose pack left the stage too soon.
-pub(crate) const PUSHED_OUT: &str = "it was removed from the stage to make room";
+pub(crate) const PUSHED_OUT: &str =
+    "the pack was removed from the full stage before it was read; try again";
 /// Number of attempts for a pack that the stage drops before it was opened.
 const TRIES: u32 = 3;
-/// Number of bits for the part and for the copy in the number of an object.
+/// Number of bits for the copy, and also for the part, in the number of an object.
 const ORDINAL_BITS: u32 = 8;
 
-/// First ordinal of copies that are read for themselves, for a check.
+/// First ordinal of copies that are read separately, for a check of each copy.
 const OWN_ORDINALS: u64 = 128;
-/// First ordinal of copies that are salvaged.
+/// First ordinal of damaged copies of which only the readable blocks are read.
 const SALVAGED_ORDINALS: u64 = 64;
 const _: () = assert!(SALVAGED_ORDINALS < OWN_ORDINALS && OWN_ORDINALS < 1 << ORDINAL_BITS);
 
@@ -76,7 +77,7 @@ impl Drop for ListedWait {
 pub(crate) struct Plan {
     pub site: Arc<Site>,
     pub pieces: Vec<Piece>,
-    /// True to read zeros where a block cannot be read: the reader checks each quantum.
+    /// True if zeros replace the blocks that cannot be read. The reader checks each quantum.
     salvages: bool,
 }
 
@@ -98,7 +99,7 @@ struct PackRequest {
     waiters: Vec<WaiterId>,
     /// Name of the last volume from which a piece comes.
     volume: String,
-    /// Number of pieces that have not come yet.
+    /// Number of pieces that have not arrived yet.
     left: usize,
 }
 
@@ -112,7 +113,7 @@ impl PackRequest {
     }
 }
 
-/// The pack to which an object belongs.
+/// Returns the pack to which an object belongs.
 fn pack_of(object: ObjectId) -> PackNumber {
     PackNumber(object.0 >> (2 * ORDINAL_BITS))
 }
@@ -134,7 +135,7 @@ fn part_of(row: &PartRow) -> Part {
 type PoolCopy = Vec<(VolumeRow, Part)>;
 
 impl Volumes {
-    /// The ways to read a pack, the best first. Fails where there is none.
+    /// Returns the ways to read a pack, the best way first. Fails if there is none.
     pub(crate) fn plans(&self, pack: PackNumber) -> Result<Vec<Plan>, FetchError> {
         let copies = self.copies(pack)?;
         if copies.is_empty() {
@@ -149,7 +150,7 @@ impl Volumes {
         for (ordinal, copy) in (0..).zip(&there) {
             let site = self.site(&copy[0].0.library)?;
             if let [(row, part)] = &copy[..] {
-                // Copies in one piece are equal: the operator takes the one that is read first.
+                // Copies that consist of one piece are equivalent, so the operator may read any.
                 let single = (known(row)?, *part);
                 let same = plans.iter_mut().find(|plan| {
                     Arc::ptr_eq(&plan.site, &site) && plan.pieces[0].object == object(pack, 0, 0)
@@ -170,11 +171,11 @@ impl Volumes {
             let pieces = (0..).zip(*copy).map(piece).collect::<Result<_, FetchError>>()?;
             plans.push(Plan { site, pieces, salvages: false });
         }
-        assert!(!plans.is_empty(), "each copy that is there has a plan");
+        assert!(!plans.is_empty(), "each available copy has a plan");
         Ok(plans)
     }
 
-    /// Reads a pool's own copy of a pack into the stage.
+    /// Reads the copy of a pack in this pool into the stage.
     pub(crate) fn fetch_own(
         self: &Arc<Self>,
         pool: PoolId,
@@ -195,7 +196,7 @@ impl Volumes {
         self.fetch_by(pack, &plan, &who, &seen)
     }
 
-    /// The copy of the pack in each pool, those of primary pools first.
+    /// Returns the copy of the pack in each pool. Copies in primary pools come first.
     fn copies(&self, pack: PackNumber) -> Result<Vec<PoolCopy>, FetchError> {
         let mut pools = self.catalog.pools()?;
         pools.retain(|row| library_of(&row.url).is_some());
@@ -209,7 +210,7 @@ impl Volumes {
         Ok(copies)
     }
 
-    /// Asks for a pack by one plan.
+    /// Requests a pack according to one plan.
     fn ask(
         &self,
         pack: PackNumber,
@@ -224,13 +225,13 @@ impl Volumes {
             volume: String::new(),
             left: plan.pieces.len(),
         };
-        assert!(!plan.pieces.is_empty(), "a plan reads something");
+        assert!(!plan.pieces.is_empty(), "a plan has a piece");
         let bytes = plan.bytes();
         for piece in &plan.pieces {
             let stage = Arc::clone(&self.stage);
-            let deliver: Deliver = Arc::new(move |part: &Part| {
-                let arriving = stage.begin(pack, bytes, part.offset)?;
-                Ok(Box::new(arriving) as Box<dyn std::io::Write + Send>)
+            let deliver: SinkOpener = Arc::new(move |part: &Part| {
+                let stage_part = stage.begin(pack, bytes, part.offset)?;
+                Ok(Box::new(stage_part) as Box<dyn std::io::Write + Send>)
             });
             let wanted = ReadRequest {
                 object: piece.object,
@@ -250,12 +251,12 @@ impl Volumes {
             }
             asked.volume = piece.copies[0].0.name.to_string();
         }
-        assert_eq!(asked.waiters.len(), asked.left, "one waits for each piece");
+        assert_eq!(asked.waiters.len(), asked.left, "each piece has a waiter");
         Ok(asked)
     }
 
-    /// Opens the pack as a file, from the stage or after reading it from a volume. With `salvages`
-    /// it may have zeros in place of blocks that cannot be read.
+    /// Opens the pack as a file, from the stage or after reading it from a volume. If `salvages` is
+    /// true, the file may have zeros in place of blocks that cannot be read.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         pack: PackNumber,
@@ -267,7 +268,7 @@ impl Volumes {
         }
         if holds_drive() {
             // A writer reads packs before it borrows a drive.
-            let reason = "this thread writes a volume and cannot wait for another";
+            let reason = "this thread is writing a volume and cannot wait for another volume";
             return Err(ReadError::Volume { pack, reason: reason.to_owned() });
         }
         if let Some(error) = self.failures.of(pack) {
@@ -308,8 +309,8 @@ impl Volumes {
         Err(unread(last))
     }
 
-    /// Opens the readable rest of a pack of which no copy is whole, from the first copy that can be
-    /// read at all.
+    /// Opens the readable parts of a pack of which no copy is undamaged. Uses the first copy that
+    /// can be read at all.
     fn salvage(&self, pack: PackNumber, who: &Reader, seen: &ListedWait) -> Option<File> {
         let plans = self.plans(pack);
         let plans = plans.inspect_err(|error| {
@@ -358,7 +359,7 @@ fn receive(
         match answers.recv_timeout(LOOK_AROUND) {
             Ok(outcome) => return Ok(outcome),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(FetchError::Retry("the library was closed"));
+                return Err(FetchError::Retry("the library was closed; try again"));
             }
             Err(RecvTimeoutError::Timeout) if seen.is_cancelled() || !goes_on() => {
                 return Err(FetchError::Cancelled);
@@ -368,14 +369,15 @@ fn receive(
     }
 }
 
-/// Number of an object for the operator: equal numbers are read once for all who wait.
+/// Returns the number of an object for the operator. All requests with the same number wait for one
+/// read.
 fn object(pack: PackNumber, copy: u64, piece: u64) -> ObjectId {
     debug_assert!(pack.0 < 1 << (u64::BITS - 2 * ORDINAL_BITS), "the number has room");
     let ordinal = |value: u64| value & ((1 << ORDINAL_BITS) - 1);
     ObjectId((pack.0 << (2 * ORDINAL_BITS)) | (ordinal(copy) << ORDINAL_BITS) | ordinal(piece))
 }
 
-/// The volumes that would be needed and are not there, by name.
+/// Returns the volumes that are needed and not available, sorted by name.
 fn absent(copies: &[PoolCopy]) -> Vec<AbsentVolume> {
     let mut missing = BTreeMap::new();
     for (row, _) in copies.iter().flatten() {
@@ -384,19 +386,19 @@ fn absent(copies: &[PoolCopy]) -> Vec<AbsentVolume> {
             missing.insert(&row.name, AbsentVolume { volume, absence, location });
         }
     }
-    assert!(!missing.is_empty(), "a copy that is away lacks a volume");
+    assert!(!missing.is_empty(), "a copy that is not available lacks a volume");
     missing.into_values().collect()
 }
 
-/// Packs that a reader asks for ahead, as far as the stage has room. Dropping this cancels the
-/// requests that are left.
-pub struct Ahead {
+/// Requests for packs that a reader will need later, as many as the stage has room for. Dropping
+/// this value cancels the requests that were not served.
+pub struct EarlyRequests {
     volumes: Arc<Volumes>,
     who: Reader,
     seen: ListedWait,
     queue: VecDeque<(PackNumber, u64)>,
     asked: HashMap<PackNumber, PackRequest>,
-    /// Bytes of packs that were asked for and are not read yet, by pack.
+    /// Sizes in bytes of the packs that were requested and not yet used by the reader.
     held: HashMap<PackNumber, u64>,
     /// Sum of `held`.
     held_bytes: u64,
@@ -405,8 +407,9 @@ pub struct Ahead {
     answers: Receiver<Outcome>,
 }
 
-impl Ahead {
-    /// `packs` has each pack with its bytes, roughly in the order in which they will be needed.
+impl EarlyRequests {
+    /// Prepares the requests. `packs` has each pack with its size in bytes, roughly in the order in
+    /// which the packs will be needed.
     pub fn new(volumes: &Arc<Volumes>, who: Reader, packs: Vec<(PackNumber, u64)>) -> Self {
         let (told, answers) = channel();
         Self {
@@ -423,8 +426,8 @@ impl Ahead {
         }
     }
 
-    /// Asks for as many packs as there is room for. Fails only where the operator refuses to let
-    /// anybody wait.
+    /// Requests as many packs as the stage has room for. Fails only if the operator refuses further
+    /// requests.
     pub fn advance(&mut self) -> Result<(), FetchError> {
         while let Ok(outcome) = self.answers.try_recv() {
             self.note(&outcome);
@@ -447,7 +450,7 @@ impl Ahead {
             self.seen.wait.packs_done.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        // A pack that cannot be read fails when it is needed.
+        // The error of a pack that cannot be read is reported when the pack is needed.
         let Ok(plans) = self.volumes.plans(pack) else { return Ok(()) };
         for plan in plans {
             match self.volumes.ask(pack, &plan, &self.who, &self.told) {
@@ -466,7 +469,7 @@ impl Ahead {
     fn note(&mut self, outcome: &Outcome) {
         let pack = pack_of(outcome.object);
         let Some(asked) = self.asked.get_mut(&pack) else { return };
-        assert!(asked.left > 0, "each piece comes once");
+        assert!(asked.left > 0, "each piece arrives once");
         asked.left -= 1;
         if outcome.result.is_err() {
             asked.cancel();
@@ -477,7 +480,7 @@ impl Ahead {
         }
     }
 
-    /// Asks for packs that are needed now, as far as there is room.
+    /// Requests packs that are needed now, as many as the stage has room for.
     pub fn need(&mut self, packs: &[(PackNumber, u64)]) -> Result<(), FetchError> {
         for &(pack, bytes) in packs {
             let is_room = self.held_bytes == 0 || self.held_bytes + bytes <= self.budget_bytes;
@@ -490,8 +493,8 @@ impl Ahead {
         Ok(())
     }
 
-    /// Waits a moment for packs to come. Packs that a reader has used make room for others. Returns
-    /// true while packs are left to come.
+    /// Waits a moment for packs to arrive. Packs that were used, or that nobody has used for long,
+    /// make room for further requests. Returns true while packs are still to arrive.
     pub fn look_around(&mut self) -> Result<bool, FetchError> {
         if self.seen.is_cancelled() {
             return Err(FetchError::Cancelled);
@@ -511,13 +514,14 @@ impl Ahead {
         Ok(!self.queue.is_empty() || !self.asked.is_empty())
     }
 
-    /// Number of packs that have come, and number of all packs.
+    /// Returns the number of packs that have arrived, and the number of all packs.
     pub fn progress(&self) -> (u32, u32) {
         let wait = &self.seen.wait;
         (wait.packs_done.load(Ordering::Relaxed), wait.packs.load(Ordering::Relaxed))
     }
 
-    /// Chooses one of `packs` that nobody has to wait for; the first where there is none.
+    /// Chooses one of `packs` that can be read without waiting. If there is none, chooses the
+    /// first.
     pub fn choose(&mut self, packs: &[PackNumber]) -> Option<PackNumber> {
         while let Ok(outcome) = self.answers.try_recv() {
             self.note(&outcome);
@@ -526,8 +530,8 @@ impl Ahead {
         packs.iter().find(is_here).or_else(|| packs.first()).copied()
     }
 
-    /// Waits until the pack has come or its read has failed; opening it then tells which. `goes_on`
-    /// returns false when nobody needs the pack any more.
+    /// Waits until the pack has arrived or its read has failed. Opening the pack then shows which
+    /// of the two happened. `goes_on` returns false when nobody needs the pack any more.
     pub fn wait_for(
         &mut self,
         pack: PackNumber,
@@ -545,7 +549,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Notes that the pack was used: there is room for another.
+    /// Notes that the pack was used, so that there is room for another pack.
     pub fn done_with(&mut self, pack: PackNumber) {
         let bytes = self.held.remove(&pack).unwrap_or(0);
         assert!(bytes <= self.held_bytes, "each pack that is held is counted");
@@ -553,7 +557,7 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for EarlyRequests {
     fn drop(&mut self) {
         self.asked.values().for_each(PackRequest::cancel);
     }

@@ -1,4 +1,4 @@
-//! The libraries of a server and their volumes, with their state while the server runs.
+//! The libraries of a server and their volumes, with their state while the server is running.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -26,12 +26,12 @@ const STAGE: &str = "stage";
 pub(crate) const SERVER: &str = "server";
 pub(crate) const ADMINISTRATOR: &str = "administrator";
 
-/// Name of the library of the pool at `url`; `None` for a pool that is not on volumes.
+/// Returns the name of the library of the pool at `url`; `None` for a pool that is not on volumes.
 pub(crate) fn library_of(url: &str) -> Option<&str> {
     url.strip_prefix(SCHEME).filter(|name| !name.is_empty())
 }
 
-/// All libraries and their volumes. All sessions share one.
+/// All libraries and their volumes. All sessions share this value.
 pub struct Volumes {
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) stage: Arc<Stage>,
@@ -50,8 +50,8 @@ pub struct Volumes {
 }
 
 impl Volumes {
-    /// Takes over the libraries that the catalogue knows. The server starts even if one of them
-    /// cannot be used.
+    /// Opens the libraries that the catalogue knows. The server starts even if a library cannot be
+    /// used.
     pub fn open(
         catalog: Arc<dyn Catalog>,
         folder: &Path,
@@ -129,7 +129,7 @@ impl Volumes {
         self.rows().get(&volume).cloned()
     }
 
-    /// The library called `name`.
+    /// Returns the library `name`.
     pub(crate) fn site(&self, name: &str) -> Result<Arc<Site>, LibraryError> {
         let sites = self.sites();
         let found = sites.into_iter().find(|site| is_same(&site.name, name));
@@ -147,7 +147,7 @@ impl Volumes {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Writes rows of volumes and of what lies on them.
+    /// Writes rows of volumes and of the packs on them.
     pub(crate) fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         let changed: Vec<VolumeRow> = writes
             .iter()
@@ -172,7 +172,7 @@ impl Volumes {
         let _one_at_a_time = self.changing.lock();
         let row = self.row(volume);
         let mut row =
-            row.ok_or_else(|| StoreError::not_found("the volume is not known any more"))?;
+            row.ok_or_else(|| StoreError::not_found("the volume has been removed meanwhile"))?;
         change(&mut row);
         assert_eq!(row.id, volume, "a volume keeps its number");
         let writes = std::iter::once(Write::PutVolume(row.clone())).chain(others);
@@ -180,7 +180,7 @@ impl Volumes {
         Ok(row)
     }
 
-    /// Notes that a volume has given trouble. `access` is the access to it from now on.
+    /// Records a problem with a volume. `access` is the new access to the volume, if it changes.
     pub(crate) fn note_trouble(
         &self,
         volume: u64,
@@ -188,12 +188,12 @@ impl Volumes {
         reason: &str,
     ) -> Result<(), StoreError> {
         let Some(row) = self.row(volume) else { return Ok(()) };
-        tracing::warn!(volume = row.name, reason, "a volume gives trouble");
+        tracing::warn!(volume = row.name, reason, "there was a problem with a volume");
         let details = format!("{}: {reason}", row.name);
         let event = self.event(SERVER, "volume trouble", details);
         let changed = self.change(volume, vec![event], |row| {
             row.errors += 1;
-            // A volume that cannot be read already stays so.
+            // The access to a volume that cannot be read is not changed.
             let is_usable = matches!(row.access, VolumeAccess::ReadWrite | VolumeAccess::ReadOnly);
             if let Some(access) = access.filter(|_| is_usable) {
                 row.access = access;
@@ -214,7 +214,8 @@ impl Volumes {
             if let Some(volumes) = volumes.upgrade()
                 && let Err(error) = volumes.hear(&library, event)
             {
-                tracing::error!(library, error = model::chain(&error), "an event is not recorded");
+                let error = model::chain(&error);
+                tracing::error!(library, error, "an event of a library cannot be recorded");
             }
         })
     }
@@ -225,10 +226,10 @@ impl Volumes {
                 self.note_trouble(volume.0, Some(VolumeAccess::Unavailable), &reason)
             }
             Event::Damaged { volume, reason } => self.note_trouble(volume.0, None, &reason),
-            Event::RobotFailed { drive, reason } => {
+            Event::ChangerFailed { drive, reason } => {
                 tracing::error!(library, drive, reason, "the robot did not bring a volume");
                 let details = format!("to drive {drive} of {library}: {reason}");
-                self.commit(vec![self.event(SERVER, "robot failed", details)])
+                self.commit(vec![self.event(SERVER, "changer failed", details)])
             }
             Event::DriveFailed { drive, reason } => {
                 tracing::error!(library, drive, reason, "a drive has failed");

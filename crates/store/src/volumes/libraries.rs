@@ -1,4 +1,4 @@
-//! Libraries made, changed and served by an administrator.
+//! Adding, changing and removing libraries for an administrator, and work at libraries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const DRIVES_MAX: u32 = 256;
 /// Minimum capacity of a volume in a folder: a few blocks.
 const CAPACITY_BYTES_MIN: u64 = 1 << 20;
 
-/// A library that is to be made.
+/// Description of a new library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewLibrary {
     pub name: String,
@@ -42,7 +42,7 @@ pub enum Devices {
 /// Settings of a library; `None` leaves a setting as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LibrarySettings {
-    /// Maximum number of volumes that are mounted at once; 0: the default of a library.
+    /// Maximum number of volumes that are mounted at once; 0 for the default of the library.
     pub drives_max: Option<u32>,
     /// Time for which an idle volume stays mounted.
     pub retain_secs: Option<u32>,
@@ -50,18 +50,18 @@ pub struct LibrarySettings {
     pub optimised_only: Option<bool>,
 }
 
-/// Work at a library that a person orders.
+/// Work at a library that an administrator orders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LibraryWork {
     /// Moves the volumes in the import/export elements to slots.
     CheckIn,
-    /// Hands the volume out for a person to take.
+    /// Moves the volume to an import/export element, so that a person can take it out.
     CheckOut(VolumeName),
     /// Cleans the drive with this element address.
     Clean(u16),
     /// Uses the drive with this element address again.
     RestoreDrive(u16),
-    /// Lets the changer look into every element.
+    /// Makes the changer inspect every element.
     LookAgain,
 }
 
@@ -88,27 +88,27 @@ impl Volumes {
         for site in self.sites() {
             match &site.operator {
                 Ok(operator) if operator.has_drives() => operator.try_again(),
-                // The connection to the devices may be there again.
+                // The devices may be reachable again.
                 _ => self.replace_site(site),
             }
         }
     }
 
-    /// Opens a library again that nobody uses.
+    /// Closes a library that cannot be used, and opens it again.
     fn replace_site(self: &Arc<Self>, before: Arc<Site>) {
         let row = before.row();
         self.sites_mut().retain(|site| !Arc::ptr_eq(site, &before));
-        // The lock of the old site would keep this process, too, from the library.
+        // The lock of the old site would keep even this process away from the library.
         drop(before);
         let site = self.open_site(row);
         self.sites_mut().push(site);
     }
 
-    /// Makes a library.
+    /// Adds a library.
     pub fn add_library(self: &Arc<Self>, new: NewLibrary) -> Result<LibrarySummary, StoreError> {
         names::check_name(&new.name, "a library")?;
         if self.site(&new.name).is_ok() {
-            let message = format!("there is a library {} already", new.name);
+            let message = format!("library {} already exists; choose another name", new.name);
             return Err(StoreError::conflict(message));
         }
         let settings = new.settings;
@@ -141,18 +141,22 @@ impl Volumes {
         Ok(self.describe_library(&site, false))
     }
 
-    /// Forgets a library that no pool and no volume needs.
+    /// Removes a library from the catalogue. Fails if a pool or a volume belongs to the library.
     pub fn remove_library(&self, name: &str) -> Result<LibrarySummary, StoreError> {
         let site = self.site(name)?;
         let refuse = |message: String| Err(StoreError::conflict(message));
         let pools = self.catalog.pools()?;
         let is_in = |url: &str| library_of(url).is_some_and(|library| is_same(library, name));
         if let Some(pool) = pools.iter().find(|pool| is_in(&pool.url)) {
-            return refuse(format!("pool {} is in library {name}; remove it first", pool.name));
+            return refuse(format!(
+                "pool {} is in library {name}; remove the pool first",
+                pool.name
+            ));
         }
         if let Some(row) = self.rows().values().find(|row| is_same(&row.library, name)) {
             return refuse(format!(
-                "volume {} is of library {name}; 'holdfast admin volume remove' forgets it",
+                "volume {} belongs to library {name}; remove it first with 'holdfast admin volume \
+                 remove'",
                 row.name
             ));
         }
@@ -163,7 +167,7 @@ impl Volumes {
         Ok(info)
     }
 
-    /// Does the work at a library.
+    /// Does the work at the library `name`.
     pub fn serve_library(
         &self,
         name: &str,
@@ -180,13 +184,13 @@ impl Volumes {
         }
         let done = operator.with_library(|library| carry_out(library, work));
         done.unwrap_or_else(|| {
-            let message = format!("library {name} is a folder: it has no changer");
+            let message = format!("library {name} is a folder and has no changer");
             Err(StoreError::conflict(message))
         })?;
         Ok(self.describe_library(&site, true))
     }
 
-    /// Moves a volume out of a library with a changer, or in again. A folder needs no move.
+    /// Moves a volume out of a library, or back into it. A library in a folder needs no move.
     pub(crate) fn move_volume(
         &self,
         site: &Site,
@@ -212,7 +216,7 @@ fn carry_out(library: &mut Library, work: &LibraryWork) -> Result<(), StoreError
         LibraryWork::CheckOut(name) => library.check_out(name).map(drop),
         LibraryWork::Clean(drive) => library.clean(*drive),
         LibraryWork::LookAgain => library.look_again(),
-        // The operator does this, not the changer.
+        // The operator restores drives, not the changer.
         LibraryWork::RestoreDrive(_) => Ok(()),
     };
     done.map_err(|error| of_library(&error))
@@ -229,12 +233,12 @@ fn new_row(new: NewLibrary) -> Result<LibraryRow, StoreError> {
             (Some(address), drives, None)
         }
         Devices::Folder { path } if !Path::new(&path).is_absolute() => {
-            return Err(StoreError::usage(format!("{path}: give the whole path")));
+            return Err(StoreError::usage(format!("{path} is relative; give the whole path")));
         }
         Devices::Folder { path } => (None, Vec::new(), Some(path)),
     };
     if capacity_bytes.is_some_and(|bytes| bytes < CAPACITY_BYTES_MIN) {
-        return Err(StoreError::usage("a volume takes at least 1 MiB"));
+        return Err(StoreError::usage("the capacity of a volume must be at least 1 MiB"));
     }
     Ok(LibraryRow {
         name,
@@ -251,13 +255,16 @@ fn new_row(new: NewLibrary) -> Result<LibraryRow, StoreError> {
 fn change(mut row: LibraryRow, settings: LibrarySettings) -> Result<LibraryRow, StoreError> {
     if let Some(drives) = settings.drives_max {
         if drives > DRIVES_MAX {
-            return Err(StoreError::usage(format!("at most {DRIVES_MAX} mounts")));
+            let message = format!("the number of mounts must be at most {DRIVES_MAX}");
+            return Err(StoreError::usage(message));
         }
         row.drives_max = drives;
     }
     if let Some(secs) = settings.retain_secs {
         if secs > RETAIN_SECS_MAX {
-            return Err(StoreError::usage("a volume stays mounted for a day at most"));
+            return Err(StoreError::usage(
+                "an idle volume must not stay mounted for more than a day",
+            ));
         }
         row.retain_secs = secs;
     }
@@ -280,8 +287,8 @@ mod tests {
     fn a_library_has_usable_devices() {
         let folder = |path: &str| Devices::Folder { path: path.to_owned() };
         assert!(new_row(new(folder("/srv/vault"), None)).is_ok());
-        assert!(new_row(new(folder("vault"), None)).is_err(), "a relative path");
-        assert!(new_row(new(folder("/srv/vault"), Some(1))).is_err(), "no room for a block");
+        assert!(new_row(new(folder("vault"), None)).is_err(), "a relative path is refused");
+        assert!(new_row(new(folder("/srv/vault"), Some(1))).is_err(), "a block needs more room");
     }
 
     #[test]

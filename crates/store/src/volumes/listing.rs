@@ -16,7 +16,7 @@ use super::site::{Site, is_same};
 use super::wait::{Reader, Wait};
 use crate::error::StoreError;
 
-/// The word for an access in texts for people.
+/// Returns the word for an access in messages.
 pub(crate) fn access_word(access: VolumeAccess) -> &'static str {
     match access {
         VolumeAccess::ReadWrite => "read-write",
@@ -33,7 +33,7 @@ pub struct LibrarySummary {
     pub row: LibraryRow,
     /// The reason why the library cannot be used.
     pub problem: Option<String>,
-    /// Drives of a changer; of a folder the drives that are in use.
+    /// Drives of the library; for a folder, only the drives that are in use.
     pub drives: Vec<DriveSummary>,
     /// The elements of a changer, if an inventory was asked for.
     pub elements: Vec<Element>,
@@ -42,9 +42,9 @@ pub struct LibrarySummary {
 /// A drive of a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveSummary {
-    /// Element address, or the number of a folder's drive.
+    /// Element address of the drive, or its number if the library is a folder.
     pub address: u16,
-    /// The model, as a drive of a changer names it.
+    /// Model of the drive; `None` if the library is a folder.
     pub product: Option<String>,
     pub serial: Option<String>,
     pub volume: Option<String>,
@@ -72,7 +72,7 @@ pub struct VolumeSummary {
     pub row: VolumeRow,
     /// Name of the pool that the volume belongs to.
     pub pool: Option<String>,
-    /// Size of the packs on the volume that are needed.
+    /// Size of the needed packs on the volume.
     pub live_bytes: u64,
 }
 
@@ -82,14 +82,14 @@ impl VolumeSummary {
     }
 }
 
-/// Place of a volume in lists, which are by library and name.
+/// Key by which lists of volumes are sorted: the library, then the name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct VolumeKey {
     pub library: String,
     pub name: String,
 }
 
-/// A filter of volumes; `None` lets all pass.
+/// A filter of volumes. A field that is `None` lets all volumes pass.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VolumeFilter {
     pub library: Option<String>,
@@ -107,14 +107,14 @@ pub struct QueueEntry {
     pub volume: Option<String>,
     pub packs: u32,
     pub packs_done: u32,
-    /// Number of requests for the same volume that come before the last one.
+    /// Number of requests for the same volume that are served before the last request.
     pub ahead: u32,
-    /// Time until the last request is served.
+    /// Estimated time until the last request is served.
     pub estimate: Option<Duration>,
 }
 
 impl Volumes {
-    /// Lists one library, or all by name.
+    /// Lists the library `name`, or all libraries sorted by name.
     pub fn libraries(
         &self,
         name: Option<&str>,
@@ -147,8 +147,8 @@ impl Volumes {
         info
     }
 
-    /// Lists at most `limit` volumes that pass the filter, by library and name, from the place
-    /// `from` on. Fails if the filter names a volume that does not pass or does not exist.
+    /// Lists at most `limit` volumes that pass the filter, sorted by library and name, from `from`
+    /// on. Fails if the filter names a volume that does not pass or does not exist.
     pub fn list(
         &self,
         filter: &VolumeFilter,
@@ -188,7 +188,7 @@ impl Volumes {
             .ok_or_else(|| StoreError::not_found(format!("there is no volume {}", row.name)))
     }
 
-    /// Lists the waits of readers. Before that, ends the wait with the number `cancel`.
+    /// Lists the waits of readers. First cancels the wait with the number `cancel`, if given.
     pub fn queue(&self, cancel: Option<u64>) -> Result<Vec<QueueEntry>, StoreError> {
         let waits = self.waits.all();
         if let Some(number) = cancel {
@@ -243,7 +243,7 @@ fn drive(status: &DriveStatus) -> DriveSummary {
     }
 }
 
-/// Adds the facts that a changer and its drives tell about themselves.
+/// Adds the data that a changer and its drives report about themselves.
 fn add_devices(
     library: &mut Library,
     info: &mut LibrarySummary,

@@ -17,7 +17,7 @@ use super::wait::Reader;
 
 /// The shelf of one pool.
 ///
-/// Invariant: `arrivals` has each pack that the catalogue had in the pool when it was listed last.
+/// Invariant: `arrivals` has each pack that the pool had when its packs were listed last.
 pub(super) struct PoolShelf {
     volumes: Arc<Volumes>,
     pool: PoolId,
@@ -57,7 +57,7 @@ impl Shelf for PoolShelf {
     fn arrival(&self, pack: PackNumber) -> Option<SystemTime> {
         let micros = match self.arrivals().get(&pack) {
             Some(time) => time.0,
-            // The pack has come since the last listing.
+            // The pack has arrived since the last listing.
             None => sys::clock::now().0,
         };
         Some(SystemTime::UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).ok()?))
@@ -65,8 +65,8 @@ impl Shelf for PoolShelf {
 }
 
 impl Volumes {
-    /// Returns the shelf of the pool, the same at each call; `None` for a pool that is not on
-    /// volumes.
+    /// Returns the shelf of the pool, which is the same at each call. Returns `None` for a pool
+    /// that is not on volumes.
     pub fn shelf(self: &Arc<Self>, pool: &PoolRow) -> Option<Arc<dyn Shelf>> {
         library_of(&pool.url)?;
         let new = || Arc::new(PoolShelf::new(Arc::clone(self), pool.id)) as Arc<dyn Shelf>;

@@ -34,7 +34,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Takes over the library. If it cannot be used, keeps the reason for those who need it.
+    /// Opens the library. If the library cannot be used, keeps the reason for later callers.
     pub(crate) fn open(row: LibraryRow, volumes: &[VolumeRow], listener: Listener) -> Self {
         let opened = begin(&row).and_then(|(stock, lock)| {
             let schedule = schedule(&row, &stock);
@@ -72,7 +72,7 @@ impl Site {
         self.row.lock().clone()
     }
 
-    /// Goes on with the settings of `row`.
+    /// Applies the settings of `row`.
     pub(crate) fn configure(&self, row: LibraryRow) {
         if let Ok(operator) = &self.operator {
             let drives = operator.with_stock(|stock| drives_used(&row, stock));
@@ -82,7 +82,7 @@ impl Site {
         *self.row.lock() = row;
     }
 
-    /// Fails with the reason where no file of `bytes` can be made in the folder.
+    /// Fails with the reason if the folder has no room for a file of `bytes` bytes.
     pub(crate) fn check_room(&self, bytes: u64) -> Result<(), LibraryError> {
         let Some(folder) = self.row().folder else { return Ok(()) };
         if !is_marked(&folder) {
@@ -99,7 +99,7 @@ impl Site {
         self.row().folder.is_some()
     }
 
-    /// The operator, or the reason for which there is none.
+    /// Returns the operator, or the reason why there is none.
     pub(crate) fn operator(&self) -> Result<&Operator, LibraryError> {
         self.operator.as_ref().map_err(|fault| self.unusable(fault.clone()))
     }
@@ -109,12 +109,12 @@ impl Site {
     }
 }
 
-/// True for two names of one library: upper and lower case are the same.
+/// Returns true for equal names. Upper and lower case are the same.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// Reason for which a volume with this access cannot be read; `None` if it can.
+/// Returns the reason why a volume with this access cannot be read; `None` if it can be read.
 pub(crate) fn absence(access: VolumeAccess) -> Option<Absence> {
     match access {
         VolumeAccess::ReadWrite | VolumeAccess::ReadOnly => None,
@@ -124,7 +124,7 @@ pub(crate) fn absence(access: VolumeAccess) -> Option<Absence> {
     }
 }
 
-/// The volume as its operator knows it.
+/// Returns the volume as its operator knows it.
 pub(crate) fn known(row: &VolumeRow) -> Result<VolumeRef, InvalidName> {
     let name = VolumeName::new(&row.name);
     Ok(VolumeRef {
@@ -135,7 +135,7 @@ pub(crate) fn known(row: &VolumeRow) -> Result<VolumeRef, InvalidName> {
     })
 }
 
-/// File that tells a library's folder from a mount point without its disk.
+/// File by which a library's folder differs from a mount point without its disk.
 const MARK: &str = "holdfast-library";
 
 /// Marks the folder of a new library.
@@ -173,7 +173,7 @@ fn begin(row: &LibraryRow) -> Result<(Stock, Option<Lock>), SiteFault> {
     Ok((Stock::Library(Box::new(library)), Some(lock)))
 }
 
-/// Number of drives that are used at once.
+/// Returns the number of drives that are used at once.
 fn drives_used(row: &LibraryRow, stock: &Stock) -> usize {
     let (all, usual) = match stock {
         Stock::Folder { drives, .. } => (*drives as usize, FOLDER_DRIVES),
@@ -201,7 +201,7 @@ fn schedule(row: &LibraryRow, stock: &Stock) -> Schedule {
     Schedule::new(config, Geometry::even(model.medium))
 }
 
-/// Model of a drive by its product name, such as ULT3580-TD8 or Ultrium 9-SCSI.
+/// Returns the model of a drive by its product name, such as ULT3580-TD8 or Ultrium 9-SCSI.
 fn model(product: &str) -> DriveModel {
     let is_of = |generation: char| {
         let marks = ["TD", "HH", "TH", "Ultrium "];

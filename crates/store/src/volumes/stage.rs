@@ -1,9 +1,9 @@
 //! The stage: packs that were read from volumes stay on the server's disk while there is room, so
 //! that they need not be read again.
 //!
-//! A pack may lie on several volumes in parts, which come in any order. It appears after all parts
-//! have come, so that every reader sees a whole pack. The pack that was used longest ago makes room
-//! first.
+//! A pack may lie on several volumes in parts, which arrive in any order. The pack appears after
+//! all its parts have arrived, so that every reader sees a whole pack. When the stage is full, the
+//! pack that was used longest ago is dropped first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -26,7 +26,7 @@ pub(crate) struct Stage {
 struct State {
     staged: HashMap<PackNumber, StagedPack>,
     coming: HashMap<PackNumber, Arrival>,
-    /// Bytes of the packs in `staged`.
+    /// Total size of the packs in `staged`.
     bytes: u64,
     /// Number of uses of packs so far.
     uses: u64,
@@ -36,7 +36,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct StagedPack {
     bytes: u64,
-    /// The value of `State::uses` at its last use.
+    /// Value of `State::uses` at the last use of the pack.
     last_use: u64,
     came: Instant,
     was_used: bool,
@@ -46,12 +46,12 @@ struct StagedPack {
 struct Arrival {
     /// Size of the whole pack.
     bytes: u64,
-    /// Sizes of the parts that have come, by their offsets.
+    /// Sizes of the parts that have arrived, by their offsets.
     parts: BTreeMap<u64, u64>,
 }
 
 impl Arrival {
-    /// True after all parts have come. Parts of different copies may overlap.
+    /// Returns true after all parts have arrived. Parts of different copies may overlap.
     fn is_whole(&self) -> bool {
         let reach = |end: u64, (offset, bytes): (&u64, &u64)| {
             if *offset <= end { end.max(offset + bytes) } else { end }
@@ -61,9 +61,9 @@ impl Arrival {
 }
 
 impl Stage {
-    /// Begins with an empty folder.
+    /// Opens the stage, and removes all packs from its folder.
     pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        // The folder may be a disk of its own, or a link to one.
+        // The folder may be a mount point with a disk of its own, or a link to another folder.
         match sys::durable::create_dir(&folder, 0o700) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
@@ -85,7 +85,7 @@ impl Stage {
         self.folder.join(format!("{:010}.pack", pack.0))
     }
 
-    /// Maximum size of the stage. The pack that came last may exceed it.
+    /// Returns the maximum size of the stage. The pack that arrived last may exceed it.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -104,28 +104,28 @@ impl Stage {
         self.state().staged.contains_key(&pack)
     }
 
-    /// Time for which the pack has been on the stage without a use; `None` after a use, and for a
-    /// pack that is not there.
+    /// Returns the time for which the pack has been on the stage without a use. Returns `None` for
+    /// a pack that was used or is not on the stage.
     pub(crate) fn idle_for(&self, pack: PackNumber) -> Option<Duration> {
         let state = self.state();
         let staged = state.staged.get(&pack).filter(|staged| !staged.was_used)?;
         Some(staged.came.elapsed())
     }
 
-    /// Begins the arrival of the part at `offset` of a pack of `bytes`.
+    /// Begins to write the part at `offset` of a pack, which has `bytes` bytes in all.
     pub(crate) fn begin(
         self: &Arc<Self>,
         pack: PackNumber,
         bytes: u64,
         offset: u64,
-    ) -> io::Result<Arriving> {
+    ) -> io::Result<StagePart> {
         let path = self.path(pack).with_extension("coming");
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         file.seek(SeekFrom::Start(offset))?;
         let fresh = || Arrival { bytes, parts: BTreeMap::new() };
         self.state().coming.entry(pack).or_insert_with(fresh).parts.remove(&offset);
-        Ok(Arriving {
+        Ok(StagePart {
             stage: Arc::clone(self),
             pack,
             offset,
@@ -136,7 +136,7 @@ impl Stage {
         })
     }
 
-    /// Notes a part that has come. After the last one the pack is on the stage.
+    /// Notes that a part has arrived. After the last part the pack is on the stage.
     fn arrive(&self, pack: PackNumber, offset: u64, bytes: u64, from: &Path) -> io::Result<()> {
         let mut state = self.state();
         let Some(coming) = state.coming.get_mut(&pack) else { return Ok(()) };
@@ -171,7 +171,7 @@ impl Stage {
         }
     }
 
-    /// Drops the pack that was used longest ago. Returns true if there was one.
+    /// Drops the pack that was used longest ago. Returns false if the stage is empty.
     fn drop_oldest(&self) -> bool {
         let mut state = self.state();
         let oldest = state.staged.iter().min_by_key(|(_, staged)| staged.last_use);
@@ -185,25 +185,25 @@ impl Stage {
         assert!(staged.bytes <= state.bytes, "each staged pack is counted");
         state.bytes -= staged.bytes;
         if let Err(error) = std::fs::remove_file(self.path(pack)) {
-            tracing::warn!(%pack, %error, "a staged pack stays on the disk until the next start");
+            tracing::warn!(%pack, %error, "the file of a staged pack is removed at the next start");
         }
     }
 
-    /// Drops the pack: it is damaged, or nothing needs it any more.
+    /// Drops the pack, because it is damaged or nothing needs it any more.
     pub(crate) fn forget(&self, pack: PackNumber) {
         let mut state = self.state();
         self.drop_pack(&mut state, pack);
     }
 }
 
-/// True for the name of a file that the stage has made.
+/// Returns true for the name of a file that the stage has made.
 fn is_staged_name(name: &std::ffi::OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.ends_with(b".pack") || name.ends_with(b".coming")
 }
 
 /// A part of a pack that is written to the stage.
-pub(crate) struct Arriving {
+pub(crate) struct StagePart {
     stage: Arc<Stage>,
     pack: PackNumber,
     offset: u64,
@@ -214,23 +214,23 @@ pub(crate) struct Arriving {
     is_given_up: bool,
 }
 
-impl Drop for Arriving {
+impl Drop for StagePart {
     fn drop(&mut self) {
-        // The file is removed to free its room: otherwise the next attempt would fail too.
+        // The file is removed to free its space. Otherwise the next attempt would fail too.
         if self.is_given_up
             && let Err(error) = std::fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, "a part of a pack stays on the disk");
+            tracing::warn!(%error, "the file of an incomplete pack is removed at the next start");
         }
     }
 }
 
-impl Write for Arriving {
+impl Write for StagePart {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = loop {
             match self.file.write(bytes) {
-                // Older packs make room for the one that is needed now.
+                // Older packs make room for the pack that is needed now.
                 Err(error)
                     if error.kind() == io::ErrorKind::StorageFull && self.stage.drop_oldest() => {}
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! Libraries in folders and their volumes, as an administrator works on them.
+//! Tests of the work of an administrator on libraries in folders and their volumes.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn library(server: &TestServer, name: &str) -> NewLibrary {
     }
 }
 
-/// A server with the library `vault` and the pool `TAPE` on it.
+/// Returns a server that has the library `vault` with the pool `TAPE`.
 fn server() -> TestServer {
     let server = TestServer::new();
     server.store.volumes.add_library(library(&server, "vault")).expect("is made");
@@ -28,7 +28,7 @@ fn server() -> TestServer {
     server
 }
 
-/// Labels the volumes, and returns the names of those that were refused with the reasons.
+/// Labels the volumes. Returns the names of the refused volumes with the reasons.
 fn label(server: &TestServer, names: &[&str]) -> Vec<(String, String)> {
     let order = LabelOrder {
         library: "vault".to_owned(),
@@ -61,7 +61,7 @@ fn pool(server: &TestServer) -> PoolRow {
 
 fn choose(server: &TestServer, avoided: &[u64]) -> Result<String, StoreError> {
     let volumes = &server.store.volumes;
-    let site = volumes.site("vault").expect("is there");
+    let site = volumes.site("vault").expect("is known");
     let avoided: BTreeSet<u64> = avoided.iter().copied().collect();
     let row = volumes.choose(&site, &pool(server), "", &avoided)?;
     assert_eq!(row.pool, Some(pool(server).id));
@@ -78,7 +78,7 @@ fn a_library_is_known_by_its_name_in_any_case_and_once() {
     let volumes = &server.store.volumes;
     assert!(volumes.site("VAULT").is_ok());
     let twice = volumes.add_library(library(&server, "Vault")).map(drop);
-    refused(twice, "there is a library Vault already");
+    refused(twice, "library Vault already exists");
     let unknown = volumes.site("other").err().expect("nobody has made it");
     assert_eq!(unknown, LibraryError::Unknown { library: "other".to_owned() });
     assert!(matches!(StoreError::from(unknown), StoreError::NotFound(_)));
@@ -93,10 +93,10 @@ fn a_library_without_its_folder_says_so_and_comes_back() {
     let mut server = TestServer::new();
     server.store.volumes.add_library(library(&server, "vault")).expect("is made");
     let (folder, aside) = (server.beside("vault"), server.beside("aside"));
-    std::fs::rename(&folder, &aside).expect("was there");
+    std::fs::rename(&folder, &aside).expect("is moved");
     server.reopen();
     let volumes = &server.store.volumes;
-    let site = volumes.site("vault").expect("is known still");
+    let site = volumes.site("vault").expect("is still known");
     let error = site.operator().err().expect("cannot be used");
     assert!(matches!(&error, LibraryError::Unusable { fault: SiteFault::Unmounted { .. }, .. }));
     assert!(error.to_string().starts_with("library vault: "), "{error}");
@@ -112,7 +112,7 @@ fn a_library_without_its_folder_says_so_and_comes_back() {
 #[test]
 fn no_volume_is_made_where_the_folder_is_gone() {
     let server = server();
-    std::fs::rename(server.beside("vault"), server.beside("aside")).expect("was there");
+    std::fs::rename(server.beside("vault"), server.beside("aside")).expect("is moved");
     let error = refused(choose(&server, &[]).map(drop), "is its disk mounted?");
     assert!(matches!(error, StoreError::NoSpace(_)), "{error:?}");
     assert_eq!(names(&server).len(), 0);
@@ -141,12 +141,12 @@ fn the_volume_to_write_is_usable_and_not_avoided() {
     let read_only = VolumeChange::Access(VolumeAccess::ReadOnly);
     set(&server, "A00001", &read_only).expect("is changed");
     assert_eq!(choose(&server, &[]).expect("is scratch"), "A00002");
-    assert_eq!(choose(&server, &[second]).expect("is made"), "F00001", "a folder has more");
+    assert_eq!(choose(&server, &[second]).expect("is made"), "F00001", "a new volume is made");
     let filling = server.store.volumes.change(second, Vec::new(), |row| {
         (row.state, row.pool) = (VolumeState::Filling, Some(pool(&server).id));
     });
     filling.expect("is changed");
-    assert_eq!(choose(&server, &[]).expect("goes on"), "A00002", "before any scratch volume");
+    assert_eq!(choose(&server, &[]).expect("is chosen"), "A00002", "scratch volumes come later");
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn a_volume_goes_offsite_and_comes_back_read_only_if_it_was_used() {
         let changed = server.store.volumes.change(number, Vec::new(), |row| row.state = state);
         changed.expect("is changed");
         set(&server, "A00001", &offsite).expect("is taken out");
-        refused(set(&server, "A00001", &offsite), "is offsite already");
+        refused(set(&server, "A00001", &offsite), "is already offsite");
         let row = server.store.volumes.find(None, "a00001").expect("is known");
         assert_eq!((row.access, row.location.as_str()), (VolumeAccess::Offsite, "the bank"));
-        set(&server, "A00001", &VolumeChange::Onsite).expect("is there");
+        set(&server, "A00001", &VolumeChange::Onsite).expect("comes back");
         let row = server.store.volumes.find(None, "A00001").expect("is known");
         assert_eq!((row.access, row.location.as_str()), (expected, ""));
     }
@@ -181,7 +181,7 @@ fn a_name_that_two_libraries_have_is_said_with_its_library() {
     (row.library, row.label) = ("annex".to_owned(), [9; 16]);
     row.id = server.store.catalog.add_volume(&row).expect("is added");
     server.store.volumes.commit(vec![Write::PutVolume(row)]).expect("is known");
-    refused(server.store.volumes.find(None, "A00001").map(drop), "say which with --library");
+    refused(server.store.volumes.find(None, "A00001").map(drop), "choose one with --library");
     let found = server.store.volumes.find(Some("ANNEX"), "A00001").expect("one has it");
     assert_eq!(found.library, "annex");
 }
@@ -198,7 +198,7 @@ fn trouble_closes_a_volume_and_is_counted() {
     note(Some(VolumeAccess::ReadOnly));
     let row = volumes.find(None, "A00001").expect("is known");
     assert_eq!(row.errors, 3);
-    assert_eq!(row.access, VolumeAccess::Unavailable, "trouble makes nothing readable again");
+    assert_eq!(row.access, VolumeAccess::Unavailable, "a problem makes no volume readable again");
     volumes
         .note_trouble(number + 9, None, "nobody knows it")
         .expect("is passed over");
@@ -225,7 +225,7 @@ fn a_list_shows_what_the_filter_lets_pass() {
     let all = VolumeFilter { library: Some("VAULT".to_owned()), ..none() };
     assert_eq!(listed(all).expect("are listed").len(), 2);
     let of_pool = VolumeFilter { pool: Some("TAPE".to_owned()), ..none() };
-    assert_eq!(listed(of_pool).expect("is empty").len(), 0, "scratch volumes are of no pool");
+    assert_eq!(listed(of_pool).expect("is empty").len(), 0, "scratch volumes belong to no pool");
     let unknown = VolumeFilter { volume: Some("A9".to_owned()), ..none() };
     refused(listed(unknown).map(drop), "there is no volume A9");
     refused(server.store.volumes.queue(Some(1)).map(drop), "no request has the number 1");

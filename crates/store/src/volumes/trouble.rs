@@ -1,14 +1,14 @@
-//! Trouble that ends the filling of a volume early.
+//! Problem that ends the filling of a volume early.
 
 use tape::volume::VolumeError;
 
 use crate::error::StoreError;
 
-/// Trouble that ends the filling of a volume early.
+/// Problem that ends the filling of a volume early.
 pub(crate) enum Trouble {
-    /// The drive or the volume failed: the run goes on with another.
+    /// The drive or the volume failed. The run continues with another volume.
     Volume(VolumeError),
-    /// The run ends.
+    /// The run cannot continue.
     Store(StoreError),
 }
 

@@ -10,23 +10,23 @@ use model::ServerTime;
 use sys::lock::Mutex;
 use tape::schedule::{Kind, OwnerId, ProgramId, WaiterId};
 
-/// A party on whose behalf packs are read.
+/// A reader of packs: a user's program on a node, or the server itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reader {
     pub kind: Kind,
-    /// `None`: the server itself.
+    /// Name of the node; `None` for the server itself.
     pub node: Option<String>,
     pub user: u32,
     pub program: String,
 }
 
 impl Reader {
-    /// The server itself: it copies, moves or checks.
+    /// Returns the server itself as a reader that copies, moves or checks packs.
     pub fn server() -> Self {
         Self { kind: Kind::Restore, node: None, user: 0, program: String::new() }
     }
 
-    /// A program of a user on the node.
+    /// Returns a user's program on the node as a reader.
     pub fn of_node(node: &Node, kind: Kind, user: u32, program: String) -> Self {
         Self { kind, node: Some(node.name.to_string()), user, program }
     }
@@ -108,7 +108,7 @@ impl WaitList {
     }
 }
 
-/// A request for a part of a pack, as the queue of a library has it.
+/// A request for a part of a pack in the queue of a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub library: String,

@@ -1,4 +1,4 @@
-//! Volumes labelled and changed by an administrator.
+//! Labelling and changing volumes for an administrator.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::listing::{VolumeSummary, access_word};
 use super::site::{Site, absence, is_same, known};
 use crate::error::StoreError;
 
-/// Maximum time to wait for a volume in use: a filemark comes every few gigabytes.
+/// Maximum time to wait for a volume in use. Writers can pause every few gigabytes, at a filemark.
 const IN_USE_MAX: Duration = Duration::from_secs(300);
 
 /// An order to label volumes of a library.
@@ -23,10 +23,10 @@ const IN_USE_MAX: Duration = Duration::from_secs(300);
 pub struct LabelOrder {
     pub library: String,
     pub choice: LabelChoice,
-    /// True if volumes are labelled again that have a label of this program and that the server
-    /// does not know.
+    /// True if volumes with a label of this program are labelled again, if the server does not know
+    /// them.
     pub overwrites: bool,
-    /// Size of the largest block; `None`: the default.
+    /// Size of the largest block; `None` for the default.
     pub block_bytes: Option<u32>,
 }
 
@@ -35,7 +35,7 @@ pub struct LabelOrder {
 pub enum LabelChoice {
     /// All blank volumes that the library has and the server does not know.
     Blank,
-    /// The named volumes; in a folder they are made.
+    /// The named volumes. In a folder they are created.
     Named(Vec<String>),
 }
 
@@ -49,18 +49,18 @@ pub struct LabelReport {
 /// A change of the use or of the place of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VolumeChange {
-    /// Changes the access of a volume that stays where it is. Never to `Offsite`.
+    /// Changes the access of a volume that stays where it is. The access must not be `Offsite`.
     Access(VolumeAccess),
     /// Takes the volume out of its library.
     Offsite { location: String },
-    /// Takes the volume into its library again.
+    /// Takes the volume back into its library.
     Onsite,
-    /// Forgets a volume that holds nothing.
+    /// Removes a volume without needed packs from the catalogue.
     Remove,
 }
 
 impl Volumes {
-    /// Labels volumes and reports each. `report` returns false to end the work.
+    /// Labels volumes, and calls `report` for each. `report` returns false to end the work.
     pub fn label_all(
         &self,
         order: &LabelOrder,
@@ -69,7 +69,8 @@ impl Volumes {
         let site = self.site(&order.library)?;
         let block_bytes = order.block_bytes.unwrap_or(BLOCK_BYTES);
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
-            let message = format!("a block has from {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX} bytes");
+            let message =
+                format!("a block must have from {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX} bytes");
             return Err(StoreError::usage(message));
         }
         let overwrite = if order.overwrites { Overwrite::Ours } else { Overwrite::Nothing };
@@ -79,7 +80,7 @@ impl Volumes {
         };
         for volume in names {
             let result = self.label_one(&site, &volume, block_bytes, overwrite);
-            // A volume that is not blank is no failure of an order for blank ones.
+            // An order for blank volumes skips all others without reporting them.
             if result.is_err() && order.choice == LabelChoice::Blank {
                 continue;
             }
@@ -105,13 +106,14 @@ impl Volumes {
             return Err(StoreError::usage(message));
         }
         if known.is_some_and(|row| row.state != VolumeState::Scratch) {
-            let message = format!("{text}: it is in use, see 'holdfast admin volume list {text}'");
+            let message =
+                format!("volume {text} is in use, see 'holdfast admin volume list {text}'");
             return Err(StoreError::conflict(message));
         }
         self.label(site, &name, ("", block_bytes), overwrite).map(drop)
     }
 
-    /// The names of all volumes that the library has and the server does not know.
+    /// Returns the names of all volumes that the library has and the server does not know.
     fn unknown_volumes(&self, site: &Site) -> Result<Vec<String>, StoreError> {
         let operator = site.operator()?;
         let listed = operator.with_library(|library| {
@@ -119,7 +121,7 @@ impl Volumes {
             refreshed.map(|()| library.volumes())
         });
         let listed = listed.ok_or_else(|| {
-            StoreError::usage("name the volumes that are to be made in the folder")
+            StoreError::usage("give the names of the volumes to create in the folder")
         })?;
         let listed = listed.map_err(|error| StoreError::away(model::chain(&error)))?;
         let is_in_slot = |kind| matches!(kind, ElementKind::Slot | ElementKind::Drive);
@@ -142,7 +144,8 @@ impl Volumes {
         self.find_rows(library, name).into_iter().next()
     }
 
-    /// Finds the volume. Fails if several libraries have one of this name and `library` is `None`.
+    /// Finds the volume. Fails if several libraries have a volume of this name and `library` is
+    /// `None`.
     pub fn find(&self, library: Option<&str>, name: &str) -> Result<VolumeRow, StoreError> {
         match &self.find_rows(library, name)[..] {
             [row] => Ok(row.clone()),
@@ -150,7 +153,7 @@ impl Volumes {
                 "there is no volume {name}; 'holdfast admin volume list' shows all"
             ))),
             _ => Err(StoreError::usage(format!(
-                "several libraries have a volume {name}; say which with --library"
+                "several libraries have a volume {name}; choose one with --library"
             ))),
         }
     }
@@ -176,7 +179,7 @@ impl Volumes {
         self.describe_volume(&row)
     }
 
-    /// Tells the queue whether the volume can be read.
+    /// Tells the library's operator whether the volume can be read.
     fn announce(&self, site: &Site, row: &VolumeRow) {
         self.forget_failures();
         if let Ok(operator) = &site.operator {
@@ -208,14 +211,14 @@ impl Volumes {
         location: &str,
     ) -> Result<VolumeRow, StoreError> {
         if row.access == VolumeAccess::Offsite {
-            return Err(StoreError::conflict(format!("{} is offsite already", row.name)));
+            return Err(StoreError::conflict(format!("volume {} is already offsite", row.name)));
         }
         let operator = site.operator()?;
         let known = known(&row)?;
         let moved = if operator.set_aside(&known, Absence::Offsite, IN_USE_MAX) {
             self.move_volume(site, &known.name, Passage::Out)
         } else {
-            Err(StoreError::busy(format!("{} is in use; try again in a while", row.name)))
+            Err(StoreError::busy(format!("volume {} is in use; try again later", row.name)))
         };
         if let Err(error) = moved {
             self.announce(site, &row);
@@ -229,7 +232,8 @@ impl Volumes {
 
     fn take_onsite(&self, site: &Site, row: VolumeRow) -> Result<VolumeRow, StoreError> {
         if row.access != VolumeAccess::Offsite {
-            let message = format!("{} is {}, not offsite", row.name, access_word(row.access));
+            let message =
+                format!("volume {} is {}, not offsite", row.name, access_word(row.access));
             return Err(StoreError::conflict(message));
         }
         let name = VolumeName::new(&row.name).map_err(|e| StoreError::away(e.to_string()))?;
@@ -240,26 +244,29 @@ impl Volumes {
                 tape::operator::Stock::Library(_) => true,
             });
             if !is_there {
-                let message = format!("{name} is not in its folder; put the file back first");
+                let message =
+                    format!("volume {name} is not in its folder; put the file back first");
                 return Err(StoreError::conflict(message));
             }
         } else {
             self.move_volume(site, &name, Passage::In)?;
         }
         self.change(row.id, Vec::new(), |row| {
-            // Nothing is added to a volume whose data was meant to be away.
+            // Nothing is added to a volume with data that is kept offsite.
             let is_used = matches!(row.state, VolumeState::Filling | VolumeState::Full);
             row.access = if is_used { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
             row.location.clear();
         })
     }
 
-    /// Forgets a volume that holds nothing. In a folder its file is removed.
+    /// Removes a volume without needed packs from the catalogue. In a folder, its file is removed
+    /// too.
     fn remove(&self, site: &Site, row: &VolumeRow) -> Result<VolumeSummary, StoreError> {
         let info = self.describe_volume(row)?;
         if info.live_bytes > 0 {
             return Err(StoreError::conflict(format!(
-                "{} holds packs that are needed; 'holdfast admin volume move {}' moves them off it",
+                "volume {} holds packs that are needed; 'holdfast admin volume move {}' moves them \
+                 to other volumes",
                 row.name, row.name
             )));
         }
@@ -275,7 +282,7 @@ impl Volumes {
                 if let tape::operator::Stock::Folder { volumes, .. } = stock
                     && let Err(error) = volumes.remove(&name)
                 {
-                    tracing::warn!(%name, %error, "the file of a volume stays");
+                    tracing::warn!(%name, %error, "the file of a removed volume cannot be deleted");
                 }
             });
         }

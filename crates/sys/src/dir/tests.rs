@@ -157,7 +157,7 @@ fn long_paths_are_cut_at_slashes_only() {
     let (piece, rest) = split_piece(&path).unwrap();
     assert_eq!((piece.len(), rest), (4000, &[b'b'; 100][..]));
     assert_eq!(split_piece(&[b'a'; 5000]), None, "the kernel refuses the component");
-    assert_eq!(split_piece(&[b'/'; 5000]), None, "no component at all is left to the kernel");
+    assert_eq!(split_piece(&[b'/'; 5000]), None, "a path without components is left to the kernel");
 }
 
 #[test]
@@ -211,7 +211,8 @@ fn reading_leaves_the_access_time_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, b"some bytes").unwrap();
-    // Older than the modification: every other open would move it, but on a noatime mount.
+    // The access time is older than the modification, so an ordinary read would change it, except
+    // on a noatime mount.
     let old = UNIX_EPOCH + Duration::from_secs(1_000_000);
     File::open(&path)
         .unwrap()
@@ -259,9 +260,9 @@ fn segments_show_the_holes() {
 
     let segments = source.segments(8 * MIB).unwrap();
     let [Segment::Data { offset: 0, bytes }, hole, data, end] = segments[..] else {
-        panic!("data and hole twice, not {segments:?}");
+        panic!("expected data, a hole, data and a hole, not {segments:?}");
     };
-    assert!(bytes <= 64 << 10, "one block, page or cluster");
+    assert!(bytes <= 64 << 10, "the first part is one block, page or cluster");
     assert_eq!(hole, Segment::Hole { offset: bytes, bytes: 2 * MIB - bytes });
     assert_eq!(data, Segment::Data { offset: 2 * MIB, bytes: MIB });
     assert_eq!(end, Segment::Hole { offset: 3 * MIB, bytes: 5 * MIB });

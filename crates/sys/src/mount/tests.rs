@@ -83,7 +83,7 @@ const MOUNTINFO: &[u8] = b"\
 
 #[track_caller]
 fn check_mounted(path: &[u8], expected: Option<(&[u8], &str, &[u8])>) {
-    let expected = expected.map(|(root, kind, source)| Mounted {
+    let expected = expected.map(|(root, kind, source)| MountedFilesystem {
         root: root.to_vec(),
         kind: kind.to_owned(),
         source: source.to_vec(),
@@ -96,7 +96,7 @@ fn mount_points_may_have_any_bytes() {
     check_mounted(b"/new\nline", Some((b"/", "xfs", b"/dev/sdb1")));
     check_mounted(b"/back\\slash", Some((b"/sub vol", "btrfs", b"/dev/my\tdisk")));
     check_mounted(b"/new\\012line", None);
-    // Of the two mounts at one path the upper one is seen.
+    // Two mounts have this path; the upper one is visible.
     check_mounted(b"/raw\xff\xfe", Some((b"/", "tmpfs", b"none")));
     check_mounted(b"/raw", None);
 }

@@ -67,12 +67,12 @@ fn acl() -> Vec<u8> {
 
 /// Prints the parts that the kernel refused; only rights or the file system may be the reason.
 #[track_caller]
-fn accepted(applied: Applied) -> Vec<Part> {
+fn accepted(applied: ApplyOutcome) -> Vec<Part> {
     for Refusal { part, error } in &applied.refused {
         println!("skipped: {part:?}: {error}");
         let kinds = [ErrorKind::PermissionDenied, ErrorKind::Unsupported];
         assert!(kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOTTY));
-        assert!(*part != Part::Mode && *part != Part::Times, "{part:?} is for all");
+        assert!(*part != Part::Mode && *part != Part::Times, "{part:?} needs no privilege");
     }
     if process::is_root() {
         assert!(applied.refused.iter().all(|refusal| refusal.part != Part::Owner));
@@ -229,7 +229,8 @@ fn an_inherited_acl_does_not_stay() {
     assert_eq!((found.mode, found.mtime), (0o750, dir_stat.mtime));
 }
 
-/// The state of new files is read from the first one only, so the others must have the same.
+/// The state of new files is read from the first one only, so all new files must have the same
+/// state.
 #[test]
 fn what_a_directory_gives_its_files_does_not_stay() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ pub enum LocateMethod {
 pub enum PositionMethod {
     Long,
     Short,
-    /// The drive reports none: this program counts.
+    /// The drive does not report its position: this program counts blocks.
     Count,
 }
 
@@ -33,18 +33,19 @@ impl PositionMethod {
 /// The abilities of one drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abilities {
-    /// Method that was tried; without a tape, the method that the drive's list of commands
-    /// suggests.
+    /// Method that was tried with a tape; without a tape, the method that the drive's list of
+    /// commands suggests.
     pub locate: LocateMethod,
-    /// Method that was tried; `None` without a tape.
+    /// Method that was tried with a tape; `None` without a tape.
     pub tell: Option<PositionMethod>,
-    /// `None` from a drive that does not say.
+    /// Limits of the size of a block; `None` if the drive does not report them.
     pub block_limits: Option<BlockLimits>,
-    /// Number of blocks that the drive can put into the best order at once; 0 if it cannot.
+    /// Maximum number of segments in a list that the drive can put into the best order; 0 if the
+    /// drive has no such command.
     pub order_blocks_max: u16,
     /// True if the drive reports the ends of wraps.
     pub knows_wraps: bool,
-    /// True if the drive reads the memory of its cartridge; `None` without a tape.
+    /// True if the drive can read the memory of its cartridge; `None` without a tape.
     pub reads_cartridge_memory: Option<bool>,
     pub log_pages: Vec<u8>,
     /// True if the drive holds a tape that can be used.

@@ -4,27 +4,28 @@ use super::Drive;
 use super::abilities::{LocateMethod, PositionMethod};
 use crate::device::CommandError;
 use crate::medium::{MediumError, WriteOutcome};
-use crate::scsi::{Attention, Cdb, Condition, SpaceBy, long_position, opcode, short_position};
+use crate::scsi::{Attention, Cdb, Condition, SpaceCode, long_position, opcode, short_position};
 use crate::transport::Transfer;
 
-/// Largest count of SPACE(6).
+/// Largest count in one SPACE(6) command.
 const SPACE_6_MAX: u64 = (1 << 23) - 1;
-/// Length of a read that only shows the kind of the next item; the drive reports the remainder of a
-/// longer block.
+/// Number of bytes of a read that only has to show the kind of the next item. The drive reports if
+/// the block is longer.
 const PEEK_BYTES: u32 = 512;
 
 impl Drive {
     pub(super) fn go_to_beginning(&mut self) -> Result<(), MediumError> {
         self.place = None;
         let rewound = self.device.order(&Cdb::rewind());
-        // After any disturbance the drive is at the beginning of the medium in it.
+        // A rewind leads to the beginning of the medium in the drive, after any disturbance.
         rewound.map_err(|error| self.judge(error))?;
         self.refuse_another_medium()?;
         self.place = Some(0);
         Ok(())
     }
 
-    /// Forgets a reset, which does not matter after a move. Fails if another medium was put in.
+    /// Forgets a reset, which does not matter after a move to a known position. Fails if another
+    /// medium was put in.
     fn refuse_another_medium(&mut self) -> Result<(), MediumError> {
         if self.device.disturbed() == Some(Attention::MediumChanged) {
             return Err(MediumError::PositionLost);
@@ -79,11 +80,11 @@ impl Drive {
         }
     }
 
-    /// Goes to `block`: skips everything before it but the last item, and reads that item. One
-    /// known target reports an error if a skip arrives exactly at the end of data. An item that
-    /// cannot be read is skipped.
+    /// Goes to `block` with SPACE: skips all items before it except the last, and reads the last
+    /// item. The read is needed because one known target reports an error if a skip ends exactly at
+    /// the end of data. If the last item cannot be read, it is skipped as well.
     fn space_from_beginning(&mut self, block: u64) -> Result<(), MediumError> {
-        assert!(block > 0, "the beginning is rewound to");
+        assert!(block > 0, "a rewind leads to block 0");
         self.skip_from_beginning(block - 1, block)?;
         match self.peek() {
             Ok(true) => Ok(()),
@@ -93,7 +94,7 @@ impl Drive {
         }
     }
 
-    /// Skips `count` blocks and filemarks, on the way to `block`.
+    /// Skips `count` blocks and filemarks from the beginning. Errors name `block` as the target.
     fn skip_from_beginning(&mut self, count: u64, block: u64) -> Result<(), MediumError> {
         self.go_to_beginning()?;
         let mut left = count;
@@ -103,39 +104,40 @@ impl Drive {
         Ok(())
     }
 
-    /// Skips up to `left` blocks and filemarks; returns the number skipped. A drive that stops at a
-    /// filemark stands after it, and reports the rest of the count.
+    /// Skips up to `left` blocks and filemarks; returns the number of skipped items. A drive that
+    /// meets a filemark stops after it, and reports how many items it has not skipped.
     fn space_blocks(&mut self, left: u64, block: u64) -> Result<u64, MediumError> {
         let (cdb, step) = self.space_command(left);
-        debug_assert!((1..=left).contains(&step), "no block is skipped that is not to be");
+        debug_assert!((1..=left).contains(&step), "no more items are skipped than requested");
         let Err(error) = self.device.once(&cdb, Transfer::None) else { return Ok(step) };
         let CommandError::Check { sense, .. } = &error else {
             return Err(self.failed_locate(error, block));
         };
         let left = sense.information.and_then(|left| u64::try_from(left).ok());
         match (sense.condition(), left) {
-            // The count does not include the filemark itself.
+            // The drive does not count the filemark as skipped.
             (Condition::Filemark, Some(left)) if (1..=step).contains(&left) => Ok(step - left + 1),
             _ => Err(self.failed_locate(error, block)),
         }
     }
 
-    /// The command that skips `left` blocks, or as many as it can count, and their number.
+    /// Returns the command that skips `left` blocks, or as many as one command can, and the number
+    /// of blocks that it skips.
     fn space_command(&self, left: u64) -> (Cdb, u64) {
-        debug_assert!(left > 0, "there is something to skip");
+        debug_assert!(left > 0, "at least one block is skipped");
         match i64::try_from(left) {
             Ok(count) if self.device.lists(opcode::SPACE_16) => {
-                (Cdb::space_16(SpaceBy::Blocks, count), left)
+                (Cdb::space_16(SpaceCode::Blocks, count), left)
             }
             _ => {
                 let count = left.min(SPACE_6_MAX);
                 let short = i32::try_from(count).expect("bounded by SPACE(6)");
-                (Cdb::space_6(SpaceBy::Blocks, short), count)
+                (Cdb::space_6(SpaceCode::Blocks, short), count)
             }
         }
     }
 
-    /// Passes the next block or filemark; returns false at the end of data.
+    /// Skips the next block or filemark; returns false at the end of data.
     fn peek(&mut self) -> Result<bool, MediumError> {
         let mut buffer = [0; PEEK_BYTES as usize];
         match self.device.once(&Cdb::read(PEEK_BYTES), Transfer::In(&mut buffer)) {
@@ -153,7 +155,7 @@ impl Drive {
     pub(super) fn go_to_end(&mut self) -> Result<(), MediumError> {
         if self.place.is_none() || self.tell == PositionMethod::Count {
             self.go_to_beginning()?;
-            // The question shows whether the drive reports positions.
+            // This shows whether the drive reports positions.
             if let Err(error) = self.ask_place() {
                 return Err(self.judge(error));
             }
@@ -162,7 +164,7 @@ impl Drive {
             return self.count_to_end();
         }
         self.place = None;
-        let spaced = self.device.order(&Cdb::space_6(SpaceBy::EndOfData, 0));
+        let spaced = self.device.order(&Cdb::space_6(SpaceCode::EndOfData, 0));
         if let Err(error) = spaced {
             return Err(self.lost_track(error));
         }
@@ -176,7 +178,7 @@ impl Drive {
         }
     }
 
-    /// Goes to the end with a command for each block, for drives that report no positions.
+    /// Goes to the end with one command for each block, for drives that report no positions.
     fn count_to_end(&mut self) -> Result<(), MediumError> {
         let mut place = self.here()?;
         while self.peek()? {
@@ -218,7 +220,8 @@ impl Drive {
         }
     }
 
-    /// Counts one block or filemark. After the first item of a medium, learns how the drive counts.
+    /// Counts one block or filemark that was passed. After the first item of a medium, learns how
+    /// the drive counts.
     pub(super) fn moved_on(&mut self, place: u64) -> Result<(), MediumError> {
         debug_assert!(place < u64::MAX, "positions do not wrap round");
         self.place = Some(place + 1);
@@ -229,8 +232,9 @@ impl Drive {
         Ok(())
     }
 
-    /// Learns how the drive counts: after the first block it reports 1, or 2 if it counts from 1.
-    /// Any other position means that the drive has not understood the question.
+    /// Learns how the drive counts. After the first block, a drive that counts from 0 reports 1,
+    /// and a drive that counts from 1 reports 2. Any other position means that the drive has not
+    /// understood the question.
     fn learn_base(&mut self) -> Result<(), CommandError> {
         while let Some(raw) = self.ask_raw_place()? {
             if let 1..=2 = raw {
@@ -242,7 +246,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Takes the result of writing a block or filemark at `place`.
+    /// Converts the result of writing a block or filemark at `place`, and updates the position.
     pub(super) fn wrote(
         &mut self,
         place: u64,

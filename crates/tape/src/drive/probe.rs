@@ -1,4 +1,4 @@
-//! Finding out the abilities of a drive: by asking it and, with a tape in it, by trying.
+//! Detection of a drive's abilities: by questions to the drive and, with a tape in it, by trials.
 
 use super::Drive;
 use super::abilities::Abilities;
@@ -7,7 +7,8 @@ use crate::medium::{Medium as _, ReadOutcome};
 use crate::scsi::{BlockLimits, Cdb, opcode};
 
 impl Drive {
-    /// Finds out the abilities of the drive. A tape in it is rewound, and its first block is read.
+    /// Detects the abilities of the drive. A tape in the drive is rewound, and its first blocks are
+    /// read.
     pub fn abilities(&mut self) -> Result<Abilities, CommandError> {
         let is_ready = self.is_ready()?;
         if is_ready {
@@ -28,7 +29,7 @@ impl Drive {
     }
 
     /// Tries the methods of the drive: goes to a block, and asks for the position. An error means
-    /// that the tape is bad, which does not matter here.
+    /// that the tape is damaged, which does not matter here.
     fn try_ways(&mut self) {
         let mut block = vec![0; 64 << 10];
         let tried = self.load().and_then(|()| match self.read(&mut block)? {

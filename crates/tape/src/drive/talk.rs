@@ -1,4 +1,4 @@
-//! Reports of a drive about itself and its medium: alerts, capacity, attributes, order.
+//! Reports of a drive about itself and its medium: alerts, capacity, attributes, recommended order.
 
 use super::Drive;
 use crate::device::CommandError;
@@ -8,7 +8,7 @@ use crate::scsi::{
     supported_log_pages, tape_alerts, tape_capacity, wrap_ends,
 };
 
-/// Returns the answer, or `None` if the drive does not know the command or the page.
+/// Returns the answer, or `None` if the device refuses the command.
 fn if_known<T>(result: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
     match result {
         Ok(answer) => Ok(Some(answer)),
@@ -18,7 +18,7 @@ fn if_known<T>(result: Result<T, CommandError>) -> Result<Option<T>, CommandErro
 }
 
 impl Drive {
-    /// A log page; `None` where the drive does not have it.
+    /// Returns a log page; `None` if the drive does not have the page.
     pub fn log(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
         const PAGE_BYTES: u16 = 8192;
         let mut answer = vec![0; usize::from(PAGE_BYTES)];
@@ -26,7 +26,7 @@ impl Drive {
         Ok(if_known(asked)?.map(|()| answer))
     }
 
-    /// The log pages that the drive has.
+    /// Returns the numbers of the log pages that the drive has.
     pub fn log_pages(&mut self) -> Result<Vec<u8>, CommandError> {
         match self.log(log_page::SUPPORTED)? {
             Some(page) => Ok(supported_log_pages(&page)?),
@@ -34,7 +34,8 @@ impl Drive {
         }
     }
 
-    /// The alerts that were raised since the last call, those found after errors included.
+    /// Returns the alerts that were raised since the last call, including alerts that were read
+    /// after errors.
     pub fn alerts(&mut self) -> Result<Vec<TapeAlert>, CommandError> {
         if let Some(page) = self.log(log_page::TAPE_ALERT)? {
             self.alerts.extend(tape_alerts(&page)?);
@@ -52,14 +53,15 @@ impl Drive {
         [TapeAlert::CLEAN_NOW, TapeAlert::CLEAN_PERIODIC].contains(&alert)
     }
 
-    /// Keeps alerts after an error. The error matters more: alerts that cannot be read are left.
+    /// Reads the alerts after an error, and keeps them for the next call of [`Self::alerts`]. A
+    /// failure to read them is ignored, because the error before it matters more.
     pub(super) fn look_for_alerts(&mut self) {
         if let Ok(alerts) = self.alerts() {
             self.alerts = alerts;
         }
     }
 
-    /// Returns true if the drive has asked to be cleaned, by an alert or a remark.
+    /// Returns true if the drive has asked to be cleaned, by an alert or in its sense bytes.
     pub fn wants_cleaning(&self) -> bool {
         self.device.wants_cleaning()
     }
@@ -69,13 +71,15 @@ impl Drive {
         self.device.note_cleaning(false);
     }
 
-    /// Returns the room that is left on the medium; `None` if the drive does not report it.
+    /// Returns the capacity of the medium and its free part; `None` if the drive does not report
+    /// them.
     pub fn capacity(&mut self) -> Result<Option<TapeCapacity>, CommandError> {
         let page = self.log(log_page::TAPE_CAPACITY)?;
         Ok(page.and_then(|page| tape_capacity(&page).ok()))
     }
 
-    /// The densities that the drive knows, or those of the medium in it.
+    /// Returns the densities that the drive knows, or the densities of the medium in it if
+    /// `of_medium` is true.
     pub fn densities(&mut self, of_medium: bool) -> Result<Vec<Density>, CommandError> {
         const ANSWER_BYTES: u16 = 4096;
         let mut answer = vec![0; usize::from(ANSWER_BYTES)];
@@ -97,7 +101,7 @@ impl Drive {
         }
     }
 
-    /// Writes texts to the cartridge's memory; returns true if there is a memory and it takes them.
+    /// Writes texts to the memory of the cartridge; returns false if the drive refuses that.
     pub fn set_attributes(&mut self, texts: &[Attribute]) -> Result<bool, CommandError> {
         let parameters = Attribute::encode_texts(texts);
         let bytes = u32::try_from(parameters.len()).expect("attributes are short");
@@ -105,10 +109,10 @@ impl Drive {
         Ok(if_known(sent)?.is_some())
     }
 
-    /// Returns the end of each wrap that holds data, as of the moment when the tape was loaded;
-    /// none if the drive does not report them (before LTO-7).
+    /// Returns the end of each wrap that held data when the tape was loaded; none if the drive does
+    /// not report them, as before LTO-7.
     pub fn wrap_ends(&mut self) -> Result<Vec<WrapEnd>, CommandError> {
-        /// Length of an answer of up to 1365 wraps; LTO-10 has 472.
+        /// Length of an answer with up to 1365 wraps. LTO-10 has 472 wraps.
         const ANSWER_BYTES: u16 = 16 << 10;
         if !self
             .device
@@ -124,8 +128,8 @@ impl Drive {
         }
     }
 
-    /// Returns the physical position of the head, for models of positioning times. `None` if the
-    /// drive does not report it; only drives by IBM do.
+    /// Returns the physical position of the head, for models of positioning times; `None` if the
+    /// drive does not report it. Only drives by IBM report it.
     pub fn physical_position(&mut self) -> Result<Option<PhysicalPosition>, CommandError> {
         const ANSWER_BYTES: u8 = 96;
         if self.identity.inquiry.vendor != "IBM" {
@@ -136,7 +140,8 @@ impl Drive {
         Ok(physical_position(&answer)?)
     }
 
-    /// Returns the number of segments that the drive can put in order; `None` if it cannot.
+    /// Returns the limits of a list of segments that the drive can put into order; `None` if the
+    /// drive cannot do that.
     pub fn order_limits(&mut self) -> Result<Option<SegmentLimits>, CommandError> {
         let action = Some(opcode::RECOMMENDED_ACCESS_ORDER.into());
         if !self.device.may_know(opcode::MAINTENANCE_OUT, action) {
@@ -150,15 +155,16 @@ impl Drive {
         }
     }
 
-    /// The order in which the drive would read `segments`, by their numbers; `None` where the drive
-    /// recommends none, or none for so many segments.
+    /// Returns the numbers of `segments` in the order in which the drive would read them; `None` if
+    /// the drive recommends no order, or cannot order so many segments.
     pub fn recommend(&mut self, segments: &[Segment]) -> Result<Option<Vec<u32>>, CommandError> {
         let Some(limits) = self.order_limits()? else { return Ok(None) };
         if segments.len() > usize::from(limits.segments_max) {
             return Ok(None);
         }
         let parameters = segment_list(segments);
-        let bytes = u32::try_from(parameters.len()).expect("the drive limits them");
+        let bytes =
+            u32::try_from(parameters.len()).expect("the drive limits the number of segments");
         let sent = self.device.send(&Cdb::generate_recommended_order(bytes), &parameters);
         if if_known(sent)?.is_none() {
             return Ok(None);
@@ -166,7 +172,7 @@ impl Drive {
         let mut answer = vec![0; parameters.len()];
         self.device.query(&Cdb::receive_recommended_order(false, bytes), &mut answer)?;
         let order = recommended_order(&answer)?;
-        // A drive that leaves out segments has not answered the question.
+        // An order that leaves out segments is useless.
         Ok((order.len() == segments.len()).then_some(order))
     }
 }

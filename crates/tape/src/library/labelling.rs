@@ -9,16 +9,16 @@ use crate::volume::Overwrite;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Labelling {
     pub pool: String,
-    /// Number of the volume among those of its pool, in the order of labelling.
+    /// Number of the volume within its pool, in the order of labelling.
     pub sequence: u64,
-    /// Maximum size of a block. The label gets a smaller size if the drive takes no more; the size
-    /// stays within the limits of the format.
+    /// Maximum size of a block, in bytes. The label gets a smaller size if the drive does not
+    /// accept this one; the size stays within the limits of the format.
     pub block_bytes: u32,
     pub overwrite: Overwrite,
 }
 
 impl Labelling {
-    /// The label of a volume called `name`, with an identity that no other volume has.
+    /// Returns a label for the volume `name`, with a new random identity.
     pub fn label(&self, name: &VolumeName, block_bytes_max: u32) -> Label {
         Label {
             volume: VolumeId(entropy::bytes()),

@@ -1,4 +1,4 @@
-//! Service of a library besides reading and writing: labels, cleaning, media in and out.
+//! Operations of a library other than mounts: labelling, cleaning, and moving media in and out.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use crate::medium::Medium as _;
 use crate::scsi::{Attribute, Element, ElementKind, attribute_id};
 use crate::volume;
 
-/// Pause between looks at a drive that is being cleaned: that takes two to three minutes.
+/// Pause between two attempts to take the cleaning cartridge out of a drive. Cleaning takes two to
+/// three minutes.
 const CLEANING_WAIT: Duration = Duration::from_secs(5);
 const CLEANING_LOOKS_MAX: u32 = 180;
 
 impl Library {
-    /// Labels a volume with its barcode; returns the label.
+    /// Labels a volume, with its barcode as its name; returns the label.
     pub fn label(
         &mut self,
         name: &VolumeName,
@@ -50,7 +51,8 @@ impl Library {
         Ok(names)
     }
 
-    /// Moves one volume from an import/export element into a slot; returns true if it was in one.
+    /// Moves one volume from an import/export element into a slot; returns false if the volume is
+    /// elsewhere.
     pub fn check_in_volume(&mut self, name: &VolumeName) -> Result<bool, LibraryError> {
         self.refresh()?;
         let element = self.find(name)?;
@@ -67,14 +69,15 @@ impl Library {
         self.refresh()
     }
 
-    /// Moves a volume to an import/export element, for a person to take; returns the element.
+    /// Moves a volume to an import/export element, where a person can take it; returns the address
+    /// of the element.
     pub fn check_out(&mut self, name: &VolumeName) -> Result<u16, LibraryError> {
         self.refresh()?;
         let element = self.find(name)?;
         match element.kind {
             ElementKind::ImportExport => return Ok(element.address),
             ElementKind::Drive => return Err(LibraryError::InUse(name.clone())),
-            ElementKind::Slot | ElementKind::Robot => {}
+            ElementKind::Slot | ElementKind::Changer => {}
         }
         let from = element.address;
         let portal = self.free_element(ElementKind::ImportExport)?;
@@ -105,7 +108,8 @@ impl Library {
         self.refresh()
     }
 
-    /// Takes the cleaning cartridge back: the drive holds it until it is clean.
+    /// Moves the cleaning cartridge from the drive back to its slot. Tries repeatedly, because the
+    /// drive holds the cartridge until the cleaning has ended.
     fn take_cleaner_back(&mut self, drive: u16, home: u16) -> Result<(), LibraryError> {
         for _ in 1..CLEANING_LOOKS_MAX {
             match self.changer.move_medium(drive, home) {
@@ -117,15 +121,15 @@ impl Library {
     }
 }
 
-/// Writes the volume's name into the cartridge's memory, where there is one, so that other programs
-/// and the library's panel can show it.
+/// Writes the name of the volume into the memory of its cartridge, if there is one, so that other
+/// programs and the panel of the library can show the name.
 fn note_in_cartridge(drive: &mut Drive, name: &VolumeName) {
     let texts = [
         Attribute::text(attribute_id::APPLICATION_VENDOR, "HOLDFAST", 8),
         Attribute::text(attribute_id::APPLICATION_NAME, "Holdfast", 32),
         Attribute::text(attribute_id::BARCODE, name.as_str(), 32),
     ];
-    // This program never reads these attributes. A drive that fails here fails again when it
-    // unloads.
+    // A failure is ignored: this program never reads these attributes, and a drive that fails here
+    // fails again when it unloads.
     let _noted = drive.set_attributes(&texts);
 }

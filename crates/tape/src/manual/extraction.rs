@@ -1,4 +1,4 @@
-//! Objects on their way into files of a folder, over all volumes that are read.
+//! Extraction of objects from one or several volumes into files of a folder.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::volume::{VolumeError, VolumeReader};
 struct PartialFile {
     file: NewFile,
     name: Vec<u8>,
-    /// Bytes that the file has.
+    /// Number of bytes that the file has.
     offset: u64,
     /// Number of the next block of the object.
     sequence: u64,
@@ -40,7 +40,7 @@ pub struct Extraction<'a> {
 
 /// Outcome of an extraction.
 #[derive(Debug)]
-pub struct Extracts {
+pub struct ExtractionReport {
     pub files: Vec<ExtractedFile>,
     pub failures: Vec<PieceFailure>,
 }
@@ -51,8 +51,7 @@ impl<'a> Extraction<'a> {
         Self { folder, meter, partial, files: Vec::new(), failures: Vec::new() }
     }
 
-    /// Extracts a piece. Fails only when nothing more can be read from the volume; any other
-    /// failure
+    /// Extracts a piece. Fails only if nothing more can be read from the volume; any other failure
     /// is noted.
     pub fn take(
         &mut self,
@@ -92,7 +91,7 @@ impl<'a> Extraction<'a> {
         self.failures.push(failure);
     }
 
-    /// Returns a new file, or the one in which the object has begun.
+    /// Returns a new file for the object, or the file that has the earlier pieces of the object.
     fn file_for(&mut self, piece: &Piece) -> Result<PartialFile, PieceError> {
         let part = &piece.part;
         if part.first_sequence > 0 {
@@ -122,16 +121,16 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// Ends the extraction: an object whose end was not read is a failure now.
-    pub fn finish(mut self) -> Extracts {
+    /// Ends the extraction. Each object whose end was not read becomes a failure.
+    pub fn finish(mut self) -> ExtractionReport {
         for partial in std::mem::take(&mut self.partial).into_values() {
             self.fail(PieceFailure { name: partial.name, error: PieceError::EndsElsewhere });
         }
-        Extracts { files: self.files, failures: self.failures }
+        ExtractionReport { files: self.files, failures: self.failures }
     }
 }
 
-/// Writes the bytes of an object to its file.
+/// Sink that writes the bytes of an object to its file.
 struct FileSink<'a> {
     file: &'a NewFile,
     offset: u64,

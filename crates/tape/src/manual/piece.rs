@@ -1,7 +1,7 @@
-//! The pieces of objects that lie on volumes, and which of them are chosen.
+//! The pieces of objects on volumes, and the selection of pieces to read.
 //!
-//! An object that continues on another volume is the last one on its volume. Any other object
-//! without an end was given up by its writer.
+//! An object that continues on another volume is the last object on its volume. Any other object
+//! without an end was abandoned by its writer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,34 +16,34 @@ use crate::volume::{Listing, VolumeError};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
     pub part: Part,
-    /// The object's name; its identity if it has none.
+    /// Name of the object; `object-` and its identity if it has no name.
     pub name: Vec<u8>,
     pub is_named: bool,
 }
 
-/// Reason why a piece was not read, or its file not made.
+/// Reason why a piece was not read, or its file was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum PieceError {
     #[error("{STOPPED}")]
     Stopped,
-    /// Name the volumes in their order.
-    #[error("it began on another volume: name that volume before this one")]
+    /// The user has to name the volumes in the order in which they were written.
+    #[error("the object began on another volume: name that volume before this one")]
     BeganElsewhere,
     #[error(
-        "it does not end on this volume: name the volume on which it continues after this one; if \
-         there is none, its writer was interrupted"
+        "the object does not end on this volume: name the volume on which it continues after this \
+         one; if no volume continues it, its writer was interrupted"
     )]
     EndsElsewhere,
-    #[error("a file of this name is there already, and is left as it is")]
+    #[error("a file of this name exists already, and was not replaced")]
     Exists,
-    #[error("cannot make the file")]
+    #[error("cannot create the file")]
     Create(#[source] io::Error),
-    #[error("cannot name the file")]
+    #[error("cannot give the file its name")]
     Publish(#[source] io::Error),
     #[error(transparent)]
     Volume(#[from] VolumeError),
-    /// The error of the volume says why.
-    #[error("its volume cannot be read any more")]
+    /// The volume failed; its own error is reported separately.
+    #[error("the volume of this object cannot be read any more")]
     VolumeLost,
 }
 
@@ -84,7 +84,7 @@ impl Piece {
         hex(self.part.object)
     }
 
-    /// Names the part of the object that lies on this volume.
+    /// Returns a word for the part of the object that lies on this volume.
     pub fn state(&self) -> &'static str {
         match (self.part.first_sequence, self.part.is_last) {
             (0, true) => "whole",
@@ -120,12 +120,12 @@ pub fn pieces(listing: &Listing) -> Vec<Piece> {
 pub struct Selection {
     /// Names of objects; empty for all.
     pub names: BTreeSet<Vec<u8>>,
-    /// Numbers of objects on their volume, whatever their names; empty for all.
+    /// Numbers of objects on their volume; empty for all.
     pub numbers: BTreeSet<u32>,
 }
 
 impl Selection {
-    /// Returns true for a piece to list: it has a name and a number that are asked for.
+    /// Returns true if the piece is to be listed: it has a selected name and a selected number.
     pub fn lists(&self, piece: &Piece) -> bool {
         self.has_name(piece) && self.has_number(piece)
     }
@@ -139,10 +139,14 @@ impl Selection {
     }
 
     /// Returns the pieces to read, by position. Of several objects of one name it chooses the
-    /// newest that ends on this volume; if `others_follow`, the last object on the volume counts
-    /// too, because it may end on a later volume. Numbers choose every object that has one of them.
+    /// newest that ends on this volume. If `others_follow`, the last object on the volume counts
+    /// too, because it may end on a later volume. If numbers are selected, it chooses every object
+    /// with one of these numbers.
     pub fn choose<'a>(&self, pieces: &'a [Piece], others_follow: bool) -> Vec<&'a Piece> {
-        debug_assert!(pieces.is_sorted_by_key(|piece| piece.part.position), "by position");
+        debug_assert!(
+            pieces.is_sorted_by_key(|piece| piece.part.position),
+            "pieces are sorted by position"
+        );
         if !self.numbers.is_empty() {
             return pieces.iter().filter(|piece| self.has_number(piece)).collect();
         }
@@ -167,8 +171,8 @@ impl Selection {
 mod tests {
     use super::*;
 
-    /// Pieces as `NAME` of whole objects, `NAME-` of those that do not end; compares the numbers of
-    /// the chosen ones.
+    /// Compares the numbers of the chosen pieces. `pieces` has a word for each piece: `NAME` for a
+    /// whole object, `NAME-` for an object without an end.
     #[track_caller]
     fn check(pieces: &str, others_follow: bool, expected: &[u32]) {
         let piece = |(number, word): (u32, &str)| Piece {

@@ -1,4 +1,4 @@
-//! Reading every piece of a volume, and comparing its blocks with their checksums.
+//! Verification of a volume: every piece is read, and its blocks are compared with their checksums.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::piece::{PieceError, PieceFailure, judge, pieces};
 use crate::medium::Medium;
 use crate::volume::{VolumeError, VolumeReader};
 
-/// Findings on one volume.
+/// Findings of a verification.
 #[derive(Debug, Default)]
 pub struct Verification {
     /// Number of pieces that are whole.
@@ -55,7 +55,7 @@ impl Verification {
     }
 }
 
-/// Counts the bytes of an object, and keeps none.
+/// Sink that counts the bytes of an object and discards them.
 struct NullSink<'a> {
     meter: &'a dyn Meter,
 }

@@ -1,4 +1,4 @@
-//! Files on their way onto volumes.
+//! Writing of files to volumes.
 //!
 //! ```text
 //! queue --fill--> begun on a volume --close--> written
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A file counts as written once a filemark follows it. If a volume ends or a drive fails, files
-//! that it has not confirmed are written again on the next volume.
+//! without a filemark after them are written again on the next volume.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{File, Metadata};
@@ -34,16 +34,16 @@ pub struct OutgoingFile {
     pub path: PathBuf,
     pub name: Name,
     pub bytes: u64,
-    /// Volumes that hold a part of it, in order.
+    /// Volumes that hold a part of the file, in order.
     pub volumes: Vec<VolumeName>,
     modified: Option<SystemTime>,
     /// The volume that failed while or after the file was written.
     in_doubt: Option<VolumeName>,
-    /// The first byte that is not on any volume.
+    /// Point from which the bytes of the file are on no volume yet.
     from: Continuation,
 }
 
-/// Objects and bytes that one volume has taken.
+/// Numbers of the objects and bytes that one volume has taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeUse {
     pub volume: VolumeName,
@@ -62,25 +62,24 @@ pub enum FileError {
     Unsuitable(&'static str),
     #[error(transparent)]
     Open(io::Error),
-    #[error("cannot read it")]
+    #[error("cannot read the file")]
     Read(#[source] io::Error),
-    /// The file changed meanwhile: write it again.
-    #[error("it changed while it was written over two volumes: write it again")]
+    /// The user has to write the file again.
+    #[error("the file changed while it was written to two volumes: write the file again")]
     Changed,
-    /// Nobody knows if the file is on the volume: list the volume, and write the file again if it
-    /// is not there.
+    /// The user has to list the volume, and to write the file again if it is not there.
     #[error("it is not known if the file is on {0}, which failed")]
     InDoubt(VolumeName),
-    /// Name more volumes.
+    /// The user has to name more volumes.
     #[error(
-        "only its beginning is on the volumes that were named; name one more and write the whole \
+        "only its beginning is on the named volumes: name one more volume, and write the whole \
          file again"
     )]
     Incomplete,
-    /// Name more volumes.
+    /// The user has to name more volumes.
     #[error(
-        "it is not written: there was no room on the volumes that were named, or they could not \
-         be used"
+        "the file was not written, because the named volumes had no room or could not be used: \
+         name another volume"
     )]
     NoRoom,
 }
@@ -92,7 +91,7 @@ pub struct FileFailure {
     pub error: FileError,
 }
 
-/// Writing of the files of one command.
+/// Session in which one command writes its files.
 pub struct WritingSession<'a> {
     queue: VecDeque<OutgoingFile>,
     options: WriterOptions,
@@ -115,8 +114,8 @@ pub struct WritingReport {
 }
 
 impl<'a> WritingSession<'a> {
-    /// Looks at all files first; a file that cannot be written is a failure. A filemark follows
-    /// each `group_bytes`.
+    /// Returns a session for `files`, after a check of each of them: a file that cannot be written
+    /// is a failure. A filemark is written after each `group_bytes`.
     pub fn new(files: &[PathBuf], group_bytes: u64, meter: &'a dyn Meter) -> Self {
         let mut session = Self {
             queue: VecDeque::new(),
@@ -131,7 +130,7 @@ impl<'a> WritingSession<'a> {
         for path in files {
             match look_at(path) {
                 Ok(file) if !names.insert(file.name.clone()) => {
-                    let why = "another file of the same name is written before it";
+                    let why = "another file of the same name is written before this file";
                     session.fail(path, FileError::Unsuitable(why));
                 }
                 Ok(file) => session.queue.push_back(file),
@@ -151,12 +150,12 @@ impl<'a> WritingSession<'a> {
         self.queue.len()
     }
 
-    /// Returns the bytes of the files that wait, whole.
+    /// Returns the total size of the files that wait.
     pub fn waiting_bytes(&self) -> u64 {
         self.queue.iter().map(|file| file.bytes).sum()
     }
 
-    /// Returns the bytes that volumes have confirmed.
+    /// Returns the number of bytes that are durable on volumes.
     pub fn written_bytes(&self) -> u64 {
         let begun = self.queue.iter().map(|file| file.from.offset);
         begun.chain(self.written.iter().map(|file| file.bytes)).sum()
@@ -167,7 +166,7 @@ impl<'a> WritingSession<'a> {
         self.failures.push(FileFailure { path: path.to_owned(), error });
     }
 
-    /// Writes as much as the volume takes.
+    /// Writes files until none waits or the volume is full.
     pub fn fill(&mut self, medium: &mut dyn Medium, label: &Label) -> Result<(), VolumeError> {
         let mut writer = VolumeWriter::open(medium, label.volume, self.options)?;
         let mut begun = Vec::new();
@@ -179,7 +178,8 @@ impl<'a> WritingSession<'a> {
                 Ok(())
             }
             Err(error) => {
-                // Nobody knows which part of the file the volume has: all of it is written again.
+                // It is unknown which bytes the volume has kept: all bytes that it got are written
+                // again.
                 for mut file in begun.into_iter().rev() {
                     file.in_doubt = Some(label.name.clone());
                     self.queue.push_front(file);
@@ -194,7 +194,7 @@ impl<'a> WritingSession<'a> {
         writer: &mut Writer<'_>,
         begun: &mut Vec<OutgoingFile>,
     ) -> Result<Progress, VolumeError> {
-        assert!(begun.is_empty(), "a volume begins with no file");
+        assert!(begun.is_empty(), "no file is begun yet on this volume");
         while !self.meter.is_stopped()
             && let Some(file) = self.queue.pop_front()
         {
@@ -225,7 +225,7 @@ impl<'a> WritingSession<'a> {
         Ok(Progress::Going)
     }
 
-    /// Records which of the files that were begun on the volume it has confirmed.
+    /// Records which of the begun files are durable on the volume. The others wait again.
     fn settle(
         &mut self,
         begun: Vec<OutgoingFile>,
@@ -235,7 +235,7 @@ impl<'a> WritingSession<'a> {
     ) {
         let bytes = summary.parts.iter().map(|part| part.bytes).sum();
         let objects = summary.parts.iter().filter(|part| part.is_last).count() as u64;
-        assert!(objects <= begun.len() as u64, "only what was begun can end");
+        assert!(objects <= begun.len() as u64, "only begun objects can end");
         let volume = label.name.clone();
         if bytes > 0 || objects > 0 {
             let is_full = room == Progress::Full;
@@ -267,7 +267,7 @@ impl<'a> WritingSession<'a> {
         }
     }
 
-    /// Ends the session: files that still wait are failures.
+    /// Ends the session. Each file that still waits becomes a failure.
     pub fn finish(mut self) -> WritingReport {
         let is_stopped = self.meter.is_stopped();
         while let Some(file) = self.queue.pop_front() {
@@ -293,10 +293,10 @@ impl OutgoingFile {
 fn look_at(path: &Path) -> Result<OutgoingFile, FileError> {
     let found = std::fs::metadata(path).map_err(FileError::Open)?;
     if !found.is_file() {
-        let why = "it is no regular file; write archives of directories";
+        let why = "it is no regular file; make an archive of a directory and write that";
         return Err(FileError::Unsuitable(why));
     }
-    let unnamed = FileError::Unsuitable("its path does not end with a name");
+    let unnamed = FileError::Unsuitable("the path does not end with the name of a file");
     let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
     Ok(OutgoingFile {
         path: path.to_owned(),
@@ -321,7 +321,7 @@ fn put(
     }
 }
 
-/// The rest of a file that is still to be written.
+/// The part of a file that still has to be written.
 struct FileSource<'a> {
     file: File,
     meter: &'a dyn Meter,

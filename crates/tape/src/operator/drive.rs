@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use format::volume::{Label, Part, VolumeName};
 
-use super::request::{Deliver, Event, LoanError, VolumeRef};
-use super::state::{Borrower, Loan, Shared, State, Task};
+use super::request::{Event, LoanError, SinkOpener, VolumeRef};
+use super::state::{Borrower, Loan, SharedState, State, Task};
 use super::stock::{MountError, OpenVolume, ready};
 use crate::generation::{MEDIUM_LTO7, MEDIUM_LTO8, MEDIUM_LTO9, Medium as Generation};
 use crate::geometry::Geometry;
@@ -17,7 +17,7 @@ use crate::schedule::{Absence, DriveId, LoanId, ObjectId, RequestId, VolumeId};
 use crate::scsi::Segment;
 use crate::volume::{VolumeError, VolumeReader};
 
-/// Number of attempts to read on one drive.
+/// Maximum number of attempts to read a part in one drive.
 const TRIES: u32 = 2;
 /// Number of reads after which a drive that recommends orders is asked for a new order.
 const READS_PER_ORDER: u32 = 64;
@@ -26,7 +26,7 @@ const READS_PER_ORDER: u32 = 64;
 struct MountedRef {
     volume: VolumeRef,
     opened: OpenVolume,
-    /// `None` for a volume that is about to be labelled.
+    /// Label of the volume; `None` if the volume is about to be labelled.
     label: Option<Label>,
 }
 
@@ -34,22 +34,22 @@ struct MountedRef {
 ///
 /// Invariant: `mounted` is set while a volume is in the drive and the drive is not lent.
 pub(super) struct DriveThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     id: DriveId,
-    /// Element address.
+    /// Element address of the drive.
     address: u16,
     mounted: Option<MountedRef>,
-    /// The volume that a borrower has.
+    /// Volume that a borrower has at present.
     lent: Option<VolumeRef>,
     reads: u32,
 }
 
 impl DriveThread {
-    pub(super) fn new(shared: Arc<Shared>, id: DriveId, address: u16) -> Self {
+    pub(super) fn new(shared: Arc<SharedState>, id: DriveId, address: u16) -> Self {
         Self { shared, id, address, mounted: None, lent: None, reads: 0 }
     }
 
-    /// Carries out tasks until the operator is dropped. Waits for a volume that is lent.
+    /// Carries out tasks until the operator is dropped and no borrower has the drive.
     pub(super) fn run(mut self, tasks: &Receiver<Task>) {
         let mut is_stopping = false;
         while !(is_stopping && self.lent.is_none()) {
@@ -90,21 +90,24 @@ impl DriveThread {
         }
     }
 
-    /// Reports to the schedule, and carries out what it decides.
+    /// Calls `tell` to report to the schedule, and carries out the actions that follow.
     fn report(&self, tell: impl FnOnce(&mut State, Duration, DriveId)) {
         let now = self.shared.now();
         let mut state = self.shared.state();
-        debug_assert!(self.mounted.is_none() || self.lent.is_none(), "one has the volume");
+        debug_assert!(
+            self.mounted.is_none() || self.lent.is_none(),
+            "either this thread or a borrower has the volume"
+        );
         let mounted = self.mounted.as_ref().map(|mounted| &mounted.volume);
         let volume = mounted.or(self.lent.as_ref());
-        let bench = state.drives.get_mut(&self.id).expect("this drive");
+        let bench = state.drives.get_mut(&self.id).expect("the drive of this thread");
         (bench.is_busy, bench.is_writing) = (false, false);
         bench.volume = volume.map(|volume| (volume.id, volume.name.clone()));
         tell(&mut state, now, self.id);
         self.shared.pump(state);
     }
 
-    /// Fetches the volume and makes it ready.
+    /// Brings the volume to the drive and makes it ready.
     fn fetch(&self, known: &VolumeRef) -> Result<(OpenVolume, Option<Label>), MountError> {
         let mut opened = self.shared.stock().bring(&known.name, self.address)?;
         let Some(expected) = known.label else {
@@ -120,7 +123,8 @@ impl DriveThread {
         }
     }
 
-    /// Sends home a volume that could not be used, and blames either the drive or the volume.
+    /// Puts away a volume that could not be used, and decides whether the drive or the volume is at
+    /// fault.
     fn give_up(&self, mut opened: OpenVolume, error: VolumeError) -> MountError {
         if let VolumeError::Medium(error @ MediumError::Failed(_)) = &error
             && !opened.is_file()
@@ -134,14 +138,14 @@ impl DriveThread {
             Ok(()) => self.shared.stock().put_back(opened),
             Err(failed) => self.shared.stock().retire(opened, &model::chain(&failed)),
         };
-        // The volume's error is reported; a robot that cannot put it away reports that at the next
-        // mount.
+        // Only the error of the volume is reported. A changer that cannot put the volume away
+        // reports that at the next mount.
         drop(away);
         MountError::Volume(error)
     }
 
     fn retire(&self, opened: OpenVolume, reason: &str) {
-        // The drive's error is reported; it implies that the volume stays in the drive.
+        // Only the error of the drive is reported: it implies that the volume stays in the drive.
         drop(self.shared.stock().retire(opened, reason));
     }
 
@@ -165,15 +169,15 @@ impl DriveThread {
 
     /// Reports why a mount has failed.
     fn report_mount(&self, volume: VolumeId, error: MountError) {
-        let is_robot = matches!(error, MountError::Robot(_));
+        let is_changer = matches!(error, MountError::Changer(_));
         let (absence, event) = match error {
             MountError::Drive(reason) => return self.fail(&reason),
             MountError::Volume(error) => {
                 let reason = model::chain(&error);
                 (Absence::Damaged, Event::Missing { volume, reason })
             }
-            MountError::Robot(reason) => {
-                (Absence::Missing, Event::RobotFailed { drive: self.address, reason })
+            MountError::Changer(reason) => {
+                (Absence::Missing, Event::ChangerFailed { drive: self.address, reason })
             }
             MountError::Missing(reason) => (Absence::Missing, Event::Missing { volume, reason }),
         };
@@ -181,18 +185,19 @@ impl DriveThread {
         self.report(|state, now, id| {
             state.schedule.drive_free(id);
             state.lose(now, volume, absence);
-            if is_robot {
+            if is_changer {
                 state.not_brought.insert(volume);
             }
         });
     }
 
-    /// Reports that the drive has failed. The volume is out of the drive if the drive released it.
+    /// Reports that the drive has failed. If the drive released its volume, the volume was put away
+    /// before.
     fn fail(&self, reason: &str) {
         let (drive, told) = (self.address, reason.to_owned());
         self.shared.tell(Event::DriveFailed { drive, reason: told });
         self.report(|state, now, id| {
-            let bench = state.drives.get_mut(&id).expect("this drive");
+            let bench = state.drives.get_mut(&id).expect("the drive of this thread");
             if bench.problem.replace(reason.to_owned()).is_none() {
                 state.working -= 1;
             }
@@ -238,18 +243,18 @@ impl DriveThread {
     }
 
     /// Reads a part, with zeros for bytes that cannot be read.
-    fn salvage(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {
+    fn salvage(&mut self, part: &Part, deliver: &SinkOpener) -> Result<(), VolumeError> {
         let Some(MountedRef { opened, label: Some(label), .. }) = &mut self.mounted else {
             return Err(MediumError::NoMedium.into());
         };
         let mut sink = deliver(part).map_err(VolumeError::Handover)?;
         let mut reader = VolumeReader::resume(opened.medium(), label.clone());
         let lost = reader.salvage(part, &mut *sink)?;
-        debug_assert!(lost <= part.bytes, "no more than there was");
+        debug_assert!(lost <= part.bytes, "no more bytes are lost than the part has");
         sink.flush().map_err(VolumeError::Handover)
     }
 
-    fn try_read(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {
+    fn try_read(&mut self, part: &Part, deliver: &SinkOpener) -> Result<(), VolumeError> {
         let mut tries = 1;
         loop {
             let Some(MountedRef { volume, opened, label: Some(label) }) = &mut self.mounted else {
@@ -311,7 +316,7 @@ impl DriveThread {
         };
         let (opened, label) = match fetched {
             Ok(fetched) => fetched,
-            // Another drive may work: the loan waits again.
+            // Another drive may work, so the loan waits again.
             Err(MountError::Drive(reason)) => return self.lend_again(&volume, borrower, &reason),
             Err(error) => {
                 self.report(|state, now, id| state.schedule.given_back(now, id, None));
@@ -323,7 +328,7 @@ impl DriveThread {
         let loan = Loan::new(Arc::clone(&self.shared), self.id, opened, label);
         {
             let mut state = self.shared.state();
-            let bench = state.drives.get_mut(&self.id).expect("this drive");
+            let bench = state.drives.get_mut(&self.id).expect("the drive of this thread");
             bench.volume = Some((volume.id, volume.name.clone()));
         }
         self.lent = Some(volume);
@@ -350,7 +355,7 @@ impl DriveThread {
         }
         let position = opened.medium().position().unwrap_or(0);
         let head = self.shared.address(volume.block_bytes, position);
-        // A volume whose label is not known is mounted anew when it is needed.
+        // A volume whose label is unknown is mounted again when it is needed.
         let is_labelled = volume.label.is_some();
         self.mounted = Some(MountedRef { volume, opened, label });
         if !is_labelled {
@@ -394,10 +399,10 @@ impl DriveThread {
     }
 }
 
-/// Returns the reason for which a volume could not be lent.
+/// Converts the reason why a volume was not mounted to the reason why it is not lent.
 fn loan_error(name: VolumeName, error: MountError) -> LoanError {
     match error {
-        MountError::Robot(reason) => LoanError::Robot { name, reason },
+        MountError::Changer(reason) => LoanError::Changer { name, reason },
         MountError::Volume(error) => LoanError::Volume { name, reason: model::chain(&error) },
         MountError::Missing(reason) | MountError::Drive(reason) => {
             LoanError::Volume { name, reason }
@@ -413,7 +418,7 @@ fn geometry(opened: &mut OpenVolume, block_bytes: u32) -> Option<Geometry> {
     Geometry::reported(generation, &blocks, block_bytes).ok()
 }
 
-/// Returns the smallest generation that has as many wraps and bytes.
+/// Returns the oldest generation of media with at least this many wraps and bytes.
 fn generation(wraps: usize, last_block: u64, block_bytes: u32) -> Generation {
     let bytes = last_block.saturating_mul(block_bytes.into());
     let holds = |generation: &Generation| {

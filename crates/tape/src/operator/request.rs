@@ -19,16 +19,16 @@ pub struct VolumeRef {
     pub block_bytes: u32,
 }
 
-/// Opens the sink for a part that is about to be read.
-pub type Deliver = Arc<dyn Fn(&Part) -> io::Result<Box<dyn Write + Send>> + Send + Sync>;
+/// Callback that opens the sink for a part, just before the part is read.
+pub type SinkOpener = Arc<dyn Fn(&Part) -> io::Result<Box<dyn Write + Send>> + Send + Sync>;
 
 /// An object that is to be read.
 pub struct ReadRequest {
     pub object: ObjectId,
-    /// The volumes on which it can be read: each copy on a volume of its own.
+    /// Copies of the object, each on a volume of its own.
     pub copies: Vec<(VolumeRef, Part)>,
-    pub deliver: Deliver,
-    /// True if zeros may stand for bytes that cannot be read.
+    pub deliver: SinkOpener,
+    /// True if zeros may replace bytes that cannot be read.
     pub salvages: bool,
     pub kind: Kind,
     pub owner: OwnerId,
@@ -38,13 +38,13 @@ pub struct ReadRequest {
 /// Reason why an object was not read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// No copy can be read. The reason is that of the last copy.
+    /// No copy can be read. The text is the error of the last copy.
     #[error("{0}")]
     Unreadable(String),
-    /// Have the volume brought.
+    /// No volume with a copy is available: a person has to bring one.
     #[error("volume {name} is {absence}")]
     Absent { name: VolumeName, absence: Absence },
-    /// Look after the drives.
+    /// All drives have failed: a person has to check them.
     #[error("no drive works: {0}")]
     NoDrive(String),
 }
@@ -59,14 +59,14 @@ pub struct Outcome {
 /// Event for the owner of the volumes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The volume is not in its place.
+    /// The volume is not in its library or folder.
     Missing { volume: VolumeId, reason: String },
     /// A part of the volume cannot be read, or another volume is in its place.
     Damaged { volume: VolumeId, reason: String },
-    /// The robot did not bring a volume to this drive. The volume counts as missing until its owner
-    /// reports it as present.
-    RobotFailed { drive: u16, reason: String },
-    /// The drive with this element address is not used any more.
+    /// The changer did not bring a volume to this drive. The volume counts as missing until its
+    /// owner reports it as present.
+    ChangerFailed { drive: u16, reason: String },
+    /// The drive with this element address has failed, and is not used any more.
     DriveFailed { drive: u16, reason: String },
     /// The drive has raised an alert.
     Alert { drive: u16, alert: TapeAlert },
@@ -78,7 +78,7 @@ pub type Listener = Box<dyn Fn(Event) + Send + Sync>;
 /// The state of a drive, as lists show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveStatus {
-    /// Element address.
+    /// Element address of the drive.
     pub address: u16,
     pub volume: Option<VolumeName>,
     pub is_idle: bool,
@@ -90,16 +90,16 @@ pub struct DriveStatus {
 /// Reason why a loan is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LoanError {
-    /// The volume cannot be mounted. Take another one.
+    /// The volume cannot be mounted: the caller takes another one.
     #[error("volume {name} cannot be used: {reason}")]
     Volume { name: VolumeName, reason: String },
     /// The volume is not available, for a reason that was reported before.
     #[error("volume {name} is {absence}")]
     Absent { name: VolumeName, absence: Absence },
-    /// The robot did not bring the volume. Try again later.
-    #[error("the robot did not bring volume {name}: {reason}")]
-    Robot { name: VolumeName, reason: String },
-    /// Look after the drives.
+    /// The changer did not bring the volume: the caller tries again later.
+    #[error("the changer did not bring volume {name}: {reason}")]
+    Changer { name: VolumeName, reason: String },
+    /// All drives have failed: a person has to check them.
     #[error("no drive works: {0}")]
     Drives(String),
     #[error("the library is being closed")]

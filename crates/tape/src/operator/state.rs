@@ -10,7 +10,7 @@ use format::volume::{Label, Part, VolumeName};
 use sys::lock::{Condvar, Mutex, MutexGuard};
 
 use super::request::{
-    Deliver, Event, Listener, LoanError, Outcome, ReadError, ReadRequest, VolumeRef,
+    Event, Listener, LoanError, Outcome, ReadError, ReadRequest, SinkOpener, VolumeRef,
 };
 use super::stock::{OpenVolume, Stock};
 use crate::medium::Medium;
@@ -19,7 +19,7 @@ use crate::schedule::{
     Absence, Action, DriveId, Fault, LoanId, ObjectId, Schedule, Source, VolumeId, Waiter, WaiterId,
 };
 
-/// Maximum sleep of the thread that asks the schedule at its times.
+/// Maximum sleep of the clock thread, which asks the schedule for actions when they are due.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
 /// A task of a drive's thread.
@@ -28,17 +28,17 @@ pub(super) enum Task {
     Read {
         object: ObjectId,
         part: Part,
-        deliver: Deliver,
+        deliver: SinkOpener,
         salvages: bool,
     },
-    /// The wanted object has no waiter any more.
+    /// Nothing is read, because the wanted object has no waiter any more.
     Skip,
     Dismount,
     Lend {
         volume: VolumeRef,
         borrower: Borrower,
     },
-    /// The borrower has gone.
+    /// Nothing is lent, because the borrower has gone.
     Decline,
     TakeBack {
         opened: OpenVolume,
@@ -48,27 +48,27 @@ pub(super) enum Task {
     Stop,
 }
 
-/// Receiver of a loan, or of its refusal. It gets one message.
+/// Channel to a borrower. It carries one message: the loan, or its refusal.
 pub(super) type Borrower = Sender<Result<Loan, LoanError>>;
 
 /// An object that is wanted.
 pub(super) struct WantedObject {
     parts: BTreeMap<VolumeId, Part>,
-    deliver: Deliver,
+    deliver: SinkOpener,
     salvages: bool,
     /// Reason why the last copy could not be read.
     pub(super) failure: Option<String>,
 }
 
-/// A listener for the outcome of an object; it gets one message.
-struct Listening {
+/// A listener for the outcome of an object. It gets one message.
+struct OutcomeListener {
     object: ObjectId,
     answer: Sender<Outcome>,
 }
 
 /// The operator's state of one drive.
 pub(super) struct Bench {
-    /// Element address.
+    /// Element address of the drive.
     pub(super) address: u16,
     pub(super) tasks: Sender<Task>,
     pub(super) volume: Option<(VolumeId, VolumeName)>,
@@ -78,14 +78,14 @@ pub(super) struct Bench {
     pub(super) problem: Option<String>,
 }
 
-/// The schedule, and the waiters for its decisions.
+/// The schedule, and everybody who waits for its decisions.
 pub(super) struct State {
     pub(super) schedule: Schedule,
     pub(super) objects: BTreeMap<ObjectId, WantedObject>,
-    waiters: BTreeMap<WaiterId, Listening>,
+    waiters: BTreeMap<WaiterId, OutcomeListener>,
     loans: BTreeMap<LoanId, Borrower>,
     pub(super) volumes: BTreeMap<VolumeId, VolumeRef>,
-    /// Volumes that count as missing because the robot did not bring them.
+    /// Volumes that count as missing because the changer did not bring them.
     pub(super) not_brought: BTreeSet<VolumeId>,
     pub(super) drives: BTreeMap<DriveId, Bench>,
     /// Number of drives that work.
@@ -94,7 +94,7 @@ pub(super) struct State {
 }
 
 /// State that an operator shares with its threads.
-pub(super) struct Shared {
+pub(super) struct SharedState {
     state: Mutex<State>,
     stock: Mutex<Stock>,
     wake: Condvar,
@@ -105,7 +105,7 @@ pub(super) struct Shared {
     counts_blocks: bool,
 }
 
-impl Shared {
+impl SharedState {
     pub(super) fn new(schedule: Schedule, stock: Stock, listener: Listener) -> Self {
         let counts_blocks = matches!(stock, Stock::Library(_));
         Self {
@@ -158,7 +158,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Waits until a drive has something to report, or for `pause` at most.
+    /// Waits until another thread changes the state, for at most `pause`.
     pub(super) fn wait<'a>(
         &self,
         state: MutexGuard<'a, State>,
@@ -167,7 +167,7 @@ impl Shared {
         self.wake.wait_timeout(state, pause)
     }
 
-    /// Asks the schedule at the times that it names, until the operator is closed.
+    /// Asks the schedule for actions when they are due, until the operator is closed.
     pub(super) fn watch(&self) {
         let mut state = self.state();
         while !self.is_closed.load(Ordering::Acquire) {
@@ -183,13 +183,13 @@ impl Shared {
         }
     }
 
-    /// Ends all threads: those of the drives, and the one that watches.
+    /// Tells all threads to end: the threads of the drives, and the clock thread.
     pub(super) fn close(&self) {
         {
             let mut state = self.state();
             state.is_closing = true;
             for bench in state.drives.values() {
-                // A thread that is gone needs no task.
+                // A thread that has ended needs no task.
                 drop(bench.tasks.send(Task::Stop));
             }
             state.loans.clear();
@@ -227,7 +227,7 @@ impl State {
         answer: Sender<Outcome>,
     ) {
         let ReadRequest { object, copies, deliver, salvages, .. } = request;
-        debug_assert!(self.schedule.has_request(object), "the schedule knows it");
+        debug_assert!(self.schedule.has_request(object), "the schedule has the request");
         let parts = copies.iter().map(|(volume, part)| (volume.id, *part)).collect();
         self.objects.entry(object).or_insert(WantedObject {
             parts,
@@ -238,14 +238,14 @@ impl State {
         for (volume, _) in copies {
             self.volumes.insert(volume.id, volume);
         }
-        let before = self.waiters.insert(id, Listening { object, answer });
+        let before = self.waiters.insert(id, OutcomeListener { object, answer });
         assert!(before.is_none(), "a waiter's number is new");
         if self.working == 0 {
-            self.give_up("all have failed");
+            self.give_up("all drives have failed");
         }
     }
 
-    /// Forgets a waiter; returns true if it waited.
+    /// Removes a waiter; returns true if it was still waiting.
     pub(super) fn remove_waiter(&mut self, id: WaiterId) -> bool {
         self.waiters.remove(&id);
         let has_waited = self.schedule.cancel(id);
@@ -281,15 +281,15 @@ impl State {
         }
     }
 
-    /// Fails all waiters, because no drive is left.
+    /// Fails all waiters and all loans, because no drive works.
     pub(super) fn give_up(&mut self, reason: &str) {
-        assert_eq!(self.working, 0, "drives that work serve those who wait");
+        assert_eq!(self.working, 0, "working drives serve the waiters");
         for (loan, borrower) in std::mem::take(&mut self.loans) {
             self.schedule.withdraw(loan);
             // A borrower that has gone needs no answer.
             drop(borrower.send(Err(LoanError::Drives(reason.to_owned()))));
         }
-        for (waiter, Listening { object, answer }) in std::mem::take(&mut self.waiters) {
+        for (waiter, OutcomeListener { object, answer }) in std::mem::take(&mut self.waiters) {
             self.schedule.cancel(waiter);
             let result = Err(ReadError::NoDrive(reason.to_owned()));
             // A waiter that has gone needs no answer.
@@ -328,7 +328,7 @@ impl State {
         }
     }
 
-    /// Returns the fault with the volume's name instead of its number.
+    /// Converts a fault to an error that has the name of the volume instead of its number.
     fn read_error(&self, fault: Fault) -> ReadError {
         if let Fault::Unavailable { volume, absence } = fault
             && let Some(volume) = self.volumes.get(&volume)
@@ -353,7 +353,7 @@ impl State {
         let bench = self.drives.get_mut(&drive).expect("a drive of this library");
         bench.is_busy = true;
         bench.is_writing = matches!(task, Task::Lend { .. });
-        // A thread that is gone has ended because the library is being closed.
+        // A thread that does not listen has ended because the library is being closed.
         drop(bench.tasks.send(task));
     }
 
@@ -371,18 +371,18 @@ impl State {
 /// A drive with a volume, lent for writing. Dropping the loan gives the drive back, with the volume
 /// in it.
 pub struct Loan {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     drive: DriveId,
     opened: Option<OpenVolume>,
     /// The volume's label; `None` for a volume that is about to be labelled.
     pub label: Option<Label>,
-    /// The reason for which the drive has failed.
+    /// Reason why the drive has failed, if the borrower has reported one.
     failure: Option<String>,
 }
 
 impl Loan {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         drive: DriveId,
         opened: OpenVolume,
         label: Option<Label>,
@@ -391,7 +391,10 @@ impl Loan {
     }
 
     pub fn medium(&mut self) -> &mut dyn Medium {
-        self.opened.as_mut().expect("it is here until it is dropped").medium()
+        self.opened
+            .as_mut()
+            .expect("a loan has its volume until it is dropped")
+            .medium()
     }
 
     /// Returns a watch that can be asked while the medium is in use.
@@ -410,14 +413,15 @@ impl Loan {
     }
 }
 
-/// Tells a borrower if its loan is wanted back.
+/// Watch that tells a borrower if the loan is wanted back.
 pub struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     drive: DriveId,
 }
 
 impl Watch {
-    /// Returns true if another request needs the drive or the volume.
+    /// Returns true if another request needs the drive or the volume, or the library is being
+    /// closed.
     pub fn is_wanted_back(&self) -> bool {
         let now = self.shared.now();
         let mut state = self.shared.state();
@@ -434,7 +438,7 @@ impl Drop for Loan {
             label: self.label.take().map(Box::new),
             failure: self.failure.take(),
         };
-        // A thread that is gone needs no drive.
+        // A thread that has ended needs no drive.
         drop(state.drives[&self.drive].tasks.send(task));
     }
 }

@@ -1,4 +1,4 @@
-//! The source of an operator's volumes: a library with a robot, or a folder of files.
+//! The source of an operator's volumes: a library with a changer, or a folder of files.
 
 use format::volume::{Label, VolumeId, VolumeName};
 
@@ -13,7 +13,7 @@ pub enum Stock {
     Library(Box<Library>),
     Folder {
         volumes: FileVolumes,
-        /// Number of files that may be open at once: each counts as a drive.
+        /// Maximum number of files that are open at once; each counts as a drive.
         drives: u32,
     },
 }
@@ -50,12 +50,12 @@ impl OpenVolume {
 pub(super) enum MountError {
     /// The volume cannot be used.
     Volume(VolumeError),
-    /// The volume is not there.
+    /// The volume is not in the library or folder.
     Missing(String),
-    /// The drive fails, and is not to be used any more.
+    /// The drive has failed, and must not be used any more.
     Drive(String),
-    /// The robot failed: another attempt may succeed.
-    Robot(String),
+    /// The changer failed: another attempt may succeed.
+    Changer(String),
 }
 
 impl Stock {
@@ -69,7 +69,7 @@ impl Stock {
         }
     }
 
-    /// Lets the robot bring the volume to the drive. The caller loads it afterwards.
+    /// Lets the changer bring the volume to the drive. The caller loads the volume afterwards.
     pub(super) fn bring(
         &mut self,
         name: &VolumeName,
@@ -107,7 +107,7 @@ impl Stock {
         library.retire(*mounted, reason)
     }
 
-    /// Leaves the volume in its drive for the next request for either of them.
+    /// Leaves the volume in its drive, for the next request for the volume or the drive.
     pub(super) fn leave(&mut self, opened: OpenVolume) {
         if let (Self::Library(library), OpenVolume::Tape(mounted)) = (self, opened) {
             library.leave(*mounted);
@@ -121,12 +121,13 @@ impl From<LibraryError> for MountError {
             LibraryError::Volume { source, .. } => Self::Volume(source),
             LibraryError::NotFound(_) | LibraryError::InUse(_) => Self::Missing(error.to_string()),
             LibraryError::Drive { source, .. } => Self::Drive(source.to_string()),
-            other => Self::Robot(model::chain(&other)),
+            other => Self::Changer(model::chain(&other)),
         }
     }
 }
 
-/// Makes the volume ready and reads its label, which must be the one `expected`, if that is given.
+/// Makes the volume ready and reads its label, which must have the name `name` and, if given, the
+/// identity `expected`.
 pub(super) fn ready(
     opened: &mut OpenVolume,
     name: &VolumeName,

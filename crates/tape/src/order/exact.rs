@@ -2,7 +2,7 @@
 //! sequencing problems", 1962): the cheapest way to read a set of runs that ends with one of them
 //! follows from the cheapest ways to read the set without that run.
 //!
-//! The work is n^2 2^n: a third of a millisecond for 10 runs, some 50 ms and 9 MiB for 16.
+//! The work is n^2 2^n: a third of a millisecond for 10 runs, some 50 ms and 9 MiB for 16 runs.
 
 use super::improve::Costs;
 
@@ -11,7 +11,7 @@ pub(super) fn cheapest(costs: &Costs) -> Vec<usize> {
     let runs = costs.runs();
     assert!((1..=16).contains(&runs), "a set of runs is 16 bits");
     let sets = 1_usize << runs;
-    // Seconds for each set and the last run of it, and the run before that one.
+    // For each set of runs and its last run: the seconds, and the run before the last.
     let mut secs = vec![f64::INFINITY; sets * runs];
     let mut before = vec![0_u8; sets * runs];
     for run in 0..runs {
@@ -32,7 +32,7 @@ pub(super) fn cheapest(costs: &Costs) -> Vec<usize> {
     }
     let mut set = sets - 1;
     let ends = (0..runs).min_by(|a, b| secs[set * runs + a].total_cmp(&secs[set * runs + b]));
-    let mut last = ends.expect("one run at least");
+    let mut last = ends.expect("there is at least one run");
     let mut order = Vec::with_capacity(runs);
     while order.len() < runs {
         order.push(last);

@@ -1,10 +1,10 @@
 //! Makes an order of up to [`super::MATRIX_RUNS_MAX`] runs cheaper.
 //!
-//! Or-opt: up to three runs in a row are moved to where they cost less, as long as that makes the
-//! order cheaper. A stretch is never reversed: a tape reads in one direction only. When no move
-//! helps any more, the order gets a *kick*: two neighbouring stretches change places, and the order
-//! is improved again. The result is kept if it is cheaper. The number of moves that are tried is
-//! bounded, and so is the time.
+//! Or-opt: up to three consecutive runs are moved to the place where they cost least, as long as
+//! that makes the order cheaper. A stretch is never reversed: a tape reads in one direction only.
+//! When no move helps any more, the order gets a *kick*: two neighbouring stretches change places,
+//! and the order is improved again. The result is kept if it is cheaper. The number of moves that
+//! are tried is bounded, and so is the time.
 
 use super::run::Run;
 use crate::geometry::Point;
@@ -12,17 +12,18 @@ use crate::timing::Timing;
 
 /// Maximum number of moves tried for one order: they take some 10 ms.
 const MOVES_MAX: usize = 2_000_000;
-/// Number of kicks in a row without success after which no more are tried.
+/// Maximum number of consecutive kicks without success.
 const KICKS_MAX: usize = 200;
-/// Number of runs that are moved together.
+/// Maximum number of runs that are moved together.
 const TOGETHER_MAX: usize = 3;
-/// Seconds below which a gain is only a rounding error.
+/// Minimum gain in seconds. A smaller gain is only a rounding error.
 const GAIN_MIN: f64 = 1e-6;
 
-/// Seconds from the end of each run to the start of each other.
+/// Seconds from the end of each run to the start of each other run.
 pub(super) struct Costs {
     runs: usize,
-    /// One row for each source; the last row is for the present place of the drive.
+    /// Matrix of seconds, with a column for each target run. Each run has a row as the source; the
+    /// last row is for the present place of the drive.
     secs: Vec<f64>,
 }
 
@@ -40,8 +41,8 @@ impl Costs {
         self.runs
     }
 
-    /// Returns the seconds from `source`, or from the present place of the drive, to `target`; 0
-    /// after the last run.
+    /// Returns the seconds from the run `source`, or from the present place of the drive if
+    /// `source` is `None`, to the run `target`; 0 if `target` is `None`, after the last run.
     pub(super) fn secs(&self, source: Option<usize>, target: Option<usize>) -> f64 {
         target.map_or(0.0, |target| self.secs[source.unwrap_or(self.runs) * self.runs + target])
     }
@@ -56,7 +57,7 @@ impl Costs {
     }
 }
 
-/// Returns the cheapest order found from any of `orders`.
+/// Returns the cheapest order that was found by improving each of `orders`.
 pub(super) fn improved(costs: &Costs, orders: &[&[usize]]) -> Vec<usize> {
     assert!(!orders.is_empty(), "there is an order to begin with");
     let mut moves_left = MOVES_MAX;
@@ -67,12 +68,12 @@ pub(super) fn improved(costs: &Costs, orders: &[&[usize]]) -> Vec<usize> {
     });
     let starts: Vec<Vec<usize>> = starts.collect();
     let cheapest = starts.into_iter().min_by(|a, b| costs.tour(a).total_cmp(&costs.tour(b)));
-    let mut best = cheapest.expect("one order at least");
+    let mut best = cheapest.expect("there is at least one order");
     kick_on(costs, &mut best, &mut moves_left);
     best
 }
 
-/// Kicks `best` until kicks do not make it cheaper.
+/// Kicks `best` until further kicks do not make the order cheaper.
 fn kick_on(costs: &Costs, best: &mut Vec<usize>, moves_left: &mut usize) {
     let mut best_secs = costs.tour(best);
     let mut seed = 1;
@@ -99,16 +100,16 @@ fn kicked(order: &[usize], seed: &mut u64) -> Vec<usize> {
     kicked
 }
 
-/// Returns a number below `bound` that looks random: xorshift.
+/// Returns a pseudo-random number below `bound`, from the generator xorshift.
 fn draw(seed: &mut u64, bound: usize) -> usize {
-    debug_assert!(*seed != 0 && bound > 0, "xorshift leaves zero never");
+    debug_assert!(*seed != 0 && bound > 0, "xorshift would stay at zero for ever");
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
     *seed ^= *seed << 17;
     usize::try_from(*seed % bound as u64).expect("below a usize")
 }
 
-/// Moves runs while any move gains.
+/// Moves runs as long as a move makes the order cheaper.
 fn settle(costs: &Costs, order: &mut [usize], moves_left: &mut usize) {
     let mut gains = true;
     while gains && *moves_left > 0 {
@@ -122,8 +123,8 @@ fn settle(costs: &Costs, order: &mut [usize], moves_left: &mut usize) {
     }
 }
 
-/// Moves the `together` runs from `start` on to where they cost least; returns true if that makes
-/// the order cheaper.
+/// Moves the `together` runs from `start` on to the place where they cost least; returns true if
+/// that makes the order cheaper.
 fn relocate(costs: &Costs, order: &mut [usize], start: usize, together: usize) -> bool {
     let end = start + together;
     debug_assert!(together > 0 && end <= order.len(), "runs of the order are moved");

@@ -2,7 +2,7 @@
 
 use crate::geometry::Point;
 
-/// Files that are read in one go: a range of the stops sorted by address.
+/// Files that are read in one pass: a range of the stops, sorted by address.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) first: usize,

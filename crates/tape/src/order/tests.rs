@@ -46,8 +46,8 @@ proptest! {
         let plan = course.plan(from, &stops, None);
         prop_assert!(is_permutation(&plan.order, stops.len()));
         prop_assert!(plan.estimates.iter().all(|(_, secs)| plan.positioning_secs <= *secs));
-        // Stops that overlap are read in one go, and the estimate of an order includes the steps
-        // back.
+        // Only stops without overlap are compared: overlapping stops are read in one pass, and the
+        // seconds of the order would include the steps back between them.
         let mut ends: Vec<_> = stops.iter().map(|stop| (stop.at, stop.end())).collect();
         ends.sort_unstable();
         if ends.windows(2).all(|pair| pair[0].1 <= pair[1].0) {
@@ -70,7 +70,7 @@ proptest! {
             .map(|order| course.positioning_secs(0, &stops, order))
             .fold(f64::INFINITY, f64::min);
         prop_assert!((plan.positioning_secs - best).abs() < 1e-6, "{plan:?}, best {best}");
-        let cheapest = course.cheapest_secs(0, &stops).expect("are few");
+        let cheapest = course.cheapest_secs(0, &stops).expect("there are few runs");
         prop_assert!((cheapest - best).abs() < 1e-6, "{cheapest}, best {best}");
     }
 }
@@ -134,7 +134,7 @@ fn more_than_a_few_are_read_in_an_order_close_to_the_best() {
     let course = course(&timing, &geometry);
     for seed in 0..5 {
         let stops = scattered(16, seed);
-        let best = course.cheapest_secs(0, &stops).expect("are few");
+        let best = course.cheapest_secs(0, &stops).expect("there are few runs");
         let plan = course.plan(0, &stops, None);
         assert!((best - 1e-6..=best * 1.02).contains(&plan.positioning_secs), "{plan:?}, {best}");
     }

@@ -1,4 +1,4 @@
-//! The next tasks of the drives.
+//! Choice of the next tasks of the drives.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use crate::order::{Course, Stop};
 use crate::queue::Lane;
 use crate::timing::{Reach, duration};
 
-/// Number of requests up to which every newcomer is planned in at the next file border. Above it, a
-/// plan is made anew after a sixteenth more requests have come, so that planning takes a bounded
-/// share of the time.
+/// Maximum number of planned requests for which a plan is made anew after every new request. A
+/// longer plan is made anew only after it has grown by a sixteenth, so that planning takes a
+/// bounded share of the time.
 const REPLANNED_MAX: usize = 256;
 
-/// A volume that waits for a drive, in the order of rule 4.
+/// A volume that waits for a drive, with the values that rule 4 compares.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct MountCandidate {
     pub(super) volume: VolumeId,
@@ -26,7 +26,7 @@ pub(super) struct MountCandidate {
     waiters_per_sec: f64,
 }
 
-/// The next drive that is available for a volume.
+/// The drive that a volume can have next.
 enum Vacancy {
     Now(DriveId),
     /// A drive is being emptied.
@@ -35,8 +35,8 @@ enum Vacancy {
 }
 
 impl Schedule {
-    /// Returns the tasks at `now`. To be called after each report, and at
-    /// [`Self::wake_at`].
+    /// Returns the actions that are due at `now`. The caller calls this after each report, and at
+    /// the time of [`Self::wake_at`].
     pub fn actions(&mut self, now: Duration) -> Vec<Action> {
         self.wake_at = None;
         let drives: Vec<DriveId> = self.drives.keys().copied().collect();
@@ -47,7 +47,7 @@ impl Schedule {
         std::mem::take(&mut self.actions)
     }
 
-    /// Decides what a drive with a volume does at a file border.
+    /// Decides the next task of a drive with a volume at a file border.
     fn step(&mut self, now: Duration, drive: DriveId) {
         let State::Idle { volume, since } = self.drives[&drive].state else { return };
         if self.queue.lane(volume).is_none() {
@@ -58,7 +58,7 @@ impl Schedule {
                 self.wake(until);
             }
         } else if self.must_yield(now, drive, volume) {
-            self.queue.lane_mut(volume).expect("something waits for it").has_yielded = true;
+            self.queue.lane_mut(volume).expect("the volume has a queue").has_yielded = true;
             self.dismount(now, drive);
         } else {
             self.read_next(now, drive);
@@ -69,8 +69,8 @@ impl Schedule {
         self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Returns true if a drive has to give up its volume for others that have waited too long
-    /// (rule 3).
+    /// Returns true if a drive has to give up its volume, because other volumes or loans have
+    /// waited too long (rule 3).
     fn must_yield(&self, now: Duration, drive: DriveId, volume: VolumeId) -> bool {
         let turn =
             if self.is_old(now, volume) { self.config.turn_max } else { self.config.turn_min };
@@ -79,7 +79,8 @@ impl Schedule {
         }
         let own = self.queue.lane(volume).map(Lane::kind);
         let working = self.working();
-        // A volume gains nothing if the kind of its requests has all its drives.
+        // Another volume gains nothing from the drive if its kind of work already has as many
+        // drives as it may have.
         let may_come = |kind: Kind| {
             own == Some(kind) || working[kind.index()] < self.config.kind_drives_max[kind.index()]
         };
@@ -99,7 +100,7 @@ impl Schedule {
         others.count() + borrowers.count() > coming
     }
 
-    /// Returns true if the oldest request for `volume` is beyond the age limit.
+    /// Returns true if the oldest request for `volume` is older than `age_max`.
     fn is_old(&self, now: Duration, volume: VolumeId) -> bool {
         let oldest = self.queue.oldest(volume);
         oldest.is_some_and(|oldest| now.saturating_sub(oldest) > self.config.age_max)
@@ -111,8 +112,11 @@ impl Schedule {
     }
 
     fn dismount(&mut self, now: Duration, id: DriveId) {
-        let volume = self.drives[&id].volume().expect("only what is in can be taken out");
-        debug_assert!(matches!(self.drives[&id].state, State::Idle { .. }), "at a file border");
+        let volume = self.drives[&id].volume().expect("only a drive with a volume is emptied");
+        debug_assert!(
+            matches!(self.drives[&id].state, State::Idle { .. }),
+            "a drive is emptied at a file border"
+        );
         let secs = self.dismount_secs(id);
         let drive = self.drive(id);
         drive.estimate_secs = secs;
@@ -123,16 +127,16 @@ impl Schedule {
     /// Begins the next read, unless the head stays a moment (rule 7).
     fn read_next(&mut self, now: Duration, id: DriveId) {
         let drive = self.drives[&id];
-        let volume = drive.volume().expect("it stands at a file border");
-        debug_assert!(matches!(drive.state, State::Idle { .. }), "it does one thing at a time");
+        let volume = drive.volume().expect("an idle drive has a volume");
+        debug_assert!(matches!(drive.state, State::Idle { .. }), "a drive has one task at a time");
         let is_old = self.is_old(now, volume);
-        let lane = self.queue.lane_mut(volume).expect("something waits for it");
+        let lane = self.queue.lane_mut(volume).expect("the volume has a queue");
         if lane.settle_batch(is_old) {
             lane.plan.clear();
         }
         self.plan(volume, drive.head);
-        let lane = self.queue.lane_mut(volume).expect("something waits for it");
-        let request = lane.next_planned().expect("what waits is planned");
+        let lane = self.queue.lane_mut(volume).expect("the volume has a queue");
+        let request = lane.next_planned().expect("a waiting request is planned");
         let stop = self.queue.request(request).source.stop;
         let geometry = self.geometry(volume);
         let (head, start) = (geometry.point(drive.head), geometry.point(stop.at));
@@ -145,7 +149,7 @@ impl Schedule {
             }
         }
         let reading = self.timing.read_secs(stop.bytes);
-        let lane = self.queue.lane_mut(volume).expect("it is still there");
+        let lane = self.queue.lane_mut(volume).expect("the queue still exists");
         lane.plan.pop_front();
         lane.plan_secs = (lane.plan_secs - secs - reading).max(0.0);
         self.queue.take(request);
@@ -157,7 +161,8 @@ impl Schedule {
         self.actions.push(Action::Read { drive: id, request, object, stop, reach });
     }
 
-    /// Returns the time until which the head stays, for `secs_max` at most.
+    /// Returns the time until which the head stays, at most `secs_max` from the moment when it
+    /// could move.
     fn held_until(&self, drive: DriveId, volume: VolumeId, secs_max: f64) -> Duration {
         let State::Idle { since, .. } = self.drives[&drive].state else { return Duration::ZERO };
         let last_open = self.queue.lane(volume).and_then(|lane| lane.last_open);
@@ -171,7 +176,7 @@ impl Schedule {
 
     /// Makes sure that `volume`, which has waiting requests, has a plan that begins at `head`.
     pub(super) fn plan(&mut self, volume: VolumeId, head: u64) {
-        let lane = self.queue.lane_mut(volume).expect("something waits for it");
+        let lane = self.queue.lane_mut(volume).expect("the volume has a queue");
         let planned = if lane.next_planned().is_some() { lane.plan.len() } else { 0 };
         let enough = if planned <= REPLANNED_MAX { 1 } else { planned / 16 };
         let has_grown = lane.closed.is_none() && lane.fresh >= enough;
@@ -181,12 +186,12 @@ impl Schedule {
     }
 
     fn plan_anew(&mut self, volume: VolumeId, head: u64) {
-        let lane = self.queue.lane(volume).expect("something waits for it");
+        let lane = self.queue.lane(volume).expect("the volume has a queue");
         let ids: Vec<RequestId> = lane.batch().collect();
         let stops: Vec<Stop> = ids.iter().map(|id| self.queue.request(*id).source.stop).collect();
         let ranks: BTreeMap<RequestId, usize> = ids.iter().copied().zip(0..).collect();
-        // If a request has come or gone since, the order is no permutation, and the plan ignores
-        // it.
+        // If a request has arrived or left since the recommendation, the order is no permutation,
+        // and the plan ignores it.
         let recommended: Vec<usize> =
             lane.recommended.iter().filter_map(|id| ranks.get(id).copied()).collect();
         let geometry = self.geometry(volume);
@@ -195,14 +200,14 @@ impl Schedule {
         let reading = stops.iter().map(|stop| self.timing.read_secs(stop.bytes));
         assert_eq!(plan.order.len(), ids.len(), "each request is read once");
         let secs = plan.positioning_secs + reading.sum::<f64>();
-        let lane = self.queue.lane_mut(volume).expect("it is still there");
+        let lane = self.queue.lane_mut(volume).expect("the queue still exists");
         lane.plan = plan.order.into_iter().map(|index| ids[index]).collect();
         lane.plan_secs = secs;
         lane.fresh = 0;
     }
 
-    /// Gives free drives to volumes, and frees drives whose volumes have no waiting requests (rules
-    /// 4-6, 10).
+    /// Gives free drives to volumes and loans, and frees drives whose volumes have no waiting
+    /// requests (rules 4-6, 10).
     fn fill(&mut self, now: Duration) {
         self.lend_mounted(now);
         if !self.drives.values().any(|drive| self.is_spare(&drive.state)) {
@@ -222,7 +227,7 @@ impl Schedule {
         }
     }
 
-    /// Mounts volumes that wait to be read; returns true if there may be drives left.
+    /// Mounts volumes that wait to be read; returns true if more drives may be free.
     fn mount_wanted(&mut self, now: Duration, coming: &mut usize) -> bool {
         let mut working = self.working();
         for wanted in self.wanted(now) {
@@ -239,8 +244,8 @@ impl Schedule {
         true
     }
 
-    /// Finds a drive that is empty, or a drive that is being emptied for no other volume; otherwise
-    /// begins to empty a drive whose volume has no waiting requests.
+    /// Finds an empty drive, or a drive that is being emptied for no other volume. Otherwise begins
+    /// to empty a drive whose volume has no waiting requests.
     fn vacancy(&mut self, now: Duration, coming: &mut usize) -> Vacancy {
         if let Some(drive) = self.empty_drive() {
             return Vacancy::Now(drive);
@@ -275,7 +280,7 @@ impl Schedule {
         }
     }
 
-    /// Lends drives for volumes that are in no drive; returns true if there may be drives left.
+    /// Lends drives for volumes that are in no drive; returns true if more drives may be free.
     fn lend_all(&mut self, now: Duration, loans: &[LoanRequest], coming: &mut usize) -> bool {
         for loan in loans {
             let is_left = self.loans.iter().any(|left| left.id == loan.id);
@@ -302,7 +307,7 @@ impl Schedule {
         self.actions.push(Action::Lend { drive, loan: id, volume, is_mounted });
     }
 
-    /// Returns true if the borrower of `drive` is to give it back soon (rule 10).
+    /// Returns true if the borrower of `drive` is to give the drive back soon (rule 10).
     pub fn is_wanted_back(&mut self, now: Duration, drive: DriveId) -> bool {
         let State::Lent { volume, since } = self.drives[&drive].state else { return false };
         if self.queue.lane(volume).is_some() {
@@ -347,7 +352,10 @@ impl Schedule {
             };
             working[kind.index()] += 1;
         }
-        debug_assert!(working.iter().sum::<usize>() <= self.drives.len(), "each works once");
+        debug_assert!(
+            working.iter().sum::<usize>() <= self.drives.len(),
+            "a drive works for one kind"
+        );
         working
     }
 
@@ -361,7 +369,7 @@ impl Schedule {
         empty.min(self.config.drives_max.saturating_sub(held))
     }
 
-    /// A drive that may take a volume.
+    /// Returns an empty drive that may take a volume.
     fn empty_drive(&self) -> Option<DriveId> {
         if self.vacant() == 0 {
             return None;
@@ -371,14 +379,14 @@ impl Schedule {
     }
 
     fn mount(&mut self, now: Duration, id: DriveId, volume: VolumeId) {
-        self.queue.lane_mut(volume).expect("something waits for it").has_yielded = false;
+        self.queue.lane_mut(volume).expect("the volume has a queue").has_yielded = false;
         assert!(self.drives[&id].state == State::Empty, "a drive holds one volume");
         debug_assert!(self.is_mountable(volume), "a volume is in one drive");
         self.drive(id).state = State::Mounting { volume, since: now };
         self.actions.push(Action::Mount { drive: id, volume });
     }
 
-    /// The drive whose volume has been without requests for the longest time.
+    /// Returns the drive whose volume has been without requests for the longest time.
     fn longest_idle(&self) -> Option<DriveId> {
         let idle = self.drives.iter().filter_map(|(id, drive)| match drive.state {
             State::Idle { volume, since } if self.queue.lane(volume).is_none() => {
@@ -389,7 +397,7 @@ impl Schedule {
         idle.min().map(|(_, id)| id)
     }
 
-    /// Returns the volumes that wait for a drive, the first to get one first.
+    /// Returns the volumes that wait for a drive, in the order in which they get one.
     pub(super) fn wanted(&mut self, now: Duration) -> Vec<MountCandidate> {
         let volumes = self.queue.lanes().map(|(volume, _)| volume);
         let mountable: Vec<_> = volumes.filter(|volume| self.is_mountable(*volume)).collect();
@@ -409,8 +417,8 @@ impl Schedule {
 
     fn weighed(&mut self, now: Duration, volume: VolumeId) -> MountCandidate {
         self.plan(volume, 0);
-        let oldest = self.queue.oldest(volume).expect("something waits for it");
-        let lane = self.queue.lane(volume).expect("something waits for it");
+        let oldest = self.queue.oldest(volume).expect("the volume has a queue");
+        let lane = self.queue.lane(volume).expect("the volume has a queue");
         let secs = self.timing.mount_secs() + lane.plan_secs;
         let waiters = u32::try_from(lane.waiters).unwrap_or(u32::MAX);
         MountCandidate {
@@ -423,7 +431,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the estimated seconds until a drive that holds a volume is empty.
+    /// Returns the estimated seconds of dismounting the volume in a drive; 0 if the drive is empty.
     pub(super) fn dismount_secs(&self, id: DriveId) -> f64 {
         let drive = &self.drives[&id];
         let Some(volume) = drive.volume() else { return 0.0 };

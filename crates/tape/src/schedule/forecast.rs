@@ -1,8 +1,8 @@
-//! Forecasts of service: the estimate that a waiter is told, and that decides between several
-//! copies.
+//! Forecasts of service. They are told to waiters, and the schedule uses them to choose between
+//! several copies.
 //!
-//! An estimate assumes that no more requests come, that no drive fails, and that the drives take
-//! the corrected times. Limits by kind are ignored.
+//! A forecast assumes that no more requests arrive, that no drive fails, and that the drives take
+//! the corrected times. The limits for each kind of work are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,14 +32,14 @@ impl Schedule {
         }
     }
 
-    /// Returns the time at which `waiter` will be served; `None` where it has no request, or no
-    /// drive works. This takes as long as the forecasts of all requests.
+    /// Returns the forecast of `waiter`; `None` if it has no request, or no drive works. This takes
+    /// as long as the forecasts of all requests.
     pub fn forecast(&mut self, now: Duration, waiter: WaiterId) -> Option<Forecast> {
         let request = self.queue.of_waiter(waiter)?;
         self.forecasts(now).get(&request).copied()
     }
 
-    /// Returns when each request will be served, whether it waits or is being read.
+    /// Returns the forecasts of all requests, waiting or being read.
     pub fn forecasts(&mut self, now: Duration) -> BTreeMap<RequestId, Forecast> {
         let mut forecasts = BTreeMap::new();
         let mut free: Vec<Duration> = Vec::new();
@@ -58,8 +58,8 @@ impl Schedule {
         forecasts
     }
 
-    /// Adds the requests that a drive will serve from the volume in it; returns the time at which
-    /// it will be empty.
+    /// Adds the forecasts of the requests that a drive will serve from the volume in it. Returns
+    /// the time at which the drive will be empty.
     fn follow(
         &mut self,
         id: DriveId,
@@ -90,8 +90,8 @@ impl Schedule {
         }
     }
 
-    /// Adds the requests that wait for `volume`, read from `start` on; returns the time and the
-    /// place of the end.
+    /// Adds the forecasts of the requests that wait for `volume`, if their reads begin at `start`.
+    /// Returns the time and the address at their end.
     fn pass(
         &self,
         volume: VolumeId,
@@ -108,7 +108,7 @@ impl Schedule {
         for (ahead, id) in order.enumerate() {
             let stop = self.queue.request(*id).source.stop;
             let positioning = timing.reach(&head, &geometry.point(stop.at)).1;
-            debug_assert!(positioning >= 0.0, "no way takes less than nothing");
+            debug_assert!(positioning >= 0.0, "no way takes negative time");
             at += duration(positioning + timing.read_secs(stop.bytes));
             head = geometry.point(stop.end());
             forecasts.insert(*id, Forecast { ahead, served_at: at });
@@ -116,7 +116,8 @@ impl Schedule {
         (at, head.address)
     }
 
-    /// Seconds to take out a volume that stands at `head`, if it was mounted for this pass.
+    /// Returns the seconds of dismounting a volume that stands at `head`, as if little of it had
+    /// been read since the mount.
     fn out_secs(&self, volume: VolumeId, head: u64) -> f64 {
         let geometry = self.geometry(volume);
         self.timing.dismount_secs(geometry.along(&geometry.point(head)), 0.0)
@@ -129,7 +130,7 @@ impl Schedule {
         let (since, secs) = match drive.state {
             State::Empty | State::Idle { .. } => return Some(now),
             State::Broken { .. } => return None,
-            // A borrower gives the drive back sooner if another request waits for its volume.
+            // A borrower gives the drive back earlier if another request waits for its volume.
             State::Lent { since, .. } => (since, self.config.turn_min.as_secs_f64()),
             State::Mounting { since, .. } => (since, self.timing.mount_secs()),
             State::Reading { since, .. } | State::Dismounting { since, .. } => {
@@ -139,7 +140,7 @@ impl Schedule {
         Some(now.max(since + duration(secs)))
     }
 
-    /// The copy that can be served first among those whose volumes are there.
+    /// Returns the copy that can be read first; `None` if no volume with a copy is available.
     pub(super) fn earliest(&self, now: Duration, sources: &[Source]) -> Option<Source> {
         let there: Vec<&Source> = sources
             .iter()
@@ -155,8 +156,8 @@ impl Schedule {
             .map(|source| **source)
     }
 
-    /// Returns the estimated seconds until `source` would be read, after all requests that wait for
-    /// its volume.
+    /// Returns the estimated seconds until the read of `source` would begin, after all requests
+    /// that wait for its volume.
     fn served_secs(&self, now: Duration, source: &Source) -> f64 {
         let geometry = self.geometry(source.volume);
         let start = geometry.point(source.stop.at);
@@ -188,7 +189,7 @@ impl Schedule {
     }
 }
 
-/// Returns true if a drive reads, or is about to read, from `volume`.
+/// Returns true if `volume` is in the drive or on its way into it, and is not being taken out.
 fn is_holding(drive: &Drive, volume: VolumeId) -> bool {
     let leaves = matches!(drive.state, State::Dismounting { .. } | State::Broken { .. });
     drive.volume() == Some(volume) && !leaves

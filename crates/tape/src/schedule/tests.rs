@@ -40,7 +40,7 @@ fn waiter(id: u64, kind: Kind) -> Waiter {
     Waiter { id: WaiterId(id), owner: OwnerId(0), program: ProgramId(0), kind }
 }
 
-/// An open of an object that no other waiter wants.
+/// Returns an open of an object that no other waiter wants.
 fn open(id: u64, volume: u64, at: u64) -> Demand {
     let sources = vec![source(volume, at)];
     Demand { waiter: waiter(id, Kind::Open), object: ObjectId(id), sources }
@@ -54,7 +54,7 @@ fn copied(ask: Demand, volume: u64, at: u64) -> Demand {
     Demand { sources: [ask.sources, vec![source(volume, at)]].concat(), ..ask }
 }
 
-/// The command for a drive, as a word and the volume or address.
+/// Returns each action as a short text.
 fn shown(actions: &[Action]) -> Vec<String> {
     let one = |action: &Action| match action {
         Action::Mount { drive, volume } => format!("mount {} {}", drive.0, volume.0),
@@ -159,7 +159,7 @@ fn a_borrower_who_has_waited_for_a_turn_goes_first() {
     check(&mut schedule, 650, &["serve 1", "dismount 0 5"]);
     schedule.dismounted(FIRST);
     check(&mut schedule, 700, &["lend 0 7 for 1 empty"]);
-    assert!(!schedule.withdraw(LoanId(1)), "it is lent already");
+    assert!(!schedule.withdraw(LoanId(1)), "the drive is lent already");
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn forecasts_come_true_when_nothing_else_comes() {
         assert!(simulation.step());
     }
     let told: Vec<_> = (0..=60)
-        .map(|id| simulation.schedule.forecast(secs(0), WaiterId(id)).expect("it waits"))
+        .map(|id| simulation.schedule.forecast(secs(0), WaiterId(id)).expect("the waiter waits"))
         .collect();
     simulation.run();
     assert_eq!(simulation.served.len(), 61);
@@ -456,8 +456,8 @@ fn a_forecast_says_how_many_are_ahead() {
     assert_eq!(schedule.forecast(secs(43), WaiterId(9)), None);
 }
 
-/// One request wants the far end of a volume, and other requests want its beginning again and
-/// again.
+/// Returns the wait of a request for the far end of a volume, while later requests want the
+/// beginning of the volume again and again.
 fn wait_of_the_tail(age_max: Duration) -> Duration {
     let mut simulation = simulation(Config { age_max, ..config(1) }, 1);
     let far = 25 * MEDIUM_LTO8.wrap_bytes() / 2;
@@ -468,7 +468,7 @@ fn wait_of_the_tail(age_max: Duration) -> Duration {
     }
     simulation.run();
     let tail = simulation.served.iter().find(|served| served.waiter == WaiterId(0));
-    tail.expect("everybody is served").served
+    tail.expect("every waiter is served").served
 }
 
 #[test]
@@ -490,7 +490,7 @@ fn a_volume_in_demand_does_not_keep_the_drive_from_others() {
     }
     simulation.run();
     let other = simulation.served.iter().find(|served| served.waiter == WaiterId(0));
-    let wait = other.expect("everybody is served").served;
+    let wait = other.expect("every waiter is served").served;
     assert!(wait < secs(1000), "{wait:?}");
     assert_eq!(simulation.served.len(), 2000);
 }
@@ -524,8 +524,8 @@ fn a_drive_that_starts_anew_leaves_what_it_was_reading_to_wait() {
 
 const SLOWER: Correction = Correction { mounting: 1.6, positioning: 1.4, reading: 3.0 };
 
-/// Correction of a library whose one drive is slower than its schedule assumes, after 100 reads of
-/// 6 volumes.
+/// Returns a simulation after 100 reads of 6 volumes, in a library whose only drive is slower than
+/// its schedule assumes.
 fn slower_library() -> Simulation {
     let (config, geometry) = (config(1), Geometry::even(MEDIUM_LTO8));
     let real = config.timing.corrected(&SLOWER);
@@ -565,8 +565,9 @@ fn a_plan_is_close_to_the_truth_once_the_drive_has_shown_its_times() {
     assert!(fresh > 0.3 && learned < 0.05, "{fresh} before, {learned} after");
 }
 
-/// The time until all are served hardly depends on the order of volumes, but the mean wait does:
-/// where mounts take longest, two waiters of a long read come before one waiter of a short read.
+/// The time until all waiters are served hardly depends on the order of volumes, but the mean wait
+/// does: if mounts take most of the time, two waiters of a long read come before one waiter of a
+/// short read.
 #[test]
 fn volumes_take_turns_by_the_times_that_mounts_really_take() {
     let first_of = |mount_secs: u64| {
@@ -644,8 +645,8 @@ fn a_volume_with_its_own_geometry_is_planned_by_it() {
     let even = MEDIUM_LTO8.wrap_bytes();
     let ends: Vec<u64> = (1..=208).map(|wrap| wrap * even / 2 / 4096).collect();
     schedule.set_geometry(VolumeId(5), Geometry::reported(MEDIUM_LTO8, &ends, 4096).unwrap());
-    // With wraps of half the length, these three places lie on the way there, on the way back, and
-    // on the way there.
+    // With wraps of half the length, the places at 1 and 5 quarters lie on forward wraps, and the
+    // place at 3 quarters lies on a backward wrap.
     for (id, quarters) in [(0, 1), (1, 5), (2, 3)] {
         schedule.request(secs(0), open(id, 5, quarters * even / 4 + GB)).unwrap();
     }
@@ -676,7 +677,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes, goes and breaks, every waiter is served, refused, cancelled or told.
+    /// Every waiter is served, refused, cancelled, or told of a failure, in any sequence of
+    /// demands, cancellations and failures of drives.
     #[test]
     fn nobody_is_forgotten(steps in steps()) {
         let mut simulation = simulation(config(3), 3);

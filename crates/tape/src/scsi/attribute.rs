@@ -1,27 +1,27 @@
 //! Attributes in the memory of a cartridge, MAM (SPC-4 7.4).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
 /// Identifiers of attributes.
 pub mod attribute_id {
-    /// In MiB.
+    /// Remaining capacity, in MiB.
     pub const REMAINING_CAPACITY: u16 = 0x0000;
-    /// In MiB.
+    /// Capacity of the whole medium, in MiB.
     pub const MAXIMUM_CAPACITY: u16 = 0x0001;
     pub const LOAD_COUNT: u16 = 0x0003;
     pub const MEDIUM_MANUFACTURER: u16 = 0x0400;
-    /// Identifier of an 8-byte text, as are those of the manufacturer and the application's
-    /// version.
+    /// Vendor of the application, a text of 8 bytes. The manufacturer and the version of the
+    /// application are texts of 8 bytes, too.
     pub const APPLICATION_VENDOR: u16 = 0x0800;
-    /// 32 bytes of text.
+    /// Name of the application, a text of 32 bytes.
     pub const APPLICATION_NAME: u16 = 0x0801;
-    /// 32 bytes of text.
+    /// Barcode of the cartridge, a text of 32 bytes.
     pub const BARCODE: u16 = 0x0806;
 }
 
-/// One attribute.
+/// One attribute of a cartridge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attribute {
     pub id: u16,
@@ -32,20 +32,21 @@ pub struct Attribute {
 const ASCII: u8 = 1;
 
 impl Attribute {
-    /// A text of exactly `width` bytes, padded with spaces.
+    /// Returns an attribute with a text of exactly `width` bytes, padded with spaces.
     pub fn text(id: u16, text: &str, width: usize) -> Self {
         let mut value: Vec<u8> = text.bytes().take(width).collect();
         value.resize(width, b' ');
         Self { id, value }
     }
 
-    /// The value as a number; `None` if it is too long for one.
+    /// Returns the value as a number; `None` if it has more than 8 bytes.
     pub fn number(&self) -> Option<u64> {
         Answer::new(&self.value, "attribute").number(0, self.value.len()).ok()
     }
 
-    /// The attributes in an answer to READ ATTRIBUTE; an attribute that was cut off is left out.
-    pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, Damaged> {
+    /// Returns the attributes in an answer to READ ATTRIBUTE. An attribute that was cut off is left
+    /// out.
+    pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, DamageError> {
         let answer = Answer::new(bytes, "attributes");
         let length = usize::try_from(answer.u32(0)?).unwrap_or(usize::MAX);
         let end = length.saturating_add(4).min(answer.len());
@@ -60,7 +61,7 @@ impl Attribute {
         Ok(attributes)
     }
 
-    /// Texts as parameters of WRITE ATTRIBUTE.
+    /// Encodes texts as the parameters of WRITE ATTRIBUTE.
     pub fn encode_texts(attributes: &[Self]) -> Vec<u8> {
         let mut body = Vec::new();
         for attribute in attributes {

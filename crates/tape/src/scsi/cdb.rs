@@ -31,27 +31,29 @@ pub mod opcode {
     pub const MOVE_MEDIUM: u8 = 0xa5;
     pub const READ_ELEMENT_STATUS: u8 = 0xb8;
 
-    /// Service action of MAINTENANCE IN (SPC-4 6.35).
+    /// Service action of MAINTENANCE IN: REPORT SUPPORTED OPERATION CODES (SPC-4 6.35).
     pub const REPORT_SUPPORTED_OPCODES: u8 = 0x0c;
-    /// Service action of MAINTENANCE IN and OUT (SSC-5): receive and generate.
+    /// Service action for the recommended access order (SSC-5): of MAINTENANCE IN to receive it, of
+    /// MAINTENANCE OUT to generate it.
     pub const RECOMMENDED_ACCESS_ORDER: u8 = 0x1d;
-    /// Service action of MAINTENANCE IN, IBM: READ END OF WRAP POSITION, with its qualifier.
+    /// Service action of MAINTENANCE IN by IBM: READ END OF WRAP POSITION, used with
+    /// [`READ_END_OF_WRAP_QUALIFIER`].
     pub const READ_END_OF_WRAP: u8 = 0x1f;
     pub const READ_END_OF_WRAP_QUALIFIER: u8 = 0x45;
 }
 
-/// The largest number that 24 bits hold: transfer lengths and counts of six-byte commands.
+/// Largest number in 24 bits: the limit of transfer lengths and counts in six-byte commands.
 const U24_MAX: u32 = 0x00ff_ffff;
 
-/// The things that SPACE counts (SSC-4 7.7).
+/// Code in a SPACE command: the kind of item that the command counts (SSC-4 7.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SpaceBy {
+pub enum SpaceCode {
     Blocks,
     Filemarks,
     EndOfData,
 }
 
-impl SpaceBy {
+impl SpaceCode {
     fn code(self) -> u8 {
         match self {
             Self::Blocks => 0,
@@ -61,7 +63,7 @@ impl SpaceBy {
     }
 }
 
-/// One command.
+/// One command descriptor block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cdb {
     bytes: [u8; 16],
@@ -76,7 +78,7 @@ impl Cdb {
             bytes[length..length + part.len()].copy_from_slice(part);
             length += part.len();
         }
-        assert!([6, 10, 12, 16].contains(&length), "no such length of a command");
+        assert!([6, 10, 12, 16].contains(&length), "a command has 6, 10, 12 or 16 bytes");
         Self { bytes, length }
     }
 
@@ -93,125 +95,128 @@ impl Cdb {
         Self::new(&[&[opcode, flags], &number.to_be_bytes()[1..], &[0]])
     }
 
-    /// SPC-4 6.47.
+    /// TEST UNIT READY (SPC-4 6.47).
     pub fn test_unit_ready() -> Self {
         Self::six(opcode::TEST_UNIT_READY, 0, 0)
     }
 
-    /// SPC-4 6.39: sense data in fixed format.
+    /// REQUEST SENSE (SPC-4 6.39), for sense data in fixed format.
     pub fn request_sense(bytes: u8) -> Self {
         Self::new(&[&[opcode::REQUEST_SENSE, 0, 0, 0, bytes, 0]])
     }
 
-    /// SPC-4 6.6.
+    /// INQUIRY (SPC-4 6.6), for the standard data.
     pub fn inquiry(bytes: u16) -> Self {
         Self::new(&[&[opcode::INQUIRY, 0, 0], &bytes.to_be_bytes(), &[0]])
     }
 
-    /// SPC-4 6.6, a page of vital product data.
+    /// INQUIRY (SPC-4 6.6), for a page of vital product data.
     pub fn vital_product(page: u8, bytes: u16) -> Self {
         Self::new(&[&[opcode::INQUIRY, 1, page], &bytes.to_be_bytes(), &[0]])
     }
 
-    /// SPC-4 6.13. `page` 0 asks for the header and block descriptor alone.
+    /// MODE SENSE(6) (SPC-4 6.13). `page` 0 asks for the header and the block descriptor alone.
     pub fn mode_sense(page: u8, bytes: u8) -> Self {
         Self::new(&[&[opcode::MODE_SENSE_6, 0, page, 0, bytes, 0]])
     }
 
-    /// SPC-4 6.11, in page format.
+    /// MODE SELECT(6) (SPC-4 6.11), with parameters in page format.
     pub fn mode_select(bytes: u8) -> Self {
         const PAGE_FORMAT: u8 = 0x10;
         Self::new(&[&[opcode::MODE_SELECT_6, PAGE_FORMAT, 0, 0, bytes, 0]])
     }
 
-    /// SSC-4 7.4; answered with 6 bytes.
+    /// READ BLOCK LIMITS (SSC-4 7.4). The answer has 6 bytes.
     pub fn read_block_limits() -> Self {
         Self::six(opcode::READ_BLOCK_LIMITS, 0, 0)
     }
 
-    /// SSC-4 7.10; ends after the rewind.
+    /// REWIND (SSC-4 7.10). The command ends after the rewind.
     pub fn rewind() -> Self {
         Self::six(opcode::REWIND, 0, 0)
     }
 
-    /// SSC-4 6.3: one block of variable length. A block of another length is reported.
+    /// READ(6) (SSC-4 6.3), for one block of variable length. The drive reports a block of another
+    /// length.
     pub fn read(bytes: u32) -> Self {
         Self::six(opcode::READ_6, 0, bytes)
     }
 
-    /// SSC-4 6.7: one block of variable length.
+    /// WRITE(6) (SSC-4 6.7), for one block of variable length.
     pub fn write(bytes: u32) -> Self {
         Self::six(opcode::WRITE_6, 0, bytes)
     }
 
-    /// SSC-4 6.8; `count` 0 only empties the drive's buffer. Ends when all is on the medium.
+    /// WRITE FILEMARKS(6) (SSC-4 6.8). The command ends when everything is on the medium; a `count`
+    /// of 0 only empties the buffer of the drive.
     pub fn write_filemarks(count: u32) -> Self {
         Self::six(opcode::WRITE_FILEMARKS_6, 0, count)
     }
 
-    /// SSC-4 7.6: over up to 2^23 - 1 things, backwards when negative.
-    pub fn space_6(by: SpaceBy, count: i32) -> Self {
+    /// SPACE(6) (SSC-4 7.6), over at most 2^23 - 1 items; backwards if `count` is negative.
+    pub fn space_6(by: SpaceCode, count: i32) -> Self {
         assert!((-(1 << 23)..1 << 23).contains(&count), "the field has 24 bits");
         Self::six(opcode::SPACE_6, by.code(), count.cast_unsigned() & U24_MAX)
     }
 
-    /// SSC-4 7.7.
-    pub fn space_16(by: SpaceBy, count: i64) -> Self {
+    /// SPACE(16) (SSC-4 7.7).
+    pub fn space_16(by: SpaceCode, count: i64) -> Self {
         let opcode = [opcode::SPACE_16, by.code(), 0, 0];
         Self::new(&[&opcode, &count.to_be_bytes(), &[0; 4]])
     }
 
-    /// SSC-4 7.2: goes to a block in the current partition.
+    /// LOCATE(10) (SSC-4 7.2), to a block in the current partition.
     pub fn locate_10(block: u32) -> Self {
         Self::new(&[&[opcode::LOCATE_10, 0, 0], &block.to_be_bytes(), &[0; 3]])
     }
 
-    /// SSC-4 7.3: goes to a logical object in the current partition.
+    /// LOCATE(16) (SSC-4 7.3), to a logical object in the current partition.
     pub fn locate_16(block: u64) -> Self {
         Self::new(&[&[opcode::LOCATE_16, 0, 0, 0], &block.to_be_bytes(), &[0; 4]])
     }
 
-    /// SSC-4 7.5, short form: 20 bytes.
+    /// READ POSITION (SSC-4 7.5) in its short form. The answer has 20 bytes.
     pub fn read_position_short() -> Self {
         Self::new(&[&[opcode::READ_POSITION], &[0; 9]])
     }
 
-    /// SSC-4 7.5, long form: 32 bytes.
+    /// READ POSITION (SSC-4 7.5) in its long form. The answer has 32 bytes.
     pub fn read_position_long() -> Self {
         const LONG_FORM: u8 = 0x06;
         Self::new(&[&[opcode::READ_POSITION, LONG_FORM], &[0; 8]])
     }
 
-    /// SSC-4 7.1. `eject` is the bit by which disks unload; some targets need it.
+    /// LOAD UNLOAD (SSC-4 7.1), to unload. `eject` is the bit that ejects the medium of a disk
+    /// drive; some targets need it.
     pub fn unload(eject: bool) -> Self {
         Self::new(&[&[opcode::LOAD_UNLOAD, 0, 0, 0, u8::from(eject) << 1, 0]])
     }
 
-    /// SSC-4 7.1. `eject` as in [`Self::unload`].
+    /// LOAD UNLOAD (SSC-4 7.1), to load. `eject` is the same bit as in [`Self::unload`].
     pub fn load(eject: bool) -> Self {
         Self::new(&[&[opcode::LOAD_UNLOAD, 0, 0, 0, 1 | u8::from(eject) << 1, 0]])
     }
 
-    /// SPC-4 6.8: cumulative values of a page.
+    /// LOG SENSE (SPC-4 6.8), for the cumulative values of a page.
     pub fn log_sense(page: u8, bytes: u16) -> Self {
         const CUMULATIVE: u8 = 0x40;
         let head = [opcode::LOG_SENSE, 0, CUMULATIVE | page & 0x3f, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0]])
     }
 
-    /// SPC-4 6.16: values of partition 0 from attribute `first` on.
+    /// READ ATTRIBUTE (SPC-4 6.16), for the values of partition 0 from attribute `first` on.
     pub fn read_attributes(first: u16, bytes: u32) -> Self {
         let head = [opcode::READ_ATTRIBUTE, 0, 0, 0, 0, 0, 0, 0];
         Self::new(&[&head, &first.to_be_bytes(), &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// SPC-4 6.51: to partition 0, through any cache.
+    /// WRITE ATTRIBUTE (SPC-4 6.51), to partition 0, through any cache.
     pub fn write_attributes(bytes: u32) -> Self {
         let head = [opcode::WRITE_ATTRIBUTE, 1, 0, 0, 0, 0, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// SPC-4 6.35: all commands, with their timeouts.
+    /// REPORT SUPPORTED OPERATION CODES (SPC-4 6.35), for all commands with their timeouts.
     pub fn report_supported_opcodes(bytes: u32) -> Self {
         const WITH_TIMEOUTS: u8 = 0x80;
         let action = opcode::REPORT_SUPPORTED_OPCODES;
@@ -219,14 +224,15 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// SSC-4 7.8: the densities that the drive knows, or with `of_medium` those of the loaded
-    /// medium.
+    /// REPORT DENSITY SUPPORT (SSC-4 7.8), for the densities of the drive, or for those of the
+    /// loaded medium if `of_medium` is true.
     pub fn report_density_support(of_medium: bool, bytes: u16) -> Self {
         let head = [opcode::REPORT_DENSITY_SUPPORT, u8::from(of_medium), 0, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0]])
     }
 
-    /// SSC-5, IBM LTO reference: sends a list of segments to be put in order.
+    /// GENERATE RECOMMENDED ACCESS ORDER (SSC-5, IBM LTO reference): sends a list of segments to be
+    /// put into order.
     pub fn generate_recommended_order(bytes: u32) -> Self {
         const REORDER: u8 = 2;
         let action = opcode::RECOMMENDED_ACCESS_ORDER;
@@ -234,14 +240,16 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// IBM LTO reference: receives the ordered list, or with `limits` the maximum length of a list.
+    /// RECEIVE RECOMMENDED ACCESS ORDER (IBM LTO reference): receives the ordered list, or the
+    /// maximum length of a list if `limits` is true.
     pub fn receive_recommended_order(limits: bool, bytes: u32) -> Self {
         let action = opcode::RECOMMENDED_ACCESS_ORDER | u8::from(limits) << 7;
         let head = [opcode::MAINTENANCE_IN, action, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// IBM LTO reference (LTO-7 on): the end of each wrap that holds data.
+    /// READ END OF WRAP POSITION (IBM LTO reference, from LTO-7 on), for the end of each wrap that
+    /// holds data.
     pub fn read_end_of_wrap(bytes: u32) -> Self {
         const REPORT_ALL: u8 = 0x02;
         let action = [opcode::READ_END_OF_WRAP, opcode::READ_END_OF_WRAP_QUALIFIER];
@@ -249,30 +257,31 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// SPC-4 6.14 in earlier standards, SSC-4 7.9.
+    /// PREVENT ALLOW MEDIUM REMOVAL (SSC-4 7.9; SPC-4 6.14 in earlier standards).
     pub fn prevent_removal(prevent: bool) -> Self {
         let code = opcode::PREVENT_ALLOW_MEDIUM_REMOVAL;
         Self::new(&[&[code, 0, 0, 0, u8::from(prevent), 0]])
     }
 
-    /// SMC-3 6.2.
+    /// INITIALIZE ELEMENT STATUS (SMC-3 6.2).
     pub fn initialize_element_status() -> Self {
         Self::six(opcode::INITIALIZE_ELEMENT_STATUS, 0, 0)
     }
 
-    /// SMC-3 6.4, without turning the medium over.
-    pub fn move_medium(robot: u16, from: u16, to: u16) -> Self {
-        let [robot, from, to] = [robot, from, to].map(u16::to_be_bytes);
-        Self::new(&[&[opcode::MOVE_MEDIUM, 0], &robot, &from, &to, &[0; 4]])
+    /// MOVE MEDIUM (SMC-3 6.4), without turning the medium over.
+    pub fn move_medium(changer: u16, from: u16, to: u16) -> Self {
+        let [changer, from, to] = [changer, from, to].map(u16::to_be_bytes);
+        Self::new(&[&[opcode::MOVE_MEDIUM, 0], &changer, &from, &to, &[0; 4]])
     }
 
-    /// SMC-3 6.9.
-    pub fn position_to_element(robot: u16, to: u16) -> Self {
-        let [robot, to] = [robot, to].map(u16::to_be_bytes);
-        Self::new(&[&[opcode::POSITION_TO_ELEMENT, 0], &robot, &to, &[0; 4]])
+    /// POSITION TO ELEMENT (SMC-3 6.9).
+    pub fn position_to_element(changer: u16, to: u16) -> Self {
+        let [changer, to] = [changer, to].map(u16::to_be_bytes);
+        Self::new(&[&[opcode::POSITION_TO_ELEMENT, 0], &changer, &to, &[0; 4]])
     }
 
-    /// SMC-3 6.11: with volume tags, and `identified` with the devices' identifiers.
+    /// READ ELEMENT STATUS (SMC-3 6.11), with volume tags, and with the identifiers of devices if
+    /// `identified` is true.
     pub fn read_element_status(kind: u8, first: u16, count: u16, identified: bool) -> Self {
         const VOLUME_TAGS: u8 = 0x10;
         let bytes = super::element::elements_answer_bytes(count);
@@ -316,11 +325,11 @@ mod tests {
         check(Cdb::read(524_288), &[8, 0, 8, 0, 0, 0]);
         check(Cdb::write(262_143), &[0x0a, 0, 3, 0xff, 0xff, 0]);
         check(Cdb::write_filemarks(1), &[0x10, 0, 0, 0, 1, 0]);
-        check(Cdb::space_6(SpaceBy::Blocks, -2), &[0x11, 0, 0xff, 0xff, 0xfe, 0]);
-        check(Cdb::space_6(SpaceBy::EndOfData, 0), &[0x11, 3, 0, 0, 0, 0]);
+        check(Cdb::space_6(SpaceCode::Blocks, -2), &[0x11, 0, 0xff, 0xff, 0xfe, 0]);
+        check(Cdb::space_6(SpaceCode::EndOfData, 0), &[0x11, 3, 0, 0, 0, 0]);
         let minus_one = [0xff; 8];
         let space = [&[0x91, 1, 0, 0][..], &minus_one, &[0; 4]].concat();
-        check(Cdb::space_16(SpaceBy::Filemarks, -1), &space);
+        check(Cdb::space_16(SpaceCode::Filemarks, -1), &space);
         check(Cdb::locate_10(0x0102_0304), &[0x2b, 0, 0, 1, 2, 3, 4, 0, 0, 0]);
         check(
             Cdb::locate_16(0x0102_0304_0506),

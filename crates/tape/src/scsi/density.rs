@@ -1,15 +1,15 @@
-//! Densities that a drive can write, or that of the loaded medium (SSC-4 7.8).
+//! Densities of a drive or of the loaded medium (SSC-4 7.8).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// One density.
+/// One recording density.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Density {
     pub code: u8,
     pub is_writable: bool,
-    /// In bytes; the drive reports it in units of 10^6.
+    /// Capacity in bytes; the drive reports it in units of 10^6 bytes.
     pub capacity_bytes: u64,
     pub tracks: u16,
     /// Name given by the organisation that assigns density codes, such as `U-816`.
@@ -17,9 +17,9 @@ pub struct Density {
 }
 
 impl Density {
-    /// The densities in the answer to REPORT DENSITY SUPPORT; a density that was cut off is left
-    /// out.
-    pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, Damaged> {
+    /// Returns the densities in the answer to REPORT DENSITY SUPPORT. A density that was cut off is
+    /// left out.
+    pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, DamageError> {
         const DESCRIPTOR_BYTES: usize = 52;
         let answer = Answer::new(bytes, "densities");
         let end = (2 + usize::from(answer.u16(0)?)).min(answer.len());

@@ -1,28 +1,28 @@
-//! The elements of a changer and what is in them (SMC-3 6.11).
+//! The elements of a changer and their content (SMC-3 6.11).
 //!
-//! Byte counts in the answer are not trusted: those of one known target include the headers, so
-//! that pages overlap. Elements are requested one kind at a time, and found by their number and the
-//! length of a descriptor, up to the end of the answer. The buffer is zeroed before, so that a
-//! descriptor that was cut short reads as one without the missing fields.
+//! Byte counts in the answer are not trusted, because one known target includes the headers in
+//! them, so that pages overlap. Elements are requested one kind at a time. A descriptor is found by
+//! its index and the length of a descriptor, up to the end of the answer. The caller fills the
+//! buffer with zeros first, so that missing fields of a shortened descriptor read as zero.
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// SMC-3 table 27.
+/// Kind of an element (SMC-3 table 27).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ElementKind {
-    Robot,
+    Changer,
     Slot,
     ImportExport,
     Drive,
 }
 
 impl ElementKind {
-    /// The code in commands and answers.
+    /// Returns the code of the kind in commands and answers.
     pub fn code(self) -> u8 {
         match self {
-            Self::Robot => 1,
+            Self::Changer => 1,
             Self::Slot => 2,
             Self::ImportExport => 3,
             Self::Drive => 4,
@@ -36,19 +36,20 @@ pub struct Element {
     pub kind: ElementKind,
     pub address: u16,
     pub is_full: bool,
-    /// True if the robot can reach the element.
+    /// True if the changer can reach the element.
     pub is_accessible: bool,
     /// Additional sense code and qualifier, if the element has a fault.
     pub exception: Option<u16>,
     /// The slot that the element's medium came from.
     pub source: Option<u16>,
-    /// The volume tag; `None` without a medium, a barcode or a reader.
+    /// Barcode, from the volume tag; `None` if the element is empty, or the changer cannot read a
+    /// barcode.
     pub barcode: Option<String>,
-    /// A drive's own name, which contains its serial number.
+    /// Name of the drive in this element, which contains its serial number.
     pub device: Option<String>,
 }
 
-/// The elements to ask for.
+/// A range of elements of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElementRange {
     pub kind: ElementKind,
@@ -57,24 +58,24 @@ pub struct ElementRange {
 }
 
 const HEADERS_BYTES: usize = 16;
-/// A descriptor with both volume tags and a device identifier of up to 64 bytes.
+/// Maximum length of a descriptor, with both volume tags and a device identifier of up to 64 bytes.
 const DESCRIPTOR_BYTES_MAX: u32 = 160;
 const TAG_BYTES: usize = 36;
 
-/// The room that the answer about `count` elements needs.
+/// Returns the maximum length of an answer about `count` elements.
 pub fn elements_answer_bytes(count: u16) -> u32 {
     16 + DESCRIPTOR_BYTES_MAX * u32::from(count)
 }
 
 /// Parses the answer about elements of one kind.
-pub fn elements(bytes: &[u8], range: ElementRange) -> Result<Vec<Element>, Damaged> {
+pub fn elements(bytes: &[u8], range: ElementRange) -> Result<Vec<Element>, DamageError> {
     let answer = Answer::new(bytes, "element status");
     let count = usize::from(answer.u16(2)?);
     if count == 0 {
         return Ok(Vec::new());
     }
     if answer.u8(8)? != range.kind.code() {
-        return Err(answer.damaged("it has another kind of element than was asked for"));
+        return Err(answer.damaged("it has elements of another kind than requested"));
     }
     let flags = answer.u8(9)?;
     let tags = VolumeTags { has_primary: flags & 0x80 != 0, has_alternate: flags & 0x40 != 0 };
@@ -89,7 +90,7 @@ pub fn elements(bytes: &[u8], range: ElementRange) -> Result<Vec<Element>, Damag
         .collect()
 }
 
-/// The volume tags that each descriptor of a page has.
+/// The presence of volume tags in the descriptors of a page.
 #[derive(Clone, Copy)]
 struct VolumeTags {
     has_primary: bool,
@@ -102,7 +103,7 @@ impl VolumeTags {
     }
 }
 
-fn descriptor(bytes: &[u8], kind: ElementKind, tags: VolumeTags) -> Result<Element, Damaged> {
+fn descriptor(bytes: &[u8], kind: ElementKind, tags: VolumeTags) -> Result<Element, DamageError> {
     let field = Answer::new(bytes, "element descriptor");
     let flags = field.u8(2)?;
     let is_full = flags & 0x01 != 0;
@@ -112,8 +113,9 @@ fn descriptor(bytes: &[u8], kind: ElementKind, tags: VolumeTags) -> Result<Eleme
         kind,
         address: field.u16(0)?,
         is_full,
-        // The bit is reserved for robots.
-        is_accessible: flags & 0x08 != 0 || kind == ElementKind::Robot,
+        // The descriptor of a changer has no ACCESS bit; the descriptors of all other elements have
+        // one.
+        is_accessible: flags & 0x08 != 0 || kind == ElementKind::Changer,
         exception: (flags & 0x04 != 0).then_some(field.u16(4)?),
         source: if has_source { Some(field.u16(10)?) } else { None },
         barcode: barcode.filter(|text| !text.is_empty()),
@@ -121,7 +123,7 @@ fn descriptor(bytes: &[u8], kind: ElementKind, tags: VolumeTags) -> Result<Eleme
     })
 }
 
-/// Returns the identifier after the tags, if there is one in text (SMC-3 table 32).
+/// Returns the identifier of the device after the volume tags, if it is a text (SMC-3 table 32).
 fn device(field: &Answer<'_>, at: usize) -> Option<String> {
     let count = usize::from(field.u8(at + 3).ok()?);
     let text = field.text(at + 4, count).ok()?;

@@ -1,10 +1,10 @@
 //! The identity of a device: INQUIRY and two pages of vital product data (SPC-4 6.6, 7.8).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// The two kinds of device that a library has (SPC-4 table 141).
+/// Kind of a device (SPC-4 table 141). A library consists of the first two kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeviceKind {
     Tape,
@@ -22,12 +22,12 @@ pub struct Inquiry {
 }
 
 impl Inquiry {
-    pub fn parse(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, DamageError> {
         const NO_DEVICE: u8 = 0x60;
         let answer = Answer::new(bytes, "inquiry");
         let peripheral = answer.u8(0)?;
         if peripheral & 0xe0 == NO_DEVICE {
-            return Err(answer.damaged("there is no such logical unit"));
+            return Err(answer.damaged("the logical unit does not exist"));
         }
         let kind = match peripheral & 0x1f {
             0x01 => DeviceKind::Tape,
@@ -44,7 +44,7 @@ impl Inquiry {
 }
 
 /// Returns the serial number in page 80h.
-pub fn serial_number(page: &[u8]) -> Result<String, Damaged> {
+pub fn serial_number(page: &[u8]) -> Result<String, DamageError> {
     let answer = Answer::new(page, "serial number page");
     answer.text(4, usize::from(answer.u16(2)?))
 }
@@ -52,22 +52,22 @@ pub fn serial_number(page: &[u8]) -> Result<String, Damaged> {
 /// One name of a device or port, from page 83h (SPC-4 7.8.6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Designator {
-    /// 0: the logical unit, 1: the port, 2: the device.
+    /// Owner of the name: 0 for the logical unit, 1 for the port, 2 for the device.
     pub association: u8,
-    /// 1: vendor and serial number, 2: EUI-64, 3: NAA, and others.
+    /// Kind of the name: 1 for vendor and serial number, 2 for EUI-64, 3 for NAA, and others.
     pub kind: u8,
     pub bytes: Vec<u8>,
 }
 
 impl Designator {
-    /// The name as text without padding: a changer gives the names of its drives in this form.
+    /// Returns the name as a text without padding, the form in which a changer names its drives.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).trim_matches(['\0', ' ']).to_owned()
     }
 }
 
-/// The designators of page 83h.
-pub fn designators(page: &[u8]) -> Result<Vec<Designator>, Damaged> {
+/// Returns the designators in page 83h.
+pub fn designators(page: &[u8]) -> Result<Vec<Designator>, DamageError> {
     let answer = Answer::new(page, "identification page");
     let end = 4 + usize::from(answer.u16(2)?);
     let mut found = Vec::new();

@@ -1,20 +1,21 @@
 //! Log pages (SPC-4 7.3, SSC-4 8.2).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
 /// Numbers of log pages.
 pub mod log_page {
     pub const SUPPORTED: u8 = 0x00;
-    /// SSC-4 8.2.3.
+    /// Page of tape alerts (SSC-4 8.2.3).
     pub const TAPE_ALERT: u8 = 0x2e;
-    /// LTO: the capacity that is left on the medium.
+    /// Page of the free and total capacity of the medium, in LTO drives.
     pub const TAPE_CAPACITY: u8 = 0x31;
 }
 
-/// The parameters of a log page: code and value; a parameter that was cut off is left out.
-pub fn log_parameters(page: &[u8]) -> Result<Vec<(u16, &[u8])>, Damaged> {
+/// Returns the parameters of a log page, each with its code and its value. A parameter that was cut
+/// off is left out.
+pub fn log_parameters(page: &[u8]) -> Result<Vec<(u16, &[u8])>, DamageError> {
     let answer = Answer::new(page, "log page");
     let end = (4 + usize::from(answer.u16(2)?)).min(answer.len());
     let mut parameters = Vec::new();
@@ -28,8 +29,8 @@ pub fn log_parameters(page: &[u8]) -> Result<Vec<(u16, &[u8])>, Damaged> {
     Ok(parameters)
 }
 
-/// The pages that page 0 lists.
-pub fn supported_log_pages(page: &[u8]) -> Result<Vec<u8>, Damaged> {
+/// Returns the numbers of the pages that page 0 lists.
+pub fn supported_log_pages(page: &[u8]) -> Result<Vec<u8>, DamageError> {
     let answer = Answer::new(page, "supported log pages");
     Ok(answer.slice(4, usize::from(answer.u16(2)?))?.to_vec())
 }
@@ -42,7 +43,7 @@ impl TapeAlert {
     pub const CLEAN_NOW: Self = Self(20);
     pub const CLEAN_PERIODIC: Self = Self(21);
 
-    /// The names of SSC-4 table A.1, of the flags that present drives raise.
+    /// Names of the flags that present drives raise, from SSC-4 table A.1.
     const NAMES: [(u16, &'static str); 30] = [
         (1, "read warning"),
         (2, "write warning"),
@@ -86,23 +87,23 @@ impl std::fmt::Display for TapeAlert {
     }
 }
 
-/// The alerts that are raised. Reading the page clears them.
-pub fn tape_alerts(page: &[u8]) -> Result<Vec<TapeAlert>, Damaged> {
+/// Returns the raised alerts. The drive clears them when the page is read.
+pub fn tape_alerts(page: &[u8]) -> Result<Vec<TapeAlert>, DamageError> {
     let raised = log_parameters(page)?
         .into_iter()
         .filter(|(_, value)| value.last().is_some_and(|byte| byte & 1 != 0));
     Ok(raised.map(|(code, _)| TapeAlert(code)).collect())
 }
 
-/// Capacity of the loaded medium and the rest of it, in bytes without compression.
+/// Free and total capacity of the loaded medium, in bytes without compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapeCapacity {
     pub remaining_bytes: u64,
     pub bytes_max: u64,
 }
 
-/// Page 31h: parameters 1 and 3, in MiB (IBM LTO reference).
-pub fn tape_capacity(page: &[u8]) -> Result<TapeCapacity, Damaged> {
+/// Parses page 31h, whose parameters 1 and 3 are in MiB (IBM LTO reference).
+pub fn tape_capacity(page: &[u8]) -> Result<TapeCapacity, DamageError> {
     const REMAINING: u16 = 1;
     const MAXIMUM: u16 = 3;
     let answer = Answer::new(page, "tape capacity page");

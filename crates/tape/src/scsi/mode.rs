@@ -1,22 +1,22 @@
 //! Mode parameters and block limits (SPC-4 7.5, SSC-4 8.3, SMC-3 7.3).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// Header and block descriptor of MODE SENSE(6).
+/// Header and block descriptor in the answer to MODE SENSE(6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModeHeader {
     pub write_protected: bool,
     pub density: u8,
-    /// 0: blocks of variable length.
+    /// Length of a block; 0 for blocks of variable length.
     pub block_bytes: u32,
     /// Offset of the first page.
     pages_at: usize,
 }
 
 impl ModeHeader {
-    pub fn parse(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, DamageError> {
         let answer = Answer::new(bytes, "mode parameters");
         let write_protected = answer.u8(2)? & 0x80 != 0;
         let descriptors = usize::from(answer.u8(3)?);
@@ -30,28 +30,29 @@ impl ModeHeader {
     }
 }
 
-/// The bytes of `page` among mode parameters, its header of two bytes included.
-fn mode_page<'a>(answer: &Answer<'a>, page: u8) -> Result<&'a [u8], Damaged> {
+/// Returns the bytes of `page` in mode parameters, including its header of two bytes.
+fn mode_page<'a>(answer: &Answer<'a>, page: u8) -> Result<&'a [u8], DamageError> {
     let header = ModeHeader::parse(answer.from(0))?;
     let at = header.pages_at;
     if answer.u8(at)? & 0x3f != page {
-        return Err(answer.damaged("it has another page than was asked for"));
+        return Err(answer.damaged("it has another page than requested"));
     }
     answer.slice(at, 2 + usize::from(answer.u8(at + 1)?))
 }
 
-/// Parameters of MODE SELECT(6): buffered, blocks of variable length, the density unchanged.
+/// Returns the parameters of MODE SELECT(6) for buffered writes, blocks of variable length, and an
+/// unchanged density.
 pub fn mode_select_variable(density: u8) -> [u8; 12] {
     const BUFFERED: u8 = 0x10;
     const DESCRIPTOR_BYTES: u8 = 8;
     [0, 0, BUFFERED, DESCRIPTOR_BYTES, density, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// The data compression page (0Fh) of `sensed` with compression off, as parameters of MODE
-/// SELECT(6); `None` where it is off already or the drive cannot compress.
+/// Returns the data compression page (0Fh) of `sensed` with compression off, as parameters of MODE
+/// SELECT(6); `None` if compression is off already or the drive cannot compress.
 ///
 /// Quanta are compressed already: compression by the drive only makes sizes hard to predict.
-pub fn without_compression(sensed: &[u8]) -> Result<Option<Vec<u8>>, Damaged> {
+pub fn without_compression(sensed: &[u8]) -> Result<Option<Vec<u8>>, DamageError> {
     const PAGE: u8 = 0x0f;
     const ENABLED: u8 = 0x80;
     const CAPABLE: u8 = 0x40;
@@ -67,7 +68,7 @@ pub fn without_compression(sensed: &[u8]) -> Result<Option<Vec<u8>>, Damaged> {
     Ok(Some([&mode_select_variable(density)[..], &page].concat()))
 }
 
-/// READ BLOCK LIMITS (SSC-4 7.4).
+/// Limits of the length of a block, from READ BLOCK LIMITS (SSC-4 7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockLimits {
     pub bytes_min: u32,
@@ -75,38 +76,38 @@ pub struct BlockLimits {
 }
 
 impl BlockLimits {
-    pub fn parse(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, DamageError> {
         let answer = Answer::new(bytes, "block limits");
         let limits = Self { bytes_max: answer.u24(1)?, bytes_min: u32::from(answer.u16(4)?) };
-        // 0 means no limit but that of the field in a command.
+        // 0 means that only the field in a command limits the length.
         let bytes_max = if limits.bytes_max == 0 { 0x00ff_ffff } else { limits.bytes_max };
         Ok(Self { bytes_max, ..limits })
     }
 }
 
-/// A run of elements of one kind.
+/// A run of elements of one kind, with consecutive addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     pub first: u16,
     pub count: u16,
 }
 
-/// Addresses of a changer's elements: page 1Dh (SMC-3 7.3.4).
+/// Addresses of the elements of a changer, from page 1Dh (SMC-3 7.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElementAddresses {
-    pub robots: Run,
+    pub changers: Run,
     pub slots: Run,
     pub import_export: Run,
     pub drives: Run,
 }
 
 impl ElementAddresses {
-    pub fn parse(sensed: &[u8]) -> Result<Self, Damaged> {
+    pub fn parse(sensed: &[u8]) -> Result<Self, DamageError> {
         const PAGE: u8 = 0x1d;
         let answer = Answer::new(sensed, "element address page");
         let page = Answer::new(mode_page(&answer, PAGE)?, "element address page");
         let run = |at| Ok(Run { first: page.u16(at)?, count: page.u16(at + 2)? });
-        Ok(Self { robots: run(2)?, slots: run(6)?, import_export: run(10)?, drives: run(14)? })
+        Ok(Self { changers: run(2)?, slots: run(6)?, import_export: run(10)?, drives: run(14)? })
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
     fn compression_is_turned_off_where_it_is_on() {
         let mut sensed = vec![27, 0, 0x10, 8, 0x5e, 0, 0, 0, 0, 0, 0, 0];
         sensed.extend([0x8f, 14, 0xc0, 0x80, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]);
-        let select = without_compression(&sensed).expect("whole").expect("it was on");
+        let select = without_compression(&sensed).expect("whole").expect("compression was on");
         assert_eq!(select[..4], [0, 0, 0x10, 8]);
         assert_eq!(select[12..16], [0x0f, 14, 0x40, 0x80]);
         assert_eq!(select.len(), 28);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
@@ -10,14 +10,15 @@ use super::answer::Answer;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SupportedCommand {
     pub opcode: u8,
-    /// `None` for an operation code without service actions.
+    /// Service action; `None` for an operation code without service actions.
     pub service_action: Option<u16>,
-    /// Time after which the device may be taken for dead.
+    /// Time after which the device may be regarded as dead; `None` if the device gives none.
     pub timeout: Option<Duration>,
 }
 
-/// The commands in an answer that lists all of them; a command that was cut off is left out.
-pub fn supported_commands(bytes: &[u8]) -> Result<Vec<SupportedCommand>, Damaged> {
+/// Returns the commands in an answer that lists all commands. A command that was cut off is left
+/// out.
+pub fn supported_commands(bytes: &[u8]) -> Result<Vec<SupportedCommand>, DamageError> {
     const DESCRIPTOR_BYTES: usize = 8;
     const TIMEOUTS_BYTES: usize = 12;
     let answer = Answer::new(bytes, "supported commands");
@@ -34,8 +35,8 @@ pub fn supported_commands(bytes: &[u8]) -> Result<Vec<SupportedCommand>, Damaged
         };
         at += DESCRIPTOR_BYTES;
         if flags & 2 != 0 {
-            // The recommended timeout, otherwise the nominal one; zero means that the device gives
-            // none.
+            // The recommended timeout, otherwise the nominal timeout. Zero means that the device
+            // gives none.
             let said = [at + 8, at + 4].map(|field| answer.u32(field).unwrap_or(0));
             command.timeout = said
                 .into_iter()

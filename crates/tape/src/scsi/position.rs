@@ -1,19 +1,21 @@
 //! The position of a tape, and the ends of its wraps (SSC-4 7.5).
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// The block number of READ POSITION's short form; `None` when the drive does not know it.
-pub fn short_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
+/// Returns the block number in the short form of READ POSITION; `None` if the drive does not know
+/// its position.
+pub fn short_position(bytes: &[u8]) -> Result<Option<u64>, DamageError> {
     const UNKNOWN: u8 = 0x04;
     let answer = Answer::new(bytes, "position");
     let known = answer.u8(0)? & UNKNOWN == 0;
     Ok(known.then_some(u64::from(answer.u32(4)?)))
 }
 
-/// The logical object number of READ POSITION's long form; `None` when the drive does not know it.
-pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
+/// Returns the logical object number in the long form of READ POSITION; `None` if the drive does
+/// not know its position.
+pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, DamageError> {
     const UNKNOWN: u8 = 0x04;
     let answer = Answer::new(bytes, "position");
     let known = answer.u8(0)? & UNKNOWN == 0;
@@ -23,19 +25,20 @@ pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
 /// The physical position of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PhysicalPosition {
-    /// Even wraps run from the beginning of the tape to its end, odd ones back. `None` above 254.
+    /// Number of the wrap; `None` above 254. Even wraps run from the beginning of the tape to its
+    /// end, odd wraps run back.
     pub wrap: Option<u8>,
     /// Position along the tape, in units of the servo track; comparable within one generation.
     pub longitudinal: u32,
 }
 
-/// The head's place in what REQUEST SENSE returns (IBM LTO reference, sense bytes 29 to 33); `None`
-/// if the drive sends fewer bytes.
-pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damaged> {
+/// Returns the position of the head in the answer to REQUEST SENSE (IBM LTO reference, sense bytes
+/// 29 to 33); `None` if the drive sends fewer bytes.
+pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, DamageError> {
     const UNKNOWN_WRAP: u8 = 0xff;
-    const BYTES_BEHIND_LENGTH: u8 = 34 - 8;
+    const BYTES_AFTER_LENGTH: u8 = 34 - 8;
     let answer = Answer::new(sense, "sense");
-    if answer.u8(7)? < BYTES_BEHIND_LENGTH {
+    if answer.u8(7)? < BYTES_AFTER_LENGTH {
         return Ok(None);
     }
     let wrap = Some(answer.u8(29)?).filter(|&wrap| wrap != UNKNOWN_WRAP);
@@ -46,14 +49,13 @@ pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damag
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrapEnd {
     pub wrap: u16,
-    /// The last block of the wrap; for the wrap in which the data ends, the block after the last
-    /// one.
+    /// Last block of the wrap; in the wrap where the data ends, the block after the last one.
     pub block: u64,
 }
 
-/// The wraps of partition 0 that hold data, in order (IBM LTO reference, READ END OF WRAP POSITION,
-/// long form).
-pub fn wrap_ends(bytes: &[u8]) -> Result<Vec<WrapEnd>, Damaged> {
+/// Returns the ends of the wraps of partition 0 that hold data, in order (IBM LTO reference, READ
+/// END OF WRAP POSITION, long form).
+pub fn wrap_ends(bytes: &[u8]) -> Result<Vec<WrapEnd>, DamageError> {
     const DESCRIPTOR_BYTES: usize = 12;
     let answer = Answer::new(bytes, "wrap ends");
     let end = 2 + usize::from(answer.u16(0)?);
@@ -96,10 +98,10 @@ mod tests {
         let mut sense = vec![0x70, 0, 0, 0, 0, 0, 0, 0x58];
         sense.extend([0; 21]);
         sense.extend([0x05, 0x00, 0x02, 0x57, 0x4a]);
-        let found = physical_position(&sense).expect("whole").expect("it is there");
+        let found = physical_position(&sense).expect("whole").expect("the drive reports it");
         assert_eq!((found.wrap, found.longitudinal), (Some(5), 0x0002_574a));
         sense[29] = 0xff;
-        let found = physical_position(&sense).expect("whole").expect("it is there");
+        let found = physical_position(&sense).expect("whole").expect("the drive reports it");
         assert_eq!(found.wrap, None);
         sense[7] = 10;
         assert_eq!(physical_position(&sense), Ok(None));
@@ -117,7 +119,7 @@ mod tests {
             let length = u16::try_from(body.len() + 2).expect("small").to_be_bytes();
             [&length[..], &[0, 0], &body].concat()
         };
-        // The first wraps of an LTO-8 volume.
+        // Ends of the first wraps of an LTO-8 volume.
         let bytes =
             answer(&[descriptor(0, 0, 207_516), descriptor(0, 1, 9), descriptor(1, 0, 415_522)]);
         let ends = wrap_ends(&bytes).expect("whole");

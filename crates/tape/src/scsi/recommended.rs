@@ -1,20 +1,20 @@
 //! The order in which a drive recommends to read segments (SSC-5; IBM LTO reference, GENERATE and
 //! RECEIVE RECOMMENDED ACCESS ORDER). Full-height LTO-9 drives and later ones know these commands.
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// Blocks to be read together.
+/// A range of blocks that are read together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// The caller's number for the segment; the drive returns it with the segment.
+    /// Number that the caller gives the segment; the drive returns it with the segment.
     pub number: u32,
     pub first_block: u64,
     pub last_block: u64,
 }
 
-/// Limits of a list that the drive can put in order.
+/// Limits of a list of segments that the drive can put into order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentLimits {
     pub segments_max: u16,
@@ -22,13 +22,14 @@ pub struct SegmentLimits {
 }
 
 const DESCRIPTOR_BYTES: usize = 32;
-/// Value of a descriptor's length field: the bytes after it.
+/// Value of the length field of a descriptor: the number of bytes after that field.
 const LENGTH: u16 = 0x1e;
 const NAME_BYTES: usize = 10;
 
-/// Parameters of GENERATE RECOMMENDED ACCESS ORDER.
+/// Returns the parameters of GENERATE RECOMMENDED ACCESS ORDER.
 pub fn segment_list(segments: &[Segment]) -> Vec<u8> {
-    let count = u32::try_from(segments.len() * DESCRIPTOR_BYTES).expect("the drive limits them");
+    let count = u32::try_from(segments.len() * DESCRIPTOR_BYTES)
+        .expect("the drive limits the number of segments");
     let mut bytes = vec![0; 4];
     bytes.extend(count.to_be_bytes());
     for segment in segments {
@@ -42,12 +43,16 @@ pub fn segment_list(segments: &[Segment]) -> Vec<u8> {
         bytes.extend(segment.first_block.to_be_bytes());
         bytes.extend(segment.last_block.to_be_bytes());
     }
-    debug_assert_eq!(bytes.len(), 8 + segments.len() * DESCRIPTOR_BYTES, "a descriptor each");
+    debug_assert_eq!(
+        bytes.len(),
+        8 + segments.len() * DESCRIPTOR_BYTES,
+        "each segment has a descriptor"
+    );
     bytes
 }
 
-/// The numbers of the segments in the order that RECEIVE RECOMMENDED ACCESS ORDER gives.
-pub fn recommended_order(bytes: &[u8]) -> Result<Vec<u32>, Damaged> {
+/// Returns the numbers of the segments, in the order that RECEIVE RECOMMENDED ACCESS ORDER gives.
+pub fn recommended_order(bytes: &[u8]) -> Result<Vec<u32>, DamageError> {
     let answer = Answer::new(bytes, "recommended order");
     let length = usize::try_from(answer.u32(4)?).unwrap_or(usize::MAX);
     let end = length.saturating_add(8).min(answer.len());
@@ -55,14 +60,15 @@ pub fn recommended_order(bytes: &[u8]) -> Result<Vec<u32>, Damaged> {
     let mut at = 8;
     while at + DESCRIPTOR_BYTES <= end {
         let name = answer.text(at + 5, NAME_BYTES)?;
-        numbers.push(name.parse().map_err(|_| answer.damaged("a name is not one of ours"))?);
+        numbers
+            .push(name.parse().map_err(|_| answer.damaged("the name of a segment is no number"))?);
         at += 2 + usize::from(answer.u16(at)?);
     }
     Ok(numbers)
 }
 
-/// The limits page.
-pub fn segment_limits(bytes: &[u8]) -> Result<SegmentLimits, Damaged> {
+/// Parses the answer to RECEIVE RECOMMENDED ACCESS ORDER that gives the limits.
+pub fn segment_limits(bytes: &[u8]) -> Result<SegmentLimits, DamageError> {
     let answer = Answer::new(bytes, "segment limits");
     Ok(SegmentLimits { segments_max: answer.u16(0)?, descriptor_bytes_max: answer.u16(2)? })
 }

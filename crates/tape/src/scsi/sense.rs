@@ -1,14 +1,14 @@
-//! Parsing of sense bytes, in fixed format and in descriptors, to the reaction of the caller (SPC-4
-//! 4.5).
+//! Parsing of sense bytes, in fixed format and in descriptor format (SPC-4 4.5). The result is the
+//! condition to which the caller reacts.
 
-use format::Damaged;
+use format::DamageError;
 
 use super::answer::Answer;
 
-/// Sense bytes, parsed.
+/// Parsed sense bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sense {
-    /// True if the error is of an earlier command, whose status was good.
+    /// True if the error belongs to an earlier command whose status was good.
     pub deferred: bool,
     pub key: u8,
     /// Additional sense code and qualifier.
@@ -16,7 +16,7 @@ pub struct Sense {
     /// The INFORMATION field: for READ, the requested bytes minus the bytes in the block; for
     /// SPACE, the rest of the count.
     pub information: Option<i64>,
-    /// The three flags for tapes, at their places in byte 2 of the fixed format.
+    /// Three flags for tapes, at their places in byte 2 of the fixed format.
     marks: u8,
 }
 
@@ -42,34 +42,36 @@ mod key {
 /// The meaning of a CHECK CONDITION for the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// The command succeeded with a remark: a recovered error, or that cleaning is needed.
+    /// The command succeeded. The drive reports a recovered error, or that it needs cleaning.
     Recovered,
     /// The data was written, and the medium is nearly full.
     EarlyWarning,
     /// The data was not written: the medium ends here.
     EndOfMedium,
     Filemark,
-    /// The block has another length than the one that was asked for.
+    /// The block has another length than requested.
     IncorrectLength,
     EndOfData,
     BeginningOfMedium,
-    NotReady(NotReady),
+    NotReady(ReadinessFault),
     Attention(Attention),
     MediumError,
     HardwareError,
     /// The device refuses the command itself: another attempt is of no use.
     Refused(Refusal),
     WriteProtected,
-    /// The command was given up half-way; it may be repeated if it does not move the medium.
+    /// The device aborted the command. The caller may repeat a command that does not move the
+    /// medium.
     Aborted,
     Other,
 }
 
+/// Reason why a device is not ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NotReady {
-    /// Wait.
+pub enum ReadinessFault {
+    /// The device is becoming ready: the caller waits.
     Becoming,
-    /// Send LOAD.
+    /// The medium must be loaded: the caller sends LOAD.
     NeedsLoad,
     NoMedium,
     /// A person must act, at the device's panel or door.
@@ -78,9 +80,10 @@ pub enum NotReady {
     Other,
 }
 
+/// Event that a device reports by a unit attention.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attention {
-    /// The device became ready: its medium may be another one.
+    /// The device became ready: it may have another medium now.
     MediumChanged,
     /// The import/export elements were opened.
     ImportExport,
@@ -92,6 +95,7 @@ pub enum Attention {
     Other,
 }
 
+/// Reason why a device refuses a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The device does not know the command.
@@ -101,7 +105,7 @@ pub enum Refusal {
     ElementAddress,
     SourceEmpty,
     DestinationFull,
-    /// The medium is held: its removal is prevented, or the drive has not released it.
+    /// The medium cannot be taken: its removal is prevented, or the drive has not released it.
     RemovalPrevented,
     /// The medium does not suit the drive, or is a cleaning cartridge.
     IncompatibleMedium,
@@ -111,7 +115,7 @@ pub enum Refusal {
 
 impl Sense {
     /// Parses sense bytes in either format.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Damaged> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, DamageError> {
         let answer = Answer::new(bytes, "sense");
         match answer.u8(0)? & 0x7f {
             code @ (0x70 | 0x71) => Self::fixed(answer, code == 0x71),
@@ -120,8 +124,8 @@ impl Sense {
         }
     }
 
-    /// SPC-4 4.5.3. Fields after those that the device sent count as zero.
-    fn fixed(answer: Answer<'_>, deferred: bool) -> Result<Self, Damaged> {
+    /// Parses the fixed format (SPC-4 4.5.3). Fields that the device did not send count as zero.
+    fn fixed(answer: Answer<'_>, deferred: bool) -> Result<Self, DamageError> {
         let flags = answer.u8(2)?;
         let valid = answer.u8(0)? & 0x80 != 0;
         let information = answer.u32(3).ok().filter(|_| valid);
@@ -134,8 +138,8 @@ impl Sense {
         })
     }
 
-    /// SPC-4 4.5.2.
-    fn descriptors(answer: Answer<'_>, deferred: bool) -> Result<Self, Damaged> {
+    /// Parses the descriptor format (SPC-4 4.5.2).
+    fn descriptors(answer: Answer<'_>, deferred: bool) -> Result<Self, DamageError> {
         const INFORMATION: u8 = 0x00;
         const STREAM_COMMANDS: u8 = 0x04;
         let mut sense = Self {
@@ -166,7 +170,7 @@ impl Sense {
         Ok(sense)
     }
 
-    /// Returns the condition. If the sense key leaves it open, the flags decide (SSC-4 table 5).
+    /// Returns the condition. If the sense key does not determine it, the flags do (SSC-4 table 5).
     pub fn condition(&self) -> Condition {
         match self.key {
             key::NO_SENSE | key::RECOVERED => self.remark(),
@@ -188,7 +192,8 @@ impl Sense {
         }
     }
 
-    /// Returns true at or after the early warning; when moving backwards, at the beginning.
+    /// Returns true if the medium is at or after the early warning, or at its beginning after a
+    /// move backwards.
     pub fn end_of_medium(&self) -> bool {
         self.has(END_OF_MEDIUM)
     }
@@ -208,14 +213,14 @@ impl Sense {
         }
     }
 
-    fn not_ready(&self) -> NotReady {
+    fn not_ready(&self) -> ReadinessFault {
         match self.code {
-            0x0401 | 0x0407 | 0x0404 | 0x3e00 => NotReady::Becoming,
-            0x0402 => NotReady::NeedsLoad,
-            0x0403 | 0x0412 | 0x0418 | 0x0481 | 0x0483 => NotReady::Intervention,
-            0x3003 | 0x3007 => NotReady::Cleaning,
-            code if code >> 8 == 0x3a => NotReady::NoMedium,
-            _ => NotReady::Other,
+            0x0401 | 0x0407 | 0x0404 | 0x3e00 => ReadinessFault::Becoming,
+            0x0402 => ReadinessFault::NeedsLoad,
+            0x0403 | 0x0412 | 0x0418 | 0x0481 | 0x0483 => ReadinessFault::Intervention,
+            0x3003 | 0x3007 => ReadinessFault::Cleaning,
+            code if code >> 8 == 0x3a => ReadinessFault::NoMedium,
+            _ => ReadinessFault::Other,
         }
     }
 
@@ -292,9 +297,9 @@ mod tests {
         check(0x00, 0x0005, Condition::EndOfData);
         check(0x40, 0x0004, Condition::BeginningOfMedium);
         check(0x01, 0x0017, Condition::Recovered);
-        check(0x02, 0x3a00, Condition::NotReady(NotReady::NoMedium));
-        check(0x02, 0x0401, Condition::NotReady(NotReady::Becoming));
-        check(0x02, 0x0402, Condition::NotReady(NotReady::NeedsLoad));
+        check(0x02, 0x3a00, Condition::NotReady(ReadinessFault::NoMedium));
+        check(0x02, 0x0401, Condition::NotReady(ReadinessFault::Becoming));
+        check(0x02, 0x0402, Condition::NotReady(ReadinessFault::NeedsLoad));
         check(0x06, 0x2800, Condition::Attention(Attention::MediumChanged));
         check(0x06, 0x2801, Condition::Attention(Attention::ImportExport));
         check(0x06, 0x2904, Condition::Attention(Attention::Reset));
@@ -325,7 +330,7 @@ mod tests {
         assert!(Sense::parse(&[]).is_err());
         assert!(Sense::parse(&[0x70, 0]).is_err());
         assert!(Sense::parse(&[0x7f, 0, 0]).is_err());
-        let short = Sense::parse(&[0x70, 0, 0x06]).expect("the key is there");
+        let short = Sense::parse(&[0x70, 0, 0x06]).expect("three bytes have a key");
         assert_eq!(short.condition(), Condition::Attention(Attention::Other));
         for end in 0..20 {
             let bytes = [0x72, 0, 0, 0, 0, 0, 0, 12, 0, 10, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0];

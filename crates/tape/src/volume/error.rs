@@ -2,33 +2,33 @@
 
 use std::io;
 
-use format::Damaged;
-use format::volume::{Foreign, VolumeName};
+use format::DamageError;
+use format::volume::{ForeignContent, VolumeName};
 
 use crate::medium::MediumError;
 
-/// Reason why a volume could not be used. Each variant asks for another reaction of the caller.
+/// Reason why a volume could not be used. Each variant requires a different reaction of the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
-    /// Label it.
+    /// The medium has no label: the caller labels it.
     #[error("the volume is blank: it has no label")]
     Blank,
-    /// Leave it alone.
+    /// The medium belongs to another program: the caller leaves it alone.
     #[error("the volume holds {0}")]
-    Foreign(Foreign),
-    /// The medium is another volume than the one that was asked for: take the inventory again.
+    Foreign(ForeignContent),
+    /// The medium is another volume than the requested one: the caller takes the inventory again.
     #[error("this is volume {found}, labelled at another time or with another name than expected")]
     Another { found: VolumeName },
-    /// Ask for permission to overwrite it.
+    /// The medium has a label already: the user has to allow to overwrite it.
     #[error("the volume is labelled {0}")]
     Labelled(VolumeName),
-    /// Read another copy; mark the volume damaged.
-    #[error("the block at position {position} is not what it should be")]
-    Damaged { position: u64, source: Damaged },
-    /// The drive went to a wrong place: try again, then in another drive.
-    #[error("the block at position {wanted} says that it belongs to another place")]
+    /// A block is damaged: the caller reads another copy, and marks the volume as damaged.
+    #[error("the block at position {position} cannot be used")]
+    Damaged { position: u64, source: DamageError },
+    /// The drive went to a wrong position: the caller tries again, and then uses another drive.
+    #[error("the block at position {wanted} belongs to another position")]
     WrongPlace { wanted: u64 },
-    /// The source or the target of the object failed.
+    /// The source or the target of the object's bytes failed; the medium is good.
     #[error("the source or the target of the object failed")]
     Handover(#[source] io::Error),
     #[error(transparent)]

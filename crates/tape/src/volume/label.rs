@@ -1,20 +1,21 @@
-//! Labels: finding out what is on a medium, and making it a volume.
+//! Labels: identification of the content of a medium, and labelling of a medium as a volume.
 
-use format::Damaged;
-use format::volume::{Foreign, Label};
+use format::DamageError;
+use format::volume::{ForeignContent, Label};
 
 use super::error::VolumeError;
 use crate::medium::{Medium, MediumError, ReadOutcome};
 
-/// Length of a read that takes any label; only the first bytes of foreign content matter.
+/// Number of bytes of a read that is long enough for any label. Of foreign content, the first bytes
+/// are enough.
 const FIRST_BLOCK_BYTES: usize = 64 << 10;
 
 /// The content that labelling may destroy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overwrite {
-    /// Only blank media are labelled.
+    /// Nothing: only blank media are labelled.
     Nothing,
-    /// Volumes of this program too.
+    /// Volumes of this program.
     Ours,
     /// Anything: foreign content, and content that cannot be read.
     Anything,
@@ -25,12 +26,12 @@ pub enum Overwrite {
 pub enum Identification {
     Blank,
     Ours(Label),
-    Foreign(Foreign),
-    /// A volume of ours whose label cannot be read.
-    Damaged(Damaged),
+    Foreign(ForeignContent),
+    /// A volume of this program whose label cannot be read.
+    Damaged(DamageError),
 }
 
-/// Finds out what is on `medium`; leaves the medium after its first block.
+/// Identifies the content of `medium`. Afterwards the medium is after its first block.
 pub fn identify(medium: &mut dyn Medium) -> Result<Identification, VolumeError> {
     medium.rewind()?;
     let mut block = vec![0; FIRST_BLOCK_BYTES];
@@ -39,11 +40,11 @@ pub fn identify(medium: &mut dyn Medium) -> Result<Identification, VolumeError> 
             bytes.min(block.len())
         }
         Ok(ReadOutcome::EndOfData) => return Ok(Identification::Blank),
-        Ok(ReadOutcome::Filemark) => return Ok(Identification::Foreign(Foreign::Unknown)),
+        Ok(ReadOutcome::Filemark) => return Ok(Identification::Foreign(ForeignContent::Unknown)),
         Err(error) => return Err(error.into()),
     };
     let block = &block[..bytes];
-    if let Some(foreign) = Foreign::of(block) {
+    if let Some(foreign) = ForeignContent::of(block) {
         return Ok(Identification::Foreign(foreign));
     }
     Ok(match Label::decode(block) {
@@ -52,7 +53,7 @@ pub fn identify(medium: &mut dyn Medium) -> Result<Identification, VolumeError> 
     })
 }
 
-/// Returns the label of `medium`, which must be one of ours.
+/// Returns the label of `medium`, which must be a label of this program.
 pub fn read_label(medium: &mut dyn Medium) -> Result<Label, VolumeError> {
     match identify(medium)? {
         Identification::Ours(label) => Ok(label),
@@ -62,7 +63,7 @@ pub fn read_label(medium: &mut dyn Medium) -> Result<Label, VolumeError> {
     }
 }
 
-/// Returns true if nothing follows the label, which `medium` must have.
+/// Returns true if nothing follows the label of `medium`, which must have one.
 pub fn is_unwritten(medium: &mut dyn Medium) -> Result<bool, VolumeError> {
     medium.rewind()?;
     let mut block = vec![0; FIRST_BLOCK_BYTES];
@@ -71,7 +72,7 @@ pub fn is_unwritten(medium: &mut dyn Medium) -> Result<bool, VolumeError> {
         && medium.read(&mut block)? == ReadOutcome::EndOfData)
 }
 
-/// Labels `medium`, as far as `overwrite` allows it. Everything on it is gone.
+/// Labels `medium` if `overwrite` allows that. All content of the medium is lost.
 pub fn label(
     medium: &mut dyn Medium,
     label: &Label,

@@ -1,9 +1,9 @@
-//! Reading a volume: its listing, and its objects.
+//! Reading of a volume: of its list of objects, and of the objects.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use format::Damaged;
+use format::DamageError;
 use format::volume::{BlockHeader, BlockKind, HEADER_BYTES, Index, Label, Part, VolumeId};
 use model::Name;
 
@@ -18,11 +18,11 @@ pub struct Listing {
     pub parts: Vec<Part>,
     /// Names of the objects that have one, by their sequence on the volume.
     pub names: BTreeMap<u32, Name>,
-    /// Positions that could not be read; only of a volume without an index.
+    /// Positions that could not be read; empty for a volume that has an index.
     pub damaged: Vec<u64>,
 }
 
-/// The end of a volume, as its next writer has to know it.
+/// State of the end of a volume, for its next writer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tail {
     /// Session of the last index; 0 if there is no index.
@@ -67,22 +67,23 @@ pub struct VolumeReader<M: Medium> {
 }
 
 impl<M: Medium> VolumeReader<M> {
-    /// Reads the label; it must be the one `expected`, if that is given.
+    /// Opens a volume and reads its label, which must have the identity `expected` if that is
+    /// given.
     pub fn open(mut medium: M, expected: Option<VolumeId>) -> Result<Self, VolumeError> {
         let label = read_label(&mut medium)?;
         if expected.is_some_and(|expected| expected != label.volume) {
             return Err(VolumeError::Another { found: label.name });
         }
         if label.block_bytes > medium.block_bytes_max() {
-            let why = "its blocks are larger than the drive or the way to it takes";
-            let source = Damaged { what: "volume label", why };
+            let why = "its blocks are larger than the drive or the connection to it accepts";
+            let source = DamageError { what: "volume label", why };
             return Err(VolumeError::Damaged { position: 0, source });
         }
         let buffer = vec![0; label.block_bytes as usize];
         Ok(Self { medium, label, buffer, payload_bytes: 0 })
     }
 
-    /// Goes on with a volume whose label has been read since it was mounted.
+    /// Opens a volume again whose label has been read since its mount.
     pub fn resume(medium: M, label: Label) -> Self {
         let buffer = vec![0; label.block_bytes as usize];
         Self { medium, label, buffer, payload_bytes: 0 }
@@ -96,17 +97,18 @@ impl<M: Medium> VolumeReader<M> {
         (self.medium, self.label)
     }
 
-    /// Reads the next item and checks that it is at the place that it names; a block's payload is
-    /// in the buffer, after the header.
+    /// Reads the next item. A block must name its own position; its payload is in the buffer, after
+    /// the header.
     fn next(&mut self) -> Result<Item, VolumeError> {
         let position = self.medium.position()?;
-        // A header from the block before could be taken for that of this block.
+        // Otherwise a header that the previous block has left in the buffer could be regarded as
+        // the header of this block.
         self.buffer[..HEADER_BYTES].fill(0);
         let bytes = match self.medium.read(&mut self.buffer)? {
             ReadOutcome::Block { bytes } => bytes,
             ReadOutcome::LongBlock { .. } => {
                 let source =
-                    Damaged { what: "volume block", why: "it is longer than the label says" };
+                    DamageError { what: "volume block", why: "it is longer than the label says" };
                 return Err(VolumeError::Damaged { position, source });
             }
             ReadOutcome::Filemark => return Ok(Item::Filemark),
@@ -116,7 +118,7 @@ impl<M: Medium> VolumeReader<M> {
         let (header, payload) =
             opened.map_err(|source| VolumeError::Damaged { position, source })?;
         self.payload_bytes = payload.len();
-        debug_assert!(HEADER_BYTES + self.payload_bytes <= bytes, "it lies in the buffer");
+        debug_assert!(HEADER_BYTES + self.payload_bytes <= bytes, "the payload lies in the buffer");
         if header.volume != self.label.volume || header.position != position {
             return Err(self.wrong_place(position));
         }
@@ -139,8 +141,8 @@ impl<M: Medium> VolumeReader<M> {
 
     /// Writes the bytes of `part` to `sink`.
     ///
-    /// Bytes that were written before an error are right: a block is passed on only after a check
-    /// that it is the right one and whole.
+    /// Bytes that were written before an error are correct: each block is checked before it is
+    /// passed on.
     pub fn read(&mut self, part: &Part, sink: &mut dyn Write) -> Result<(), VolumeError> {
         self.medium.locate(part.position)?;
         let mut offset = part.offset;
@@ -164,13 +166,13 @@ impl<M: Medium> VolumeReader<M> {
         if offset == part.offset + part.bytes {
             Ok(())
         } else {
-            let source = Damaged { what: "object", why: "it is not as long as the index says" };
+            let source = DamageError { what: "object", why: "it is not as long as the index says" };
             Err(VolumeError::Damaged { position: part.position, source })
         }
     }
 
-    /// Writes the readable bytes of `part` to `sink`, and zeros for the others; returns the number
-    /// of lost bytes.
+    /// Writes the readable bytes of `part` to `sink`, with zeros in place of lost bytes; returns
+    /// the number of lost bytes.
     pub fn salvage(&mut self, part: &Part, sink: &mut dyn Write) -> Result<u64, VolumeError> {
         self.medium.locate(part.position)?;
         let (mut offset, mut lost) = (part.offset, 0);
@@ -201,12 +203,13 @@ impl<M: Medium> VolumeReader<M> {
             }
         }
         lost += end.saturating_sub(offset);
-        debug_assert!(lost <= part.bytes, "no more is lost than there was");
+        debug_assert!(lost <= part.bytes, "no more bytes are lost than the part has");
         pad(end.saturating_sub(offset), sink)?;
         Ok(lost)
     }
 
-    /// Lists the volume by its indexes. If one is missing or damaged, reads the whole volume.
+    /// Lists the volume by its indexes. If an index is missing or damaged, reads the whole volume
+    /// instead.
     pub fn list(&mut self) -> Result<Listing, VolumeError> {
         match self.list_by_index() {
             Ok(Some(listing)) => Ok(listing),
@@ -226,7 +229,7 @@ impl<M: Medium> VolumeReader<M> {
             parts.extend(index.parts.into_iter().rev());
             names.extend(index.names);
             match index.previous {
-                // Following an index that names a later one would never end.
+                // An index that names a later index would make this loop endless.
                 Some(previous) if previous < first => first = previous,
                 Some(_) => return Ok(None),
                 None => break,
@@ -236,7 +239,8 @@ impl<M: Medium> VolumeReader<M> {
         Ok(Some(Listing { parts, names, damaged: Vec::new() }))
     }
 
-    /// The position of the first block of the index that the volume ends with, if it does.
+    /// Returns the position of the first block of the index at the end of the volume; `None` if no
+    /// index is there.
     fn last_index(&mut self) -> Result<Option<u64>, VolumeError> {
         if !self.medium.locate_last_block()? {
             return Ok(None);
@@ -253,7 +257,7 @@ impl<M: Medium> VolumeReader<M> {
     fn read_index(&mut self, first: u64) -> Result<(Index, u32), VolumeError> {
         const POSITION_BYTES: usize = 8;
         let damaged = |why| {
-            let source = Damaged { what: "volume index", why };
+            let source = DamageError { what: "volume index", why };
             VolumeError::Damaged { position: first, source }
         };
         self.medium.locate(first)?;
@@ -292,7 +296,8 @@ impl<M: Medium> VolumeReader<M> {
         })
     }
 
-    /// Reads the whole volume from the front. This takes as long as reading all of its data.
+    /// Lists the volume by reading all of it from the front. This takes as long as reading all its
+    /// data.
     pub fn scan(&mut self) -> Result<Listing, VolumeError> {
         Ok(self.walk()?.listing)
     }
@@ -320,8 +325,8 @@ impl<M: Medium> VolumeReader<M> {
                 Err(VolumeError::Damaged { .. }) => walk.damaged(position),
                 Err(VolumeError::Medium(MediumError::Damaged { position })) => {
                     walk.damaged(position);
-                    // Only tapes go on after a block that they cannot read: their positions count
-                    // blocks.
+                    // Only tapes can continue after a block that they cannot read, because their
+                    // positions count blocks.
                     self.medium.locate(position + 1)?;
                 }
                 Err(error) => return Err(error),
@@ -329,7 +334,7 @@ impl<M: Medium> VolumeReader<M> {
         }
     }
 
-    /// The session of the index whose first block is in the buffer.
+    /// Returns the session of the index whose first block is in the buffer.
     fn index_session(&self) -> Option<u32> {
         const POSITION_AND_VERSION_BYTES: usize = 9;
         let payload = self.payload().get(POSITION_AND_VERSION_BYTES..)?;
@@ -337,7 +342,7 @@ impl<M: Medium> VolumeReader<M> {
     }
 }
 
-/// State of reading a volume from the front.
+/// State of a read of a whole volume from the front.
 #[derive(Default)]
 struct Walk {
     listing: Listing,

@@ -1,10 +1,10 @@
-//! Appending objects to a volume.
+//! Writing of a volume: objects are appended at its end.
 //!
 //! ```text
-//! open --> begin --> write* --> end --> begin ...   Full at any time
+//! open --> begin --> write* --> end --> begin ...   each step may find the volume full
 //!            \_________\_________\____________________/
 //!                      v
-//!                    close   filemark, index, filemark; tells the durable parts, the open object
+//!                    close   writes filemark, index, filemark; returns the durable parts
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,14 +21,14 @@ use super::error::VolumeError;
 use super::reader::{Tail, VolumeReader};
 use crate::medium::{Medium, MediumError, WriteOutcome};
 
-/// Bytes between two filemarks. They can be lost in a crash; each filemark costs a drive the
-/// time to empty its buffer.
+/// Number of bytes between two filemarks. A crash can lose that many bytes; each filemark costs the
+/// time in which the drive empties its buffer.
 const GROUP_BYTES_DEFAULT: u64 = 4 << 30;
 
-/// Options of writing a volume.
+/// Options for writing a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterOptions {
-    /// Bytes after which a filemark follows the next end of an object.
+    /// Number of bytes after which a filemark is written at the next end of an object.
     pub group_bytes: u64,
 }
 
@@ -38,13 +38,14 @@ impl Default for WriterOptions {
     }
 }
 
-/// The room that is left on the volume.
+/// State of the volume after a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
     Going,
-    /// Close the volume. [`SessionSummary::continues`] gives the offset from which the object
-    /// continues elsewhere; bytes after it that were passed on have to be written again.
+    /// The volume is full: the caller closes it. [`SessionSummary::continues`] gives the offset
+    /// from which the object continues on another volume; the caller writes all bytes after that
+    /// offset again.
     Full,
 }
 
@@ -52,35 +53,35 @@ pub enum Progress {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Continuation {
     pub object: ObjectId,
-    /// The first byte that is not on any volume yet.
+    /// Offset of the first byte that is on no volume yet.
     pub offset: u64,
     /// Sequence of the next block.
     pub sequence: u64,
 }
 
 impl Continuation {
-    /// An object from its start.
+    /// Returns the start of an object.
     pub fn start(object: ObjectId) -> Self {
         Self { object, offset: 0, sequence: 0 }
     }
 }
 
-/// The result of a session of writing.
+/// The result of a session of a writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct SessionSummary {
-    /// Parts that no `sync` has returned before. An object that is not among them has to be written
-    /// again.
+    /// Durable parts that no `sync` has returned before. An object without a returned part has to
+    /// be written again.
     pub parts: Vec<Part>,
     pub continues: Option<Continuation>,
-    /// True if the index was written. Without it the volume is listed by reading all of it.
+    /// True if the index was written. A volume without an index is listed by reading all of it.
     pub is_indexed: bool,
 }
 
 /// A volume that is being written.
 ///
-/// Invariant: the medium is after the block that was written last; `block` is empty, or holds room
-/// for the header and a part of the payload of the next block.
+/// Invariant: the medium is after the last block written; `block` is empty, or holds room for the
+/// header and a part of the payload of the next block.
 pub struct VolumeWriter<M: Medium> {
     medium: M,
     label: Label,
@@ -88,7 +89,7 @@ pub struct VolumeWriter<M: Medium> {
     session: u32,
     previous_index: Option<u64>,
     object_sequence: u32,
-    /// Parts before the last filemark that were not returned yet.
+    /// Parts before the last filemark that were not returned to the caller yet.
     durable: Vec<Part>,
     /// Parts after the last filemark.
     pending: Vec<Part>,
@@ -98,19 +99,19 @@ pub struct VolumeWriter<M: Medium> {
     names: BTreeMap<u32, Name>,
     open: Option<Part>,
     block: Vec<u8>,
-    /// Length of the name in `block`.
+    /// Length of the name in `block`, in bytes.
     name_bytes: u16,
     group_bytes: u64,
     is_full: bool,
-    /// True if the medium ended before blocks that it had accepted, or may have.
+    /// True if the medium may have ended before blocks that it had already accepted.
     is_short: bool,
 }
 
 impl<M: Medium> VolumeWriter<M> {
-    /// Goes to the end of the volume, which must be `expected`.
+    /// Opens the volume with the identity `expected`, and goes to its end.
     ///
-    /// A volume whose last writer died is read from the front first; whole objects that this writer
-    /// had not synced go into the next index.
+    /// If the last writer died, the volume is read from the front first. Whole objects that this
+    /// writer had not synced go into the next index.
     pub fn open(
         mut medium: M,
         expected: VolumeId,
@@ -148,9 +149,9 @@ impl<M: Medium> VolumeWriter<M> {
         &self.label
     }
 
-    /// Begins an object, or the rest of one.
+    /// Begins an object, or the rest of an object that began on another volume.
     pub fn begin(&mut self, from: Continuation) -> Result<(), VolumeError> {
-        assert!(self.open.is_none(), "one object at a time");
+        assert!(self.open.is_none(), "one object is open at a time");
         assert!(!self.is_full, "a full volume is closed");
         self.object_sequence += 1;
         self.open = Some(Part {
@@ -183,7 +184,7 @@ impl<M: Medium> VolumeWriter<M> {
         self.block.resize(HEADER_BYTES, 0);
     }
 
-    /// Hands over the next bytes of the object.
+    /// Writes the next bytes of the object.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<Progress, VolumeError> {
         assert!(self.open.is_some(), "an object was begun");
         let block_bytes = self.label.block_bytes as usize;
@@ -201,7 +202,7 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(self.progress())
     }
 
-    /// Hands over all that `source` has.
+    /// Writes all bytes of `source`, until the volume is full.
     pub fn write_all_of(&mut self, source: &mut dyn Read) -> Result<Progress, VolumeError> {
         let mut piece = vec![0; 256 << 10];
         while !self.is_full {
@@ -230,7 +231,7 @@ impl<M: Medium> VolumeWriter<M> {
         self.pending.push(part);
         if self.group_bytes >= self.options.group_bytes && !self.is_full {
             match self.mark() {
-                // `close` does not return parts that are not durable either.
+                // The parts are not durable, and `close` does not return them either.
                 Ok(()) | Err(VolumeError::Medium(MediumError::EndOfMedium)) => {}
                 Err(error) => return Err(error),
             }
@@ -238,7 +239,7 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(self.progress())
     }
 
-    /// Gives the object up: its bytes on the volume are ignored.
+    /// Abandons the object: its bytes on the volume are ignored.
     pub fn abandon(&mut self) {
         self.open = None;
         self.block.clear();
@@ -262,7 +263,10 @@ impl<M: Medium> VolumeWriter<M> {
             object_sequence: part.object_sequence,
             name_bytes: self.name_bytes,
         };
-        assert!(self.block.len() <= self.label.block_bytes as usize, "a reader's buffer takes it");
+        assert!(
+            self.block.len() <= self.label.block_bytes as usize,
+            "the block fits into the buffer of a reader"
+        );
         let content_bytes = self.block.len() - HEADER_BYTES - usize::from(self.name_bytes);
         header.seal(&mut self.block);
         match self.medium.write(&self.block) {
@@ -283,7 +287,7 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(true)
     }
 
-    /// Makes all whole objects durable, and returns those that were not returned before.
+    /// Makes all whole objects durable, and returns the parts that were not returned before.
     ///
     /// `EndOfMedium` means that the medium has no room for a filemark: these objects have to be
     /// written again on another volume.
@@ -313,8 +317,8 @@ impl<M: Medium> VolumeWriter<M> {
 
     /// Ends the session: makes everything durable and writes the index.
     ///
-    /// An object that is open is continued elsewhere. On a volume that ends without warning there
-    /// may be no room for a filemark or an index: then the volume ends without them.
+    /// An object that is still open continues on another volume. If a volume ends without a
+    /// warning, it may have no room for a filemark or an index, and ends without them.
     pub fn close(mut self) -> Result<(SessionSummary, M), VolumeError> {
         let open = self.open.take();
         self.pending.extend(open.filter(|part| part.block_count > 0));
@@ -336,20 +340,24 @@ impl<M: Medium> VolumeWriter<M> {
         if self.pending.is_empty() || self.is_short { Ok(()) } else { self.mark() }
     }
 
-    /// Returns the names of indexed parts. An object that was given up, or found no room, needs
-    /// none.
+    /// Returns the names of the indexed parts. Abandoned objects, and objects that found no room,
+    /// are left out.
     fn names_of_indexed(&mut self) -> BTreeMap<u32, Name> {
         let named = |part: &Part| self.names.remove_entry(&part.object_sequence);
         self.indexed.iter().filter_map(named).collect()
     }
 
-    /// Returns true if there was room for the index. A session that wrote nothing needs none.
+    /// Writes the index; returns false if it has no room. A session that wrote nothing needs no
+    /// index.
     fn write_index(&mut self) -> Result<bool, VolumeError> {
         if self.indexed.is_empty() {
             return Ok(true);
         }
         let by_position = |part: &Part| part.position;
-        debug_assert!(self.indexed.is_sorted_by_key(by_position), "parts lie in their order");
+        debug_assert!(
+            self.indexed.is_sorted_by_key(by_position),
+            "parts are in the order of position"
+        );
         let index = Index {
             session: self.session,
             previous: self.previous_index,
@@ -367,7 +375,7 @@ impl<M: Medium> VolumeWriter<M> {
         const POSITION_BYTES: usize = 8;
         let first = self.medium.position()?;
         let piece_bytes = self.label.block_bytes as usize - HEADER_BYTES - POSITION_BYTES;
-        assert!(piece_bytes > 0 && !bytes.is_empty(), "an index takes a block at least");
+        assert!(piece_bytes > 0 && !bytes.is_empty(), "an index takes at least one block");
         let pieces = bytes.chunks(piece_bytes);
         let piece_count = pieces.len() as u64;
         for (sequence, piece) in (0..).zip(pieces) {

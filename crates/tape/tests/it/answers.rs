@@ -1,6 +1,6 @@
-//! Whatever a device answers, parsing it ends with a value or an error.
+//! Tests that every parser returns a value or an error for any answer of a device.
 
-use format::volume::{BlockHeader, Foreign, Index, Label};
+use format::volume::{BlockHeader, ForeignContent, Index, Label};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tape::scsi::{
@@ -10,7 +10,7 @@ use tape::scsi::{
     tape_alerts, tape_capacity, without_compression, wrap_ends,
 };
 
-/// Counts how many parsers make something of `bytes`; what, does not matter.
+/// Returns the number of parsers that accept `bytes`.
 fn parse_all(bytes: &[u8]) -> usize {
     let range = ElementRange { kind: ElementKind::Slot, first: 0, count: u16::MAX };
     let parsed = [
@@ -39,7 +39,7 @@ fn parse_all(bytes: &[u8]) -> usize {
         BlockHeader::open(bytes).is_ok(),
         Label::decode(bytes).is_ok(),
         Index::decode(bytes).is_ok(),
-        Foreign::of(bytes).is_some(),
+        ForeignContent::of(bytes).is_some(),
     ];
     parsed.into_iter().filter(|is_parsed| *is_parsed).count()
 }
@@ -50,7 +50,7 @@ proptest! {
         prop_assert!(parse_all(&bytes) < 26);
     }
 
-    /// Small numbers are lengths and counts that fit.
+    /// Small numbers are often valid as lengths and counts.
     #[test]
     fn no_answer_of_small_numbers_is_too_strange(bytes in vec(0..20_u8, 0..400)) {
         prop_assert!(parse_all(&bytes) < 26);

@@ -1,4 +1,4 @@
-//! A schedule learns what the drives of an emulated library really take.
+//! Tests that a schedule learns the real times of the drives in an emulated library.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const READ_BLOCKS: u64 = 16;
 const VOLUME_COUNT: u64 = 8;
 const SLOWER: Correction = Correction { mounting: 2.0, positioning: 2.5, reading: 3.0 };
 
-/// Devices that take the times of a model.
+/// Clock of devices that take the times of a [`Timing`].
 struct ModelClock {
     timing: Timing,
     geometry: Geometry,
@@ -37,13 +37,13 @@ impl Clockwork for ModelClock {
             Motion::Load => self.timing.load + self.timing.label + self.timing.session,
             Motion::Unload { from } => {
                 let along = self.geometry.along(&point(from.bytes));
-                self.timing.dismount_secs(along, 0.0) - self.timing.robot
+                self.timing.dismount_secs(along, 0.0) - self.timing.changer
             }
             Motion::Position { from, to } => {
                 self.timing.locate.secs(&point(from.bytes), &point(to.bytes))
             }
             Motion::Read { bytes, .. } => self.timing.transfer_secs(bytes),
-            Motion::Robot { .. } => self.timing.robot,
+            Motion::Move { .. } => self.timing.changer,
             Motion::Command | Motion::Write { .. } | Motion::Filemark { .. } | Motion::Cleaning => {
                 0.0
             }
@@ -52,7 +52,7 @@ impl Clockwork for ModelClock {
     }
 }
 
-/// An emulated library with one drive, commanded as a real one is.
+/// An emulated library with one drive, which gets the same commands as a real library.
 struct Emulation {
     sim: sim::Library,
     library: Library,
@@ -77,11 +77,12 @@ impl Emulation {
         let cartridges = (0..VOLUME_COUNT).map(cartridge).collect();
         let sim = sim::Library::new(layout, cartridges, Box::new(clock));
         let drives: Vec<Box<dyn ScsiTransport>> = vec![Box::new(sim.drive(0))];
-        let library = Library::open(Box::new(sim.changer()), drives).expect("it is emulated");
+        let library =
+            Library::open(Box::new(sim.changer()), drives).expect("the library is emulated");
         Self { sim, library, mounted: BTreeMap::new() }
     }
 
-    /// Seconds that the devices take for `work`.
+    /// Returns the seconds that the devices take for `work`.
     fn timed(&mut self, work: impl FnOnce(&mut Self)) -> f64 {
         let before = self.sim.clock();
         work(self);
@@ -95,7 +96,7 @@ impl Hardware for Emulation {
             let name = VolumeName::new(&barcode(volume.0)).expect("a name");
             let address = emulation.library.drives()[drive.0 as usize].address;
             let brought = emulation.library.bring_to(&name, address);
-            let mut mounted = brought.expect("it is in its slot");
+            let mut mounted = brought.expect("the volume is in its slot");
             mounted.drive.load().expect("nothing fails here");
             emulation.mounted.insert(drive, mounted);
         })
@@ -103,14 +104,14 @@ impl Hardware for Emulation {
 
     fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime {
         let positioning_secs = self.timed(|emulation| {
-            let mounted = emulation.mounted.get_mut(&drive).expect("it is mounted");
-            mounted.drive.locate(stop.at / BLOCK_BYTES).expect("it is written");
+            let mounted = emulation.mounted.get_mut(&drive).expect("the volume is mounted");
+            mounted.drive.locate(stop.at / BLOCK_BYTES).expect("the block is written");
         });
         let reading_secs = self.timed(|emulation| {
-            let mounted = emulation.mounted.get_mut(&drive).expect("it is mounted");
+            let mounted = emulation.mounted.get_mut(&drive).expect("the volume is mounted");
             let mut buffer = vec![0; usize::try_from(BLOCK_BYTES).expect("small")];
             for _ in 0..stop.bytes.div_ceil(BLOCK_BYTES) {
-                mounted.drive.read(&mut buffer).expect("it is written");
+                mounted.drive.read(&mut buffer).expect("the block is written");
             }
         });
         ReadTime { positioning_secs, reading_secs }
@@ -118,14 +119,14 @@ impl Hardware for Emulation {
 
     fn dismount(&mut self, drive: DriveId) -> f64 {
         self.timed(|emulation| {
-            let mut mounted = emulation.mounted.remove(&drive).expect("it is mounted");
+            let mut mounted = emulation.mounted.remove(&drive).expect("the volume is mounted");
             mounted.drive.unload().expect("nothing fails here");
-            emulation.library.put_back(mounted).expect("its slot is free");
+            emulation.library.put_back(mounted).expect("the old slot is free");
         })
     }
 }
 
-/// A read of some blocks, somewhere on one of the volumes.
+/// Returns a demand for a few blocks of one of the volumes.
 fn demand(id: u64) -> Demand {
     let kind = Kind::List;
     let waiter = Waiter { id: WaiterId(id), owner: OwnerId(0), program: ProgramId(0), kind };
@@ -135,8 +136,8 @@ fn demand(id: u64) -> Demand {
     Demand { waiter, object: ObjectId(id), sources: vec![source] }
 }
 
-/// Has objects read that are wanted at the same time; returns by what part of their wait the
-/// forecasts of that moment were wrong, on average.
+/// Reads objects that are wanted at the same time. Returns the average error of their forecasts, as
+/// a share of the real waits.
 fn forecast_error(simulation: &mut Simulation<Emulation>, ids: std::ops::Range<u64>) -> f64 {
     let before = simulation.served.len();
     let start = simulation.now();
@@ -167,6 +168,6 @@ fn a_library_that_is_slower_than_assumed_is_predicted_better_after_some_recalls(
     assert!((found.mounting - SLOWER.mounting).abs() < 0.1, "{found:?}");
     assert!((found.positioning - SLOWER.positioning).abs() < 0.1, "{found:?}");
     assert!((found.reading - SLOWER.reading).abs() < 0.1, "{found:?}");
-    assert!(first > 0.3, "it was wrong by {first} before anything was known");
-    assert!(later < first / 2.0, "it is wrong by {later}, and was by {first}");
+    assert!(first > 0.3, "the first forecasts were wrong by {first}");
+    assert!(later < first / 2.0, "the later forecasts were wrong by {later}, the first by {first}");
 }

@@ -1,4 +1,4 @@
-//! A drive in all its ways, against the emulator.
+//! Tests of a drive with each of its methods, against the emulator.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,16 +16,16 @@ fn library(model: DriveModel) -> Library {
     Library::new(layout, Vec::new(), Box::new(Constants))
 }
 
-/// A drive with a blank tape of 64 MiB in it.
+/// Returns a library, and its drive with a blank tape of 64 MiB.
 fn loaded(model: DriveModel) -> (Library, Drive) {
     let library = library(model);
     library.insert(0, Cartridge::blank("A00001L8", 64 * MIB, 4 * MIB));
-    let mut drive = Drive::open(Box::new(library.drive(0))).expect("it answers");
-    drive.load().expect("a tape is in it");
+    let mut drive = Drive::open(Box::new(library.drive(0))).expect("the drive answers");
+    drive.load().expect("a tape is in the drive");
     (library, drive)
 }
 
-/// Blocks of different lengths and content, with a filemark behind the third.
+/// Writes blocks of different lengths and content, with a filemark after the third block.
 fn fill(drive: &mut Drive) {
     for number in 0..6_u8 {
         let block = vec![number; 1000 + usize::from(number)];
@@ -39,7 +39,7 @@ fn fill(drive: &mut Drive) {
 
 #[track_caller]
 fn expect_block(drive: &mut Drive, position: u64, number: u8) {
-    drive.locate(position).expect("it is there");
+    drive.locate(position).expect("the block exists");
     let mut buffer = vec![0xff; 4096];
     let bytes = 1000 + usize::from(number);
     assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes });
@@ -56,7 +56,7 @@ fn check_ways(refused: &[u8], expected: (LocateMethod, PositionMethod)) {
     }
     drive.locate(3).expect("the filemark");
     assert_eq!(drive.read(&mut [0; 100]).expect("readable"), ReadOutcome::Filemark);
-    drive.locate_end().expect("data have an end");
+    drive.locate_end().expect("the data has an end");
     assert_eq!(drive.position().expect("known"), 7);
     assert_eq!(drive.read(&mut [0; 100]).expect("readable"), ReadOutcome::EndOfData);
     assert!(matches!(drive.locate(9), Err(MediumError::EndOfData { position: 9 })));
@@ -90,7 +90,7 @@ fn a_drive_is_used_in_the_best_way_that_it_knows() {
 fn a_block_longer_than_the_buffer_is_said() {
     let (_library, mut drive) = loaded(DriveModel::new("DRV00001"));
     fill(&mut drive);
-    drive.rewind().expect("a tape is in it");
+    drive.rewind().expect("a tape is in the drive");
     assert_eq!(
         drive.read(&mut [0; 512]).expect("readable"),
         ReadOutcome::LongBlock { bytes: 1000 }
@@ -124,10 +124,10 @@ fn bad_blocks_are_said_with_their_place_and_the_rest_can_be_read() {
     let (library, mut drive) = loaded(DriveModel::new("DRV00001"));
     fill(&mut drive);
     library.trouble(Trouble::BadBlock { barcode: "A00001L8".to_owned(), block: 4 });
-    drive.locate(4).expect("the place is there");
+    drive.locate(4).expect("the position exists");
     assert!(matches!(drive.read(&mut [0; 4096]), Err(MediumError::Damaged { position: 4 })));
     expect_block(&mut drive, 5, 4);
-    assert_eq!(drive.alerts().expect("it answers"), [TapeAlert(4)]);
+    assert_eq!(drive.alerts().expect("the drive answers"), [TapeAlert(4)]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_reset_loses_the_position_until_the_drive_is_told_where_to_go() {
     assert!(matches!(drive.write(b"somewhere"), Err(MediumError::PositionLost)));
     assert!(matches!(drive.write(b"somewhere"), Err(MediumError::PositionLost)));
     expect_block(&mut drive, 5, 4);
-    drive.locate_end().expect("it answers");
+    drive.locate_end().expect("the drive answers");
     assert_eq!(drive.position().expect("known"), 7, "nothing was written over");
 }
 
@@ -168,13 +168,13 @@ fn a_locate_that_goes_wrong_unnoticed_is_left_to_the_block_to_say() {
 fn write_protection_and_missing_tapes_are_told_apart() {
     let (library, mut drive) = loaded(DriveModel::new("DRV00001"));
     library.alter("A00001L8", |cartridge| cartridge.is_write_protected = true);
-    assert!(drive.is_write_protected().expect("it answers"));
+    assert!(drive.is_write_protected().expect("the drive answers"));
     assert!(matches!(drive.write(b"x"), Err(MediumError::WriteProtected)));
-    drive.unload().expect("a tape is in it");
-    assert!(!drive.is_ready().expect("it answers"));
-    drive.load().expect("it loads what it has");
+    drive.unload().expect("a tape is in the drive");
+    assert!(!drive.is_ready().expect("the drive answers"));
+    drive.load().expect("the drive loads its tape");
     let empty = self::library(DriveModel::new("DRV00002"));
-    let mut drive = Drive::open(Box::new(empty.drive(0))).expect("it answers");
+    let mut drive = Drive::open(Box::new(empty.drive(0))).expect("the drive answers");
     assert!(matches!(drive.load(), Err(MediumError::NoMedium)));
 }
 
@@ -194,18 +194,18 @@ fn a_drive_that_dies_or_does_not_answer_fails() {
 #[test]
 fn what_the_drive_knows_of_the_tape() {
     let (library, mut drive) = loaded(DriveModel::new("DRV00001"));
-    let capacity = drive.capacity().expect("it answers").expect("it has the page");
+    let capacity = drive.capacity().expect("the drive answers").expect("the drive has the page");
     assert_eq!((capacity.remaining_bytes, capacity.bytes_max), (64 * MIB, 64 * MIB));
-    assert_eq!(drive.log_pages().expect("it answers"), [0, 0x2e, 0x31]);
+    assert_eq!(drive.log_pages().expect("the drive answers"), [0, 0x2e, 0x31]);
     let name = tape::scsi::Attribute::text(attribute_id::BARCODE, "A00001L8", 32);
-    assert!(drive.set_attributes(std::slice::from_ref(&name)).expect("it answers"));
-    let read = drive.attributes(attribute_id::BARCODE).expect("it answers");
+    assert!(drive.set_attributes(std::slice::from_ref(&name)).expect("the drive answers"));
+    let read = drive.attributes(attribute_id::BARCODE).expect("the drive answers");
     assert_eq!(read, [name]);
-    assert_eq!(drive.densities(true).expect("it answers")[0].name, "U-816");
-    assert_eq!(drive.wrap_ends().expect("it answers").len(), 1);
+    assert_eq!(drive.densities(true).expect("the drive answers")[0].name, "U-816");
+    assert_eq!(drive.wrap_ends().expect("the drive answers").len(), 1);
     library.trouble(Trouble::Dirty { drive: 0 });
     assert!(!drive.wants_cleaning());
-    assert_eq!(drive.alerts().expect("it answers"), [TapeAlert::CLEAN_NOW]);
+    assert_eq!(drive.alerts().expect("the drive answers"), [TapeAlert::CLEAN_NOW]);
     assert!(drive.wants_cleaning());
 }
 
@@ -217,11 +217,11 @@ fn the_drive_puts_segments_in_order_where_it_can() {
         last_block: u64::from(first) + 9,
     });
     let (_library, mut drive) = loaded(DriveModel::new("DRV00001"));
-    assert_eq!(drive.recommend(&segments).expect("it answers"), Some(vec![100, 500, 900]));
+    assert_eq!(drive.recommend(&segments).expect("the drive answers"), Some(vec![100, 500, 900]));
     let plain = DriveModel::new("DRV00002").without(&[opcode::MAINTENANCE_IN]);
     let (_library, mut drive) = loaded(plain);
-    assert_eq!(drive.recommend(&segments).expect("it answers"), None);
-    assert!(drive.wrap_ends().expect("it answers").is_empty());
+    assert_eq!(drive.recommend(&segments).expect("the drive answers"), None);
+    assert!(drive.wrap_ends().expect("the drive answers").is_empty());
 }
 
 #[test]
@@ -230,14 +230,14 @@ fn a_huge_tape_costs_time_and_no_memory() {
     let full =
         Cartridge::blank("A00001L8", 12_000_000 * MIB, 1 << 30).with_pattern(20_000_000, 512 << 10);
     library.insert(0, full);
-    let mut drive = Drive::open(Box::new(library.drive(0))).expect("it answers");
-    drive.load().expect("a tape is in it");
+    let mut drive = Drive::open(Box::new(library.drive(0))).expect("the drive answers");
+    drive.load().expect("a tape is in the drive");
     let before = library.clock();
     drive.locate(19_999_999).expect("the last block");
     let mut buffer = vec![0; 512 << 10];
     assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes: 512 << 10 });
     assert!((library.clock() - before).as_secs() > 60);
-    assert!(drive.wrap_ends().expect("it answers").len() > 100);
+    assert!(drive.wrap_ends().expect("the drive answers").len() > 100);
 }
 
 #[test]
@@ -250,18 +250,18 @@ fn compression_is_turned_off_by_loading() {
         library
             .drive(0)
             .execute(cdb.bytes(), Transfer::In(&mut page), Duration::from_secs(1));
-    assert_eq!(answered.expect("it answers").status, 0);
+    assert_eq!(answered.expect("the drive answers").status, 0);
     assert_eq!(page[12], 0x0f);
     assert_eq!(page[14] & ENABLED, 0);
 }
 
-/// A transport that notes how long each command may take.
-struct Timed {
+/// A transport that records the timeout of each command.
+struct TimeoutRecorder {
     unit: sim::Unit,
     timeouts: Arc<Mutex<Vec<(u8, Duration)>>>,
 }
 
-impl ScsiTransport for Timed {
+impl ScsiTransport for TimeoutRecorder {
     fn execute(
         &mut self,
         cdb: &[u8],
@@ -278,11 +278,11 @@ fn check_timeouts(model: DriveModel, expected: [(u8, u64); 3]) {
     let library = library(model);
     library.insert(0, Cartridge::blank("A00001L8", 64 * MIB, 4 * MIB));
     let timeouts = Arc::new(Mutex::new(Vec::new()));
-    let timed = Timed { unit: library.drive(0), timeouts: Arc::clone(&timeouts) };
-    let mut drive = Drive::open(Box::new(timed)).expect("it answers");
-    drive.load().expect("a tape is in it");
+    let timed = TimeoutRecorder { unit: library.drive(0), timeouts: Arc::clone(&timeouts) };
+    let mut drive = Drive::open(Box::new(timed)).expect("the drive answers");
+    drive.load().expect("a tape is in the drive");
     fill(&mut drive);
-    drive.locate(2).expect("it is there");
+    drive.locate(2).expect("the block exists");
     let noted = timeouts.lock().expect("nobody panics");
     for (opcode, secs) in expected {
         let found = noted.iter().find(|(code, _)| *code == opcode).map(|(_, timeout)| *timeout);

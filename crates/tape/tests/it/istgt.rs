@@ -1,10 +1,10 @@
-//! Against `istgt`: two drives that know LOCATE(10) and READ POSITION.
+//! Tests with `istgt`, an iSCSI target with two tape drives that know LOCATE(10) and READ POSITION.
 //!
-//! What is known to be wrong with it, and does not show above the drive: blocks are counted from 1;
-//! short blocks come as if they were whole; blocks of less than 128 bytes are refused, hence the
-//! padding of volumes. What does show: SPACE and LOCATE beyond a border are hardware errors; two
-//! filemarks are taken for the end of data; a drive has the one cartridge that its unit was set up
-//! with; there is no end.
+//! Known faults that the crate hides: blocks are counted from 1; short blocks are reported
+//! as whole blocks; blocks of less than 128 bytes are refused, so volumes pad them. Known faults
+//! that remain visible: SPACE and LOCATE over a border are hardware errors; two filemarks are
+//! regarded as the end of data; a drive has only the cartridge with which its unit was set up;
+//! tapes have no end.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -30,8 +30,8 @@ impl Drives {
         let path = configuration.to_str().expect("plain");
         let server = server::start("istgt", &["-D", "-c", path], port);
         let drive = |target| {
-            let mut drive = Drive::open(server::open(port, target, 0)).expect("it answers");
-            drive.load().expect("a tape is in it");
+            let mut drive = Drive::open(server::open(port, target, 0)).expect("the drive answers");
+            drive.load().expect("a tape is in the drive");
             drive
         };
         let drives = ["iqn.2026-01.test:drv1", "iqn.2026-01.test:drv2"].map(drive).into();

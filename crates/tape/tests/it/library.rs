@@ -1,4 +1,4 @@
-//! A whole library, against the emulator.
+//! Tests of a whole library, against the emulator.
 
 use format::volume::VolumeName;
 use sim::{Cartridge, Constants, DriveModel, Layout, Trouble};
@@ -20,15 +20,16 @@ fn cartridge(barcode: &str) -> Cartridge {
     Cartridge::blank(barcode, 16 * MIB, MIB)
 }
 
-/// Two drives, five slots with three tapes and a cleaning cartridge in them.
+/// Returns a library with two drives, and five slots that hold three tapes and a cleaning
+/// cartridge.
 fn open() -> (sim::Library, Library) {
     let drives = ["DRV00001", "DRV00002"].map(DriveModel::new).to_vec();
     let layout = Layout { slot_count: 5, import_export_count: 1, drives };
     let barcodes = ["A00001L8", "A00002L8", "A00003L8", "CLN001L1"];
     let sim = sim::Library::new(layout, barcodes.map(cartridge).into(), Box::new(Constants));
-    // In the wrong order: the changer says which is which.
+    // The drives are in the wrong order; the changer reports which drive is in which element.
     let drives: Vec<Box<dyn ScsiTransport>> = vec![Box::new(sim.drive(1)), Box::new(sim.drive(0))];
-    let library = Library::open(Box::new(sim.changer()), drives).expect("it answers");
+    let library = Library::open(Box::new(sim.changer()), drives).expect("the library answers");
     (sim, library)
 }
 
@@ -41,7 +42,7 @@ fn labelled() -> (sim::Library, Library) {
     for barcode in ["A00001L8", "A00002L8"] {
         library
             .label(&name(barcode), &labelling(Overwrite::Nothing))
-            .expect("it is blank");
+            .expect("the volume is blank");
     }
     (sim, library)
 }
@@ -50,7 +51,7 @@ fn labelled() -> (sim::Library, Library) {
 fn where_is(library: &Library, barcode: &str) -> ElementKind {
     let volumes = library.volumes();
     let found = volumes.iter().find(|volume| volume.name == name(barcode));
-    found.expect("it is in the library").kind
+    found.expect("the volume is in the library").kind
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn the_library_lists_what_is_in_it() {
 #[test]
 fn volumes_are_mounted_by_name_and_put_back() {
     let (_sim, mut library) = labelled();
-    let (first, label) = library.mount(&name("A00001L8")).expect("it is labelled");
+    let (first, label) = library.mount(&name("A00001L8")).expect("the volume is labelled");
     assert_eq!((label.name, label.pool.as_str()), (name("A00001L8"), "tape"));
     let (second, _) = library.mount(&name("A00002L8")).expect("there is another drive");
     assert_ne!(first.address(), second.address());
@@ -89,10 +90,10 @@ fn volumes_are_mounted_by_name_and_put_back() {
     assert!(matches!(busy.err(), Some(LibraryError::InUse(_))));
     let busy = library.mount(&name("A00003L8"));
     assert!(matches!(busy.err(), Some(LibraryError::NoDrive)));
-    library.dismount(second).expect("it goes home");
-    library.dismount(first).expect("it goes home");
+    library.dismount(second).expect("the volume is put away");
+    library.dismount(first).expect("the volume is put away");
     assert_eq!(where_is(&library, "A00001L8"), ElementKind::Slot);
-    assert_eq!(library.volumes()[0].address, 1000, "the slot that it came from");
+    assert_eq!(library.volumes()[0].address, 1000, "the volume is in its old slot");
     let unknown = library.mount(&name("A00009L8"));
     assert!(matches!(unknown.err(), Some(LibraryError::NotFound(_))));
 }
@@ -102,15 +103,16 @@ fn objects_survive_a_dismount() {
     let (_sim, mut library) = labelled();
     let (mut mounted, label) = library.mount(&name("A00001L8")).expect("labelled");
     let options = WriterOptions::default();
-    let mut writer = VolumeWriter::open(&mut mounted.drive, label.volume, options).expect("ours");
+    let mut writer = VolumeWriter::open(&mut mounted.drive, label.volume, options)
+        .expect("a label of this program");
     assert_eq!(put(&mut writer, 1, 2_000_000), Progress::Going);
     let (closed, _) = writer.close().expect("room");
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
     let (mut mounted, label) = library.mount(&name("A00001L8")).expect("labelled");
     let mut reader = VolumeReader::open(&mut mounted.drive, Some(label.volume)).expect("the same");
     assert_eq!(reader.list().expect("indexed").parts, closed.parts);
     expect_content(&mut reader, &closed.parts[0], &content(1, 2_000_000));
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn volumes_without_our_label_are_not_handed_out() {
     let (sim, mut library) = labelled();
     let blank = library.mount(&name("A00003L8"));
     assert!(matches!(blank.err(), Some(LibraryError::Volume { source: VolumeError::Blank, .. })));
-    assert_eq!(where_is(&library, "A00003L8"), ElementKind::Slot, "it was put back");
+    assert_eq!(where_is(&library, "A00003L8"), ElementKind::Slot, "the volume was put away");
     let again = library.label(&name("A00001L8"), &labelling(Overwrite::Nothing));
     assert!(matches!(
         again.err(),
@@ -130,7 +132,7 @@ fn volumes_without_our_label_are_not_handed_out() {
         protected.err(),
         Some(LibraryError::Volume { source: VolumeError::Medium(MediumError::WriteProtected), .. })
     ));
-    // Somebody has stuck another barcode on it.
+    // The volume gets another barcode.
     sim.alter("A00002L8", |cartridge| cartridge.barcode = "A00007L8".to_owned());
     let another = library.mount(&name("A00007L8"));
     assert!(matches!(
@@ -145,14 +147,14 @@ fn volumes_without_our_label_are_not_handed_out() {
 fn a_drive_that_fails_is_left_out_and_another_one_taken() {
     let (sim, mut library) = labelled();
     sim.trouble(Trouble::DriveDies { drive: 0 });
-    let (mounted, _) = library.mount(&name("A00001L8")).expect("the other drive does");
+    let (mounted, _) = library.mount(&name("A00001L8")).expect("the other drive works");
     assert_eq!(mounted.address(), 501);
     assert!(matches!(library.drives()[0].state, DriveState::OutOfService(_)));
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
     sim.trouble(Trouble::DriveDies { drive: 1 });
     let none = library.mount(&name("A00001L8"));
     assert!(matches!(none.err(), Some(LibraryError::NoDrive)));
-    assert_eq!(where_is(&library, "A00001L8"), ElementKind::Slot, "it was put back");
+    assert_eq!(where_is(&library, "A00001L8"), ElementKind::Slot, "the volume was put away");
     library.restore_to_service(500);
     assert_eq!(library.drives()[0].state, DriveState::Free);
 }
@@ -188,7 +190,7 @@ fn media_come_and_go_through_the_portal() {
     assert_eq!(sim.export().len(), 1);
     assert_eq!(library.check_out(&name("A00003L8")).expect("free"), 700);
     assert_eq!(sim.export()[0].barcode, "A00003L8");
-    library.refresh().expect("it answers");
+    library.refresh().expect("the library answers");
     let gone = library.check_out(&name("A00003L8"));
     assert!(matches!(gone.err(), Some(LibraryError::NotFound(_))));
 }
@@ -198,11 +200,11 @@ fn a_drive_that_asks_for_it_is_cleaned() {
     let (sim, mut library) = labelled();
     sim.trouble(Trouble::Dirty { drive: 0 });
     let (mounted, _) = library.mount(&name("A00001L8")).expect("labelled");
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
     assert!(library.drives()[0].wants_cleaning);
     let (mounted, _) = library.mount(&name("A00001L8")).expect("labelled");
     assert_eq!(mounted.address(), 501, "a clean drive is taken first");
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
     library.clean(500).expect("there is a cleaning cartridge");
     assert!(!library.drives()[0].wants_cleaning);
     assert_eq!(where_is(&library, "CLN001L1"), ElementKind::Slot);
@@ -219,27 +221,28 @@ fn what_a_program_that_died_left_in_drives_is_used_or_put_away() {
     }
     drop(library);
     let drives = [0, 1].map(|index| Box::new(sim.drive(index)) as Box<dyn ScsiTransport>);
-    let mut library = Library::open(Box::new(sim.changer()), drives.into()).expect("it answers");
-    let (mounted, _) = library.mount(&name("A00002L8")).expect("it is in a drive");
+    let mut library =
+        Library::open(Box::new(sim.changer()), drives.into()).expect("the library answers");
+    let (mounted, _) = library.mount(&name("A00002L8")).expect("the volume is in a drive");
     assert_eq!(mounted.address(), 501);
     library
         .label(&name("A00003L8"), &labelling(Overwrite::Nothing))
         .expect("a drive is emptied");
     assert_eq!(where_is(&library, "A00001L8"), ElementKind::Slot);
-    library.dismount(mounted).expect("it goes home");
-    assert_eq!(library.volumes()[1].address, 1001, "the slot that it came from");
+    library.dismount(mounted).expect("the volume is put away");
+    assert_eq!(library.volumes()[1].address, 1001, "the volume is in its old slot");
 }
 
 #[test]
-fn a_jam_is_the_robots_fault() {
+fn a_jam_is_a_fault_of_the_changer() {
     let (sim, mut library) = labelled();
-    sim.trouble(Trouble::RobotJams);
+    sim.trouble(Trouble::ChangerJams);
     let jammed = library.mount(&name("A00001L8"));
-    let Some(LibraryError::Changer(error)) = jammed.err() else { panic!("the robot jams") };
-    assert!(matches!(error, tape::changer::ChangerError::Robot(_)));
-    let (mut mounted, _) = library.mount(&name("A00001L8")).expect("it was a moment's fault");
-    mounted.drive.rewind().expect("it is there");
-    library.dismount(mounted).expect("it goes home");
+    let Some(LibraryError::Changer(error)) = jammed.err() else { panic!("the changer jams") };
+    assert!(matches!(error, tape::changer::ChangerError::Failed(_)));
+    let (mut mounted, _) = library.mount(&name("A00001L8")).expect("the jam has ended");
+    mounted.drive.rewind().expect("the volume is mounted");
+    library.dismount(mounted).expect("the volume is put away");
 }
 
 #[test]
@@ -250,17 +253,20 @@ fn two_drives_are_used_by_two_threads() {
     let threads = mounted.map(|(mut mounted, label)| {
         std::thread::spawn(move || {
             let options = WriterOptions::default();
-            let mut writer =
-                VolumeWriter::open(&mut mounted.drive, label.volume, options).expect("ours");
+            let mut writer = VolumeWriter::open(&mut mounted.drive, label.volume, options)
+                .expect("a label of this program");
             assert_eq!(put(&mut writer, 1, 1_000_000), Progress::Going);
             let (closed, _) = writer.close().expect("room");
-            let mut reader = VolumeReader::open(&mut mounted.drive, None).expect("ours");
+            let mut reader =
+                VolumeReader::open(&mut mounted.drive, None).expect("a label of this program");
             expect_content(&mut reader, &closed.parts[0], &content(1, 1_000_000));
             mounted
         })
     });
     for thread in threads {
-        library.dismount(thread.join().expect("it went well")).expect("it goes home");
+        library
+            .dismount(thread.join().expect("the thread succeeded"))
+            .expect("the volume is put away");
     }
 }
 
@@ -271,12 +277,13 @@ fn what_is_just_starting_is_waited_for() {
     sim.trouble(Trouble::ChangerStarts { looks: 100 });
     let drives = [0, 1].map(|index| Box::new(sim.drive(index)) as Box<dyn ScsiTransport>);
     let before = sim.clock();
-    let mut library = Library::open(Box::new(sim.changer()), drives.into()).expect("it starts");
+    let mut library =
+        Library::open(Box::new(sim.changer()), drives.into()).expect("the library starts");
     assert!((sim.clock() - before).as_secs() >= 100);
-    // The first load of an LTO-9 tape: an hour and more.
+    // The first load of an LTO-9 tape takes more than an hour.
     sim.trouble(Trouble::SlowLoad { drive: 0, looks: 10_000 });
     let before = sim.clock();
-    let (mounted, _) = library.mount(&name("A00001L8")).expect("it takes its time");
+    let (mounted, _) = library.mount(&name("A00001L8")).expect("the load takes long");
     assert!((sim.clock() - before).as_secs() >= 3600);
-    library.dismount(mounted).expect("it goes home");
+    library.dismount(mounted).expect("the volume is put away");
 }

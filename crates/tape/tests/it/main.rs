@@ -1,4 +1,5 @@
-//! Drives, volumes and libraries against the emulator, files, and third-party virtual libraries.
+//! Tests of drives, volumes and libraries, with the emulator, with files, and with third-party
+//! virtual libraries.
 
 mod answers;
 mod calibration;

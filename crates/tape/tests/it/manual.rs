@@ -1,4 +1,4 @@
-//! Files written to volumes by hand, and read back.
+//! Tests of work by hand: files are written to volumes and read back.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use sys::Dir;
 use tape::depot::{Depot, DepotError, OpenError};
 use tape::inventory::{self, FileContent};
 use tape::manual::{
-    self, Extraction, Extracts, FileError, Meter, PieceError, Selection, Verification,
+    self, Extraction, ExtractionReport, FileError, Meter, PieceError, Selection, Verification,
     WritingReport, WritingSession,
 };
 use tape::site::Site;
@@ -23,18 +23,18 @@ use crate::scenario::content;
 const GROUP_BYTES: u64 = 1 << 30;
 const FILE_BYTES: usize = 3_000_000;
 
-/// Counts bytes, and stops the work after some.
-struct Limit {
+/// A meter that stops the work after a number of bytes.
+struct ByteLimit {
     bytes_left: Cell<u64>,
 }
 
-impl Limit {
+impl ByteLimit {
     fn none() -> Self {
         Self { bytes_left: Cell::new(u64::MAX) }
     }
 }
 
-impl Meter for Limit {
+impl Meter for ByteLimit {
     fn is_stopped(&self) -> bool {
         self.bytes_left.get() == 0
     }
@@ -60,13 +60,13 @@ impl Desk {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let tapes = folder.path().join("tapes");
-        fs::create_dir(&tapes).expect("it is new");
+        fs::create_dir(&tapes).expect("the folder is new");
         let site = Site::Folder { path: tapes, capacity_bytes: Some(5_000_000) };
-        let mut depot = Depot::open(&site).expect("it is free");
+        let mut depot = Depot::open(&site).expect("the folder is free");
         assert!(matches!(Depot::open(&site), Err(OpenError::FolderInUse(_))));
         let volumes = ["T001", "T002"].map(|name| VolumeName::new(name).expect("a name"));
         for name in &volumes {
-            depot.label(name, &labelling(Overwrite::Nothing)).expect("it is new");
+            depot.label(name, &labelling(Overwrite::Nothing)).expect("the volume is new");
         }
         let files = (1..=3).map(|number| {
             let path = folder.path().join(format!("file-{number}"));
@@ -76,7 +76,7 @@ impl Desk {
         Self { depot, volumes, files: files.collect(), folder }
     }
 
-    fn write(&mut self, meter: &Limit) -> WritingReport {
+    fn write(&mut self, meter: &ByteLimit) -> WritingReport {
         let mut session = WritingSession::new(&self.files, GROUP_BYTES, meter);
         for name in &self.volumes {
             let filled = self.depot.with_volume(name, |medium, label| session.fill(medium, label));
@@ -85,10 +85,10 @@ impl Desk {
         session.finish()
     }
 
-    fn extract(&mut self, volumes: &[usize], to: &Path, names: &[&str]) -> Extracts {
-        fs::create_dir(to).expect("it is new");
-        let folder = Dir::open(to.as_os_str().as_encoded_bytes()).expect("it is there");
-        let meter = Limit::none();
+    fn extract(&mut self, volumes: &[usize], to: &Path, names: &[&str]) -> ExtractionReport {
+        fs::create_dir(to).expect("the folder is new");
+        let folder = Dir::open(to.as_os_str().as_encoded_bytes()).expect("the folder exists");
+        let meter = ByteLimit::none();
         let mut extraction = Extraction::new(Arc::new(folder), &meter);
         let names = names.iter().map(|name| name.as_bytes().to_vec()).collect();
         let selection = Selection { names, numbers: BTreeSet::new() };
@@ -110,15 +110,15 @@ impl Desk {
 #[test]
 fn files_continue_on_the_next_volume_and_come_back() {
     let mut desk = Desk::new();
-    let report = desk.write(&Limit::none());
+    let report = desk.write(&ByteLimit::none());
     let on: Vec<usize> = report.written.iter().map(|file| file.volumes.len()).collect();
     assert_eq!((on, report.failures.len(), report.changed.len()), (vec![1, 2, 1], 0, 0));
     assert!(report.uses[0].is_full && !report.uses[1].is_full);
     let to = desk.folder.path().join("all");
-    let Extracts { files, failures } = desk.extract(&[0, 1], &to, &[]);
+    let ExtractionReport { files, failures } = desk.extract(&[0, 1], &to, &[]);
     assert_eq!((files.len(), failures.len()), (3, 0));
     for number in 1..=3 {
-        let found = fs::read(to.join(format!("file-{number}"))).expect("it was extracted");
+        let found = fs::read(to.join(format!("file-{number}"))).expect("the file was extracted");
         assert!(found == content(number, FILE_BYTES), "file-{number}");
     }
     let first = desk.folder.path().join("first");
@@ -132,23 +132,23 @@ fn files_continue_on_the_next_volume_and_come_back() {
 #[test]
 fn whole_volumes_are_verified_and_shown() {
     let mut desk = Desk::new();
-    let report = desk.write(&Limit::none());
+    let report = desk.write(&ByteLimit::none());
     let mut verification = Verification::default();
     let mut expected = 0;
     for name in &desk.volumes {
         let verified = desk.depot.with_volume(name, |medium, _| {
-            verification.read_all(medium, &Limit::none(), |bytes| expected += bytes)
+            verification.read_all(medium, &ByteLimit::none(), |bytes| expected += bytes)
         });
-        verified.expect("it is whole");
+        verified.expect("the volume is whole");
     }
     assert_eq!((verification.objects, verification.failures.len()), (4, 0));
     assert_eq!((verification.bytes, expected), (3 * FILE_BYTES as u64, 3 * FILE_BYTES as u64));
-    let tape::depot::Holding::Folder { volumes, .. } = desk.depot.holding() else {
-        panic!("it is a folder");
+    let tape::depot::DepotVolumes::Folder { volumes, .. } = desk.depot.volumes() else {
+        panic!("the depot is a folder");
     };
-    let entries = inventory::of_folder(volumes).expect("it is there");
+    let entries = inventory::of_folder(volumes).expect("the folder exists");
     let used = entries.iter().map(|entry| match &entry.content {
-        FileContent::Labelled { used_bytes, .. } => used_bytes.expect("it has an end"),
+        FileContent::Labelled { used_bytes, .. } => used_bytes.expect("the volume has an end"),
         other => panic!("{other:?}"),
     });
     let written: u64 = report.uses.iter().map(|used| used.bytes).sum();
@@ -158,7 +158,7 @@ fn whole_volumes_are_verified_and_shown() {
 #[test]
 fn work_that_is_stopped_says_so() {
     let mut desk = Desk::new();
-    let meter = Limit { bytes_left: Cell::new(FILE_BYTES as u64 + 1_000_000) };
+    let meter = ByteLimit { bytes_left: Cell::new(FILE_BYTES as u64 + 1_000_000) };
     let report = desk.write(&meter);
     assert_eq!(report.written.len(), 1);
     let errors: Vec<&FileError> = report.failures.iter().map(|failure| &failure.error).collect();
@@ -174,7 +174,7 @@ fn a_folder_is_no_library_and_has_the_volumes_that_it_has() {
     assert!(matches!(refused, Err(DepotError::NotInFolder { name, .. }) if name == missing));
     desk.files.push(desk.files[0].clone());
     desk.files.push(desk.folder.path().to_owned());
-    let report = desk.write(&Limit::none());
+    let report = desk.write(&ByteLimit::none());
     let is_unsuitable = |error: &FileError| matches!(error, FileError::Unsuitable(_));
     assert_eq!(report.failures.iter().filter(|f| is_unsuitable(&f.error)).count(), 2);
 }

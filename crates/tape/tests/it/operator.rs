@@ -1,4 +1,4 @@
-//! The operator at work: with the emulator's drives, and with files.
+//! Tests of the operator, with the drives of the emulator and with files.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -28,7 +28,7 @@ const BARCODES: [&str; 3] = ["A00001L8", "A00002L8", "A00003L8"];
 const OBJECT_BYTES: usize = 700_000;
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// An operator with three labelled volumes; two drives.
+/// An operator with two drives and three labelled volumes.
 struct Yard {
     operator: Operator,
     volumes: Vec<VolumeRef>,
@@ -46,17 +46,17 @@ impl Yard {
         let sim = sim::Library::new(layout, cartridges, Box::new(Constants));
         let drives: Vec<Box<dyn ScsiTransport>> =
             vec![Box::new(sim.drive(0)), Box::new(sim.drive(1))];
-        let library = Library::open(Box::new(sim.changer()), drives).expect("it answers");
+        let library = Library::open(Box::new(sim.changer()), drives).expect("the library answers");
         Self::over(Stock::Library(Box::new(library)), Some(sim), None)
     }
 
     fn files() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let volumes = FileVolumes::open(folder.path(), 16 << 20).expect("it is free");
+        let volumes = FileVolumes::open(folder.path(), 16 << 20).expect("the folder is free");
         for name in BARCODES {
             let name = VolumeName::new(name).expect("a name");
             let label = labelling(Overwrite::Nothing).label(&name, 512 << 10);
-            volumes.label(&label, Overwrite::Nothing).expect("it is new");
+            volumes.label(&label, Overwrite::Nothing).expect("the volume is new");
         }
         Self::over(Stock::Folder { volumes, drives: 2 }, None, Some(folder))
     }
@@ -77,8 +77,8 @@ impl Yard {
         yard
     }
 
-    /// Waits until the drives have put away what they had to: the next volume takes an empty drive
-    /// then, and drives out none.
+    /// Waits until all drives are idle, so that the next volume takes an empty drive and displaces
+    /// no other volume.
     fn settle(&self) {
         let end = sys::clock::monotonic() + SETTLE_MAX;
         while !self.operator.drives().iter().all(|drive| drive.is_idle) {
@@ -87,7 +87,7 @@ impl Yard {
         }
     }
 
-    /// Labels a tape; of a file reads the label.
+    /// Labels a tape. A file has a label already, which is read instead.
     fn labelled(&self, id: u64, name: &str) -> VolumeRef {
         let name = VolumeName::new(name).expect("a name");
         let blank = VolumeRef { id: VolumeId(id), name, label: None, block_bytes: 512 << 10 };
@@ -97,28 +97,28 @@ impl Yard {
             Err(_) => {
                 let label = labelling(Overwrite::Nothing).label(&blank.name, 512 << 10);
                 let labelled = volume::label(lent.medium(), &label, Overwrite::Nothing);
-                labelled.expect("it is blank");
+                labelled.expect("the volume is blank");
                 label
             }
         };
         VolumeRef { label: Some(label.volume), block_bytes: label.block_bytes, ..blank }
     }
 
-    /// Writes objects of these numbers to the volume.
+    /// Writes objects with these numbers to the volume.
     fn write(&self, volume: usize, numbers: &[u8]) -> Vec<Part> {
         let known = &self.volumes[volume];
         let mut lent = self.operator.borrow(known).expect("a drive is free");
-        let expected = known.label.expect("it is labelled");
+        let expected = known.label.expect("the volume is labelled");
         let options = WriterOptions::default();
         let writer = VolumeWriter::open(lent.medium(), expected, options);
-        let mut writer = writer.expect("it is ours");
+        let mut writer = writer.expect("the volume has a label of this program");
         for number in numbers {
             let _going = put(&mut writer, *number, OBJECT_BYTES);
         }
         writer.close().expect("room").0.parts
     }
 
-    fn ask(&self, number: u8, copies: &[(usize, Part)]) -> (WaiterId, Wait) {
+    fn ask(&self, number: u8, copies: &[(usize, Part)]) -> (WaiterId, PendingRead) {
         let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Arc::clone(&bytes);
         let wanted = ReadRequest {
@@ -134,8 +134,8 @@ impl Yard {
             program: ProgramId(0),
         };
         let (told, answer) = channel();
-        let waiter = self.operator.ask(wanted, told).expect("it may wait");
-        (waiter, Wait { number, bytes, answer })
+        let waiter = self.operator.ask(wanted, told).expect("the request is accepted");
+        (waiter, PendingRead { number, bytes, answer })
     }
 
     fn events(&self) -> Vec<Event> {
@@ -147,13 +147,13 @@ impl Yard {
     }
 }
 
-struct Wait {
+struct PendingRead {
     number: u8,
     bytes: Arc<Mutex<Vec<u8>>>,
     answer: Receiver<Outcome>,
 }
 
-impl Wait {
+impl PendingRead {
     #[track_caller]
     fn expect_content(self) {
         let outcome = self.answer.recv().expect("an answer");
@@ -165,7 +165,7 @@ impl Wait {
     #[track_caller]
     fn expect_failure(self, words: &str) {
         let outcome = self.answer.recv().expect("an answer");
-        let reason = outcome.result.expect_err("it is gone").to_string();
+        let reason = outcome.result.expect_err("no copy can be read").to_string();
         assert!(reason.contains(words), "{reason}");
     }
 }
@@ -192,21 +192,21 @@ fn everything_written_is_read(yard: &Yard) {
     let first = yard.write(0, &[1, 2, 3]);
     let second = yard.write(1, &[4, 5]);
     let third = yard.write(0, &[6]);
-    let on = |volume: usize, parts: &[Part]| -> Vec<Wait> {
+    let on = |volume: usize, parts: &[Part]| -> Vec<PendingRead> {
         let ask = |part: &Part| yard.ask(object_of(part), &[(volume, *part)]).1;
         parts.iter().rev().map(ask).collect()
     };
     let waits = [on(0, &first), on(1, &second), on(0, &third)].concat_all();
-    waits.into_iter().for_each(Wait::expect_content);
+    waits.into_iter().for_each(PendingRead::expect_content);
     assert_eq!(yard.events(), []);
 }
 
 trait ConcatAll {
-    fn concat_all(self) -> Vec<Wait>;
+    fn concat_all(self) -> Vec<PendingRead>;
 }
 
-impl<const COUNT: usize> ConcatAll for [Vec<Wait>; COUNT] {
-    fn concat_all(self) -> Vec<Wait> {
+impl<const COUNT: usize> ConcatAll for [Vec<PendingRead>; COUNT] {
+    fn concat_all(self) -> Vec<PendingRead> {
         self.into_iter().flatten().collect()
     }
 }
@@ -260,7 +260,7 @@ fn another_drive_takes_over_from_one_that_dies() {
     let second = yard.write(1, &[3, 1]);
     let holder = yard.operator.drives();
     let holds = |drive: &DriveStatus| drive.volume.as_ref() == Some(&yard.volumes[0].name);
-    let drive = holder.iter().position(holds).expect("it stays mounted");
+    let drive = holder.iter().position(holds).expect("the volume stays mounted");
     yard.trouble(Trouble::DriveDies { drive });
     let copied = yard.ask(1, &[(0, first[0]), (1, second[1])]).1;
     let single = yard.ask(2, &[(0, first[1])]).1;
@@ -294,9 +294,9 @@ fn a_volume_that_is_gone_or_another_is_said() {
     let gone = VolumeRef { id: VolumeId(99), name: gone, ..yard.volumes[0].clone() };
     let other = VolumeRef { label: Some(LabelId([9; 16])), ..yard.volumes[1].clone() };
     let refused = yard.operator.borrow(&other).err().map(|error| error.to_string());
-    assert!(refused.expect("it is another").contains(BARCODES[1]));
+    assert!(refused.expect("the volume is another one").contains(BARCODES[1]));
     let refused = yard.operator.borrow(&gone).err().map(|error| error.to_string());
-    assert!(refused.expect("it is gone").contains("GONE01"));
+    assert!(refused.expect("the volume is gone").contains("GONE01"));
     yard.ask(1, &[(0, part)]).1.expect_content();
 }
 
@@ -304,7 +304,7 @@ fn a_volume_that_is_gone_or_another_is_said() {
 fn who_writes_gives_way_to_who_reads_the_volume() {
     let yard = Yard::files();
     let part = yard.write(0, &[1])[0];
-    let lent = yard.operator.borrow(&yard.volumes[0]).expect("it is free");
+    let lent = yard.operator.borrow(&yard.volumes[0]).expect("the volume is free");
     assert!(!lent.watch().is_wanted_back());
     let (_, wait) = yard.ask(1, &[(0, part)]);
     assert!(lent.watch().is_wanted_back());
@@ -317,7 +317,7 @@ fn who_writes_gives_way_to_who_reads_the_volume() {
 fn who_has_cancelled_is_not_told() {
     let yard = Yard::files();
     let part = yard.write(0, &[1])[0];
-    let lent = yard.operator.borrow(&yard.volumes[0]).expect("it is free");
+    let lent = yard.operator.borrow(&yard.volumes[0]).expect("the volume is free");
     let (waiter, wait) = yard.ask(1, &[(0, part)]);
     assert!(yard.operator.cancel(waiter));
     drop(lent);

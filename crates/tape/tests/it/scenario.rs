@@ -1,6 +1,6 @@
-//! Promises about volumes on every medium: one suite, run against each of them.
+//! Tests of the promises about volumes: one suite, which runs on each kind of medium.
 
-use format::volume::{Foreign, Label, ObjectId, Part, VolumeId, VolumeName};
+use format::volume::{ForeignContent, Label, ObjectId, Part, VolumeId, VolumeName};
 use model::{Name, ServerTime};
 use tape::medium::{Medium, MediumError};
 use tape::volume::{
@@ -10,21 +10,21 @@ use tape::volume::{
 
 pub(crate) const BLOCK_BYTES: u32 = 64 << 10;
 
-/// Two tapes in two drives, or what stands for them.
+/// Two tapes in two drives, or two files that stand for tapes.
 pub(crate) trait Site {
     fn tape(&mut self, index: usize) -> &mut dyn Medium;
 
-    /// Protects a tape from now on, or not any more; false where it cannot be done.
+    /// Sets or removes the write protection of a tape; returns false if the site cannot do that.
     fn protect(&mut self, _index: usize, _protected: bool) -> bool {
         false
     }
 
-    /// Damages what lies at a position; false where it cannot be done.
+    /// Damages the block at a position; returns false if the site cannot do that.
     fn damage(&mut self, _index: usize, _position: u64) -> bool {
         false
     }
 
-    /// True if tapes are small enough to be filled.
+    /// Returns true if the tapes are small enough to be filled.
     fn ends(&self) -> bool {
         true
     }
@@ -55,14 +55,15 @@ pub(crate) fn label(number: u8) -> Label {
 }
 
 fn labelled(site: &mut dyn Site, index: usize, number: u8) {
-    volume::label(site.tape(index), &label(number), Overwrite::Anything).expect("it takes a label");
+    volume::label(site.tape(index), &label(number), Overwrite::Anything)
+        .expect("the tape takes a label");
 }
 
 pub(crate) fn object(number: u8) -> ObjectId {
     ObjectId([number; 16])
 }
 
-/// Bytes that differ from place to place and from object to object.
+/// Returns bytes that differ at each offset and for each object.
 pub(crate) fn content(number: u8, bytes: usize) -> Vec<u8> {
     let words =
         (0..).map(|index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number));
@@ -71,20 +72,21 @@ pub(crate) fn content(number: u8, bytes: usize) -> Vec<u8> {
 
 fn open_writer(tape: &mut dyn Medium, number: u8) -> VolumeWriter<&mut dyn Medium> {
     let options = WriterOptions { group_bytes: 200_000 };
-    VolumeWriter::open(tape, VolumeId([number; 16]), options).expect("it is ours")
+    VolumeWriter::open(tape, VolumeId([number; 16]), options)
+        .expect("the volume has a label of this program")
 }
 
 pub(crate) fn put<M: Medium>(writer: &mut VolumeWriter<M>, number: u8, bytes: usize) -> Progress {
-    writer.begin(Continuation::start(object(number))).expect("it goes on");
+    writer.begin(Continuation::start(object(number))).expect("the writer continues");
     let mut content = &content(number, bytes)[..];
-    match writer.write_all_of(&mut content).expect("it goes on") {
-        Progress::Going => writer.end().expect("it goes on"),
+    match writer.write_all_of(&mut content).expect("the writer continues") {
+        Progress::Going => writer.end().expect("the writer continues"),
         Progress::Full => Progress::Full,
     }
 }
 
 fn close<M: Medium>(writer: VolumeWriter<M>) -> SessionSummary {
-    writer.close().expect("it can be closed").0
+    writer.close().expect("the volume can be closed").0
 }
 
 #[track_caller]
@@ -94,11 +96,11 @@ pub(crate) fn expect_content<M: Medium>(
     expected: &[u8],
 ) {
     let mut found = Vec::new();
-    reader.read(part, &mut found).expect("it is there");
+    reader.read(part, &mut found).expect("the part is readable");
     assert!(found == expected, "{part:?}: {} bytes instead of {}", found.len(), expected.len());
 }
 
-/// Sizes around those of blocks, in the order of writing.
+/// Sizes of the objects, in the order of writing; some are close to the size of a block.
 const SIZES: [usize; 6] = [100_000, 0, 1, 65_440, 65_441, 300_000];
 
 fn write_sizes(tape: &mut dyn Medium, number: u8) -> SessionSummary {
@@ -113,21 +115,21 @@ fn blank_and_foreign_tapes_are_recognised(site: &mut dyn Site) {
     let tape = site.tape(0);
     let mut tar = content(1, 10_240);
     tar[257..262].copy_from_slice(b"ustar");
-    tape.rewind().expect("a tape is there");
+    tape.rewind().expect("a tape is in the drive");
     let _room = tape.write(&tar).expect("room");
     let _room = tape.mark().expect("room");
     let identified = volume::identify(tape).expect("readable");
-    assert_eq!(identified, Identification::Foreign(Foreign::Tar));
+    assert_eq!(identified, Identification::Foreign(ForeignContent::Tar));
     for overwrite in [Overwrite::Nothing, Overwrite::Ours] {
         let refused = volume::label(tape, &label(1), overwrite);
-        assert!(matches!(refused, Err(VolumeError::Foreign(Foreign::Tar))));
+        assert!(matches!(refused, Err(VolumeError::Foreign(ForeignContent::Tar))));
     }
-    assert!(matches!(volume::read_label(tape), Err(VolumeError::Foreign(Foreign::Tar))));
-    volume::label(tape, &label(1), Overwrite::Anything).expect("it was said");
-    assert_eq!(volume::read_label(tape).expect("ours"), label(1));
+    assert!(matches!(volume::read_label(tape), Err(VolumeError::Foreign(ForeignContent::Tar))));
+    volume::label(tape, &label(1), Overwrite::Anything).expect("the overwrite is allowed");
+    assert_eq!(volume::read_label(tape).expect("a label of this program"), label(1));
     let refused = volume::label(tape, &label(2), Overwrite::Nothing);
     assert!(matches!(refused, Err(VolumeError::Labelled(name)) if name == label(1).name));
-    volume::label(tape, &label(2), Overwrite::Ours).expect("it was said");
+    volume::label(tape, &label(2), Overwrite::Ours).expect("the overwrite is allowed");
     let another = VolumeReader::open(tape, Some(VolumeId([1; 16])));
     assert!(matches!(another, Err(VolumeError::Another { found }) if found == label(2).name));
 }
@@ -138,7 +140,7 @@ fn objects_come_back_in_any_order(site: &mut dyn Site) {
     assert!(closed.is_indexed && closed.continues.is_none());
     assert_eq!(closed.parts.len(), SIZES.len());
     assert!(closed.parts.iter().all(|part| part.is_last));
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     let listing = reader.list().expect("indexed");
     assert_eq!(listing.parts, closed.parts);
     for index in [5, 0, 3, 1, 4, 2, 2, 5] {
@@ -160,15 +162,15 @@ fn sessions_follow_each_other(site: &mut dyn Site) {
         expected.extend(close(writer).parts);
     }
     assert_eq!(expected.len(), 6);
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     assert_eq!(reader.list().expect("indexed").parts, expected);
     let sequences: Vec<u32> = expected.iter().map(|part| part.object_sequence).collect();
     assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
     expect_content(&mut reader, &expected[3], &content(12, 5));
-    // A session that writes nothing leaves nothing.
+    // A session that writes nothing changes nothing on the volume.
     let closed = close(open_writer(site.tape(0), 4));
     assert!(closed.parts.is_empty() && closed.is_indexed);
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     assert_eq!(reader.list().expect("indexed").parts, expected);
 }
 
@@ -178,24 +180,24 @@ fn a_writer_that_died_is_got_over(site: &mut dyn Site) {
     assert_eq!(put(&mut writer, 1, 150_000), Progress::Going);
     let synced = writer.sync().expect("room");
     assert_eq!(synced.len(), 1);
-    writer.begin(Continuation::start(object(2))).expect("it goes on");
+    writer.begin(Continuation::start(object(2))).expect("the writer continues");
     assert_eq!(writer.write(&content(2, 150_000)).expect("room"), Progress::Going);
     drop(writer);
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     let listing = reader.list().expect("readable");
     assert_eq!(listing.parts[0], synced[0]);
     assert!(listing.parts[1..].iter().all(|part| !part.is_last));
     let mut writer = open_writer(site.tape(0), 5);
     assert_eq!(put(&mut writer, 3, 1000), Progress::Going);
     let closed = close(writer);
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     let listing = reader.list().expect("indexed");
     assert_eq!(listing.parts, [synced, closed.parts].concat());
     expect_content(&mut reader, &listing.parts[0], &content(1, 150_000));
     expect_content(&mut reader, &listing.parts[1], &content(3, 1000));
 }
 
-/// Names take room in the first block of an object, and bytes at any offset stay what they are.
+/// Names take room in the first block of an object, and the object's bytes keep their offsets.
 fn names_are_found_with_and_without_an_index(site: &mut dyn Site) {
     const NAMED_BYTES: usize = 65_440 - 3;
     labelled(site, 0, 11);
@@ -204,7 +206,7 @@ fn names_are_found_with_and_without_an_index(site: &mut dyn Site) {
     for (number, bytes) in [(1, NAMED_BYTES), (2, 2 * NAMED_BYTES), (3, 0)] {
         writer
             .begin_named(Continuation::start(object(number)), &name)
-            .expect("it goes on");
+            .expect("the writer continues");
         let mut content = &content(number, bytes)[..];
         assert_eq!(writer.write_all_of(&mut content).expect("room"), Progress::Going);
         assert_eq!(writer.end().expect("room"), Progress::Going);
@@ -213,13 +215,13 @@ fn names_are_found_with_and_without_an_index(site: &mut dyn Site) {
     let _synced = writer.sync().expect("room");
     drop(writer);
     let names = [1, 2, 3].map(|number| (number, name.clone())).into();
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     let scanned = reader.list().expect("readable");
     assert_eq!((scanned.parts.len(), &scanned.names), (4, &names));
     let mut writer = open_writer(site.tape(0), 11);
     assert_eq!(put(&mut writer, 5, 10), Progress::Going);
     let _closed = close(writer);
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     let listed = reader.list().expect("indexed");
     assert_eq!((listed.parts.len(), &listed.names), (5, &names));
     assert_eq!(listed.parts[..4], scanned.parts);
@@ -228,7 +230,7 @@ fn names_are_found_with_and_without_an_index(site: &mut dyn Site) {
     }
 }
 
-/// Fills the first tape with objects of 3 MB, and goes on on the second one.
+/// Fills the first tape with objects of 3 MB, and continues on the second tape.
 fn objects_go_on_on_the_next_tape(site: &mut dyn Site) {
     const BYTES: usize = 3_000_000;
     labelled(site, 0, 6);
@@ -242,7 +244,7 @@ fn objects_go_on_on_the_next_tape(site: &mut dyn Site) {
     let mut writer = open_writer(site.tape(1), 7);
     if let Some(from) = first.continues {
         assert_eq!(from.object, object(last));
-        writer.begin(from).expect("it goes on");
+        writer.begin(from).expect("the writer continues");
         let offset = usize::try_from(from.offset).expect("small");
         let mut rest = &content(last, BYTES)[offset..];
         assert_eq!(writer.write_all_of(&mut rest).expect("room"), Progress::Going);
@@ -252,13 +254,14 @@ fn objects_go_on_on_the_next_tape(site: &mut dyn Site) {
     let second = close(writer);
     let mut found: Vec<Vec<u8>> = vec![Vec::new(); usize::from(last) + 2];
     for (index, closed) in [(0, first), (1, second)] {
-        let mut reader = VolumeReader::open(site.tape(index), None).expect("ours");
+        let mut reader =
+            VolumeReader::open(site.tape(index), None).expect("a label of this program");
         let listing = reader.list().expect("indexed");
         assert_eq!(listing.parts, closed.parts);
         for part in &listing.parts {
             let object = &mut found[usize::from(part.object.0[0])];
             assert_eq!(part.offset, object.len() as u64);
-            reader.read(part, object).expect("it is there");
+            reader.read(part, object).expect("the part is readable");
         }
     }
     for number in 1..=last {
@@ -278,7 +281,7 @@ fn protected_tapes_are_left_alone(site: &mut dyn Site) {
     assert!(matches!(refused, Err(VolumeError::Medium(MediumError::WriteProtected))));
     let writer = VolumeWriter::open(tape, VolumeId([8; 16]), WriterOptions::default());
     assert!(matches!(writer.err(), Some(VolumeError::Medium(MediumError::WriteProtected))));
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
     assert_eq!(reader.list().expect("indexed").parts, closed.parts);
     assert!(site.protect(0, false));
 }
@@ -290,8 +293,8 @@ fn damage_is_said_and_the_rest_read(site: &mut dyn Site) {
     if !site.damage(0, broken.position) {
         return;
     }
-    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
-    let error = reader.read(&broken, &mut Vec::new()).expect_err("it is damaged");
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("a label of this program");
+    let error = reader.read(&broken, &mut Vec::new()).expect_err("the block is damaged");
     let position = match error {
         VolumeError::Damaged { position, .. } => position,
         VolumeError::Medium(MediumError::Damaged { position }) => position,

@@ -1,4 +1,5 @@
-//! Virtual libraries of others, started for a test and ended with it, however it ends.
+//! Third-party virtual libraries. Each is started for one test, and ends with the test, even if the
+//! test fails.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -8,22 +9,22 @@ use std::time::Duration;
 use tape::address::Address;
 use tape::transport::ScsiTransport;
 
-/// Time that a server has to begin listening.
+/// Maximum time until a server listens.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A server that is killed when this is dropped, or when the test dies.
+/// A server that is killed when this value is dropped, or when the test dies.
 pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only for a process that has been waited for.
+        // Both calls fail only for a process that has been waited for.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-/// True if a test of a third-party server is left out; a line gives the reason.
+/// Returns true if a test of a third-party server is left out; prints the reason.
 #[expect(clippy::print_stdout, reason = "it is what a test says")]
 pub(crate) fn is_missing(programs: &[&str]) -> bool {
     let reason = if !sys::process::is_root() {
@@ -35,7 +36,7 @@ pub(crate) fn is_missing(programs: &[&str]) -> bool {
         absent.map(|program| format!("{program} is not installed"))
     };
     if let Some(reason) = &reason {
-        println!("left out: {reason}");
+        println!("test left out: {reason}");
     }
     reason.is_some()
 }
@@ -45,15 +46,15 @@ fn is_installed(program: &str) -> bool {
     folders.iter().any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// A port that nobody listens at. Somebody may take it before the server does; then the server
-/// does not start, and the test says so.
+/// Returns a port on which nobody listens. If another process takes the port before the server
+/// does, the server does not start, and the test reports that.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound").port()
+    listener.local_addr().expect("the socket is bound").port()
 }
 
-/// Starts a server that stays in the foreground, and waits until it listens at `port`. The kernel
-/// kills it when the thread that tests ends.
+/// Starts a server that stays in the foreground, and waits until it listens on `port`. The kernel
+/// kills the server when the thread of the test ends.
 pub(crate) fn start(program: &str, arguments: &[&str], port: u16) -> Server {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]).args(arguments);
@@ -74,7 +75,10 @@ pub(crate) fn start(program: &str, arguments: &[&str], port: u16) -> Server {
 /// Runs a command that must succeed.
 #[track_caller]
 pub(crate) fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output().expect("it is installed");
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .expect("the program is installed");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
 }

@@ -1,10 +1,11 @@
-//! Against `tgt`: a changer and two drives that know neither LOCATE nor READ POSITION.
+//! Tests with `tgt`, an iSCSI target with a changer and two drives that know neither LOCATE nor
+//! READ POSITION.
 //!
-//! What is known to be wrong with it, and does not show above the drive: byte counts of READ
-//! ELEMENT STATUS include headers; UNLOAD wants the bit of disks; a short block comes with an
-//! inverted residual; SPACE over blocks does not stop at filemarks and calls arriving at the end
-//! an error; media changes raise no unit attention. What does show: tapes go on for a quarter of
-//! their capacity behind the early warning and have no hard end; write protection is not known.
+//! Known faults that the crate hides: byte counts of READ ELEMENT STATUS include headers;
+//! UNLOAD needs the bit for disk drives; a short block comes with an inverted residual; SPACE over
+//! blocks does not stop at filemarks, and reports an error when it ends at the end of data; changes
+//! of media raise no unit attention. Known faults that remain visible: tapes continue for a quarter
+//! of their capacity after the early warning, and have no hard end; write protection is unknown.
 
 use std::path::Path;
 
@@ -32,11 +33,12 @@ struct Tgt {
 }
 
 impl Tgt {
-    /// Ten slots with four tapes in the first ones, two drives, two import/export elements.
+    /// Starts a library with ten slots, four tapes in the first slots, two drives and two
+    /// import/export elements.
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let port = server::free_port();
-        // Names the socket by which it is set up; at most 32767.
+        // Number of the socket through which the server is set up; at most 32767.
         let control = (port % 30_000 + 1).to_string();
         let portal = format!("portal=127.0.0.1:{port}");
         let arguments = ["-f", "--control-port", &control, "--iscsi", &portal];
@@ -48,7 +50,7 @@ impl Tgt {
     fn library(&self) -> Library {
         let drives = [1, 2].map(|lun| server::open(self.port, TARGET, lun)).into();
         let changer = server::open(self.port, TARGET, CHANGER_LUN);
-        Library::open(changer, drives).expect("it answers")
+        Library::open(changer, drives).expect("the library answers")
     }
 }
 
@@ -127,7 +129,7 @@ fn volumes_on_tapes_of_tgt() {
     scenario::run_all(&mut pair);
     for mounted in pair.0 {
         assert_eq!(mounted.drive.ways(), (LocateMethod::Space, PositionMethod::Count));
-        library.dismount(mounted).expect("it goes home");
+        library.dismount(mounted).expect("the volume is put away");
     }
 }
 
@@ -138,7 +140,7 @@ fn the_library_of_tgt() {
     }
     let tgt = Tgt::start();
     let mut library = tgt.library();
-    library.look_again().expect("it answers");
+    library.look_again().expect("the library answers");
     let listed: Vec<_> = library.volumes().into_iter().map(|v| (v.name, v.address)).collect();
     let expected: Vec<_> = TAPES.map(name).into_iter().zip(1000..).collect();
     assert_eq!(listed, expected);
@@ -151,20 +153,21 @@ fn the_library_of_tgt() {
     };
     let blank = library.mount(&name("A00003L8"));
     assert!(matches!(blank.err(), Some(LibraryError::Volume { source: VolumeError::Blank, .. })));
-    let label = library.label(&name("A00003L8"), &labelling).expect("it is blank");
-    let (mut mounted, found) = library.mount(&name("A00003L8")).expect("it is labelled");
+    let label = library.label(&name("A00003L8"), &labelling).expect("the volume is blank");
+    let (mut mounted, found) = library.mount(&name("A00003L8")).expect("the volume is labelled");
     assert_eq!(found, label);
     let options = WriterOptions::default();
-    let mut writer = VolumeWriter::open(&mut mounted.drive, label.volume, options).expect("ours");
+    let mut writer = VolumeWriter::open(&mut mounted.drive, label.volume, options)
+        .expect("a label of this program");
     assert_eq!(put(&mut writer, 1, 3_000_000), Progress::Going);
     let (closed, _) = writer.close().expect("room");
-    library.dismount(mounted).expect("it goes home");
-    let (mut mounted, _) = library.mount(&name("A00003L8")).expect("it is labelled");
+    library.dismount(mounted).expect("the volume is put away");
+    let (mut mounted, _) = library.mount(&name("A00003L8")).expect("the volume is labelled");
     let mut reader = VolumeReader::open(&mut mounted.drive, Some(label.volume)).expect("the same");
     assert_eq!(reader.list().expect("indexed").parts, closed.parts);
     expect_content(&mut reader, &closed.parts[0], &content(1, 3_000_000));
-    library.dismount(mounted).expect("it goes home");
-    let portal = library.check_out(&name("A00004L8")).expect("it is free");
+    library.dismount(mounted).expect("the volume is put away");
+    let portal = library.check_out(&name("A00004L8")).expect("the portal is free");
     assert_eq!(portal, 700);
     assert_eq!(library.check_in().expect("a slot is free"), [name("A00004L8")]);
     assert!(library.drives().iter().all(|drive| drive.state == DriveState::Free));
@@ -178,9 +181,9 @@ fn an_empty_drive_of_tgt_says_so() {
         return;
     }
     let tgt = Tgt::start();
-    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("it answers");
+    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("the drive answers");
     assert_eq!(drive.identity().serial, "DRV00001");
-    assert!(!drive.is_ready().expect("it answers"));
+    assert!(!drive.is_ready().expect("the drive answers"));
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_target_that_dies_is_a_drive_that_fails() {
         return;
     }
     let tgt = Tgt::start();
-    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("it answers");
+    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("the drive answers");
     drop(tgt);
     assert!(matches!(drive.is_ready(), Err(CommandError::Lost { .. })));
     assert!(matches!(drive.load(), Err(MediumError::Failed(_))));

@@ -1,4 +1,5 @@
-//! Circles of arrows: sets of modules each of which reaches all others of its set.
+//! Circles of arrows. A circle is a set of modules in which each module reaches all others by
+//! arrows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +11,7 @@ pub(crate) struct Circle<'a> {
     pub(crate) members: BTreeSet<&'a str>,
 }
 
-/// Finds the circles of two modules or more, by their first members.
+/// Finds the circles of two or more modules, sorted by their first members.
 pub(crate) fn circles(arrows: &Arrows) -> Vec<Circle<'_>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         arrows.keys().map(|from| (from.as_str(), reach(arrows, from))).collect();
@@ -29,7 +30,7 @@ pub(crate) fn circles(arrows: &Arrows) -> Vec<Circle<'_>> {
 }
 
 impl<'a> Circle<'a> {
-    /// A shortest way along arrows from the first member back to itself.
+    /// Returns a shortest way along arrows from the first member back to itself.
     pub(crate) fn way_round(&self, arrows: &'a Arrows) -> Vec<&'a str> {
         let Some((first, targets)) =
             self.members.first().and_then(|name| arrows.get_key_value(*name))
@@ -53,7 +54,7 @@ impl<'a> Circle<'a> {
     }
 }
 
-/// The modules that `from` reaches by one arrow or more.
+/// Returns the modules that `from` reaches by one or more arrows.
 fn reach<'a>(arrows: &'a Arrows, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut pending: Vec<&str> = vec![from];
@@ -71,7 +72,8 @@ fn reach<'a>(arrows: &'a Arrows, from: &str) -> BTreeSet<&'a str> {
 mod tests {
     use super::*;
 
-    /// `arrows` are written `a>b`; `expected` has the members of each circle and a way round it.
+    /// Checks the circles of `arrows`, which are written `a>b`. `expected` has the members of each
+    /// circle and a way round it.
     #[track_caller]
     fn check(arrows: &str, expected: &[(&str, &str)]) {
         let mut parsed = Arrows::new();

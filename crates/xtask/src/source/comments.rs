@@ -1,8 +1,8 @@
-//! The comments of a source file, block by block, and how they begin.
+//! The comments of a source file, block by block, and their openings.
 
 use super::Split;
 
-/// Openings that leave a comment without a subject: a clause takes its place.
+/// Openings of comments that have a clause without a head in place of a subject.
 const HEADLESS: [&str; 13] = [
     "Of that which",
     "Of those",
@@ -21,10 +21,10 @@ const HEADLESS: [&str; 13] = [
 /// Openings that often replace a subject, but may also begin a subordinate clause.
 const DOUBTFUL: [&str; 4] = ["How", "When", "Where", "Whether"];
 
-/// Lines of comments of one kind that follow each other.
+/// A comment: lines with the same marker that follow each other.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Comment {
-    /// The first line, from 1.
+    /// Number of the first line, counted from 1.
     pub(crate) line: usize,
     pub(crate) opening: Opening,
 }
@@ -54,6 +54,24 @@ pub(crate) fn comments(split: &Split) -> Vec<Comment> {
         }
         // A comment that follows code on its line is a comment of its own.
         before = marker.filter(|_| !is_after_code);
+    }
+    comments
+}
+
+/// Finds the comments of a text in another language than Rust. The comments take whole lines, which
+/// begin with `marker`. The first line of a script (`#!`) is not a comment.
+pub(crate) fn line_comments(text: &str, marker: &str) -> Vec<Comment> {
+    let mut comments = Vec::new();
+    let mut follows_comment = false;
+    for (index, line) in text.lines().enumerate() {
+        let words = line.trim().strip_prefix(marker).filter(|words| !words.starts_with('!'));
+        if let Some(words) = words
+            && !follows_comment
+        {
+            let opening = opening(words.trim_start());
+            comments.push(Comment { line: index + 1, opening });
+        }
+        follows_comment = words.is_some();
     }
     comments
 }
@@ -101,6 +119,18 @@ mod tests {
         );
         check("// A.\nf(); // B.\n", &[(1, Opening::Sound), (2, Opening::Sound)]);
         check("f(\"// What\")\n", &[]);
+    }
+
+    #[test]
+    fn lines_of_other_languages_are_comments() {
+        let lines = |text: &str, marker: &str| -> Vec<_> {
+            let found = line_comments(text, marker);
+            found.iter().map(|comment| (comment.line, comment.opening)).collect()
+        };
+        let shell = "#!/bin/sh\n# Builds.\n# What else.\nrun # What.\n\n  # What it has.\n";
+        assert_eq!(lines(shell, "#"), [(2, Opening::Sound), (6, Opening::Headless("What"))]);
+        let sql = "-- Those rows.\nSELECT 1; -- What.\n";
+        assert_eq!(lines(sql, "--"), [(1, Opening::Headless("Those"))]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The modules of a crate and the arrows between them.
 //!
-//! A module is a file; modules inside the file belong to it. An arrow goes to the module that
-//! defines the item of a path: a re-export is only another name, so it neither makes an arrow nor
-//! hides one. The declaration of a module alone makes no arrow. Code of tests makes no arrows.
+//! A module is a file, with its inline modules. A path in a module makes an arrow to the module
+//! that defines the item of the path. A re-export is only another name: it neither makes an arrow
+//! nor hides one. The declaration of a module alone makes no arrow. Code of tests makes no arrows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ use super::tree::{SourceFile, Tree};
 /// Maximum number of re-exports that are followed for one name.
 const RE_EXPORTS_MAX: usize = 16;
 
-/// The name of a crate's root.
+/// Name of the module at a crate's root.
 pub(crate) const ROOT: &str = "crate";
 
-/// A module's place: the names from the crate's root down to it.
+/// A module's place: the names of the modules from the crate's root down to it.
 type Place = Vec<String>;
 
 /// The modules of a crate: their files and their arrows.
 pub(crate) struct Rooms<'t> {
-    /// The modules' files, of all roots.
+    /// Files of the modules below all roots.
     pub(crate) files: Vec<&'t SourceFile>,
-    /// The files of modules that only tests have.
+    /// Files of the modules that are compiled only for tests.
     pub(crate) test_files: Vec<&'t SourceFile>,
     /// The arrows between the modules of the crate, by name; every module is a key.
     pub(crate) arrows: Arrows,
@@ -50,7 +50,7 @@ impl<'t> Rooms<'t> {
     }
 }
 
-/// True for a file that cargo builds as a root of modules.
+/// Returns true for a file that cargo builds as a root of modules.
 pub(crate) fn is_root(path: &str) -> bool {
     let within: Vec<&str> = path.split('/').skip(2).collect();
     matches!(
@@ -63,7 +63,7 @@ pub(crate) fn is_root(path: &str) -> bool {
     )
 }
 
-/// The two places where the module `name` that the file `path` declares may lie.
+/// Returns the two paths at which the module `name` may lie, if the file `path` declares it.
 pub(crate) fn places(path: &str, name: &str) -> [String; 2] {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let holds_its_folder = file == "mod.rs" || is_root(path);
@@ -71,7 +71,7 @@ pub(crate) fn places(path: &str, name: &str) -> [String; 2] {
     [format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]
 }
 
-/// A module that is being added to the house.
+/// A module that is being added to a [`House`].
 struct Module<'t> {
     file: &'t SourceFile,
     place: Place,
@@ -83,16 +83,16 @@ struct Module<'t> {
 struct House<'s> {
     files: Vec<&'s SourceFile>,
     test_files: Vec<&'s SourceFile>,
-    /// Inline modules too.
+    /// The scopes by place, those of inline modules included.
     scopes: BTreeMap<Place, &'s Scope>,
-    /// The module in whose file a scope lies.
+    /// The module in whose file each scope lies, by the place of the scope.
     homes: BTreeMap<Place, Place>,
 }
 
 /// Meaning of a path.
-enum Named {
+enum PathMeaning {
     Module(Place),
-    /// An item, by the module that defines it.
+    /// An item, with the place of the module that defines it.
     Item(Place),
     /// An item of another crate.
     Outside,
@@ -128,10 +128,10 @@ impl<'s> House<'s> {
             let imports = scope.imports.iter().filter(|import| !import.is_public);
             let imported = imports.filter_map(|import| {
                 match self.follow(place, &import.path.segments, 0) {
-                    Named::Item(target) => Some(target),
+                    PathMeaning::Item(target) => Some(target),
                     // The path brings in all names of the module, and not the module's own name.
-                    Named::Module(target) if import.name.is_none() => Some(target),
-                    Named::Module(_) | Named::Outside => None,
+                    PathMeaning::Module(target) if import.name.is_none() => Some(target),
+                    PathMeaning::Module(_) | PathMeaning::Outside => None,
                 }
             });
             let used =
@@ -139,8 +139,8 @@ impl<'s> House<'s> {
                     .paths
                     .iter()
                     .filter_map(|path| match self.follow(place, &path.segments, 0) {
-                        Named::Item(target) => Some(target),
-                        Named::Module(_) | Named::Outside => None,
+                        PathMeaning::Item(target) => Some(target),
+                        PathMeaning::Module(_) | PathMeaning::Outside => None,
                     });
             let targets = imported.chain(used).map(|target| &self.homes[&target]);
             let targets = targets.filter(|target| *target != home).map(name);
@@ -150,7 +150,7 @@ impl<'s> House<'s> {
     }
 
     /// Finds the meaning of `segments` in the module `place`.
-    fn follow(&self, place: &Place, segments: &[String], re_exports: usize) -> Named {
+    fn follow(&self, place: &Place, segments: &[String], re_exports: usize) -> PathMeaning {
         let mut at = place.clone();
         let mut may_rise = true;
         for (index, segment) in segments.iter().enumerate() {
@@ -162,27 +162,27 @@ impl<'s> House<'s> {
                     continue;
                 }
                 _ => match self.look_up(&at, segment, re_exports) {
-                    Some(Named::Module(found)) => at = found,
+                    Some(PathMeaning::Module(found)) => at = found,
                     Some(found) => return found,
-                    None if index == 0 => return Named::Outside,
-                    // A macro defines the name.
-                    None => return Named::Item(at),
+                    None if index == 0 => return PathMeaning::Outside,
+                    // The name is unknown, because a macro defines it.
+                    None => return PathMeaning::Item(at),
                 },
             }
             may_rise = false;
         }
-        Named::Module(at)
+        PathMeaning::Module(at)
     }
 
     /// Finds the meaning of `word` among the names of the module `place`.
-    fn look_up(&self, place: &Place, word: &str, re_exports: usize) -> Option<Named> {
+    fn look_up(&self, place: &Place, word: &str, re_exports: usize) -> Option<PathMeaning> {
         let scope = self.scopes.get(place)?;
         if scope.items.contains(word) {
-            return Some(Named::Item(place.clone()));
+            return Some(PathMeaning::Item(place.clone()));
         }
         let child = [place.clone(), vec![word.to_owned()]].concat();
         if self.scopes.contains_key(&child) {
-            return Some(Named::Module(child));
+            return Some(PathMeaning::Module(child));
         }
         if re_exports == RE_EXPORTS_MAX {
             return None;
@@ -194,14 +194,14 @@ impl<'s> House<'s> {
         let all_of = scope.imports.iter().filter(|import| import.name.is_none());
         all_of
             .filter_map(|import| match self.follow(place, &import.path.segments, re_exports + 1) {
-                Named::Module(found) if found != *place => Some(found),
+                PathMeaning::Module(found) if found != *place => Some(found),
                 _ => None,
             })
             .find_map(|found| self.look_up(&found, word, re_exports + 1))
     }
 }
 
-/// The name of the module at `place`, as the crate writes it.
+/// Returns the name of the module at `place`, as code of the crate writes it.
 fn name(place: &Place) -> String {
     if place.is_empty() { ROOT.to_owned() } else { place.join("::") }
 }
@@ -210,7 +210,8 @@ fn name(place: &Place) -> String {
 mod tests {
     use super::*;
 
-    /// `files` are named within `src`; `expected` are the arrows, by module.
+    /// Checks the arrows between `files`, whose paths begin in `src`. `expected` has the arrows of
+    /// each module.
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &[(&str, &[&str])]) {
         let file = |(path, text): &(&str, &str)| SourceFile {

@@ -1,7 +1,7 @@
-//! Telling code, comments and literals of Rust source apart, as far as the checks need it.
+//! Separates code, comments and literals of Rust source, as exactly as the checks need it.
 
-/// Two copies of a source text: one with the code alone, one with the comments alone. Everything
-/// else is blank, and the lines keep their numbers.
+/// Two copies of a source text: one with the code only, one with the comments only. All other
+/// characters are replaced by spaces, and the lines keep their numbers.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Split {
     /// Code without comments and without the content of literals.
@@ -41,7 +41,8 @@ impl Split {
     }
 }
 
-/// The part that `rest` begins with, and its length in bytes; `before` is the character before it.
+/// Returns the part that `rest` begins with, and its length in bytes. `before` is the character
+/// before `rest`.
 fn part_at(rest: &str, before: char) -> (Part, usize) {
     if rest.starts_with("//") {
         return (Part::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -79,7 +80,7 @@ fn block_comment_bytes(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length in bytes of the string literal that `rest` begins with, its prefix and quotes
+/// Returns the length in bytes of the string literal that `rest` begins with, its prefix and quotes
 /// included.
 fn string_bytes(rest: &str, before: char) -> Option<usize> {
     let continues_a_word = before.is_alphanumeric() || before == '_';
@@ -99,8 +100,8 @@ fn string_bytes(rest: &str, before: char) -> Option<usize> {
     Some(prefix + hashes + 1 + inner_bytes)
 }
 
-/// The length in bytes of the character literal that `rest` begins with; `None` for anything else,
-/// such as a lifetime.
+/// Returns the length in bytes of the character literal that `rest` begins with; `None` for
+/// anything else, such as a lifetime.
 fn character_bytes(rest: &str) -> Option<usize> {
     let inner = rest.strip_prefix('\'')?;
     let mut characters = inner.chars();
@@ -111,7 +112,8 @@ fn character_bytes(rest: &str) -> Option<usize> {
     (characters.next() == Some('\'')).then_some(1 + first.len_utf8() + 1)
 }
 
-/// The bytes of `inner` up to and including the `quote` that is not escaped.
+/// Returns the number of bytes of `inner` up to and including the first `quote` that is not
+/// escaped.
 fn quoted_bytes(inner: &str, quote: u8) -> usize {
     let mut escaped = false;
     for (at, byte) in inner.bytes().enumerate() {
@@ -130,7 +132,7 @@ fn quoted_bytes(inner: &str, quote: u8) -> usize {
 mod tests {
     use super::*;
 
-    /// `expected` is the code that is left, without the spaces.
+    /// Checks the code of `text`; `expected` has it without spaces.
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let split = Split::new(text);

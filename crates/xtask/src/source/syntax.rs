@@ -1,9 +1,9 @@
-//! The syntax of a source file: the names and paths of its modules, its functions, its types,
-//! without the code of its tests.
+//! The syntax of a source file without its tests: the names and paths of its modules, its functions
+//! and its types.
 //!
 //! Code is parsed, but macros are not expanded. The tokens that a macro is called with are searched
-//! for paths and assertions. A method that is called by its name alone leaves no path, so a module
-//! that only calls methods on values that it was given shows no arrow to their module.
+//! for paths and assertions. A method call contains no path. So a module that only calls methods of
+//! a value has no arrow to the module that defines the type of the value.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -12,38 +12,38 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
-/// Macros that state a fact that must hold.
+/// Names of the macros that assert.
 const ASSERTIONS: [&str; 6] =
     ["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne"];
 
 /// A source file, parsed.
 #[derive(Default)]
 pub(crate) struct Syntax {
-    /// The file's own module first, then the modules that it holds inline.
+    /// The file's own module, then its inline modules.
     pub(crate) scopes: Vec<Scope>,
     pub(crate) functions: Vec<Lines>,
     pub(crate) errors: Vec<ErrorEnum>,
     pub(crate) assertion_count: usize,
-    /// Signatures with a tuple of more than two values.
+    /// Number of signatures with a tuple of more than two values.
     pub(crate) tuple_signature_count: usize,
-    /// Mentions of `Result<_, String>`.
+    /// Number of mentions of `Result<_, String>`.
     pub(crate) string_error_count: usize,
-    /// Lines of items that only tests have.
+    /// Lines of the items that are compiled only for tests.
     pub(crate) test_lines: Vec<Lines>,
 }
 
-/// Lines of an item, from 1.
+/// Range of the lines of an item, counted from 1.
 pub(crate) type Lines = RangeInclusive<usize>;
 
-/// An enum that is an error.
+/// An enum that is an error type.
 pub(crate) struct ErrorEnum {
     pub(crate) variant_count: usize,
 }
 
-/// The names of a module.
+/// The names and paths of a module.
 #[derive(Default)]
 pub(crate) struct Scope {
-    /// The inline modules from the file's own down to this one.
+    /// Names of the inline modules from the file's own module down to this one.
     pub(crate) inline: Vec<String>,
     /// Names of the items that the module defines.
     pub(crate) items: BTreeSet<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Child {
     pub(crate) is_test: bool,
 }
 
-/// A name brought in by `use`.
+/// A name that a `use` declaration brings in.
 pub(crate) struct Import {
     pub(crate) path: UsedPath,
     /// Name that the path brings in; `None` for all names of the module `path`.
@@ -90,7 +90,7 @@ impl Syntax {
 #[derive(Default)]
 struct Collector {
     syntax: Syntax,
-    /// The index in `scopes` of the module that is visited.
+    /// Index in `scopes` of the module that is being visited.
     scope: usize,
 }
 
@@ -99,7 +99,7 @@ impl Collector {
         &mut self.syntax.scopes[self.scope]
     }
 
-    /// Returns true for an item of tests, and notes it.
+    /// Returns true if the item is compiled only for tests, and notes its lines.
     fn is_test(&mut self, attributes: &[syn::Attribute], span: Span) -> bool {
         let is_test = attributes.iter().any(is_of_tests);
         if is_test {
@@ -131,7 +131,7 @@ impl Collector {
         let Some(last) = path.segments.last() else { return };
         self.syntax.assertion_count +=
             usize::from(path.is_macro && ASSERTIONS.contains(&last.as_str()));
-        // A single word in lower case may be the name of a field or of a label.
+        // A single word in lower case may be the name of a field or of a label, so it is no path.
         if path.segments.len() > 1 || path.is_macro || last.starts_with(char::is_uppercase) {
             let TokenPath { segments, line, is_macro, .. } = path;
             self.scope().paths.push(UsedPath { segments, line, is_macro });
@@ -240,18 +240,18 @@ impl<'ast> Visit<'ast> for Collector {
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
-/// A path among the tokens of a macro's call, while it is being read.
+/// The part of a path that was read so far from the tokens of a macro's call.
 #[derive(Default)]
 struct TokenPath {
     segments: Vec<String>,
     line: usize,
-    /// Colons since the last segment.
+    /// Number of colons since the last segment.
     colon_count: usize,
     is_macro: bool,
 }
 
 impl TokenPath {
-    /// Takes the next token; returns the path that ends before it.
+    /// Takes the next token. Returns the path that ends at this token.
     fn push(&mut self, token: &TokenTree) -> Option<Self> {
         match token {
             TokenTree::Ident(word) if self.segments.is_empty() || self.colon_count == 2 => {
@@ -331,7 +331,7 @@ fn lines(span: Span) -> Lines {
     span.start().line..=span.end().line
 }
 
-/// The word without the mark of a raw identifier.
+/// Returns the word without the prefix `r#` of a raw identifier.
 fn bare(word: &syn::Ident) -> String {
     word.to_string().trim_start_matches("r#").to_owned()
 }
@@ -343,7 +343,8 @@ fn is_result_of_string(segment: &syn::PathSegment) -> bool {
     segment.ident == "Result" && error.path.is_ident("String")
 }
 
-/// True for `#[test]` and for `#[cfg(test)]`, alone or with other conditions that must hold too.
+/// Returns true for `#[test]` and for `#[cfg(test)]`, alone or with other conditions that must hold
+/// too.
 fn is_of_tests(attribute: &syn::Attribute) -> bool {
     let words = words(&attribute.meta);
     let [first, rest @ ..] = words.as_slice() else { return false };
@@ -360,7 +361,7 @@ fn is_of_tests(attribute: &syn::Attribute) -> bool {
     }
 }
 
-/// All words of an attribute, in order.
+/// Returns all words of an attribute, in order.
 fn words(meta: &syn::Meta) -> Vec<String> {
     fn collect(tokens: TokenStream, words: &mut Vec<String>) {
         for token in tokens {
@@ -419,7 +420,7 @@ mod tests {
         Syntax::parse(text).expect("is Rust")
     }
 
-    /// `expected` are the paths of the file's own module, imports first.
+    /// Checks the paths of the file's own module; `expected` has the imports first.
     #[track_caller]
     fn check_paths(text: &str, expected: &[&str]) {
         let syntax = parse(text);

@@ -1,4 +1,4 @@
-//! Reading the tree: the files that git tracks, and files that it neither tracks nor ignores.
+//! The files of the tree: those that git tracks, and those that git neither tracks nor ignores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,10 +15,10 @@ pub(crate) struct SourceFile {
     pub(crate) text: String,
 }
 
-/// The files of a tree, and the syntax of those that are Rust.
+/// The files of a tree, and the syntax of the Rust files.
 pub(crate) struct Tree<'t> {
     pub(crate) files: &'t [SourceFile],
-    /// By path.
+    /// Syntax of the Rust files, by path.
     pub(crate) syntax: BTreeMap<&'t str, Syntax>,
 }
 
@@ -34,7 +34,7 @@ impl<'t> Tree<'t> {
         Self { files, syntax }
     }
 
-    /// The folders of the crates, `crates/NAME`.
+    /// Returns the folders of the crates, `crates/NAME`.
     pub(crate) fn crates(&self) -> BTreeSet<&'t str> {
         let manifests = self.files.iter().filter_map(|file| {
             let folder = file.path.strip_suffix("/Cargo.toml")?;
@@ -44,13 +44,13 @@ impl<'t> Tree<'t> {
     }
 }
 
-/// Reads every text file of the tree that `folder` lies in. Files that are not UTF-8 (golden files,
-/// pictures) and files deleted from the work tree are left out.
+/// Reads every text file of the tree that contains `folder`. Files that are not UTF-8 (golden
+/// files, pictures) and files deleted from the work tree are left out.
 pub(crate) fn read(folder: &Path) -> io::Result<Vec<SourceFile>> {
     let root = root(folder)?;
     let listed = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"], &root)?;
     let mut paths: Vec<&str> = listed.split('\0').filter(|path| !path.is_empty()).collect();
-    // A path in conflict is listed once for each side.
+    // Git lists a path with a merge conflict more than once.
     paths.sort_unstable();
     paths.dedup();
     let mut files = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn read(folder: &Path) -> io::Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-/// The root of the tree that `folder` lies in.
+/// Returns the root of the tree that contains `folder`.
 pub(crate) fn root(folder: &Path) -> io::Result<PathBuf> {
     let root = git(&["rev-parse", "--show-toplevel"], folder)?;
     Ok(PathBuf::from(root.trim_end_matches('\n')))
@@ -74,7 +74,7 @@ fn read_text(path: &Path) -> io::Result<Option<String>> {
         Err(error) => match error.kind() {
             // A deleted file, or a link to a folder.
             io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => Ok(None),
-            _ => Err(io::Error::other(format!("reading {}: {error}", path.display()))),
+            _ => Err(io::Error::other(format!("cannot read {}: {error}", path.display()))),
         },
     }
 }
@@ -85,10 +85,10 @@ fn git(arguments: &[&str], folder: &Path) -> io::Result<String> {
         .current_dir(folder)
         .args(arguments)
         .output()
-        .map_err(|error| io::Error::other(format!("{command}: {error}")))?;
+        .map_err(|error| io::Error::other(format!("cannot run '{command}': {error}")))?;
     if !output.status.success() {
         let message = String::from_utf8_lossy(&output.stderr);
-        return Err(io::Error::other(format!("{command}: {}", message.trim())));
+        return Err(io::Error::other(format!("'{command}' failed: {}", message.trim())));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

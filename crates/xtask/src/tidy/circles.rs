@@ -1,12 +1,12 @@
 //! Finds circles of more than two modules within a crate.
 //!
-//! A module and its parent, or two halves of a former module, may know each other. Three modules in
+//! A module and its parent, or two halves of a former module, may use each other. Three modules in
 //! a circle can be read, tested and changed only together.
 
 use super::finding::{Finding, Rule};
 use crate::source::{Rooms, Tree, circles};
 
-/// The largest circle that is no finding.
+/// Maximum number of modules in a circle that is not reported.
 const MEMBERS_MAX: usize = 2;
 
 pub(crate) fn check(tree: &Tree<'_>) -> Vec<Finding> {

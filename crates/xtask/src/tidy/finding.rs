@@ -76,7 +76,7 @@ impl Rule {
         }
     }
 
-    /// The rule that the ratchet calls `name`.
+    /// Returns the rule that the ratchet calls `name`.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::RATCHETED.into_iter().find(|rule| rule.name() == name)
     }
@@ -86,12 +86,12 @@ impl Rule {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Finding {
     pub(crate) path: String,
-    /// Counted from 1.
+    /// Line of the fault, counted from 1.
     pub(crate) line: usize,
     pub(crate) rule: Rule,
     /// Weight in the ratchet: 1, or the lines of a long file, or the members of a circle.
     pub(crate) amount: u64,
-    /// Fault, and what to do about it.
+    /// The fault, and the way to correct it.
     pub(crate) message: String,
 }
 

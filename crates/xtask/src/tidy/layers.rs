@@ -1,4 +1,4 @@
-//! The layers of the workspace and which arrows between crates are allowed.
+//! The layers of the workspace, and the arrows that are allowed between crates.
 //!
 //! ```text
 //!   free  holdfast  bench  e2e  xtask  sim
@@ -10,17 +10,17 @@
 //!   L0    model  sys
 //! ```
 //!
-//! A crate depends on crates of lower layers only. The free crates put the others together, and
-//! only free crates depend on them.
+//! A crate depends on crates of lower layers only. The free crates combine the others, and only
+//! free crates depend on free crates.
 
-/// Rank of a crate: it may depend on crates of lower ranks.
+/// Layer of a crate. A crate may depend on crates of lower layers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Layer {
     Numbered(u8),
     Free,
 }
 
-/// A dependency that the layers alone judge wrongly, with the reason.
+/// A dependency between two crates, and the reason why it is an exception to the layers.
 struct Arrow {
     from: &'static str,
     to: &'static str,
@@ -46,23 +46,27 @@ const LAYERS: [(&str, u8); 14] = [
 const FREE: [&str; 5] = ["holdfast", "bench", "e2e", "xtask", "sim"];
 
 const ALLOWED: [Arrow; 3] = [
-    Arrow { from: "sys", to: "model", reason: "the seams speak in the model's names and times" },
-    Arrow { from: "chunk", to: "format", reason: "a quantum is written in the format's bytes" },
-    Arrow { from: "store", to: "tape", reason: "it decides which pack lies on which volume" },
+    Arrow {
+        from: "sys",
+        to: "model",
+        reason: "its functions take and return names and times of model",
+    },
+    Arrow { from: "chunk", to: "format", reason: "format defines the bytes of a quantum" },
+    Arrow { from: "store", to: "tape", reason: "store decides which pack goes to which volume" },
 ];
 const REFUSED: [Arrow; 9] = [
-    Arrow { from: "hsm", to: "server", reason: "it knows the server through wire only" },
-    Arrow { from: "hsm", to: "store", reason: "it knows the server through wire only" },
-    Arrow { from: "client", to: "store", reason: "it knows the server through wire only" },
-    Arrow { from: "client", to: "catalog", reason: "it knows the server through wire only" },
-    Arrow { from: "client", to: "pool", reason: "it knows the server through wire only" },
-    Arrow { from: "policy", to: "sys", reason: "L1 does no I/O" },
-    Arrow { from: "chunk", to: "sys", reason: "L1 does no I/O" },
-    Arrow { from: "format", to: "sys", reason: "L1 does no I/O" },
-    Arrow { from: "wire", to: "sys", reason: "L1 does no I/O" },
+    Arrow { from: "hsm", to: "server", reason: "it may know the server only through wire" },
+    Arrow { from: "hsm", to: "store", reason: "it may know the server only through wire" },
+    Arrow { from: "client", to: "store", reason: "it may know the server only through wire" },
+    Arrow { from: "client", to: "catalog", reason: "it may know the server only through wire" },
+    Arrow { from: "client", to: "pool", reason: "it may know the server only through wire" },
+    Arrow { from: "policy", to: "sys", reason: "crates of layer 1 must do no I/O" },
+    Arrow { from: "chunk", to: "sys", reason: "crates of layer 1 must do no I/O" },
+    Arrow { from: "format", to: "sys", reason: "crates of layer 1 must do no I/O" },
+    Arrow { from: "wire", to: "sys", reason: "crates of layer 1 must do no I/O" },
 ];
 
-/// The layer of the workspace's crate `name`; `None` for a crate from elsewhere.
+/// Returns the layer of the crate `name`; `None` for a crate outside the workspace.
 pub(crate) fn layer(name: &str) -> Option<Layer> {
     if FREE.contains(&name) {
         return Some(Layer::Free);
@@ -73,7 +77,7 @@ pub(crate) fn layer(name: &str) -> Option<Layer> {
         .map(|(_, layer)| Layer::Numbered(*layer))
 }
 
-/// The reason why `from` must not depend on `to`, if there is one.
+/// Returns the reason why `from` must not depend on `to`, if there is one.
 pub(crate) fn objection(from: &str, to: &str) -> Option<String> {
     let (Some(from_layer), Some(to_layer)) = (layer(from), layer(to)) else { return None };
     let named = |arrow: &&Arrow| arrow.from == from && arrow.to == to;
@@ -86,10 +90,11 @@ pub(crate) fn objection(from: &str, to: &str) -> Option<String> {
     match (from_layer, to_layer) {
         (Layer::Free, _) => None,
         (Layer::Numbered(_), Layer::Free) => {
-            Some("nothing depends on the crates that compose the others".to_owned())
+            Some("only free crates may depend on a free crate".to_owned())
         }
-        (Layer::Numbered(upper), Layer::Numbered(lower)) => (lower >= upper)
-            .then(|| format!("arrows point only downwards, from L{upper} not to L{lower}")),
+        (Layer::Numbered(upper), Layer::Numbered(lower)) => {
+            (lower >= upper).then(|| format!("layer {upper} must not depend on layer {lower}"))
+        }
     }
 }
 

@@ -8,21 +8,23 @@ use super::layers;
 /// Maximum number of features of a crate, without `default`.
 const FEATURES_MAX: usize = 4;
 
-/// Checks `text`, which is `crates/<folder>/Cargo.toml`.
+/// Checks `text`, the content of `crates/<folder>/Cargo.toml`.
 pub(crate) fn check(path: &str, text: &str) -> Vec<Finding> {
     let Ok(manifest) = text.parse::<Table>() else {
         return vec![Finding::new(
             path,
             1,
             Rule::Layers,
-            "this is no TOML, write it as cargo does",
+            "the file is not TOML, write it as cargo does",
         )];
     };
     let name = package_name(&manifest);
     let mut found: Vec<Finding> = own_name(path, text, name).into_iter().collect();
     for dependency in dependencies(&manifest) {
         if let Some(objection) = layers::objection(name, &dependency) {
-            let message = format!("{name} depends on {dependency}: {objection}, turn it round");
+            let message = format!(
+                "{name} depends on {dependency}: {objection}, reverse or remove the dependency"
+            );
             found.push(Finding::new(path, line_of(text, &dependency), Rule::Layers, message));
         }
     }
@@ -41,7 +43,7 @@ fn package_name(manifest: &Table) -> &str {
 fn own_name(path: &str, text: &str, name: &str) -> Option<Finding> {
     let folder = path.split('/').nth_back(1)?;
     let message = if folder != name {
-        format!("the crate '{name}' lies in the folder '{folder}', give both one name")
+        format!("the crate '{name}' lies in the folder '{folder}', give both the same name")
     } else if layers::layer(name).is_none() {
         format!("the crate '{name}' has no layer, add it to the table in xtask's layers.rs")
     } else {
@@ -50,7 +52,8 @@ fn own_name(path: &str, text: &str, name: &str) -> Option<Finding> {
     Some(Finding::new(path, line_of(text, "name"), Rule::Layers, message))
 }
 
-/// The packages that are needed to build the crate, on any platform; not those of its tests.
+/// Returns the packages that are needed to build the crate on any platform, without those that only
+/// its tests need.
 fn dependencies(manifest: &Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let platforms = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -70,12 +73,13 @@ fn dependencies(manifest: &Table) -> Vec<String> {
 fn features(path: &str, text: &str, manifest: &Table) -> Option<Finding> {
     let features = manifest.get("features").and_then(Value::as_table)?;
     let count = features.keys().filter(|key| *key != "default").count();
-    let message = format!("{count} features, {FEATURES_MAX} at most: decide instead of offering");
+    let message =
+        format!("{count} features, at most {FEATURES_MAX}: decide instead of offering a choice");
     (count > FEATURES_MAX)
         .then(|| Finding::new(path, line_of(text, "[features]"), Rule::Features, message))
 }
 
-/// The line that mentions `key`; the first if none does.
+/// Returns the number of the first line that begins with `key`; 1 if there is none.
 fn line_of(text: &str, key: &str) -> usize {
     let speaks = |line: &str| {
         let rest = line.trim_start().strip_prefix(key);

@@ -44,12 +44,12 @@ fn is_module(path: &str) -> bool {
         && matches!(part(path), Some("src" | "tests"))
 }
 
-/// The folder within the crate: `src`, `tests`, `benches`.
+/// Returns the folder within the crate: `src`, `tests` or `benches`.
 fn part(path: &str) -> Option<&str> {
     path.split('/').nth(2)
 }
 
-/// The names of the modules that `text` declares and leaves to a file of their own.
+/// Returns the names of the modules that `text` declares and that have a file of their own.
 fn declared(text: &str) -> Vec<String> {
     let code = Split::new(text).code;
     let names = code.lines().filter_map(|line| {

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Rule};
 
-/// Names of files whose code has no proper place.
+/// Names of files that do not say what the file contains.
 const REFUSED_FILES: [&str; 10] = [
     "common", "helper", "helpers", "manager", "managers", "misc", "types", "util", "utils",
     "utility",
@@ -10,29 +10,63 @@ const REFUSED_FILES: [&str; 10] = [
 /// Last words of type names that say nothing.
 const REFUSED_SUFFIXES: [&str; 8] =
     ["Data", "Helper", "Impl", "Info", "Manager", "Service", "Util", "Utils"];
-/// Words that the glossary does not use, each with the glossary's word.
+/// Words that the glossary does not use, each with the word to use instead.
 const REFUSED_WORDS: [(&str, &str); 3] = [
     ("Blob", "Chunk, Quantum or Pack"),
     ("Job", "Process, Session or Schedule"),
-    ("Snapshot", "Version or what it is a state of"),
+    ("Snapshot", "Version, or the thing whose state it is"),
 ];
-/// Whole names that are no nouns, or that hide a name of the standard library.
-const REFUSED_NAMES: [&str; 8] =
-    ["Copy", "Found", "Having", "Kept", "Known", "Told", "Wanted", "Who"];
+/// Complete names that are no nouns, or that hide a name of the standard library.
+const REFUSED_NAMES: [&str; 14] = [
+    "After", "Ahead", "Before", "Copy", "Found", "Further", "Kept", "Known", "Next", "Only",
+    "Then", "Told", "While", "Who",
+];
+/// Endings of participles. A name of one word with such an ending is refused.
+const PARTICIPLE_ENDINGS: [&str; 2] = ["ed", "ing"];
+/// Names of one word that have such an ending and are nouns.
+const NOUNS: [&str; 26] = [
+    "Bed",
+    "Encoding",
+    "Ending",
+    "Feed",
+    "Finding",
+    "Greeting",
+    "Heading",
+    "Labelling",
+    "Listing",
+    "Need",
+    "Opening",
+    "Ordering",
+    "Ranking",
+    "Reading",
+    "Recording",
+    "Ring",
+    "Ruling",
+    "Seed",
+    "Setting",
+    "Speed",
+    "Staging",
+    "Standing",
+    "Timing",
+    "Tuning",
+    "Warning",
+    "Wording",
+];
 const DECLARING: [&str; 4] = ["struct", "enum", "trait", "type"];
 
-/// Checks the names of a source file and of the folders that it lies in; in `pool_helpers` the last
-/// word counts.
+/// Checks the names of a source file and of its folders. Only the last word of a name counts, such
+/// as `helpers` in `pool_helpers`.
 pub(crate) fn file_name(path: &str) -> Option<Finding> {
     let parts = path.strip_suffix(".rs")?.split('/');
     let last_word = |part: &'_ str| part.rsplit('_').next().unwrap_or("").to_owned();
     let refused = parts.map(last_word).find(|word| REFUSED_FILES.contains(&word.as_str()))?;
-    let message = format!("'{refused}' names no thing, name the file for the noun that it holds");
+    let message =
+        format!("'{refused}' does not say what the file contains, name the file after its noun");
     Some(Finding::new(path, 1, Rule::FileName, message))
 }
 
-/// Checks the types that `code` declares; aliases within an `impl` or a trait have their names from
-/// elsewhere and do not count.
+/// Checks the names of the types that `code` declares. Associated types do not count, because a
+/// trait determines their names.
 pub(crate) fn type_names(path: &str, code: &str) -> Vec<Finding> {
     let declared = code.lines().enumerate().filter_map(|(index, line)| {
         let message = complaint(declared_type(line)?)?;
@@ -54,15 +88,22 @@ fn declared_type(line: &str) -> Option<&str> {
 
 fn complaint(name: &str) -> Option<String> {
     if REFUSED_NAMES.contains(&name) {
-        return Some(format!("'{name}' is not the noun of a thing, find it"));
+        return Some(format!("'{name}' is not the noun of a thing, find the noun"));
     }
     let words = camel_case_words(name);
     let last = words.last()?;
+    if words.len() == 1 && is_participle(last) {
+        return Some(format!("'{name}' is a participle, name the thing by a noun"));
+    }
     if REFUSED_SUFFIXES.contains(last) {
         return Some(format!("'{name}': the word '{last}' says nothing, find the noun"));
     }
     let (word, better) = REFUSED_WORDS.iter().find(|(word, _)| words.contains(word))?;
     Some(format!("'{name}': '{word}' is not in the glossary, write {better}"))
+}
+
+fn is_participle(word: &str) -> bool {
+    PARTICIPLE_ENDINGS.iter().any(|ending| word.ends_with(ending)) && !NOUNS.contains(&word)
 }
 
 fn camel_case_words(name: &str) -> Vec<&str> {
@@ -123,6 +164,19 @@ mod tests {
         check_type("trait Told {", true);
         check_type("struct KnownPacks;", false);
         check_type("struct Candidate;", false);
+    }
+
+    #[test]
+    fn a_participle_or_an_adverb_alone_is_no_noun() {
+        check_type("struct Mounted {", true);
+        check_type("pub(crate) enum Filling<'a> {", true);
+        check_type("type Settled = X;", true);
+        check_type("pub trait While<T> {", true);
+        check_type("struct Next(u32);", true);
+        check_type("struct MountedVolume;", false);
+        check_type("struct NextStep;", false);
+        check_type("enum Setting {", false);
+        check_type("struct Seed(u64);", false);
     }
 
     #[test]

@@ -1,19 +1,42 @@
-//! Checks of the English: comments that have a subject, and one spelling.
+//! Checks of the English: comments must have a subject, and one word has only one spelling.
 
 use super::finding::{Finding, Rule};
-use crate::source::{Opening, Split, comments};
+use crate::source::{Comment, Opening, Split, comments, line_comments};
 
-/// The spelling that only a command has; everything else is spelt `enrol`.
+/// The spelling of the command's name. All other text has the spelling `enrol`.
 const COMMAND: &str = "enroll";
 /// Endings that both spellings share.
 const SHARED_ENDINGS: [&str; 3] = ["ed", "er", "ing"];
-/// Texts around the word that make it the command's name.
+/// Texts before the word that mark it as the command's name.
 const BEFORE_COMMAND: [&str; 6] = ["`", "\"", "'", "holdfast ", "mod ", "$0 "];
 
+/// Starts of the comments in files of other languages than Rust, by the end of the path.
+const MARKERS: [(&str, &str); 3] = [(".proto", "//"), (".sql", "--"), (".sh", "#")];
+
+/// Checks the comments of a Rust file.
 pub(crate) fn headless(path: &str, split: &Split) -> Vec<Finding> {
-    let found = comments(split).into_iter().filter_map(|comment| {
+    without_subject(path, comments(split))
+}
+
+/// Checks the comments of a file in another language: Protocol Buffers, SQL or a shell.
+pub(crate) fn headless_lines(path: &str, text: &str) -> Vec<Finding> {
+    let by_path = MARKERS.iter().find(|(end, _)| path.ends_with(end)).map(|(_, marker)| *marker);
+    match by_path.or_else(|| is_shell(text).then_some("#")) {
+        Some(marker) => without_subject(path, line_comments(text, marker)),
+        None => Vec::new(),
+    }
+}
+
+/// Returns true for a script whose first line names a shell.
+fn is_shell(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    first.starts_with("#!") && first.split([' ', '/']).any(|word| ["bash", "sh"].contains(&word))
+}
+
+fn without_subject(path: &str, comments: Vec<Comment>) -> Vec<Finding> {
+    let found = comments.into_iter().filter_map(|comment| {
         let Opening::Headless(words) = comment.opening else { return None };
-        let message = format!("a comment opens with '{words}' and has no subject, name its thing");
+        let message = format!("a comment opens with '{words}' and has no subject, name the thing");
         Some(Finding::new(path, comment.line, Rule::Headless, message))
     });
     found.collect()
@@ -43,7 +66,8 @@ fn is_misspelt(line: &str) -> bool {
     })
 }
 
-/// True for the variant and the module that stand for the command, as in `Enroll(enroll::Args)`.
+/// Returns true for the variant and the module that stand for the command, as in
+/// `Enroll(enroll::Args)`.
 fn is_of_the_command_line(before: &str, after: &str) -> bool {
     after.starts_with("::") || (after.starts_with('(') && is_type_like(before))
 }
@@ -62,7 +86,20 @@ mod tests {
         assert_eq!(found.iter().map(|found| found.line).collect::<Vec<_>>(), [1]);
     }
 
-    /// `@` in `line` stands for the word.
+    #[test]
+    fn comments_of_other_languages_name_their_subject() {
+        let lines = |path: &str, text: &str| -> Vec<_> {
+            headless_lines(path, text).iter().map(|found| found.line).collect()
+        };
+        assert_eq!(lines("a.proto", "// A node.\nmessage Node {\n  // What it has.\n}\n"), [3]);
+        assert_eq!(lines("a.sql", "-- What was done.\nSELECT 1;\n-- Rows.\n"), [1]);
+        assert_eq!(lines("a.sh", "# Whoever asks.\n"), [1]);
+        assert_eq!(lines("a/script", "#!/usr/bin/env bash\n# What it does.\ntrue\n"), [2]);
+        assert!(lines("a.md", "# What this is\n").is_empty());
+        assert!(lines("a.toml", "# What this is\n").is_empty());
+    }
+
+    /// Checks `line`, in which `@` stands for the word.
     #[track_caller]
     fn check_line(line: &str, refused: bool) {
         let line = line.replace('@', COMMAND);

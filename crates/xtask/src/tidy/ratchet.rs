@@ -10,10 +10,11 @@
 //!   headless = 40
 //! ```
 //!
-//! Up to its number a rule is silent for the file, or for all files of the crate that have no
-//! number of their own; above it all its findings are reported. A file's number above its findings
-//! is itself a finding, so that a mended fault stays mended. A crate's number is a ceiling: several
-//! people may mend the crate at once, and [`Ratchet::lowered`] brings it down after them.
+//! A number is the amount of findings of one rule that is allowed in a file, or in all files of a
+//! crate that have no number of their own. If there are more, all findings of the rule are
+//! reported. A file's number that is too high is itself a finding, so that a corrected fault stays
+//! corrected. A crate's number may be too high for a time: several people may correct the crate
+//! together, and [`Ratchet::lowered`] lowers the number afterwards.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +22,20 @@ use toml::{Table, Value};
 
 use super::finding::{Finding, Rule};
 
-/// The ratchet's place in the tree.
+/// Path of the ratchet in the tree.
 pub(crate) const PATH: &str = "crates/xtask/ratchet.toml";
 
-/// The allowed amounts by file and rule.
+/// The allowed amounts, by file or crate and by rule.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Ratchet {
-    allowed: BTreeMap<(String, Rule), Allowed>,
+    allowed: BTreeMap<(String, Rule), Allowance>,
 }
 
+/// An allowed amount of findings.
 #[derive(PartialEq, Eq, Debug)]
-struct Allowed {
+struct Allowance {
     amount: u64,
-    /// Line of the ratchet, from 1.
+    /// Line of the ratchet that has the number, counted from 1.
     line: usize,
 }
 
@@ -42,7 +44,7 @@ impl Ratchet {
     pub(crate) fn parse(text: &str) -> Result<Self, Finding> {
         let broken = |line, message: &str| Finding::new(PATH, line, Rule::Ratchet, message);
         let table: Table =
-            text.parse().map_err(|_| broken(1, "this is no TOML, see ratchet.rs"))?;
+            text.parse().map_err(|_| broken(1, "the file is not TOML, see ratchet.rs"))?;
         let mut allowed = BTreeMap::new();
         for (path, rules) in &table {
             let header = line_from(text, 0, &format!("[\"{path}\"]"));
@@ -54,8 +56,8 @@ impl Ratchet {
                 let rule = Rule::from_name(name)
                     .ok_or_else(|| broken(line, "unknown rule, see finding.rs for their names"))?;
                 let amount = amount_of(amount)
-                    .ok_or_else(|| broken(line, "not a number from 1, write 'RULE = N'"))?;
-                allowed.insert((path.clone(), rule), Allowed { amount, line });
+                    .ok_or_else(|| broken(line, "not a number of at least 1, write 'RULE = N'"))?;
+                allowed.insert((path.clone(), rule), Allowance { amount, line });
             }
         }
         Ok(Self { allowed })
@@ -80,7 +82,7 @@ impl Ratchet {
         left
     }
 
-    /// Adds up the findings by the entries that they count for.
+    /// Adds up the amounts of the findings, by the entry that each finding counts for.
     fn amounts(&self, found: &[Finding]) -> BTreeMap<(String, Rule), u64> {
         let mut amounts = BTreeMap::new();
         for finding in found {
@@ -89,7 +91,8 @@ impl Ratchet {
         amounts
     }
 
-    /// The entry that `finding` counts for: that of its file or, without one, that of its crate.
+    /// Returns the entry that `finding` counts for: the entry of its file or, if the file has none,
+    /// the entry of its crate.
     fn key(&self, finding: &Finding) -> (String, Rule) {
         let own = (finding.path.clone(), finding.rule);
         let folder = finding.path.split('/').take(2).collect::<Vec<_>>().join("/");
@@ -101,7 +104,7 @@ impl Ratchet {
         }
     }
 
-    /// The ratchet `text` with each number lowered to what `found` needs.
+    /// Returns the text of the ratchet, with each number lowered to what `found` needs.
     pub(crate) fn lowered(&self, text: &str, found: &[Finding]) -> String {
         let amounts = self.amounts(found);
         let mut lines: Vec<String> = text
@@ -125,12 +128,12 @@ impl Ratchet {
     }
 }
 
-/// True for the folder of a crate, `crates/NAME`.
+/// Returns true for the folder of a crate, `crates/NAME`.
 fn is_crate(path: &str) -> bool {
     path.starts_with("crates/") && path.matches('/').count() == 1
 }
 
-fn slack(path: &str, rule: Rule, allowed: &Allowed, amount: u64) -> Finding {
+fn slack(path: &str, rule: Rule, allowed: &Allowance, amount: u64) -> Finding {
     let name = rule.name();
     let message = match amount {
         0 => format!("{path} has no finding of {name}, remove the line"),
@@ -144,7 +147,8 @@ fn amount_of(value: &Value) -> Option<u64> {
     (amount > 0).then_some(amount)
 }
 
-/// The number of the first line after the line `after` that starts with `start`, or `after`.
+/// Returns the number of the first line after line `after` that starts with `start`; `after` itself
+/// if there is none.
 fn line_from(text: &str, after: usize, start: &str) -> usize {
     let place = text.lines().skip(after).position(|line| line.trim_start().starts_with(start));
     place.map_or(after.max(1), |index| after + index + 1)

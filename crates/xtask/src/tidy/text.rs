@@ -1,4 +1,5 @@
-//! Checks of a file's text as it stands: length, header, characters, and paths of one machine.
+//! Checks of a file's raw text: its length, its header, its characters, and paths that exist on one
+//! machine only.
 
 use super::finding::{Finding, Rule};
 
@@ -6,10 +7,11 @@ use super::finding::{Finding, Rule};
 const FILE_LINES_MAX: usize = 800;
 /// Maximum number of columns in a line.
 const COLUMNS_MAX: usize = 100;
-/// Folders at the root of one machine, whose paths say nothing on another.
+/// Folders at the root of one machine. Paths below them mean nothing on another machine.
 const MACHINE_ROOTS: [&str; 2] = ["work", "root"];
-/// The folder of homes, and the names that an example may give its user.
+/// Parent of the home folders.
 const HOMES: &str = "/home/";
+/// Names of users that an example may contain.
 const EXAMPLE_USERS: [&str; 8] = ["alice", "ann", "bob", "me", "user", "x", "y", "z"];
 
 pub(crate) fn header(path: &str, text: &str) -> Option<Finding> {
@@ -21,7 +23,7 @@ pub(crate) fn header(path: &str, text: &str) -> Option<Finding> {
 pub(crate) fn file_lines(path: &str, text: &str) -> Option<Finding> {
     let lines = lines_without_tests(text);
     let message = format!(
-        "{lines} lines without the tests, {FILE_LINES_MAX} at most: split the file by noun"
+        "{lines} lines without the tests, at most {FILE_LINES_MAX}: split the file by noun"
     );
     (lines > FILE_LINES_MAX).then(|| Finding {
         amount: lines as u64,
@@ -29,7 +31,7 @@ pub(crate) fn file_lines(path: &str, text: &str) -> Option<Finding> {
     })
 }
 
-/// The lines before a test module at the end of the file.
+/// Returns the number of lines before a test module at the end of the file.
 fn lines_without_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let opens_tests = |pair: &[&str]| pair == ["#[cfg(test)]", "mod tests {"];
@@ -39,7 +41,7 @@ fn lines_without_tests(text: &str) -> usize {
 }
 
 pub(crate) fn columns(path: &str, text: &str) -> Vec<Finding> {
-    let message = |columns| format!("{columns} columns, {COLUMNS_MAX} at most: break the line");
+    let message = |columns| format!("{columns} columns, at most {COLUMNS_MAX}: break the line");
     each_line(text, |number, line| {
         let columns = line.chars().count();
         (columns > COLUMNS_MAX).then(|| Finding::new(path, number, Rule::Columns, message(columns)))
@@ -90,8 +92,8 @@ fn machine_path(line: &str) -> Option<String> {
         .map(|name| format!("{HOMES}{name}"))
 }
 
-/// Finds the texts after `folder` at places where it begins a path, and is not in the middle of
-/// one.
+/// Returns the text after each `folder` in `line` that begins a path. A `folder` in the middle of a
+/// path does not count.
 fn absolute<'t>(line: &'t str, folder: &'t str) -> impl Iterator<Item = &'t str> {
     line.match_indices(folder).filter_map(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -100,7 +102,7 @@ fn absolute<'t>(line: &'t str, folder: &'t str) -> impl Iterator<Item = &'t str>
     })
 }
 
-/// Calls `check` with each line and its number from 1.
+/// Calls `check` with each line and its number, counted from 1, and collects the findings.
 fn each_line(text: &str, check: impl Fn(usize, &str) -> Option<Finding>) -> Vec<Finding> {
     let lines = text.split('\n').enumerate();
     lines.filter_map(|(index, line)| check(index + 1, line)).collect()

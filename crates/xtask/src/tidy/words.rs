@@ -5,7 +5,7 @@ use crate::source::Split;
 
 /// The only crate that may hold `unsafe` code.
 const UNSAFE_HOME: &str = "crates/sys/";
-/// Code that stands for code that is missing.
+/// Code that marks a part of the program as unfinished.
 const UNFINISHED_CODE: [&str; 2] = ["todo!", "#[ignore"];
 /// The mark of known faults in comments.
 const UNFINISHED_COMMENT: &str = "FIXME";
@@ -14,7 +14,7 @@ pub(crate) fn check(path: &str, split: &Split) -> Vec<Finding> {
     let mut found = Vec::new();
     for (index, line) in split.code.lines().enumerate() {
         if !path.starts_with(UNSAFE_HOME) && has_word(line, "unsafe") {
-            let message = format!("unsafe code outside {UNSAFE_HOME}, put a safe seam there");
+            let message = format!("unsafe code outside {UNSAFE_HOME}, put a safe function there");
             found.push(Finding::new(path, index + 1, Rule::Unsafe, message));
         }
         if let Some(mark) = UNFINISHED_CODE.iter().find(|mark| line.contains(**mark)) {
@@ -29,7 +29,7 @@ pub(crate) fn check(path: &str, split: &Split) -> Vec<Finding> {
 /// Checks for the mark of known faults in `text`: the comments of a source file, or a script.
 pub(crate) fn known_faults(path: &str, text: &str) -> Vec<Finding> {
     let marked = text.lines().enumerate().filter(|(_, line)| line.contains(UNFINISHED_COMMENT));
-    let message = "a known fault, mend it or describe it as the behaviour that it is";
+    let message = "a known fault, correct it or document the behaviour";
     marked
         .map(|(index, _)| Finding::new(path, index + 1, Rule::Unfinished, message))
         .collect()

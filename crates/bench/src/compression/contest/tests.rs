@@ -1,8 +1,9 @@
-//! Sets over roads, with given walls.
+//! Tests of the figures of a row, with invented times.
 
 use super::*;
 
-/// A set over a road with a wall for each choice.
+/// Returns the row of a set over `road`. `walls` has the seconds of each choice; `None` for a
+/// refused choice.
 pub(crate) fn row(road: Road, walls: [Option<u64>; CHOICES.len()]) -> Row {
     let sample = |secs| Sample {
         wall: Duration::from_secs(secs),

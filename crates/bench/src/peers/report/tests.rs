@@ -1,4 +1,4 @@
-//! The report of a contest with invented figures.
+//! Tests of the report, with invented figures.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::machine::Machine;
-use crate::peers::entrant::{Entrant, Missing};
+use crate::peers::entrant::{Entrant, MissingPeer};
 use crate::peers::recipe::RECIPES;
 use crate::peers::turn::{Comparison, Pair};
 use crate::walk::Tally;
@@ -54,7 +54,7 @@ pub(crate) fn results() -> Results {
             failed,
             creation,
         ],
-        missing: vec![Missing { name: "borg", install: "pip install it" }],
+        missing: vec![MissingPeer { name: "borg", install: "pip install it" }],
         cold: None,
         mutation: None,
     }
@@ -78,13 +78,15 @@ fn each_program_has_a_row_with_its_ratios() {
 fn aims_are_reached_or_missed() {
     check("| first backup / restic | 0.250 | 0.50 | reached |");
     check("| nothing changed / bare walk right before it | 0.800 | 0.90 | reached |");
-    check("| restore again, CPU / making the same files right before it | 1.60 | 1.80 | reached |");
+    check(
+        "| second restore, CPU / making the same files right before it | 1.60 | 1.80 | reached |",
+    );
 }
 
 #[test]
 fn who_failed_or_is_missing_is_named() {
     check("- rustic: failed: init failed (exit status: 1): no");
-    check("- borg: not installed; `pip install it`");
+    check("- borg: not installed; install it with `pip install it`");
     check("- restic: the first difference is `a: mode is 1`");
 }
 

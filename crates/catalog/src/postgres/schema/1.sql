@@ -1,6 +1,6 @@
--- As SQLite has them in its sixth version; bulk rows are found by the same keys.
+-- The tables of version 6 of the schema for SQLite. Bulk rows have the same keys.
 
--- Which of its transactions was the last that each connection has made durable.
+-- Number of the last transaction that each connection has made durable.
 CREATE TABLE settled(slot BYTEA PRIMARY KEY, value BIGINT NOT NULL, changed BIGINT NOT NULL);
 CREATE TABLE counter(name TEXT COLLATE "C" PRIMARY KEY, value BIGINT NOT NULL);
 CREATE TABLE domain(id BIGINT PRIMARY KEY, name TEXT COLLATE "C" NOT NULL UNIQUE);
@@ -44,7 +44,7 @@ CREATE TABLE directory(
     filespace BIGINT NOT NULL, path BYTEA NOT NULL, first BYTEA NOT NULL, page BIGINT NOT NULL,
     objects BIGINT NOT NULL, PRIMARY KEY(filespace, path, first));
 CREATE TABLE page(id BIGINT PRIMARY KEY, body BYTEA NOT NULL);
--- Compressed already.
+-- The bodies are already compressed.
 ALTER TABLE page ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE TABLE digest(id BIGINT PRIMARY KEY, hash BYTEA NOT NULL, digest BYTEA, first BYTEA);
 CREATE TABLE version(

@@ -1,9 +1,10 @@
--- Bulk tables in parts, by policy domain. A filespace is a row of the block that its number lies
--- in: the first block has those below 2^26, any other 2^16 of them.
+-- Partitions of the bulk tables by policy domain. The rows of a filespace lie in the partitions of
+-- the block that contains its number: the first block has the numbers below 2^26, each other block
+-- has 2^16 numbers.
 
 CREATE TABLE block(
     number BIGINT PRIMARY KEY, domain BIGINT NOT NULL,
-    -- The number of the next filespace.
+    -- Number of the next filespace.
     next BIGINT NOT NULL);
 
 ALTER TABLE directory RENAME TO directory_block0;
@@ -41,7 +42,7 @@ CREATE TABLE ending(
     PRIMARY KEY(filespace, day, directory)) PARTITION BY RANGE(filespace);
 ALTER TABLE ending ATTACH PARTITION ending_block0 FOR VALUES FROM (MINVALUE) TO (67108864);
 
--- It goes by the tables, whatever they are called.
+-- The view is made again, because the old view still reads the renamed tables.
 CREATE OR REPLACE VIEW occupancy AS SELECT
     node.name AS node_name,
     CASE WHEN substring(filespace.name FROM 1 FOR 7) = '\x00737061636500' THEN 'SpMg'

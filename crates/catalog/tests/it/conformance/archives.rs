@@ -66,7 +66,7 @@ pub(crate) fn archives_and_deletions_are_listed_from_a_number(engine: &dyn Engin
     };
     assert_eq!(from(None, 2), [numbers[3], numbers[2]]);
     assert_eq!(from(Some(numbers[2]), 1), [numbers[2]]);
-    // The archive of another node is none of these, and neither is one that is gone.
+    // Archives of another node and removed archives are not listed.
     assert_eq!(from(Some(numbers[1]), 9), [numbers[0]]);
     catalog.remove_archive(node.id, numbers[2]).expect("is removed");
     catalog

@@ -80,7 +80,7 @@ pub(crate) fn an_empty_filespace_has_no_digests(engine: &dyn Engine) {
     let (_, filespace) = add_filespace(&*catalog, "a");
     let (_, neighbour) = add_filespace(&*catalog, "b");
     plant(&*catalog, neighbour);
-    // A number far beyond those given must not be taken for a near one.
+    // A number far above the given numbers must not be mistaken for a smaller number.
     let far = FilespaceId(neighbour.0 + (1 << 28));
     let last = FilespaceId((1 << 27) - 1);
     for empty in [filespace, NO_FILESPACE, far, last, FilespaceId(u32::MAX)] {

@@ -4,7 +4,7 @@ use catalog::{Catalog, Certificate, Node, PageSpan, Write};
 use model::{DirPath, NodeId};
 
 use super::Engine;
-use crate::contents::{self, Holding};
+use crate::contents::{self, FilespaceContents};
 use crate::samples::{
     DOMAIN, NO_NODE, NOW, add_node, at, dir, fill, key, node_name, page, put, refusal, session,
     token, version,
@@ -142,7 +142,7 @@ pub(crate) fn removal_takes_all_of_the_node_and_nothing_else(engine: &dyn Engine
     assert_eq!(refusal(catalog.token_node(&[102; 32], NOW)), "token");
     for space in spaces {
         let holding = contents::of_filespace(&*catalog, space.id).expect("is read");
-        assert_eq!(holding, Holding::default());
+        assert_eq!(holding, FilespaceContents::default());
         let root = DirPath::root();
         assert_eq!(contents::digests(&*catalog, space.id, &dir("/a/")).expect("none"), []);
         assert_eq!(catalog.page(space.id, &key(&root, b"")).expect("none"), None);
@@ -176,7 +176,7 @@ pub(crate) fn a_removed_node_gets_nothing_more(engine: &dyn Engine) {
 
     check_unknown(&*catalog, node.id);
     let holding = contents::of_filespace(&*catalog, filespace).expect("is read");
-    assert_eq!(holding, Holding::default());
+    assert_eq!(holding, FilespaceContents::default());
     assert_eq!(refusal(catalog.token_node(&[9; 32], NOW)), "token");
     assert_eq!(refusal(catalog.certificate_node(&[9])), "not found");
 }

@@ -32,7 +32,8 @@ pub(crate) fn a_page_is_replaced_as_a_whole(engine: &dyn Engine) {
     }
 }
 
-/// New and known pages in one batch, more than any engine writes at once, some with a digest.
+/// One batch has new and known pages, more than any engine writes at once, some of them with a
+/// digest.
 pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
     let mut catalog = engine.open();
     let (_, filespace) = add_filespace(&*catalog, "a");
@@ -55,7 +56,8 @@ pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
             true
         })
         .expect("are told");
-    // Look-up by key: in no order, without absent pages, and with one key twice.
+    // A look-up by keys returns pages in no order and leaves out absent pages. One key is given
+    // twice.
     let named = more.iter().step_by(40).map(|row| row.key.clone());
     let mut named: Vec<PageKey> = named.chain([key(&dir("/none/"), b"")]).collect();
     named.push(named[0].clone());

@@ -206,7 +206,7 @@ pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
     let last = &catalog.task_runs(None, 1).expect("are listed")[0];
     let older = &catalog.task_runs(Some(last.number - 1), 9).expect("are listed")[..];
     assert!(matches!(older, [logged] if logged.run == first), "{older:?}");
-    // An open run fails when the next one begins.
+    // An open run fails when the next run of its task begins.
     let done = ended(2, 0, "");
     catalog
         .commit(vec![begin("other", 2), end("other", &done)])

@@ -15,7 +15,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::Engine;
-use crate::contents::{self, Holding, sort_digests};
+use crate::contents::{self, FilespaceContents, sort_digests};
 use crate::samples::{NOW, add_node, directories, name, unstorable};
 
 const CASES: u32 = 48;
@@ -45,7 +45,7 @@ enum Step {
         started: i64,
         complete: bool,
     },
-    /// Refuses the batch.
+    /// A write for which the catalogue refuses the batch.
     Refused,
 }
 
@@ -92,7 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Names sort forward, times backward.
+/// Key of a version: names ascend, times descend.
 type VersionKey = (DirPath, Name, Reverse<ServerTime>, Reverse<ServerTime>);
 
 /// The expected rows of one filespace.
@@ -104,7 +104,7 @@ struct Space {
 }
 
 impl Space {
-    fn holding(&self) -> Holding {
+    fn holding(&self) -> FilespaceContents {
         let digest = |row: &PageRow| PageDigest {
             hash: path_hash(&row.key.directory),
             first: row.key.first.clone(),
@@ -112,7 +112,7 @@ impl Space {
         };
         let mut digests: Vec<_> = self.pages.values().map(digest).collect();
         sort_digests(&mut digests);
-        Holding {
+        FilespaceContents {
             pages: self.pages.values().cloned().collect(),
             digests,
             versions: self.versions.values().cloned().collect(),
@@ -222,7 +222,7 @@ impl Reference {
     }
 }
 
-/// Commits `steps` as one batch to both, or to neither when they hold a refused write.
+/// Commits `steps` as one batch to `catalog` and `reference`, or to neither if a step is refused.
 fn commit(catalog: &dyn Catalog, reference: &mut Reference, steps: &[Step]) {
     let mut next = reference.clone();
     let writes = steps.iter().map(|step| next.perform(step)).collect();

@@ -11,7 +11,7 @@ use model::{PackNumber, PoolId};
 use super::Engine;
 use crate::samples::{at, library, part, pool, put_parts, refusal, stored, volume};
 
-/// A volume that no catalogue of these tests has.
+/// Number of a volume that no catalogue of these tests has.
 const NO_VOLUME: u64 = 77_777;
 
 /// Makes the library `L`, `pools` pools and `volumes` volumes.

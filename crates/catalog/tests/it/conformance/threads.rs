@@ -113,7 +113,7 @@ pub(crate) fn readers_see_whole_batches_only(engine: &dyn Engine) {
     });
 }
 
-/// The only good answer. All others have the error `others`.
+/// Returns the only good answer. All other answers must have the error `others`.
 #[track_caller]
 fn only<T: Debug, E: Into<TokenError> + Debug>(answers: Vec<Result<T, E>>, others: &str) -> T {
     let (mut good, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);

@@ -46,8 +46,8 @@ pub(crate) fn an_equal_version_is_stored_once(engine: &dyn Engine) {
     assert_eq!(catalog.versions(filespace, &dir("/")).expect("one"), [second]);
 }
 
-/// Adds several versions in each sample directory but the first of each three, and returns those
-/// directories in order.
+/// Adds several versions in each sample directory except the first of every three, and returns the
+/// directories with versions in ascending order.
 fn plant(catalog: &dyn Catalog, filespace: FilespaceId) -> Vec<DirPath> {
     let mut paths = directories();
     paths.sort_unstable();
@@ -99,7 +99,7 @@ pub(crate) fn every_span_behind_every_directory_is_a_part_of_all(engine: &dyn En
                 assert_eq!(
                     read.expect("are read").iter().collect::<Vec<_>>(),
                     expected.collect::<Vec<_>>(),
-                    "{span:?} behind {after:?}"
+                    "{span:?} after {after:?}"
                 );
             };
             part(&PageSpan::Directory(low.clone()), &|path| *path == low);

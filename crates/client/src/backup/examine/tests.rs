@@ -1,5 +1,5 @@
-//! Examinations of real folders. The server does not answer: it is asked for nothing but the
-//! digests of contents, and without an answer a file is sent again.
+//! Examinations of real folders. No server answers. The examiner asks it only for digests of
+//! contents; without an answer, the file is sent again.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -28,14 +28,14 @@ use crate::rules::tests::{hello, rules};
 use crate::tuning::CompressionChoice;
 
 /// Result of an examination.
-struct Examined {
+struct ExaminationResult {
     changes: Vec<PageChange>,
     quanta: usize,
     expiries: Vec<Expiry>,
     report: BackupReport,
 }
 
-impl Examined {
+impl ExaminationResult {
     fn backed_up(&self) -> Vec<Object<SessionPlace>> {
         let pages = self.changes.iter().map(|change| &change.backed_up);
         let pages = pages.filter(|page| !page.is_empty());
@@ -61,7 +61,7 @@ impl Examined {
         gone.map(|object| object.name.as_bytes()).collect()
     }
 
-    /// Returns true if the next backup may pass over each page that changed.
+    /// Returns true if the next backup may skip each page that changed.
     fn has_digests(&self) -> bool {
         let pages = self.changes.iter().flat_map(|change| &change.pages);
         let of_expiries = self.expiries.iter().all(|expiry| expiry.digest.is_some());
@@ -107,7 +107,7 @@ impl Scene {
         }
     }
 
-    fn examine(&self, segment: Segment, old: &[Object]) -> Examined {
+    fn examine(&self, segment: Segment, old: &[Object]) -> ExaminationResult {
         let link = link::tests::unanswered(hello());
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
         let damaged = BTreeSet::new();
@@ -139,11 +139,11 @@ impl Scene {
         let (mut changes, mut quanta) = (Vec::new(), 0);
         for message in outgoing.try_iter() {
             match message {
-                Outgoing::Change(change) => changes.push(change.page),
-                Outgoing::Quantum(_) => quanta += 1,
+                OutboxMessage::Change(change) => changes.push(change.page),
+                OutboxMessage::Quantum(_) => quanta += 1,
             }
         }
-        Examined { changes, quanta, expiries, report: tally.report() }
+        ExaminationResult { changes, quanta, expiries, report: tally.report() }
     }
 }
 
@@ -168,7 +168,7 @@ fn stored(objects: Vec<Object<SessionPlace>>) -> Vec<Object> {
     objects.into_iter().map(stored).collect()
 }
 
-/// Backs up the folder for the first time; returns what the server has then.
+/// Backs up the folder for the first time. Returns the objects that the server then has.
 fn first_backup(scene: &Scene) -> Vec<Object> {
     stored(scene.examine(scene.segment(), &[]).backed_up())
 }
@@ -201,7 +201,7 @@ fn a_new_page_holds_each_object_as_it_is() {
     assert_eq!(objects[2].payload, objects[5].payload);
     assert_eq!((examined.report.bytes_before_dedup, examined.report.bytes_after_dedup), (17, 10));
     assert_eq!(examined.quanta, 1);
-    // The digest is the one that the next walk computes, if nothing changes.
+    // The next walk computes the same digest if nothing changes.
     let stats = objects.iter().map(|object| (object.name.as_bytes(), &object.stat));
     let digest = digester().digest(&segment.path, stats, &mut Vec::new());
     assert_eq!(examined.changes[0].pages[0].digest, Some(digest));
@@ -223,11 +223,11 @@ fn an_unchanged_object_is_not_sent_again() {
 #[test]
 fn a_change_is_recognised_by_what_it_is() {
     type Change = fn(&Scene);
-    // Names of new versions, then of new attributes.
+    // Each change, the names of the new versions, and the names of objects with new attributes.
     let changes: [(Change, &[&str], &[&str]); 6] = [
         (|scene| scene.write("file", b"other content"), &["file"], &[]),
         (|scene| set_mode(scene, "folder", 0o700), &[], &["folder"]),
-        // Without the server's digest the content may be another one.
+        // Without the server's digest the content counts as changed.
         (|scene| set_mode(scene, "file", 0o600), &["file"], &[]),
         (
             |scene| {
@@ -280,14 +280,14 @@ fn an_object_expires_only_if_it_is_certainly_gone() {
     let examined = scene.examine(scene.segment(), &old);
     assert_eq!(examined.expired(), [&b"gone"[..], b"unread"]);
     assert!(examined.has_digests());
-    // The digest comes with the expiration, so not before it.
+    // The digest is sent with the expiration, not with the change before it.
     assert!(examined.changes.iter().all(|change| change.pages[0].digest.is_none()));
-    // A name that could not be looked at may be there.
+    // An object that could not be examined may still exist.
     let segment = Segment { unreadable: vec![b"unread".to_vec()], ..scene.segment() };
     let examined = scene.examine(segment, &old);
     assert_eq!(examined.expired(), [b"gone"]);
     assert!(!examined.has_digests());
-    // A page of which only some objects are looked at says nothing about the others.
+    // A segment with only some objects of a page says nothing about the others.
     let examined = scene.examine(Segment { is_whole: false, ..scene.segment() }, &old);
     assert!(examined.expiries.is_empty() && examined.changes.is_empty());
 }
@@ -332,7 +332,7 @@ fn an_object_of_a_class_without_a_copy_group_fails_and_stays() {
     let examined = scene.examine(scene.segment(), &old);
     assert_eq!(examined.names(), ["b"]);
     let failures = &examined.report.failures;
-    assert_eq!(failures[0].error, "its class none has no backup copy group");
+    assert_eq!(failures[0].error, "the management class none has no backup copy group");
     assert!(examined.expired().is_empty() && !examined.has_digests());
 }
 
@@ -342,7 +342,7 @@ fn objects_of_an_absolute_class_are_sent_each_time() {
     scene.list = "include /d/a always";
     scene.write("a", b"content");
     scene.write("b", b"content");
-    // The first backup must not let the second one pass over the page.
+    // The first backup must not give the page a digest, so that the second backup examines it.
     let first = scene.examine(scene.segment(), &[]);
     assert!(!first.has_digests());
     let examined = scene.examine(scene.segment(), &stored(first.backed_up()));
@@ -374,7 +374,7 @@ fn a_dry_run_sends_nothing_and_says_what_it_would_do() {
     let examined = scene.examine(scene.segment(), &old);
     assert!(examined.changes.is_empty() && examined.quanta == 0);
     assert_eq!(examined.report.planned, [("back up", b"/d/b".to_vec())]);
-    // It is counted, and listed at the end.
+    // The expiration is counted, and listed at the end.
     assert_eq!(examined.expired(), [b"gone"]);
 }
 
@@ -400,7 +400,7 @@ fn a_large_page_is_divided_before_an_object_in_it_changes() {
     let pages: Vec<_> = division.pages.iter().map(|page| page.first.clone()).collect();
     assert_eq!(firsts(changes), pages);
     assert_eq!(examined.names(), ["n00000"]);
-    // The object that is gone is of the last page.
+    // The object that is gone belongs to the last page.
     assert_eq!(examined.expired(), [b"z"]);
     assert_eq!(examined.expiries[0].first, pages[2]);
 }

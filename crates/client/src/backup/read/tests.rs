@@ -1,4 +1,4 @@
-//! Readings of real files, some of which change meanwhile.
+//! Tests that read real files, some of which change during the read.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Sink that puts the content together.
+/// Sink that joins chunks and holes to the whole content.
 #[derive(Default)]
-struct Whole {
+struct ContentSink {
     bytes: Vec<u8>,
     holes: Vec<u64>,
 }
 
-impl Sink for Whole {
+impl Sink for ContentSink {
     fn chunk(&mut self, chunk: &[u8]) {
         assert!((1..=CHUNK_BYTES_MAX).contains(&chunk.len()), "a chunk of {}", chunk.len());
         self.bytes.extend_from_slice(chunk);
@@ -31,9 +31,9 @@ impl Sink for Whole {
     }
 }
 
-/// Sink that changes the file when the first chunk comes.
+/// Sink that changes the file when the first chunk arrives.
 struct Meddler<'a> {
-    whole: Whole,
+    whole: ContentSink,
     change: Option<&'a dyn Fn()>,
 }
 
@@ -90,7 +90,7 @@ fn files_of_all_sizes_come_whole() {
     for size in sizes {
         let content = noise(size);
         fs::write(scene.path(), &content).expect("written");
-        let mut whole = Whole::default();
+        let mut whole = ContentSink::default();
         let found = scene.read(None, Fidelity::Exact, &mut whole).expect("read");
         assert!(whole.bytes == content, "{size} bytes");
         assert!(whole.holes.is_empty());
@@ -114,25 +114,27 @@ fn only_files_are_read() {
     for make in make {
         let scene = Scene::new();
         make(&scene.path());
-        let mut whole = Whole::default();
+        let mut whole = ContentSink::default();
         let read = scene.read(None, Fidelity::Fuzzy, &mut whole);
         assert!(matches!(read, Err(ReadFailure::Failed(_))));
         assert!(whole.bytes.is_empty());
     }
 }
 
-/// Changes a file of `bytes` while it is read, with both demands.
+/// Changes a file of `bytes` bytes while it is read, with each fidelity, and checks that the reader
+/// notices.
 #[track_caller]
 fn check_changed(bytes: usize, change: fn(&Path)) {
     for fidelity in [Fidelity::Exact, Fidelity::Fuzzy] {
         let scene = Scene::new();
         fs::write(scene.path(), noise(bytes)).expect("written");
         let act = || change(&scene.path());
-        let mut meddler = Meddler { whole: Whole::default(), change: Some(&act) };
+        let mut meddler = Meddler { whole: ContentSink::default(), change: Some(&act) };
         match scene.read(None, fidelity, &mut meddler) {
             Ok(found) => {
                 assert_eq!(fidelity, Fidelity::Fuzzy, "a change was not noticed");
-                // The stat is that of the content, and the next backup looks again.
+                // The stat has the size of the content and no change time, so that the next backup
+                // examines the file again.
                 assert_eq!(found.stat.size, meddler.whole.bytes.len() as u64);
                 assert_eq!(found.stat.ctime, NO_CHANGE_TIME);
             }
@@ -148,7 +150,7 @@ fn check_changed(bytes: usize, change: fn(&Path)) {
 #[test]
 fn a_file_that_changes_while_it_is_read_is_not_taken_for_a_state() {
     for bytes in [100_000, READ_BYTES * 2] {
-        // It shrinks, grows, gets other bytes, another mode, another name, and none.
+        // The file shrinks, grows, gets other bytes, another mode, another name, and is removed.
         check_changed(bytes, |path| {
             File::options().write(true).open(path).expect("opened").set_len(5).expect("cut");
         });
@@ -174,16 +176,16 @@ fn a_file_that_changed_since_the_walk_saw_it_is_read_again() {
     let scene = Scene::new();
     fs::write(scene.path(), b"as it was").expect("written");
     let seen = scene.dir.stat(b"f").expect("stat").expect("a file");
-    let mut whole = Whole::default();
+    let mut whole = ContentSink::default();
     scene
         .read(Some(&seen), Fidelity::Exact, &mut whole)
         .expect("nothing has changed");
     // Another file of this size takes its place.
     fs::write(scene.path().with_extension("new"), b"otherwise").expect("written");
     fs::rename(scene.path().with_extension("new"), scene.path()).expect("replaced");
-    let read = scene.read(Some(&seen), Fidelity::Exact, &mut Whole::default());
+    let read = scene.read(Some(&seen), Fidelity::Exact, &mut ContentSink::default());
     assert!(matches!(read, Err(ReadFailure::Changed)));
-    let mut whole = Whole::default();
+    let mut whole = ContentSink::default();
     scene.read(None, Fidelity::Exact, &mut whole).expect("read");
     assert_eq!(whole.bytes, b"otherwise");
 }
@@ -203,7 +205,7 @@ fn patience_follows_the_serialization() {
     check(Serialization::Dynamic, &[fuzzy]);
 }
 
-/// Stream that gives its content in pieces, and ends as `end` says.
+/// Stream that gives its content in pieces, and then the result `end`.
 struct Pieces<'a> {
     content: &'a [u8],
     lengths: Vec<usize>,
@@ -213,7 +215,7 @@ struct Pieces<'a> {
 impl Stream for Pieces<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = match self.lengths.pop() {
-            // No byte has come for a while.
+            // A signal has interrupted the read.
             Some(0) => return Err(io::ErrorKind::Interrupted.into()),
             Some(length) => length,
             None => buffer.len(),
@@ -243,10 +245,11 @@ fn a_stream_that_fails_or_is_stopped_is_no_shorter_stream() {
     let stream = |end| Pieces { content: &content, lengths: vec![10, 0, 500], end };
     let progress = Progress::default();
     let mut broken = stream(Err(io::ErrorKind::BrokenPipe.into()));
-    let error = read_stream(&mut broken, &progress, &mut Whole::default()).expect_err("broken");
+    let error =
+        read_stream(&mut broken, &progress, &mut ContentSink::default()).expect_err("broken");
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     progress.stop();
-    let error = read_stream(&mut stream(Ok(0)), &progress, &mut Whole::default());
+    let error = read_stream(&mut stream(Ok(0)), &progress, &mut ContentSink::default());
     assert_eq!(error.expect_err("stopped").to_string(), "the backup was stopped");
 }
 
@@ -272,7 +275,7 @@ proptest! {
             }
         }
         file.set_len(expected.len() as u64).expect("set");
-        let mut whole = Whole::default();
+        let mut whole = ContentSink::default();
         scene.read(None, Fidelity::Exact, &mut whole).expect("read");
         prop_assert!(whole.bytes == expected);
     }

@@ -1,4 +1,4 @@
-//! Walks of real trees.
+//! Tests that walk real trees.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::rules::tests::rules;
 type Pages = Vec<(DirPath, PageKey)>;
 
 /// Result of a walk.
-struct Walked {
+struct WalkResult {
     /// Segments without a page at the server.
     unknown: Vec<Segment>,
     changed: Vec<Segment>,
@@ -30,12 +30,12 @@ struct Walked {
     report: BackupReport,
 }
 
-impl Walked {
+impl WalkResult {
     fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.unknown.iter().chain(&self.changed)
     }
 
-    /// Returns the paths of the objects, each of which has to come once.
+    /// Returns the paths of the objects. Fails if an object came twice.
     #[track_caller]
     fn paths(&self) -> BTreeSet<Vec<u8>> {
         let of = |segment: &Segment| -> Vec<Vec<u8>> {
@@ -47,7 +47,7 @@ impl Walked {
         paths
     }
 
-    /// Returns the pages that a server has after it took all segments.
+    /// Returns the pages that a server has after it received all segments.
     fn pages(&self) -> Pages {
         let page = |segment: &Segment| {
             let stats = segment.entries.iter().map(|(name, f)| (name.as_bytes(), &f.stat));
@@ -81,12 +81,12 @@ impl Scene {
         fs::write(path, name).expect("written");
     }
 
-    fn walk(&self, known: &Pages) -> Walked {
+    fn walk(&self, known: &Pages) -> WalkResult {
         self.walk_from(known, &[None])
     }
 
-    /// Walks from the folder itself, which is `None`, or from names in it.
-    fn walk_from(&self, known: &Pages, starts: &[Option<&str>]) -> Walked {
+    /// Walks from each of `starts`, which is a name in the folder, or `None` for the folder itself.
+    fn walk_from(&self, known: &Pages, starts: &[Option<&str>]) -> WalkResult {
         let root = Arc::new(Dir::open(self.folder.path().as_os_str().as_bytes()).expect("opened"));
         let device_id = root.stat_self().expect("stat").device_id;
         let task = |start: &Option<&str>| {
@@ -116,7 +116,7 @@ impl Scene {
         let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
         walk.run(&outlets, || panic!("a crew of one recruits nobody"));
         let (unknown, changed) = (unknown.try_iter().collect(), changed.try_iter().collect());
-        Walked { unknown, changed, kept: tally.kept.load(Relaxed), report: tally.report() }
+        WalkResult { unknown, changed, kept: tally.kept.load(Relaxed), report: tally.report() }
     }
 }
 
@@ -144,12 +144,12 @@ fn a_directory_with_its_digest_is_not_looked_at() {
     let again = scene.walk(&known);
     assert_eq!((again.segments().count(), again.kept), (0, 7));
     assert_eq!(again.report.inspected, 7);
-    // A file of another size changes the digest of its directory alone.
+    // A file with a new size changes only the digest of its directory.
     fs::write(scene.folder.path().join("b/c/three"), b"changed").expect("written");
     let changed = scene.walk(&known);
     let paths: Vec<_> = changed.changed.iter().map(|segment| segment.path.as_bytes()).collect();
     assert_eq!((paths, changed.unknown.len(), changed.kept), (vec![&b"/b/c/"[..]], 0, 6));
-    // A page without a digest is looked at, and so is one with the digest of another directory.
+    // A page without a digest is examined. So is a page with the digest of another directory.
     let mut known = known;
     known[0].1.digest = None;
     known[1].1.digest = known[2].1.digest;
@@ -177,7 +177,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     std::os::unix::fs::symlink("a", scene.folder.path().join("link")).expect("made");
     let walked = scene.walk_from(&Vec::new(), &[Some("link")]);
     assert_eq!((walked.segments().count(), walked.report.failed), (0, 1));
-    // As an object it is there.
+    // The link itself is an object of the backup.
     assert!(scene.walk(&Vec::new()).paths().contains(&b"/link"[..]));
 }
 
@@ -233,7 +233,7 @@ fn of_a_large_directory_only_the_changed_page_is_looked_at() {
     let [changed] = &walked.changed[..] else { panic!("one page") };
     assert_eq!((&changed.first[..], changed.entries.len()), (&b"n0512"[..], 512));
     assert_eq!(walked.kept, 588);
-    // A name after all pages belongs to the last one, a name before them to the first.
+    // A name after all pages belongs to the last page, a name before them to the first page.
     scene.write("a");
     scene.write("z");
     let firsts: Vec<_> = scene.walk(&known).changed.into_iter().map(|s| s.first).collect();
@@ -262,7 +262,7 @@ proptest! {
         tree(scene.folder.path(), b"", &mut expected);
         let walked = scene.walk(&Vec::new());
         prop_assert_eq!(walked.paths(), expected.clone());
-        // After a change of some files exactly their directories are looked at.
+        // After a change of some files, only their directories are examined.
         let known = walked.pages();
         let mut directories = BTreeSet::new();
         for (name, _) in files.iter().filter(|(_, changes)| **changes) {

@@ -1,4 +1,4 @@
-//! Restores into real folders. The entries are those that a server would send.
+//! Tests that restore into real folders. The entries are those that a server would send.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File as FsFile};
@@ -20,9 +20,9 @@ use crate::report::RestoreReport;
 
 const CONTENT: &[u8] = b"as it was stored";
 const OUTSIDE: &[u8] = b"not of this restore";
-const REPLACES: [Replace; 3] = [Replace::No, Replace::IfNewer, Replace::All];
+const REPLACES: [ReplaceRule; 3] = [ReplaceRule::No, ReplaceRule::IfNewer, ReplaceRule::All];
 
-/// Time of every stored object: older than all that a test makes.
+/// Time of every stored object. It is older than every file that a test makes.
 const STORED: Timestamp = Timestamp { secs: 1_000_000_000, nanos: 123_456_789 };
 
 /// Target of a restore, beside a folder that no restore may touch.
@@ -57,7 +57,7 @@ impl Scene {
         assert!(file.metadata().unwrap().mtime() > STORED.secs);
     }
 
-    fn options(&self, replace: Replace) -> RestoreOptions {
+    fn options(&self, replace: ReplaceRule) -> RestoreOptions {
         RestoreOptions {
             paths: Vec::new(),
             to: Some(self.path("").as_os_str().as_bytes().to_vec()),
@@ -69,11 +69,11 @@ impl Scene {
     }
 
     /// Restores `versions` as one window.
-    fn restore(&self, replace: Replace, versions: &[Version]) -> RestoreReport {
+    fn restore(&self, replace: ReplaceRule, versions: &[Version]) -> RestoreReport {
         self.restore_while(&self.options(replace), versions, || ())
     }
 
-    /// Restores `versions`; calls `between` after the entries and before the data.
+    /// Restores `versions`. Calls `between` after the entries and before the data.
     fn restore_while(
         &self,
         options: &RestoreOptions,
@@ -93,7 +93,7 @@ impl Scene {
             let Some(file) = file else { continue };
             let written = version.parts.iter().try_for_each(|part| match part {
                 Some((offset, bytes)) => maker.write(&file, bytes, *offset),
-                None => Err(io::Error::other("its content differs from its digest")),
+                None => Err(io::Error::other("the content differs from its digest")),
             });
             match written {
                 Ok(()) => maker.complete(&file),
@@ -105,7 +105,7 @@ impl Scene {
     }
 }
 
-/// Stored version, with its data by offset. `None` is data that is damaged.
+/// Stored version, with its data by offset. `None` stands for damaged data.
 #[derive(Clone)]
 struct Version {
     entry: Entry,
@@ -126,7 +126,7 @@ impl Version {
         Self { entry, parts: Vec::new() }
     }
 
-    /// Makes a file of data and of holes, which are `None`.
+    /// Makes a file of `pieces`: data, and holes, which are `None`.
     fn pieces(path: &[u8], pieces: &[(Option<u8>, u32)]) -> Self {
         let (mut extents, mut lengths, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         let mut offset = 0;
@@ -168,7 +168,7 @@ impl Version {
         Self::new(path, Kind::Symlink, target.len() as u64, payload, Vec::new())
     }
 
-    /// Makes it one of several names of an inode.
+    /// Makes the version one of several names of an inode.
     fn linked(mut self) -> Self {
         self.entry.object.stat.linked = true;
         self
@@ -179,7 +179,7 @@ impl Version {
         self
     }
 
-    /// Makes its data end in a damaged chunk.
+    /// Makes the version's data end in a damaged chunk.
     fn damaged(mut self) -> Self {
         self.parts.push(None);
         self
@@ -190,7 +190,7 @@ impl Version {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Restored,
-    /// Another object stays.
+    /// Another object keeps the name.
     Kept,
     Skipped,
     Failed,
@@ -211,9 +211,9 @@ impl Outcome {
     }
 }
 
-/// Object that has the name of the stored one before the restore.
+/// Object that has the name of the stored object before the restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Before {
+enum ExistingObject {
     NewerFile,
     OlderFile,
     LinkToFile,
@@ -224,7 +224,7 @@ enum Before {
     Socket,
 }
 
-impl Before {
+impl ExistingObject {
     fn make(self, scene: &Scene) {
         let path = scene.path("name");
         match self {
@@ -250,9 +250,9 @@ impl Before {
     }
 }
 
-/// Restores `stored` where `before` is, with each of [`REPLACES`].
+/// Restores `stored` to a name that `before` has, with each of [`REPLACES`].
 #[track_caller]
-fn check(stored: &Version, before: Before, expected: [Outcome; 3]) {
+fn check(stored: &Version, before: ExistingObject, expected: [Outcome; 3]) {
     for (replace, expected) in REPLACES.into_iter().zip(expected) {
         let scene = Scene::new();
         before.make(&scene);
@@ -270,7 +270,7 @@ fn check(stored: &Version, before: Before, expected: [Outcome; 3]) {
             assert_eq!((left.ino(), left.mtime()), (found.ino(), found.mtime()));
             assert_eq!((left.mode(), left.len()), (found.mode(), found.len()));
         }
-        if before == Before::FullFolder {
+        if before == ExistingObject::FullFolder {
             assert_eq!(fs::read(scene.path("name/mine")).unwrap(), b"mine");
         }
         if kind == Kind::File && expected == Restored {
@@ -286,27 +286,27 @@ fn an_object_in_the_way_gives_way_only_as_the_option_says() {
     let objects =
         [Version::file(b"/name", CONTENT), Version::link(b"/name", b"x"), Version::fifo(b"/name")];
     for stored in objects {
-        check(&stored, Before::NewerFile, [Kept, Kept, Restored]);
-        check(&stored, Before::OlderFile, [Kept, Restored, Restored]);
-        check(&stored, Before::LinkToFile, [Kept, Kept, Restored]);
-        check(&stored, Before::LinkToFolder, [Kept, Kept, Restored]);
-        check(&stored, Before::EmptyFolder, [Kept, Kept, Restored]);
-        check(&stored, Before::FullFolder, [Kept, Kept, Failed]);
-        check(&stored, Before::Socket, [Kept, Kept, Restored]);
+        check(&stored, ExistingObject::NewerFile, [Kept, Kept, Restored]);
+        check(&stored, ExistingObject::OlderFile, [Kept, Restored, Restored]);
+        check(&stored, ExistingObject::LinkToFile, [Kept, Kept, Restored]);
+        check(&stored, ExistingObject::LinkToFolder, [Kept, Kept, Restored]);
+        check(&stored, ExistingObject::EmptyFolder, [Kept, Kept, Restored]);
+        check(&stored, ExistingObject::FullFolder, [Kept, Kept, Failed]);
+        check(&stored, ExistingObject::Socket, [Kept, Kept, Restored]);
     }
-    check(&Version::file(b"/name", CONTENT), Before::Fifo, [Kept, Kept, Restored]);
-    check(&Version::file(b"/name", b""), Before::FullFolder, [Kept, Kept, Failed]);
+    check(&Version::file(b"/name", CONTENT), ExistingObject::Fifo, [Kept, Kept, Restored]);
+    check(&Version::file(b"/name", b""), ExistingObject::FullFolder, [Kept, Kept, Failed]);
 }
 
 #[test]
 fn a_folder_takes_the_place_of_another_object_only_if_all_is_replaced() {
     let stored = Version::folder(b"/name");
-    check(&stored, Before::NewerFile, [Failed, Failed, Restored]);
-    check(&stored, Before::LinkToFolder, [Failed, Failed, Restored]);
-    check(&stored, Before::Fifo, [Failed, Failed, Restored]);
-    check(&stored, Before::Socket, [Failed, Failed, Restored]);
-    // A folder that is there is used, and is no object in the way.
-    check(&stored, Before::FullFolder, [Skipped, Skipped, Restored]);
+    check(&stored, ExistingObject::NewerFile, [Failed, Failed, Restored]);
+    check(&stored, ExistingObject::LinkToFolder, [Failed, Failed, Restored]);
+    check(&stored, ExistingObject::Fifo, [Failed, Failed, Restored]);
+    check(&stored, ExistingObject::Socket, [Failed, Failed, Restored]);
+    // An existing folder is used, and does not count as another object.
+    check(&stored, ExistingObject::FullFolder, [Skipped, Skipped, Restored]);
 }
 
 #[test]
@@ -314,13 +314,13 @@ fn no_symbolic_link_below_the_target_is_followed() {
     let file = Version::file(b"/d/f", CONTENT);
     let whole = [Version::folder(b"/d"), file.clone(), Version::folder(b"/d/e")];
     for replace in REPLACES {
-        // The folder comes with the selection, or was not stored itself.
+        // The folder is in the selection, or was not stored itself.
         for versions in [&whole[..], std::slice::from_ref(&file)] {
             let scene = Scene::new();
             symlink("../outside", scene.path("d")).unwrap();
             let report = scene.restore(replace, versions);
             scene.assert_outside_is_untouched();
-            let is_replaced = replace == Replace::All && versions.len() > 1;
+            let is_replaced = replace == ReplaceRule::All && versions.len() > 1;
             assert_eq!(report.failed == 0, is_replaced, "{:?}", report.failures);
             assert_eq!(scene.path("d").is_symlink(), !is_replaced);
             assert_eq!(fs::read(scene.path("d/f")).is_ok(), is_replaced);
@@ -338,12 +338,13 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
         Version::file(b"/d/one", CONTENT).linked(),
         Version::file(b"/e/two", CONTENT).linked(),
     ];
-    let report = scene.restore_while(&scene.options(Replace::All), &versions, || {
+    let report = scene.restore_while(&scene.options(ReplaceRule::All), &versions, || {
         fs::rename(scene.path("d"), scene.path("moved")).unwrap();
         symlink("../outside", scene.path("d")).unwrap();
     });
     scene.assert_outside_is_untouched();
-    // The files are made where the folder went; the link cannot be made by its name.
+    // The files are made in the moved folder. The hard link fails, because it opens the folder by
+    // name.
     assert_eq!(fs::read(scene.path("moved/f")).unwrap(), CONTENT);
     let failed: Vec<_> = report.failures.iter().map(|failure| &failure.path[..]).collect();
     assert_eq!(failed, [b"/e/two"]);
@@ -351,16 +352,20 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
 
 #[test]
 fn a_file_that_is_lost_leaves_what_was_there() {
-    for (is_there, replace) in [(false, Replace::No), (true, Replace::All)] {
+    for (is_there, replace) in [(false, ReplaceRule::No), (true, ReplaceRule::All)] {
         let scene = Scene::new();
         if is_there {
             fs::write(scene.path("f"), b"mine").unwrap();
         }
         let report = scene.restore(replace, &[Version::file(b"/f", CONTENT).damaged()]);
         assert_eq!((report.failed, report.restored), (1, 0));
-        assert_eq!(report.failures[0].error, "its content differs from its digest");
+        assert_eq!(report.failures[0].error, "the content differs from its digest");
         assert_eq!(fs::read(scene.path("f")).ok(), is_there.then(|| b"mine".to_vec()));
-        assert_eq!(scene.names("target").len(), usize::from(is_there), "no part of it is left");
+        assert_eq!(
+            scene.names("target").len(),
+            usize::from(is_there),
+            "no part of the file is left"
+        );
     }
 }
 
@@ -371,7 +376,7 @@ fn a_file_whose_data_the_server_has_lost_fails_by_its_path() {
     lost.entry.chunk_lengths = vec![0];
     let mut short = Version::file(b"/g", CONTENT);
     short.entry.object.stat.size += 1;
-    let report = scene.restore(Replace::All, &[lost, short]);
+    let report = scene.restore(ReplaceRule::All, &[lost, short]);
     let failed: Vec<_> = report.failures.iter().map(|failure| &failure.path[..]).collect();
     assert_eq!(failed, [b"/f", b"/g"]);
     assert!(scene.names("target").is_empty());
@@ -387,7 +392,7 @@ fn folders_get_their_attributes_after_their_content() {
         Version::file(b"/a/c/f", CONTENT).with_mode(0o4711),
         Version::link(b"/a/c/l", b"\xff\xfe nowhere"),
     ];
-    let report = scene.restore(Replace::No, &versions);
+    let report = scene.restore(ReplaceRule::No, &versions);
     assert_eq!((report.restored, report.failed), (5, 0), "{:?}", report.failures);
     let state = |name: &str| {
         let found = scene.path(name).symlink_metadata().unwrap();
@@ -409,7 +414,7 @@ fn folders_get_their_attributes_after_their_content() {
 #[test]
 fn extended_attributes_are_set_or_missed_aloud() {
     let scene = Scene::new();
-    // Owner and group may read and write, a user of the number 12 may read, the mask, others none.
+    // The ACL: owner and group may read and write, the user 12 may read, others have no rights.
     let entries = [(1, 6, u32::MAX), (2, 4, 12), (4, 6, u32::MAX), (16, 6, u32::MAX)];
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in entries.into_iter().chain([(32, 0, u32::MAX)]) {
@@ -421,11 +426,11 @@ fn extended_attributes_are_set_or_missed_aloud() {
         vec![xattr(b"system.posix_acl_access", acl), xattr(b"user.note", b"\0\xff".to_vec())];
     let mut version = Version::file(b"/f", CONTENT).with_mode(0o660);
     version.entry.object.attributes = Arc::new(Attributes { xattrs: xattrs.clone(), flags: 0 });
-    let report = scene.restore(Replace::No, &[version]);
+    let report = scene.restore(ReplaceRule::No, &[version]);
     let target = Dir::open(scene.path("").as_os_str().as_bytes()).unwrap();
     let mut found = target.attributes(b"f", Kind::File).unwrap().xattrs;
     found.retain(|found| xattrs.contains(found));
-    // Not each file system takes them all.
+    // Not every file system supports all these attributes.
     assert_eq!(report.failed, u64::from(found != xattrs), "{:?}", report.failures);
     assert_eq!(fs::read(scene.path("f")).unwrap(), CONTENT);
 }
@@ -435,20 +440,20 @@ fn names_of_an_inode_are_linked() {
     let scene = Scene::new();
     let file = |path: &[u8]| Version::file(path, CONTENT).linked();
     let versions = [file(b"/a"), file(b"/b"), Version::folder(b"/d"), file(b"/d/c")];
-    let report = scene.restore(Replace::No, &versions);
+    let report = scene.restore(ReplaceRule::No, &versions);
     assert_eq!((report.restored, report.failed), (4, 0), "{:?}", report.failures);
     let inodes = ["a", "b", "d/c"].map(|name| scene.path(name).metadata().unwrap().ino());
     assert!(inodes.iter().all(|inode| *inode == inodes[0]), "{inodes:?}");
     assert_eq!(fs::read(scene.path("d/c")).unwrap(), CONTENT);
-    let report = scene.restore(Replace::All, &versions);
+    let report = scene.restore(ReplaceRule::All, &versions);
     assert_eq!((report.restored, report.skipped, report.kept), (0, 4, 0));
 }
 
-/// A name of an inode that another object keeps was taken for the stored file: the further names
-/// became links to that object, and counted as restored.
+/// Regression: if another object kept a name of an inode, further names became links to that object
+/// and counted as restored.
 #[test]
 fn no_name_is_linked_to_an_object_that_was_kept() {
-    for replace in [Replace::No, Replace::IfNewer] {
+    for replace in [ReplaceRule::No, ReplaceRule::IfNewer] {
         let scene = Scene::new();
         fs::write(scene.path("a"), b"mine").unwrap();
         let file = |path: &[u8]| Version::file(path, CONTENT).linked();
@@ -461,13 +466,13 @@ fn no_name_is_linked_to_an_object_that_was_kept() {
     }
 }
 
-/// A restore with `--replace if-newer` removed a newer file whose name was a further name of a
-/// stored inode; without replacement it did not say that the file stays.
+/// Regression: a restore with `--replace if-newer` removed a newer file that had a further name of
+/// a stored inode. Without replacement, the restore did not report that it kept the file.
 #[test]
 fn further_names_give_way_only_as_the_option_says() {
     let expected = [Kept, Kept, Restored, Kept, Restored, Restored];
     let mut expected = expected.into_iter();
-    for before in [Before::NewerFile, Before::OlderFile] {
+    for before in [ExistingObject::NewerFile, ExistingObject::OlderFile] {
         for replace in REPLACES {
             let scene = Scene::new();
             before.make(&scene);
@@ -491,8 +496,8 @@ fn further_names_give_way_only_as_the_option_says() {
 fn a_copy_is_as_good_as_a_link() {
     let scene = Scene::new();
     let copies = [Version::file(b"/a", CONTENT), Version::file(b"/b", CONTENT)];
-    scene.restore(Replace::No, &copies);
-    let report = scene.restore(Replace::No, &copies.map(Version::linked));
+    scene.restore(ReplaceRule::No, &copies);
+    let report = scene.restore(ReplaceRule::No, &copies.map(Version::linked));
     assert_eq!((report.skipped, report.kept, report.failed), (2, 0, 0));
 }
 
@@ -500,7 +505,7 @@ fn a_copy_is_as_good_as_a_link() {
 fn names_fail_with_the_file_that_they_are_links_of() {
     let scene = Scene::new();
     let file = |path: &[u8]| Version::file(path, CONTENT).linked();
-    let report = scene.restore(Replace::No, &[file(b"/a").damaged(), file(b"/b"), file(b"/c")]);
+    let report = scene.restore(ReplaceRule::No, &[file(b"/a").damaged(), file(b"/b"), file(b"/c")]);
     assert_eq!((report.restored, report.failed), (0, 3));
     assert!(scene.names("target").is_empty());
 }
@@ -508,7 +513,7 @@ fn names_fail_with_the_file_that_they_are_links_of() {
 #[test]
 fn large_files_are_left_to_space_management() {
     let scene = Scene::new();
-    let options = RestoreOptions { left_out_from: Some(10), ..scene.options(Replace::No) };
+    let options = RestoreOptions { left_out_from: Some(10), ..scene.options(ReplaceRule::No) };
     let versions = [Version::file(b"/large", CONTENT), Version::file(b"/small", b"tiny")];
     let report = scene.restore_while(&options, &versions, || ());
     assert_eq!((report.restored, report.failed), (1, 0));
@@ -520,7 +525,7 @@ fn the_target_is_made_or_refused_by_name() {
     let scene = Scene::new();
     let to = |name: &str| Some(scene.path(name).as_os_str().as_bytes().to_vec());
     let file = [Version::file(b"/f", CONTENT)];
-    let options = RestoreOptions { to: to("new/below"), ..scene.options(Replace::No) };
+    let options = RestoreOptions { to: to("new/below"), ..scene.options(ReplaceRule::No) };
     scene.restore_while(&options, &file, || ());
     assert_eq!(fs::read(scene.path("new/below/f")).unwrap(), CONTENT);
     let options = RestoreOptions { to: to("new/below/f"), ..options };
@@ -546,7 +551,7 @@ proptest! {
         let scene = Scene::new();
         let path = |name: &Vec<u8>| [b"/", &name[..]].concat();
         let versions: Vec<_> = names.iter().map(|name| Version::file(&path(name), name)).collect();
-        let report = scene.restore(Replace::No, &versions);
+        let report = scene.restore(ReplaceRule::No, &versions);
         prop_assert_eq!(report.failed, 0);
         prop_assert_eq!(&scene.names("target"), &names);
         for name in &names {
@@ -566,7 +571,7 @@ proptest! {
             let middle = turn.index(version.parts.len());
             version.parts.rotate_left(middle);
         }
-        let report = scene.restore(Replace::No, &[version]);
+        let report = scene.restore(ReplaceRule::No, &[version]);
         prop_assert_eq!((report.restored, report.failed), (1, 0));
         let bytes = |&(byte, bytes): &(Option<u8>, u32)| vec![byte.unwrap_or(0); bytes as usize];
         let expected: Vec<u8> = pieces.iter().flat_map(bytes).collect();

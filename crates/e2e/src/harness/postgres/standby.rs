@@ -1,10 +1,10 @@
-//! A standby server: it has everything that another server has confirmed, and may take over.
+//! A standby server. It has all that the primary server has confirmed, and can take its place.
 
 use super::{Cluster, Door, READY_SECS, clock, command, programs};
 
 impl Cluster {
-    /// Starts a server and its standby; `None`, with a line that says so, if there is no
-    /// PostgreSQL.
+    /// Starts a server and its standby; `None`, with a line on standard error, if PostgreSQL is not
+    /// installed.
     pub fn with_standby() -> Option<(Self, Self)> {
         let primary = Self::make("off", Door::Plain)?;
         let standby = Self::new("off", Door::Plain);
@@ -17,8 +17,8 @@ impl Cluster {
             .status();
         assert!(copied.expect("pg_basebackup runs").success());
         standby.begin();
-        // Set after the copy, so that the standby does not wait for another server when it is
-        // promoted.
+        // This is set after the copy, so that the standby does not wait for a standby of its own
+        // when it is promoted.
         primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
         primary.sql("postgres", "SELECT pg_reload_conf()");
         let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
@@ -26,13 +26,21 @@ impl Cluster {
             clock::pause(std::time::Duration::from_millis(100));
             primary.sql("postgres", synchronous) == "1"
         });
-        assert!(follows, "nobody stands by; see {:?}", standby.folder.path().join("log"));
+        assert!(
+            follows,
+            "the standby does not follow; see {:?}",
+            standby.folder.path().join("log")
+        );
         Some((primary, standby))
     }
 
-    /// Makes the standby take writes.
+    /// Makes the standby the primary server, which accepts writes.
     pub fn promote(&self) {
-        assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t", "it took no writes in time");
+        assert_eq!(
+            self.sql("postgres", "SELECT pg_promote()"),
+            "t",
+            "the standby was not promoted in time"
+        );
     }
 
     /// The URL of a database, with the addresses of both servers.

@@ -1,11 +1,11 @@
-//! Keepers and workers end in every way; nobody reads zeros for it.
+//! Keepers and workers that end in every way: no reader gets zeros.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::Running;
+use e2e::harness::Process;
 use rustix::process::Signal;
 
 use super::{KINDS, MIB, Space, kill, kill_at_once, noise, shell};
@@ -41,7 +41,7 @@ fn a_keeper_that_is_killed_is_replaced_and_readers_get_content_or_an_error() {
     pause(Duration::from_millis(20));
     kill(space.keeper_pid(), Signal::KILL);
     for reader in readers {
-        // A reader that asked in that very moment may be refused.
+        // A reader that waits at the moment of the kill may be refused.
         if let Ok(got) = reader.join().unwrap() {
             assert!(got == content);
         }
@@ -54,7 +54,7 @@ fn a_keeper_that_is_killed_is_replaced_and_readers_get_content_or_an_error() {
 #[test]
 fn keepers_and_workers_that_are_killed_again_and_again_leave_no_zeros() {
     let Some(mut space) = Space::new(KINDS[1], &[]) else { return };
-    space.keeper.take().into_iter().for_each(Running::detach);
+    space.keeper.take().into_iter().for_each(Process::detach);
     let content = noise(23, MIB);
     for round in 0..8 {
         let paths: Vec<PathBuf> = (0..4)
@@ -68,7 +68,8 @@ fn keepers_and_workers_that_are_killed_again_and_again_leave_no_zeros() {
         let keeper = space.keeper_now();
         if round % 2 == 0 {
             keeper.into_iter().for_each(|pid| kill(pid, Signal::KILL));
-            // The worker takes its place, and starts another: both at once nobody survives.
+            // The worker replaces the keeper and starts another worker. The test waits for both
+            // before the next kill.
             space.wait_for("another keeper", || {
                 space.keeper_now().is_some_and(|pid| Some(pid) != keeper)
             });
@@ -94,22 +95,23 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
     for kind in KINDS {
         let Some(mut space) = Space::new(kind, &[]) else { continue };
         let content = noise(24, MIB);
-        space.keeper.take().into_iter().for_each(Running::detach);
+        space.keeper.take().into_iter().for_each(Process::detach);
         for round in 0..3 {
             let paths: Vec<PathBuf> = (0..4)
                 .map(|number| space.stub(&format!("file-{round}-{number}"), &content))
                 .collect();
             let (keeper, holder) = (space.keeper_now(), space.holder_pid());
             kill_at_once(&[keeper, space.worker_pid()].into_iter().flatten().collect::<Vec<_>>());
-            // Nobody has asked before, so nobody is refused.
+            // No reader waited at the moment of the kill, so no reader is refused.
             for path in &paths {
                 assert!(fs::read(path).unwrap() == content, "{} round {round}", kind[0]);
             }
-            assert_eq!(space.keeper_now(), holder, "the holder has become the keeper");
+            assert_eq!(space.keeper_now(), holder, "the holder should become the keeper");
             space.wait_for("the next worker", || space.try_status().code() == 0);
             space.wait_for("the next holder", || space.holder_pid().is_some());
         }
-        // A holder that has died is replaced, and who starts a keeper anew gets its place.
+        // A holder that dies is replaced. A keeper that is started by hand replaces the present
+        // keeper.
         let holder = space.holder_pid();
         holder.into_iter().for_each(|pid| kill(pid, Signal::KILL));
         space.wait_for("another holder", || ![None, holder].contains(&space.holder_pid()));
@@ -119,7 +121,7 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
         space.wait_for("the worker", || space.try_status().code() == 0);
         let path = space.stub("last", &content);
         assert!(fs::read(path).unwrap() == content);
-        // Without its keeper's leave the holder does not end, with that it does.
+        // When the keeper ends in an orderly way, the holder ends too.
         let (keeper, holder) = (space.keeper_now().unwrap(), space.holder_pid());
         assert!(space.image.unmount() || shell("umount --lazy \"$1\"", &space.fs(), &space.fs()));
         kill(keeper, Signal::TERM);
@@ -135,10 +137,10 @@ fn who_has_the_number_of_a_keeper_that_died_is_let_alone() {
     let Some(one) = Space::new(KINDS[0], &[]) else { return };
     let Some(mut other) = Space::new(KINDS[0], &[]) else { return };
     other.kill_all();
-    // The kernel seems to have given the number of the dead process to the other one.
+    // The lock file looks as if the kernel had given the id of the dead keeper to another process.
     let lock = other.node().home().join("hsm.lock");
     let signed = fs::read_to_string(&lock).unwrap();
-    let (_, since) = signed.split_once(' ').expect("a number, and since when");
+    let (_, since) = signed.split_once(' ').expect("a process id and a time");
     fs::write(&lock, format!("{} {since}", one.keeper_pid())).unwrap();
     other.start(&[]);
     let content = noise(25, MIB);
@@ -181,7 +183,7 @@ fn told_to_end_it_refuses_until_another_one_takes_over() {
     assert_eq!(fs::read(&plain).unwrap(), b"resident");
     space.node().run(&["hsm", "status"]).expect(&[12]).says("hsm run");
     space.start(&[]);
-    assert!(first.ends_within(Duration::from_secs(10)), "the guard stays");
+    assert!(first.ends_within(Duration::from_secs(10)), "the first keeper should end");
     assert!(fs::read(&path).unwrap() == content);
-    space.node().run(&["hsm", "run"]).expect(&[12]).says("runs already");
+    space.node().run(&["hsm", "run"]).expect(&[12]).says("is already running");
 }

@@ -1,4 +1,4 @@
-//! A managed file system that is mounted without a process before its stubs shows no files.
+//! A managed file system that is mounted without a keeper shows no files.
 
 use super::*;
 
@@ -14,15 +14,16 @@ impl Space {
         names
     }
 
-    /// Mounted anew by somebody who knows nothing of stubs.
+    /// Kills all processes, and mounts the file system again without a keeper.
     fn mount_plainly(&mut self) {
         self.kill_all();
         self.remount();
     }
 
-    /// A killed process may take a moment to let go of its files.
+    /// Mounts the file system again. Waits before that, because a killed process may take a moment
+    /// to close its files.
     fn remount(&self) {
-        self.wait_for("the last one's end", || self.image.unmount());
+        self.wait_for("the end of the last process", || self.image.unmount());
         assert!(self.image.mount_again());
     }
 }
@@ -43,10 +44,10 @@ fn mounted_by_others_there_are_no_stubs() {
         }
         let folder = fs::metadata(space.fs().join(SHOWN[0])).unwrap();
         assert_eq!((folder.uid(), folder.permissions().mode() & 0o7777), (0, 0o700));
-        // A backup does not take it for all that there is.
+        // A backup must not regard the other files as deleted.
         let refused = space.node().backup(&space.fs(), &[]).expect(&[4]);
         assert!(refused.failures()[0].1.contains("hidden"), "{refused:?}");
-        // Files made meanwhile are there afterwards, unless their names are taken.
+        // Files that were made meanwhile are kept, unless their names exist already.
         fs::create_dir(space.fs().join("2024")).unwrap();
         fs::write(space.fs().join("2024/late"), "late").unwrap();
         fs::write(space.fs().join("new"), "new").unwrap();
@@ -60,7 +61,8 @@ fn mounted_by_others_there_are_no_stubs() {
         space.migrate(&deep_path);
         space.mount_plainly();
         assert_eq!(space.names(), [SHOWN[0], "2024", SHOWN[1]]);
-        // Given up, it has two of that name.
+        // There are two directories of that name: the hidden one, and the one that was made
+        // meanwhile. The second is found again under another name.
         fs::rename(space.fs().join("2024"), space.fs().join("late")).unwrap();
         space.start(&[]);
         assert_eq!(fs::read(space.fs().join("late/late")).unwrap(), b"late");
@@ -79,7 +81,7 @@ fn who_is_told_twice_to_end_hides_the_files() {
     assert_eq!(fs::read(&path).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
     let open = File::open(space.fs()).unwrap();
     keeper.signal(Signal::TERM);
-    assert!(keeper.ends_within(Duration::from_secs(10)), "it stays");
+    assert!(keeper.ends_within(Duration::from_secs(10)), "the keeper should end");
     assert_eq!(fs::read(&path).unwrap_err().kind(), std::io::ErrorKind::NotFound);
     assert_eq!(space.names(), SHOWN);
     drop(open);
@@ -92,14 +94,14 @@ fn what_is_given_up_is_as_it_was() {
     for kind in KINDS {
         let Some(mut space) = Space::new(kind, &["--hidden", "no"]) else { continue };
         assert!(space.names().is_empty());
-        // It stays where it is, and would be missed.
+        // `lost+found` is not hidden with the other files, so the comparison would miss it.
         drop(fs::remove_dir(space.fs().join("lost+found")));
         let small = space.write("a/small", b"small");
         let large = space.write("large", &noise(4, MIB));
         assert!(shell("setfattr -n user.note -v kept \"$1\"", &space.fs(), &space.fs()));
         fs::set_permissions(space.fs(), fs::Permissions::from_mode(0o1775)).unwrap();
         let before = crate::scene::manifest(&space.fs());
-        // Hidden from the next start on, and not hidden again.
+        // A change of `--hidden` takes effect at the next start.
         let fs_path = space.fs();
         let fs_name = fs_path.to_str().unwrap();
         for (word, hides) in [("yes", true), ("no", false), ("yes", true)] {
@@ -135,14 +137,14 @@ fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
     let path = space.stub("file", &content);
     space.write("other", b"other");
     space.mount_plainly();
-    // The power went while files were moved, one way or the other.
+    // This is the state after a power cut while files were moved, in either direction.
     let hidden = space.fs().join(SHOWN[0]).join("files");
     fs::rename(hidden.join("other"), space.fs().join("other")).unwrap();
     space.start(&[]);
     assert_eq!(space.names(), ["file", "other"]);
     assert!(fs::read(&path).unwrap() == content);
     space.mount_plainly();
-    // It went before the directory had its name.
+    // This is the state after a power cut before the directory had its name.
     fs::rename(&hidden, space.fs().join(SHOWN[0]).join("new")).unwrap();
     fs::rename(space.fs().join(SHOWN[0]).join("new/file"), &path).unwrap();
     fs::rename(space.fs().join(SHOWN[0]).join("new/other"), space.fs().join("other")).unwrap();
@@ -154,7 +156,7 @@ fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
     fs::create_dir(&below).unwrap();
     assert!(succeeds(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&below)));
     let refused = space.node().run(&["hsm", "run"]).expect(&[12]);
-    drop(refused.says("is mounted below it"));
+    drop(refused.says("is mounted inside it"));
     assert_eq!(space.names(), [SHOWN[0], SHOWN[1], "below"]);
     assert!(succeeds(Command::new("umount").arg(&below)));
     space.start(&[]);
@@ -166,12 +168,12 @@ fn a_keeper_that_cannot_watch_all_shows_nothing() {
     let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
     let content = noise(6, MIB);
     let path = space.stub("file", &content);
-    // Sorted behind the other one.
+    // The second file system sorts after the first.
     let (file, folder) = (space.scene.scratch.join("image-2"), space.scene.scratch.join("data-2"));
     let Some(second) = Image::mount(&file, IMAGE_BYTES, KINDS[0], &folder) else { return };
     space.node().run(&["hsm", "add", folder.to_str().unwrap()]).expect(&[0]);
     space.mount_plainly();
-    space.wait_for("the last one's end", || second.unmount());
+    space.wait_for("the end of the last process", || second.unmount());
     let refused = space.node().run(&["hsm", "run"]).expect(&[12]);
     drop(refused.says("data-2"));
     assert_eq!(space.names(), SHOWN);

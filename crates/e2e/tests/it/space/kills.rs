@@ -1,13 +1,14 @@
-//! Keepers and workers are killed in the middle of long work: none of its files is lost, and it is
-//! done when it is begun again.
+//! Keepers and workers that are killed in the middle of long work: no file is lost, and the work is
+//! completed when it is started again.
 
 use super::*;
 
 const FILES: u64 = 40;
 const FILE_BYTES: usize = 90_000;
-/// `HOLDFAST_KILLS` says another number of each kind of work on each file system.
+/// Number of rounds for each kind of work on each file system. `HOLDFAST_KILLS` sets another
+/// number.
 const ROUNDS: u64 = 6;
-/// About what the work takes.
+/// Approximate time of the work, in milliseconds.
 const WORK_MILLIS: u64 = 150;
 
 struct Round {
@@ -42,7 +43,7 @@ impl Round {
         }
     }
 
-    /// Checks that content that is said to be resident takes its space.
+    /// Checks that a file that is not migrated takes its space.
     #[track_caller]
     fn assert_states(&self, space: &Space, about: &str) {
         let rows = space.hsm(&["ls"], &self.folder).expect(&[0]).json_lines();
@@ -62,7 +63,8 @@ impl Round {
     }
 }
 
-/// Begins `work`, kills the worker or both it and its keeper, and waits for who takes their place.
+/// Starts `work`, kills the worker or both the worker and the keeper, and waits for the processes
+/// that replace them.
 fn cut_off(space: &Space, round: u64, rounds: u64, work: &[&str]) {
     let (keeper, worker) = (space.keeper_now(), space.worker_pid());
     let running = space.node().spawn(work);
@@ -72,7 +74,7 @@ fn cut_off(space: &Space, round: u64, rounds: u64, work: &[&str]) {
     let outcome = running.wait();
     assert!([0, 4, 12].contains(&outcome.code()), "{outcome}");
     space.wait_for("the next worker", || space.try_status().code() == 0);
-    // The next one may have to be replaced too.
+    // The next keeper may have to be replaced too.
     space.wait_for("a keeper and a holder", || {
         space.keeper_now().is_some() && space.holder_pid().is_some()
     });
@@ -83,7 +85,7 @@ fn on_each(test: impl Fn(&Space, u64, u64, &str)) {
     let rounds = rounds.unwrap_or(ROUNDS);
     for kind in KINDS {
         let Some(mut space) = Space::new(kind, &[]) else { continue };
-        space.keeper.take().into_iter().for_each(Running::detach);
+        space.keeper.take().into_iter().for_each(Process::detach);
         for round in 0..rounds {
             test(&space, round, rounds, &format!("{} round {round}", kind[0]));
         }
@@ -116,7 +118,7 @@ fn a_list_that_was_cut_off_loses_nothing_and_is_done_again() {
         files.assert_states(space, about);
         files.assert_right(2, about);
         space.node().run(&work).expect(&[0]);
-        // One whose time the kill has caught moved counts as changed.
+        // A file counts as changed if the kill came before its time was reset.
         assert!(!files.states(space).contains(&"m".to_owned()), "{about}");
         files.assert_right(1, about);
     });

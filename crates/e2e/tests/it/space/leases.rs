@@ -1,4 +1,4 @@
-//! Files that somebody has a lease on, and does not let go of.
+//! Files on which a process holds a lease that it does not release.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -6,11 +6,13 @@ use std::sync::mpsc::channel;
 
 use super::*;
 
-/// Time limit for an access that does not wait for the holder, to whom the kernel gives 45 seconds.
+/// Time limit for an access that does not wait for the end of a lease, for which the kernel allows
+/// 45 seconds.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// Takes leases on the files behind its kind; for each line reads the first of them into the file
-/// that the line names, and says what came of it.
+/// Python program that takes leases of the kind in its first argument on the files in the following
+/// arguments. For each line of its input, it copies the first file to the file that the line
+/// names, and prints the result.
 const HOLDER: &str = "
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -28,7 +30,7 @@ for line in sys.stdin:
         print('error', error.errno, flush=True)
 ";
 
-/// Leases, until it is dropped.
+/// Process that holds leases until this value is dropped.
 pub(super) struct Lease {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -36,7 +38,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// `None` where there is no Python.
+    /// Takes leases of `kind` on the files; `None` if Python is not installed.
     pub(super) fn take(kind: &str, paths: &[PathBuf]) -> Option<Self> {
         let mut command = Command::new("python3");
         command.args(["-c", HOLDER, kind]).args(paths);
@@ -57,7 +59,7 @@ impl Lease {
         line.trim().to_owned()
     }
 
-    /// The content that its holder reads; `None` for an error.
+    /// Makes the process read its first file. Returns the content; `None` for an error.
     fn reads(&mut self, copy: &Path) -> Option<Vec<u8>> {
         writeln!(self.orders, "{}", copy.display()).unwrap();
         let said = self.next_line();
@@ -73,9 +75,9 @@ impl Drop for Lease {
     }
 }
 
-type Read = std::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>;
+type PendingRead = std::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>;
 
-fn begin_to_read(path: &Path) -> Read {
+fn begin_to_read(path: &Path) -> PendingRead {
     let (got, has_come) = channel();
     let path = path.to_owned();
     std::thread::spawn(move || drop(got.send(fs::read(path))));
@@ -83,12 +85,13 @@ fn begin_to_read(path: &Path) -> Read {
 }
 
 impl Space {
-    /// The row of the one file that the command is about; it must not take long.
+    /// Runs an `hsm` command on one file and returns the file's row. The command must not wait for
+    /// the end of a lease.
     #[track_caller]
     fn answer(&self, command: &str, path: &Path) -> Value {
         let words = ["hsm", command, path.to_str().unwrap(), "--json"];
         let running = self.node().spawn(&words);
-        assert!(running.ends_within(ANSWER_MAX), "hsm {command} waits for the holder");
+        assert!(running.ends_within(ANSWER_MAX), "hsm {command} waits for the end of the lease");
         running.wait().expect(&[0, 4]).json_lines().remove(0)
     }
 }
@@ -96,7 +99,7 @@ impl Space {
 #[test]
 fn leases_are_respected_and_hold_nobody_else_up() {
     for kind in KINDS {
-        // A file that opening does not recall is still a stub when the lease is taken.
+        // With this option, opening does not recall a file, so it is still a stub under the lease.
         let Some(space) = Space::new(kind, &["--whole", "0"]) else { continue };
         for (round, lease) in (0..).zip(["read", "write"]) {
             let about = format!("{} {lease} lease", kind[0]);
@@ -111,17 +114,18 @@ fn leases_are_respected_and_hold_nobody_else_up() {
             let row = space.answer("recall", &stub);
             assert!(row["error"].is_string() || row["state"] == "p", "{about}: {row}");
             if let Some(got) = held.reads(&space.scene.scratch.join("copy")) {
-                assert!(got == content, "{about}: its holder reads something else");
+                assert!(got == content, "{about}: the holder of the lease reads other content");
             }
             let of_stub = begin_to_read(&stub);
-            let of_free = begin_to_read(&free).recv_timeout(ANSWER_MAX).expect("nobody waits");
+            let of_free =
+                begin_to_read(&free).recv_timeout(ANSWER_MAX).expect("the read should not wait");
             assert!(of_free.unwrap() == other, "{about}: another file");
             drop(held);
-            // A reader that asked while it was held may be refused.
-            if let Ok(got) = of_stub.recv_timeout(ANSWER_MAX).expect("content or an error") {
+            // A reader that waits during the lease may be refused.
+            if let Ok(got) = of_stub.recv_timeout(ANSWER_MAX).expect("the read should end") {
                 assert!(got == content, "{about}");
             }
-            assert!(fs::read(&stub).unwrap() == content, "{about}: let go of");
+            assert!(fs::read(&stub).unwrap() == content, "{about}: after the lease");
             space.migrate(&resident);
             assert!(fs::read(&resident).unwrap() == content, "{about}: migrated");
         }

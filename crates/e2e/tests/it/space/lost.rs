@@ -1,4 +1,4 @@
-//! Copies of stubs that are lost with their file system.
+//! Files that are lost, and restored as stubs.
 
 use super::*;
 
@@ -22,11 +22,11 @@ fn what_is_lost_comes_back_as_stubs() {
         assert_eq!(space.state(&other), "m");
         assert_eq!(space.state(&small), "r");
         assert!(fs::metadata(&large).unwrap().blocks() * 512 < 64 << 10);
-        // Again, nothing is done.
+        // A second restore changes nothing.
         space.node().run(&restore).expect(&[0]);
-        // The content of the stubs belongs to the node: it survives the backup of the whole.
+        // The content of the stubs is kept when the whole tree is backed up.
         space.node().backup(&tree, &[]).expect(&[0]);
-        // Content, attributes and times, directories' too.
+        // Content, attributes and times are as before, also those of directories.
         space.hsm(&["recall", "--resident"], &tree).expect(&[0]);
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&tree));
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// `HOLDFAST_STUBS` says another number; on xfs, which has room for as many names as bytes.
+/// Number of stubs. `HOLDFAST_STUBS` sets another number. The test uses XFS, which limits the
+/// number of files only by its size.
 const STUBS: usize = 2_000;
 const FOLDER_STUBS: usize = 500;
 
@@ -19,7 +20,7 @@ fn many_small_stubs_come_back() {
     let rows = space.hsm(&["migrate"], &space.fs()).expect(&[0]).json_lines();
     let migrated = rows.iter().filter(|row| row["state"] == "m").count();
     assert_eq!(migrated, stubs);
-    // Some are opened while a list of all goes on.
+    // Some files are opened while all files are recalled.
     let all = space.fs();
     let running = space.node().spawn(&["hsm", "recall", all.to_str().unwrap(), "--json"]);
     for index in (0..stubs).rev().step_by(stubs / 100) {
@@ -31,7 +32,8 @@ fn many_small_stubs_come_back() {
     }
 }
 
-/// Takes a lease on `$1` for reading, says so, waits for a line and reads the file; says what came.
+/// Python program that takes a lease for reading on a file, reads the file, and prints its checksum
+/// or the error.
 const LEASE: &str = "\
 import fcntl, os, signal, sys, zlib
 signal.signal(signal.SIGIO, signal.SIG_IGN)
@@ -45,7 +47,7 @@ except OSError as error:
 
 #[test]
 fn who_holds_a_lease_gets_the_content_or_an_error() {
-    // A file that opening does not recall is still a stub when the lease is taken.
+    // With this option, opening does not recall a file, so it is still a stub under the lease.
     let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };
     if !succeeds(Command::new("python3").arg("--version").stdout(Stdio::null())) {
         e2e::skip::say("python3 is not installed");
@@ -62,11 +64,15 @@ fn who_holds_a_lease_gets_the_content_or_an_error() {
         .unwrap();
     let expected = String::from_utf8(sum.stdout).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(said == expected || said.starts_with("error"), "{said} for {expected}: {errors}");
+    assert!(
+        said == expected || said.starts_with("error"),
+        "printed {said}, expected {expected}: {errors}"
+    );
     assert_eq!(fs::read(&stub).unwrap(), content);
 }
 
-/// A control group whose processes have so much memory together; it goes when it is dropped.
+/// A control group that limits the memory of its processes. It is removed when this value is
+/// dropped.
 struct Group(PathBuf);
 
 impl Group {
@@ -88,7 +94,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Its processes have ended by then, or go on where they are.
+        // The removal fails if processes of the group are still running.
         drop(fs::remove_dir(&self.0));
     }
 }
@@ -97,13 +103,13 @@ impl Drop for Group {
 fn a_recall_needs_little_memory() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
     let Some(group) = Group::new(96 << 20) else {
-        e2e::skip::say("no control group of memory can be made here");
+        e2e::skip::say("this machine cannot make a control group of memory");
         return;
     };
     let content = noise(1, 256 * MIB);
     let stub = space.stub("large", &content);
-    // The process that fills the file has less memory than the file has bytes, and so has the one
-    // that maps it.
+    // The processes that fill the file, and the process that reads it, have less memory than the
+    // file has bytes.
     group.take(space.keeper_now().unwrap());
     group.take(space.worker_pid().unwrap());
     let (copy, procs) = (space.scene.scratch.join("copy"), group.0.join("cgroup.procs"));
@@ -111,6 +117,6 @@ fn a_recall_needs_little_memory() {
     assert!(shell(script, &stub, &procs));
     assert!(shell("cp \"$1\" \"$2\"", &stub, &copy));
     assert!(fs::read(&copy).unwrap() == content, "the content differs");
-    // The worker is the one that it was.
+    // The worker still answers.
     assert_eq!(space.try_status().code(), 0);
 }

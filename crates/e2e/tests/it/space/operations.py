@@ -1,4 +1,4 @@
-"""One way to use a file: WAY FILE OTHER. Exit code 77: this machine or file system has it not."""
+"""Uses a file in one way: WAY FILE OTHER. Exit code 77: the way is not supported here."""
 
 import ctypes
 import errno
@@ -215,7 +215,7 @@ def cloned_into(path, other):
 
 
 def dedupe(path, other):
-    """Says how many bytes of FILE and OTHER, from their beginning, are the same now."""
+    """Prints how many bytes of FILE and OTHER share their storage now, from the beginning."""
     with open(path, "rb") as source, open(other, "r+b") as target:
         length = os.fstat(source.fileno()).st_size & ~4095
         order = struct.pack("=QQHHIqQQiI", 0, length, 1, 0, 0, target.fileno(), 0, 0, 0, 0)

@@ -1,13 +1,14 @@
-//! Every way in which the kernel lets a file be used: each meets the content, or an error.
+//! Every way in which a program can use a file: each gets the content, or an error.
 
 use rustix::fs::{FallocateFlags, copy_file_range, fallocate};
 
 use super::*;
 
 const PROGRAM: &str = include_str!("operations.py");
+/// Exit code of the Python program if this machine or file system does not support the way.
 const LACKING: i32 = 77;
 const SIZE: usize = 3 * MIB + 12_345;
-/// Files are recalled by ranges, and as a whole.
+/// Values of `--whole`: files are recalled by ranges, or as a whole.
 const WHOLES: [&str; 2] = ["0", "256M"];
 
 const READS: [&str; 16] = [
@@ -48,7 +49,8 @@ fn has_python() -> bool {
     has
 }
 
-/// Output of the way; `None` if this kernel or file system does not have it.
+/// Runs the Python program for one way and returns its output; `None` if this kernel or file system
+/// does not support the way.
 fn python(way: &str, file: &Path, other: &Path, about: &str) -> Option<String> {
     let mut command = Command::new("python3");
     let output = command.args(["-c", PROGRAM, way]).arg(file).arg(other).output().unwrap();
@@ -71,7 +73,7 @@ impl Space {
             .map(|number| self.write(&format!("many/{number}"), content))
             .collect();
         self.migrate(&self.fs().join("many"));
-        assert!(paths.iter().all(|path| is_empty(path)), "they take space");
+        assert!(paths.iter().all(|path| is_empty(path)), "stubs take space");
         paths
     }
 }
@@ -109,7 +111,7 @@ fn a_stub_is_deduplicated_by_its_content() {
         let said = |one: &Path, two: &Path| {
             python("dedupe", one, two, about).map(|said| said.trim().to_owned())
         };
-        // The kernel takes 16 MiB and less at once.
+        // The kernel deduplicates up to 16 MiB in one call.
         let all = Some((SIZE & !4095).to_string());
         for (one, two, expected) in [
             (&stubs[0], &same, &all),
@@ -124,8 +126,8 @@ fn a_stub_is_deduplicated_by_its_content() {
     });
 }
 
-/// A change of the file, with another one's help, and of its expected content; returns true if this
-/// file system does it.
+/// Function that changes the file at the first path, and its expected content in the same way. Some
+/// functions use the file at the second path. Returns true if this file system supports the change.
 type Change = fn(&Path, &Path, &mut Vec<u8>, &str) -> bool;
 
 fn allocates(path: &Path, mode: FallocateFlags, offset: u64, bytes: u64) -> bool {
@@ -156,7 +158,7 @@ const CHANGES: [(&str, Change); 14] = [
     ("allocate what is there", |path, _, _, _| {
         allocates(path, FallocateFlags::empty(), 0, SIZE as u64)
     }),
-    ("allocate behind the end", |path, _, content, _| {
+    ("allocate beyond the end", |path, _, content, _| {
         content.resize(4 * MIB, 0);
         allocates(path, FallocateFlags::empty(), 0, 4 * MIB as u64)
     }),
@@ -212,13 +214,14 @@ fn every_call_that_changes_a_stub_leaves_the_rest_as_it_was() {
         let before = noise(102, SIZE);
         let other = space.write("other", &noise(103, 2 * MIB));
         for (path, (way, change)) in space.stubs(&before, CHANGES.len()).iter().zip(CHANGES) {
-            // The kernel tells of what moves no more than of a write.
+            // The kernel reports these calls like a write, so they do not work with recalls by
+            // ranges.
             if MOVES.contains(&way) && about.ends_with("--whole 0") {
                 continue;
             }
             let mut content = before.clone();
             if !change(path, &other, &mut content, about) {
-                assert!(!about.starts_with("mkfs.xfs"), "{about}: {way} is not there");
+                assert!(!about.starts_with("mkfs.xfs"), "{about}: {way} is not supported");
                 content.clone_from(&before);
             }
             assert!(fs::read(path).unwrap() == content, "{about}: {way}");
@@ -228,7 +231,8 @@ fn every_call_that_changes_a_stub_leaves_the_rest_as_it_was() {
     });
 }
 
-/// Each is done while the server is away: one that asked for content would fail.
+/// Commands that need no content. They run while the server is away, so that a request for content
+/// would fail.
 const WITHOUT_CONTENT: [(&str, &str); 11] = [
     ("look", "stat \"$1\"; ls -ls \"$1\"; test -r \"$1\""),
     ("attributes", "setfattr -n user.note -v kept \"$1\"; getfattr -d -m - \"$1\""),
@@ -254,7 +258,7 @@ fn what_is_about_a_stub_recalls_nothing() {
             space.scene.server.kill9();
             for (path, (what, script)) in stubs.iter().zip(WITHOUT_CONTENT) {
                 assert!(shell(script, path, &second), "{about}: {what}");
-                assert!(is_empty(path), "{about}: {what} has recalled it");
+                assert!(is_empty(path), "{about}: {what} has recalled the file");
             }
             use std::os::unix::fs::OpenOptionsExt as _;
             let emptied = &stubs[WITHOUT_CONTENT.len()];
@@ -311,10 +315,10 @@ fn programs_and_images_that_were_migrated_are_used() {
     });
 }
 
-/// A mount, as long as the test needs it.
-struct Mounted(PathBuf);
+/// A mount that lasts until this value is dropped.
+struct Mount(PathBuf);
 
-impl Mounted {
+impl Mount {
     fn new(space: &Space, name: &str, options: &[&str]) -> Option<Self> {
         let folder = space.scene.scratch.folder(name);
         let mounts = succeeds(Command::new("mount").args(options).arg(&folder));
@@ -322,7 +326,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for Mount {
     fn drop(&mut self) {
         let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(&self.0));
     }
@@ -332,7 +336,7 @@ impl Drop for Mounted {
 #[track_caller]
 fn assert_right(got: std::io::Result<Vec<u8>>, content: &[u8], about: &str) {
     match got {
-        Ok(got) => assert!(got == content, "{about}: another content"),
+        Ok(got) => assert!(got == content, "{about}: the content differs"),
         Err(error) => {
             let clean = [libc::EPERM, libc::EIO, libc::EAGAIN, libc::EROFS];
             assert!(clean.contains(&error.raw_os_error().unwrap()), "{about}: {error}");
@@ -347,9 +351,9 @@ fn a_mount_that_is_only_read_gives_the_content() {
         let stubs = space.stubs(&content, 2);
         let fs_path = space.fs();
         let options = ["--bind", "-o", "ro", fs_path.to_str().unwrap()];
-        let mounted = Mounted::new(space, "bound", &options).expect("a bind mount");
+        let mounted = Mount::new(space, "bound", &options).expect("a bind mount");
         let name = mounted.0.join("many/0");
-        assert!(fs::write(&name, b"no").is_err(), "{about}: it is only read");
+        assert!(fs::write(&name, b"no").is_err(), "{about}: the mount should be read-only");
         assert_right(fs::read(&name), &content, about);
         let copy = space.scene.scratch.join("copy");
         if shell("cp \"$1\" \"$2\"", &mounted.0.join("many/1"), &copy) {
@@ -369,8 +373,8 @@ fn who_looks_through_an_overlay_reads_no_zeros() {
         let lower = space.fs();
         let layers = format!("lowerdir={},upperdir={upper},workdir={work}", lower.display());
         let options = ["-t", "overlay", "none", "-o", &layers];
-        let Some(mounted) = Mounted::new(space, "merged", &options) else {
-            e2e::skip::say("no overlay can be mounted here");
+        let Some(mounted) = Mount::new(space, "merged", &options) else {
+            e2e::skip::say("this machine cannot mount an overlay");
             return;
         };
         let path = |number: usize| mounted.0.join(format!("many/{number}"));
@@ -379,7 +383,7 @@ fn who_looks_through_an_overlay_reads_no_zeros() {
         if shell("cp \"$1\" \"$2\"", &path(1), &copy) {
             assert!(fs::read(&copy).unwrap() == content, "{about}: a copy");
         }
-        // Changing it copies it up.
+        // A change copies the file to the upper layer.
         let appended = File::options().append(true).open(path(2));
         let appended = appended.and_then(|mut file| file.write_all(b"more"));
         let more = [&content[..], b"more"].concat();
@@ -421,7 +425,7 @@ fn a_subvolume_is_refused() {
         let path = space.write("volume/file", &content);
         let rows = space.hsm(&["migrate"], &path).expect(&[4]).json_lines();
         assert!(rows[0]["error"].as_str().unwrap().contains("not managed"), "{rows:?}");
-        // A migration of the whole file system leaves it alone as well.
+        // A migration of the whole file system does not touch the subvolume either.
         drop(space.hsm(&["migrate"], &space.fs()));
         assert!(!is_empty(&path), "--whole {whole}");
         assert!(fs::read(&path).unwrap() == content, "--whole {whole}");

@@ -1,4 +1,4 @@
-//! The processes that stand before a file system of a test.
+//! The processes that manage a test's file system.
 
 use std::fs;
 use std::process::Command;
@@ -11,12 +11,13 @@ use rustix::process::Signal;
 use super::Space;
 
 impl Space {
-    /// The process that keeps, whichever it is by now.
+    /// Process id of the present keeper.
     pub(super) fn keeper_now(&self) -> Option<u32> {
         self.keepers().first().copied()
     }
 
-    /// While one takes another's place there are two; the numbers do not tell which is the older.
+    /// Process ids of all keepers. There are two while one replaces the other; the ids do not show
+    /// which is older.
     pub(super) fn keepers(&self) -> Vec<u32> {
         let home = self.node().home().to_str().unwrap();
         let is_keeper = |pid: &u32| {
@@ -30,7 +31,7 @@ impl Space {
         self.keeper.as_ref().unwrap().id()
     }
 
-    /// The worker, which is the keeper's child or, once that has died, what has become of it.
+    /// Process id of the worker.
     pub(super) fn worker_pid(&self) -> Option<u32> {
         let home = self.node().home().to_str().unwrap();
         let is_worker = |pid: &u32| {
@@ -40,7 +41,7 @@ impl Space {
         processes().into_iter().find(is_worker)
     }
 
-    /// The process that waits to take their place.
+    /// Process id of the holder.
     pub(super) fn holder_pid(&self) -> Option<u32> {
         let home = self.node().home().to_str().unwrap();
         let is_holder = |pid: &u32| {
@@ -50,7 +51,7 @@ impl Space {
         processes().into_iter().find(is_holder)
     }
 
-    /// All that work for the home.
+    /// Process ids of all `hsm` processes of the node.
     fn standing(&self) -> Vec<u32> {
         let home = self.node().home().to_str().unwrap();
         let stands = |pid: &u32| {
@@ -62,7 +63,7 @@ impl Space {
         processes().into_iter().filter(stands).collect()
     }
 
-    /// Keeper, worker and holder die at once.
+    /// Kills keeper, worker and holder at once.
     pub(super) fn kill_all(&mut self) {
         let others = [self.worker_pid(), self.holder_pid()];
         kill_at_once(&others.into_iter().flatten().chain([self.keeper_pid()]).collect::<Vec<_>>());
@@ -72,10 +73,10 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // Unmounted first, so that nobody meets a stub that is not kept.
+        // The file system is unmounted first, so that no program reads a stub without a keeper.
         let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(self.image.path()));
-        // Each starts or becomes another where one is missed: all are held before one dies, and
-        // what came up behind the look is found by the next one.
+        // Each process replaces the others when they die. So all are stopped before any is killed,
+        // and the next round finds processes that started meanwhile.
         loop {
             let standing = self.standing();
             if standing.is_empty() {
@@ -98,11 +99,11 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 pub(super) fn kill(pid: u32, signal: Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _killed = rustix::process::kill_process(pid, signal);
 }
 
-/// So that none has the time to take another's place.
+/// Kills the processes. All are stopped first, so that none has the time to replace another.
 pub(super) fn kill_at_once(pids: &[u32]) {
     pids.iter().for_each(|pid| kill(*pid, Signal::STOP));
     pids.iter().for_each(|pid| kill(*pid, Signal::KILL));

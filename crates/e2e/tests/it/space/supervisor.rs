@@ -1,12 +1,13 @@
-//! A service manager that holds what must outlive keeper and worker.
+//! A service manager that holds the kernel's questions when keeper and worker die.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout};
 
 use super::*;
 
-/// Speaks as `sd_notify(3)` and `sd_listen_fds(3)` say: starts the program, and again, with what it
-/// has been given to hold, when a line says so.
+/// Python program of a service manager that follows `sd_notify(3)` and `sd_listen_fds(3)`. It
+/// starts the keeper, and prints the keeper's process id once the keeper is ready. On each line of
+/// its input, it starts the next keeper with the descriptor that the previous keeper stored.
 const SUPERVISOR: &str = "
 import os, socket, sys
 notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -40,7 +41,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// `None` where there is no Python.
+    /// Starts the service manager; `None` if Python is not installed.
     fn new(space: &Space) -> Option<Self> {
         let mut command = Command::new("python3");
         command.args(["-c", SUPERVISOR]).arg(space.scene.scratch.join("notices"));
@@ -55,7 +56,7 @@ impl Supervisor {
         Some(Self { child, lines, orders })
     }
 
-    /// The process that has told it that all is ready.
+    /// Waits for a keeper to be ready; returns its process id.
     fn next_ready(&mut self) -> u32 {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
@@ -87,13 +88,13 @@ fn what_a_supervisor_holds_outlives_keeper_and_worker() {
             let reading = path.clone();
             let reader = std::thread::spawn(move || fs::read(reading));
             pause(Duration::from_millis(500));
-            assert!(!reader.is_finished(), "nobody has answered");
+            assert!(!reader.is_finished(), "the read should wait for the next keeper");
             supervisor.orders.write_all(b"again\n").unwrap();
             let got = reader.join().unwrap().expect("the next keeper answers");
             assert!(got == content, "{}", kind[0]);
             space.migrate(&path);
         }
-        // Where the worker has taken the keeper's place the supervisor's next one takes it back.
+        // If the worker has become the keeper, the supervisor's next keeper replaces it.
         let keeper = supervisor.next_ready();
         space.wait_for("the worker", || space.try_status().code() == 0);
         kill(keeper, Signal::KILL);

@@ -1,4 +1,4 @@
-//! Migrated files whose copies have gone to volumes.
+//! Migrated files whose copies are on volumes.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -41,7 +41,7 @@ impl Space {
 
 fn list_of(space: &Space, files: &[(PathBuf, Vec<u8>)]) -> PathBuf {
     let list = space.scene.scratch.join("list");
-    // In an order in which nothing lies.
+    // The order of the list differs from the order on the volumes.
     let lines = (0..files.len()).map(|index| &files[index * 7 % files.len()].0);
     let lines: Vec<String> = lines.map(|path| format!("{}\n", path.display())).collect();
     fs::write(&list, lines.concat()).unwrap();
@@ -53,7 +53,7 @@ fn who_opens_a_file_gets_it_from_its_volume() {
     let Some((_space, files)) = Space::on_volumes() else { return };
     let (path, content) = &files[5];
     assert_eq!(fs::read(path).unwrap(), *content);
-    // Reads a part of the next file, and the end of the one after it.
+    // A part of a second file is read, and then a third file as a whole.
     let mut part = vec![0; 5000];
     File::open(&files[6].0).unwrap().read_exact_at(&mut part, 123_456).unwrap();
     assert_eq!(part, files[6].1[123_456..][..5000]);
@@ -72,12 +72,12 @@ fn a_list_comes_volume_by_volume_as_the_preview_says() {
     assert_eq!(of_all, FILES as u64, "{plan}");
     let order = plan["order"].as_array().unwrap();
     assert_eq!(order.len(), FILES);
-    // Files that were migrated together lie together: a round is over before another begins.
+    // Files that were migrated together are recalled together: a round ends before another begins.
     let rounds: Vec<&str> = order.iter().map(round_of).collect();
     let changes = rounds.windows(2).filter(|two| two[0] != two[1]).count();
     assert_eq!(changes, 2, "{rounds:?}");
     let stays_migrated = |(path, _): &(PathBuf, Vec<u8>)| space.state(path) == "m";
-    assert!(files.iter().all(stays_migrated), "a preview recalls nothing");
+    assert!(files.iter().all(stays_migrated), "a preview should recall nothing");
     let words = ["hsm", "recall", "--filelist", list.to_str().unwrap(), "--json"];
     let rows = space.node().run(&words).expect(&[0]).json_lines();
     assert_eq!(rows.len(), FILES);
@@ -85,7 +85,7 @@ fn a_list_comes_volume_by_volume_as_the_preview_says() {
     for (path, content) in &files {
         assert_eq!(fs::read(path).unwrap(), *content);
     }
-    // Resident content needs no volume any more.
+    // Recalled files need no volume any more.
     let (plan, _) = space.preview(&list);
     assert_eq!((plan["mounts"].as_u64(), plan["order"].as_array().unwrap().len()), (Some(0), 0));
 }
@@ -132,7 +132,7 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     let Some((mut space, files)) = Space::on_volumes() else { return };
     space.scene.configure("stage_bytes", 0);
     space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
-    // A process that opens a volume waits for its lease.
+    // A process that opens a volume waits until the lease on the volume ends.
     let volumes: Vec<PathBuf> = crate::scene::names(&space.scene.scratch.join("tapes"))
         .into_iter()
         .map(|name| space.scene.scratch.join("tapes").join(String::from_utf8(name).unwrap()))
@@ -151,12 +151,12 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     assert_eq!((&wait["uid"], &wait["program"]), (&0.into(), &"holdfast".into()), "{wait}");
     let under_way = wait["volume"].as_str().unwrap();
     assert!(space.scene.volume_names().contains(&under_way.to_owned()), "{wait}");
-    // The only mount is taken: another one's volume is not begun with.
+    // The only mount is in use, so the volume of the second recall is not mounted.
     let second = recall(&files[1]);
     let others = || queue().into_iter().filter(|wait| wait["volume"] != *under_way);
     space.wait_for("the other", || others().next().is_some());
     server.try_admin(&["queue", "--cancel", "999999"]).expect(&[12]);
-    // Its reading ahead, and then the file that it is at.
+    // The second recall first waits for a read ahead, and then for the file itself.
     for _ in 0..100 {
         for wait in others() {
             let number = wait["number"].to_string();
@@ -166,7 +166,7 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
             break;
         }
     }
-    assert!(second.ends_within(Duration::ZERO), "it is sent away");
+    assert!(second.ends_within(Duration::ZERO), "the second recall should end");
     let rows = second.wait().expect(&[4]).json_lines();
     assert!(rows[0]["error"].as_str().unwrap().contains("cancelled"), "{rows:?}");
     drop(held);

@@ -1,4 +1,4 @@
-//! Data that goes over the wire, and data that does not.
+//! The amount of data that migrations and recalls send.
 
 use e2e::harness::Proxy;
 
@@ -8,7 +8,7 @@ const FILES: u64 = 200;
 const FILE_BYTES: usize = 200_000;
 
 impl Space {
-    /// Its node reaches the server by way of the proxy.
+    /// Makes a space whose node reaches the server through a proxy.
     fn behind_proxy(kind: &[&str]) -> Option<(Self, Proxy)> {
         let mut space = Self::new(kind, &[])?;
         let proxy = Proxy::start(space.scene.server.port());
@@ -35,12 +35,12 @@ fn what_is_backed_up_migrates_without_its_data() {
             proxy.weather().asked_bytes() - before
         };
         let (of_old, of_new) = (sent(&old), sent(&new));
-        assert!(of_old < 100_000, "{}: {of_old} bytes are sent", kind[0]);
-        assert!(of_new > 8 << 20, "{}: {of_new} bytes are sent", kind[0]);
+        assert!(of_old < 100_000, "{}: bytes sent: {of_old}", kind[0]);
+        assert!(of_new > 8 << 20, "{}: bytes sent: {of_new}", kind[0]);
         assert!(fs::read(&old).unwrap() == noise(300, 8 * MIB), "{}", kind[0]);
         // A recalled file is compared, and not sent again.
         let of_old = sent(&old);
-        assert!(of_old < 100_000, "{}: {of_old} bytes are sent again", kind[0]);
+        assert!(of_old < 100_000, "{}: bytes sent again: {of_old}", kind[0]);
     }
 }
 
@@ -69,22 +69,30 @@ fn a_list_that_was_interrupted_goes_on_with_what_is_missing() {
 
         let before = answered();
         let mut running = space.node().spawn(&words);
-        assert!(running.next_line(Duration::from_secs(60)).is_some(), "a file comes");
+        assert!(running.next_line(Duration::from_secs(60)).is_some(), "a file should be recalled");
         running.signal(Signal::INT);
-        assert!(running.ends_within(Duration::from_secs(20)), "{}: it goes on", kind[0]);
+        assert!(
+            running.ends_within(Duration::from_secs(20)),
+            "{}: the command should end",
+            kind[0]
+        );
         let outcome = running.wait();
-        drop(outcome.expect(&[12]).says("interrupted; what is done stays"));
+        drop(outcome.expect(&[12]).says("interrupted; the files that are done stay done"));
         let (here, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = paths
             .iter()
             .partition(|path| fs::metadata(path).unwrap().blocks() * 512 >= FILE_BYTES as u64);
         assert!(!here.is_empty() && !missing.is_empty(), "{}: {}", kind[0], here.len());
         all_come();
         let in_two = answered() - before;
-        assert!(in_two < at_once * 5 / 4, "{}: {in_two} for {at_once}", kind[0]);
+        assert!(
+            in_two < at_once * 5 / 4,
+            "{}: {in_two} bytes in two commands, {at_once} in one",
+            kind[0]
+        );
         let before = answered();
         all_come();
         let again = answered() - before;
-        assert!(again < at_once / 20, "{}: {again} for what is here", kind[0]);
+        assert!(again < at_once / 20, "{}: {again} bytes for recalled files", kind[0]);
         for (number, path) in (0..).zip(&paths) {
             assert!(fs::read(path).unwrap() == content(number), "{}: {number}", kind[0]);
         }

@@ -25,7 +25,7 @@ fn stubs_whose_copies_are_lost_are_named() {
         assert!(shell("cp -a \"$1\" \"$2\"", &server, &saved));
         space.scene.server.restart();
         let lost = space.write("lost\nname", &noise(401, MIB));
-        // The connection was to the server as it was before.
+        // The first command may fail, because its connection ended with the restart of the server.
         drop(space.hsm(&["migrate"], &lost));
         space.migrate(&lost);
         space.scene.server.terminate().expect(&[0]);
@@ -33,7 +33,7 @@ fn stubs_whose_copies_are_lost_are_named() {
         fs::rename(&saved, &server).unwrap();
         Server::command(&["adopt".as_ref(), server.as_os_str()]).expect(&[0]);
         space.scene.server.restart();
-        // And once more.
+        // The first command may fail again, for the same reason.
         drop(space.hsm(&["reconcile"], &space.fs()));
         let done = space.hsm(&["reconcile"], &space.fs()).expect(&[4]).json();
         let named: Vec<&str> = done["lost"]
@@ -45,9 +45,12 @@ fn stubs_whose_copies_are_lost_are_named() {
         assert_eq!(named, [lost.to_str().unwrap()], "{}: {done}", kind[0]);
         let fs_path = space.fs();
         let text = space.node().run(&["hsm", "reconcile", fs_path.to_str().unwrap()]).expect(&[4]);
-        drop(text.says("lost\\x0aname: the server has lost it"));
+        drop(text.says("lost\\x0aname: the server has lost the copy"));
         assert_eq!(fs::read(&lost).unwrap_err().raw_os_error(), Some(libc::EIO), "{}", kind[0]);
-        assert!(fs::metadata(&lost).unwrap().blocks() * 512 < 64 << 10, "nothing was written");
+        assert!(
+            fs::metadata(&lost).unwrap().blocks() * 512 < 64 << 10,
+            "nothing should be written"
+        );
         assert!(fs::read(&kept).unwrap() == noise(400, MIB), "{}", kind[0]);
         fs::remove_file(&lost).unwrap();
         space.hsm(&["reconcile"], &space.fs()).expect(&[0]);
@@ -55,7 +58,7 @@ fn stubs_whose_copies_are_lost_are_named() {
 }
 
 #[test]
-fn so_much_is_premigrated_as_is_said() {
+fn as_much_is_premigrated_as_is_set() {
     for kind in KINDS {
         let always = ["--high", "100", "--low", "100", "--unused-days", "0", "--premigrated"];
         let Some(space) = Space::new(kind, &[&always[..], &["0"]].concat()) else { continue };
@@ -79,7 +82,7 @@ fn so_much_is_premigrated_as_is_said() {
         assert_eq!(told, bytes, "{}: {rows:?}", kind[0]);
         let wanted = IMAGE_BYTES / 100 * 4..IMAGE_BYTES / 100 * 5 + (10 * MIB) as u64;
         assert!(wanted.contains(&bytes), "{}: {states:?}", kind[0]);
-        // There is enough of it.
+        // Enough is premigrated, so nothing is done.
         let rows = space.hsm(&["relieve"], &fs_path).expect(&[0]).json_lines();
         assert_eq!(rows.len(), 0, "{}: {rows:?}", kind[0]);
         for number in 0..12 {
@@ -112,4 +115,38 @@ fn what_a_statement_excludes_stays() {
     assert!(rows.iter().all(|row| row["path"].as_str().unwrap().ends_with("data")), "{rows:?}");
     assert_eq!(space.state(&fs_path.join("vm/disk.img")), "r");
     assert_eq!(space.state(&fs_path.join("data")), "m");
+}
+
+#[test]
+fn a_file_system_that_is_too_full_is_relieved_by_itself() {
+    let options = ["--high", "50", "--low", "40", "--premigrated", "0", "--unused-days", "0"];
+    let Some(space) = Space::new(KINDS[0], &options) else { return };
+    for number in 0..40 {
+        space.write(&format!("file-{number}"), &noise(40 + number, 10 * MIB));
+    }
+    let used = || {
+        let told = rustix::fs::statvfs(space.fs()).unwrap();
+        100 - told.f_bavail * 100 / told.f_blocks
+    };
+    assert!(used() > 50);
+    space.wait_for("room", || used() <= 41);
+    for number in 0..40 {
+        let content = fs::read(space.fs().join(format!("file-{number}"))).unwrap();
+        assert!(content == noise(40 + number, 10 * MIB), "{number}");
+    }
+}
+
+#[test]
+fn a_recall_onto_a_full_disk_fails_and_loses_nothing() {
+    let options = ["--high", "100", "--low", "100", "--premigrated", "0"];
+    let Some(space) = Space::new(KINDS[0], &options) else { return };
+    let content = noise(50, 60 * MIB);
+    let path = space.stub("file", &content);
+    let filler = space.fs().join("filler");
+    let to_filler = format!("of={}", filler.display());
+    assert!(!succeeds(Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(to_filler)));
+    let error = fs::read(&path).expect_err("the disk is full");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+    fs::remove_file(filler).unwrap();
+    assert!(fs::read(&path).unwrap() == content);
 }

@@ -1,8 +1,8 @@
-//! Many who wait at once, and room for what they wait for.
+//! Many readers that wait at once, and room for the files that they wait for.
 
 use super::*;
 
-/// More than come at once.
+/// Number of files: more than are recalled at once.
 const MANY: usize = 80;
 
 #[test]
@@ -47,13 +47,13 @@ fn who_gives_up_a_list_holds_nobody_up() {
     let list = space.node().spawn(&["hsm", "recall", "--json", folder.to_str().unwrap()]);
     pause(Duration::from_secs(1));
     drop(list.kill9());
-    // It is noticed soon.
+    // Within this time, the killed command is noticed.
     pause(Duration::from_secs(2));
     space.scene.server.freeze(false);
     space.wait_for("nothing to wait for", || rows() == 0);
     let is_stub = |index: &usize| space.state(&folder.join(index.to_string())) == "m";
     let stubs = (0..MANY).filter(is_stub).count();
-    assert_eq!(stubs, MANY, "what nobody waits for does not come");
+    assert_eq!(stubs, MANY, "files for which nobody waits should stay stubs");
     space.hsm(&["recall"], &folder).expect(&[0]);
 }
 
@@ -66,7 +66,7 @@ fn a_recall_onto_a_full_disk_migrates_what_policy_lets_go() {
     let others = || (0..).map(|number| space.fs().join(format!("other-{number}")));
     let is_written = |(path, seed): (PathBuf, u64)| fs::write(path, noise(seed, 30 * MIB)).is_ok();
     let written = others().zip(1000..).map_while(|one| is_written(one).then_some(())).count();
-    assert!(written > 5, "the disk is full: {written}");
+    assert!(written > 5, "the disk should be full; number of files: {written}");
     assert!(fs::read(&path).unwrap() == content);
     for (other, seed) in others().zip(1000..).take(written) {
         assert!(fs::read(&other).unwrap() == noise(seed, 30 * MIB), "{other:?}");

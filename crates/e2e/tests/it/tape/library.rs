@@ -1,10 +1,11 @@
-//! A changer and two drives, by iSCSI.
+//! The `tape` commands on a virtual changer and two virtual drives, over iSCSI.
 
 use super::tgt::{TAPES, Tgt};
 use super::{MIB, Tapes, expect_same, plant, plant_nasty};
 use crate::scene::names;
 
-/// The library `vault`; `None` where there can be none, with the reason said.
+/// Starts the virtual library and adds it as `vault`; `None`, with the reason on standard error, if
+/// this machine cannot run it.
 fn vault() -> Option<(Tgt, Tapes)> {
     let tgt = Tgt::start()?;
     let tapes = Tapes::new();
@@ -20,7 +21,7 @@ fn vault() -> Option<(Tgt, Tapes)> {
     Some((tgt, tapes))
 }
 
-/// Element and volume of each that has a data cartridge.
+/// Returns the element and the volume of each data cartridge.
 fn full(tapes: &Tapes) -> Vec<(u64, String)> {
     let rows = tapes.run(&["inventory", "vault", "--json"]).expect(&[0]).json_lines();
     let full = rows
@@ -53,7 +54,8 @@ fn files_come_back_from_tapes_bit_for_bit() {
         .expect(&[12])
         .says("is labelled A00001L8");
 
-    // By its drive alone, and by addresses in place of a name.
+    // The volume can be read with the address of its drive alone, and with addresses in place of
+    // the library's name.
     tapes.run(&["mount", "vault", "A00001L8"]).expect(&[0]).says("pool MANUAL");
     let drive = tgt.address(if full(&tapes).iter().any(|(at, _)| *at == 500) { 1 } else { 2 });
     let bare = tapes.scratch.folder("bare");
@@ -143,5 +145,8 @@ fn drives_say_what_they_cannot_do() {
     let drives = tapes.run(&["drives", "vault", "--json"]).expect(&[0]).json_lines();
     let loaded = drives.iter().find(|drive| drive["has_tape"] == true).unwrap();
     assert_eq!((&loaded["locate"], &loaded["position"]), (&"none".into(), &"none".into()));
-    tapes.run(&["drives", "vault"]).expect(&[0]).says("counted by this program");
+    tapes
+        .run(&["drives", "vault"])
+        .expect(&[0])
+        .says("this program counts the blocks");
 }

@@ -1,4 +1,5 @@
-//! `tgt`: a changer with ten slots, two import/export elements and two drives, on loopback.
+//! The virtual library of `tgt`: a changer with ten slots, two import/export elements and two
+//! drives, at a loopback address.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Running, is_root, start};
+use e2e::harness::{Process, is_root, start};
 use e2e::scratch::Scratch;
 
 pub(crate) const TARGET: &str = "iqn.2026-01.test:vtl";
@@ -17,14 +18,15 @@ const PROGRAMS: [&str; 4] = ["tgtd", "tgtadm", "tgtimg", "setpriv"];
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Killed when it is dropped, or when the test dies.
+/// A running `tgt`. It is killed when this value is dropped, or when the test's process ends.
 pub(crate) struct Tgt {
-    server: Running,
+    server: Process,
     folder: Scratch,
     port: u16,
 }
 
-/// Reason why there is none, as far as that can be told before it is started.
+/// Returns the reason why `tgt` cannot run on this machine, as far as that is known before it
+/// starts.
 fn missing() -> Option<String> {
     if !is_root() {
         return Some("root is needed".to_owned());
@@ -36,7 +38,7 @@ fn missing() -> Option<String> {
 }
 
 impl Tgt {
-    /// Starts it, or says why the test is left out.
+    /// Starts `tgt`, or prints why the test is left out.
     pub(crate) fn start() -> Option<Self> {
         if let Some(reason) = missing() {
             e2e::skip::say(&reason);
@@ -46,7 +48,7 @@ impl Tgt {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        // Names the socket by which it is set up; at most 32767.
+        // This number names the socket for the setup of `tgt`. It is at most 32767.
         let control = (port % 30_000 + 1).to_string();
         let portal = format!("portal=127.0.0.1:{port}");
         let words = ["--pdeathsig", "KILL", "tgtd", "-f", "--control-port", &control];

@@ -11,10 +11,11 @@ use crate::path::JsonPath;
 use crate::quantity;
 use crate::values::{self, ValueError};
 
-/// Read all pools and compare them with their checksums; repair, and name the lost versions
+/// Read all pools and compare their data with its checksums, repair damage, and list the lost
+/// versions
 ///
-/// A pack that is damaged in one pool is made whole from another pool that has it.
-/// With --data every chunk is decompressed and compared with its digest, as in a restore.
+/// A pack that is damaged in one pool is repaired from another pool that has it. With --data every
+/// chunk is decompressed and compared with its digest, as in a restore.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -24,14 +25,14 @@ pub(crate) struct Args {
     /// Also compare every chunk with its digest
     #[arg(long)]
     data: bool,
-    /// Maximum number of bytes to read in a second
+    /// Maximum number of bytes to read per second
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     rate: Option<u64>,
 }
 
 fn rate(text: &str) -> Result<u64, ValueError> {
     match values::size(text)? {
-        0 => Err(ValueError::Rule("the rate is more than 0")),
+        0 => Err(ValueError::Rule("the rate must be more than 0")),
         bytes => Ok(bytes),
     }
 }
@@ -90,9 +91,10 @@ fn text(outcome: &Audit, named_max: usize) -> String {
         let chunks = match damage.chunks {
             ChunkRange::All => "all of it".to_owned(),
             ChunkRange::From { first } => format!("chunks from {first} on, if any"),
-            ChunkRange::Between { first, end } => {
-                format!("chunks {first} to {}", end.saturating_sub(1))
-            }
+            ChunkRange::Between { first, end } => match end.saturating_sub(1) {
+                last if last <= first => format!("chunk {first}"),
+                last => format!("chunks {first} to {last}"),
+            },
         };
         text.push_str(
             &[
@@ -106,7 +108,7 @@ fn text(outcome: &Audit, named_max: usize) -> String {
     if outcome.damages.iter().any(|damage| !damage.is_repaired) {
         text.push_str(
             "New backups do not use the damaged packs. Run 'holdfast backup --full' on the nodes\n\
-             below: it stores again the files that they still have.\n",
+             below, to store again the files that they still have.\n",
         );
     }
     if outcome.lost_versions_count > 0 {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use client::admin::{Admin, CatalogCopy, CatalogCopying};
+use client::admin::{Admin, CatalogCopy, CatalogCopyProgress};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum CatalogCommand {
-    /// List the copies that the pools have
+    /// List the copies of the catalogue in the pools
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog list")]
     List,
     /// Store the changes since the last copy; the server does this by itself each day
@@ -36,8 +36,8 @@ enum CatalogCommand {
     Backup,
     /// Move the catalogue to a database, or back to the server's folder
     ///
-    /// The server must not run. It uses the old catalogue until all rows have been copied and
-    /// compared. A move that was interrupted begins again.
+    /// The server must not be running. It uses the old catalogue until all rows have been copied
+    /// and compared. A move that was interrupted begins again.
     #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast catalog move postgres://holdfast@db.example.org/holdfast
@@ -83,7 +83,7 @@ fn move_to(folder: &Path, url: &str, context: &mut Context) -> Result<u8, Comman
         let rows = quantity::counted(rows, "row");
         context
             .output
-            .note(&format!("The catalogue is at {url} now: {rows}, compared."));
+            .note(&format!("The catalogue is now at {url}: {rows} copied and compared."));
     }
     Ok(DONE)
 }
@@ -123,7 +123,7 @@ fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError>
             ));
         }
     })?;
-    let CatalogCopying { number, bytes, bytes_new, .. } = done;
+    let CatalogCopyProgress { number, bytes, bytes_new, .. } = done;
     if context.output.is_json() {
         context.output.json(&BackupDocument { copy: number, bytes, bytes_new });
     } else {
@@ -136,7 +136,7 @@ fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError>
     Ok(())
 }
 
-/// `catalog list --json`, one document a line.
+/// `catalog list --json`, one document per line.
 #[derive(Serialize)]
 struct CopyDocument<'a> {
     copy: u64,

@@ -49,7 +49,7 @@ pub(super) fn run(
         DomainCommand::List => list(&admin.domains(None)?, context),
         DomainCommand::Add(args) => {
             let domain = admin.add_domain(&args.name)?;
-            tell(&domain, &format!("Domain {} is made.", domain.name), context);
+            tell(&domain, &format!("Domain {} is created.", domain.name), context);
         }
         DomainCommand::Remove(args) => {
             let domain = admin.remove_domain(&args.name)?;
@@ -59,7 +59,7 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-/// `domain list --json`, one document a line.
+/// `domain list --json`, one document per line.
 #[derive(Serialize)]
 struct DomainDocument<'a> {
     domain: &'a str,

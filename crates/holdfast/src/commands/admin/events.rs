@@ -19,7 +19,7 @@ pub(crate) struct Args {
     limit: u32,
 }
 
-/// `events --json`, one document a line.
+/// `events --json`, one document per line.
 #[derive(Serialize)]
 struct EventDocument<'a> {
     number: u64,

@@ -9,26 +9,26 @@ use crate::error::{CommandError, DONE};
 use crate::output;
 use crate::quantity;
 
-/// Drop the inactive versions that policy no longer keeps
+/// Expire the inactive versions that policy no longer keeps
 ///
-/// The server does this by itself once a day. A run that is stopped with Ctrl-C goes on where it
-/// was the next time.
+/// The server does this by itself once a day. If a run is stopped with Ctrl-C, the next run
+/// continues where it ended.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast expire --dry-run
   holdfast admin --server /srv/holdfast expire --node web-01 --rate 20000")]
 pub(crate) struct Args {
-    /// Drop versions of this node only
+    /// Expire versions of this node only
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Count what would be dropped, and drop nothing
+    /// Count the versions that would expire, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Maximum number of versions to examine in a second
+    /// Maximum number of versions to examine per second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Examine every version, not only where one may be due
+    /// Examine all versions, not only versions that may be due
     #[arg(long)]
     all: bool,
 }

@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::values::{self, ValueError};
 
-/// Add, change and remove tape libraries, show their contents, and serve them
+/// Add, change, show and remove tape libraries, and move their volumes and clean their drives
 ///
 /// A library is a changer with its drives, or a folder of files that stand for tapes. A running
-/// server has its libraries to itself: 'holdfast tape' is for libraries that no server uses.
+/// server keeps its libraries to itself: 'holdfast tape' is for libraries that no server uses.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -41,7 +41,7 @@ enum LibraryCommand {
 Example:\n  holdfast admin --server /srv/holdfast library show vault")]
     Show(NameArgs),
     Set(SetArgs),
-    /// Stop using a library without volumes of any pool; nothing on any volume changes
+    /// Remove a library that has no volumes of any pool; nothing on any volume changes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library remove vault")]
     Remove(NameArgs),
@@ -58,7 +58,7 @@ Example:\n  holdfast admin --server /srv/holdfast library clean vault 500")]
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library restore-drive vault 500")]
     RestoreDrive(DriveArgs),
-    /// Make the robot inspect every element; takes minutes
+    /// Make the changer inspect every element; takes minutes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library scan vault")]
     Scan(NameArgs),
@@ -115,7 +115,8 @@ struct SetArgs {
 /// Settings of a library.
 #[derive(clap::Args, Debug)]
 struct SettingsArgs {
-    /// Maximum number of volumes mounted at the same time [default of a new library: its drives]
+    /// Maximum number of volumes mounted at the same time [default for a new library: one for each
+    /// drive]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     mounts: Option<u32>,
     /// Time that a volume stays mounted after its last use, in case it is needed again
@@ -160,7 +161,7 @@ fn absolute(text: &str) -> Result<String, ValueError> {
     if Path::new(text).is_absolute() {
         return Ok(text.to_owned());
     }
-    Err(ValueError::Rule("the path starts with /, as in /srv/tapes"))
+    Err(ValueError::Rule("the path must start with /, as in /srv/tapes"))
 }
 
 pub(super) fn run(
@@ -205,7 +206,7 @@ pub(super) fn run(
             serve(&args.name, work, &text, admin, context)?;
         }
         LibraryCommand::Scan(args) => {
-            let text = format!("The robot of library {} has looked into every element.", args.name);
+            let text = format!("The changer of library {} has inspected every element.", args.name);
             serve(&args.name, LibraryWork::Scan, &text, admin, context)?;
         }
     }
@@ -249,7 +250,7 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     Ok(())
 }
 
-/// Has the library do some work, and writes `text` when it is done.
+/// Starts `work` of the library, and writes `text` when the work is done.
 fn serve(
     name: &str,
     work: LibraryWork,

@@ -52,10 +52,10 @@ struct AddArgs {
     /// The node: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
-    /// The policy domain; STANDARD unless given
+    /// The policy domain [default: STANDARD]
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
-    /// Time until the token expires, as in 30m, 24h, 7d; 24h unless given, at most 30d
+    /// Time until the token expires, as in 30m, 24h, 7d; at most 30d [default: 24h]
     #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length)]
     expires: Option<i64>,
     /// Issue a new token to a node that is registered already
@@ -93,7 +93,7 @@ struct SetArgs {
     /// The node
     #[arg(value_name = "NAME")]
     name: String,
-    /// The policy domain; its rules hold from the next backup and expiration on
+    /// The policy domain; its rules apply from the next backup and expiration on
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
     /// The option set, whose statements are added to the node's own; '' for none
@@ -216,7 +216,7 @@ fn add(args: AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     Ok(())
 }
 
-/// `node list --json`, one document a line; and a node after a change.
+/// `node list --json`, one document per line. Also a node after a change.
 #[derive(Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct NodeDocument<'a> {

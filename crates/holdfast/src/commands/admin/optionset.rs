@@ -26,7 +26,7 @@ enum OptionSetCommand {
     /// List all option sets
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast optionset list")]
     List,
-    /// Write out the statements of an option set
+    /// Show the statements of an option set
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast optionset show LINUX")]
     Show(NameArgs),
@@ -53,7 +53,7 @@ struct PutArgs {
     /// The option set: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
-    /// The statements, one a line
+    /// The statements, one per line
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -90,7 +90,7 @@ fn read(file: &Path) -> Result<Vec<u8>, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
 }
 
-/// `optionset list --json`, one document a line.
+/// `optionset list --json`, one document per line.
 #[derive(Serialize)]
 struct SetDocument<'a> {
     option_set: &'a str,

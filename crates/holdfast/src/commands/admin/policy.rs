@@ -53,14 +53,14 @@ Example:\n  holdfast admin --server /srv/holdfast policy remove-class OLD")]
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast policy simulate")]
     Simulate,
     Activate(ActivateArgs),
-    /// Throw the draft away
+    /// Discard the draft
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast policy discard")]
     Discard,
 }
 
 #[derive(clap::Args, Debug)]
 struct ShowArgs {
-    /// The draft instead of the active set
+    /// Show the draft instead of the active set
     #[arg(long)]
     draft: bool,
 }
@@ -76,44 +76,44 @@ struct ClassArgs {
     /// The class
     #[arg(value_name = "NAME")]
     name: String,
-    /// Versions kept while the file exists, the active one included
+    /// Number of versions kept while the file exists, including the active one
     #[arg(long, value_name = "N")]
     verexists: Option<Limit>,
-    /// Versions kept after the file is gone
+    /// Number of versions kept after the file is gone
     #[arg(long, value_name = "N")]
     verdeleted: Option<Limit>,
-    /// Days that a version is kept after it became inactive
+    /// Number of days that a version is kept after it became inactive
     #[arg(long, value_name = "DAYS")]
     retextra: Option<Limit>,
-    /// Days that the last version of a file is kept after the file is gone
+    /// Number of days that the last version of a file is kept after the file is gone
     #[arg(long, value_name = "DAYS")]
     retonly: Option<Limit>,
-    /// Objects that a backup sends: modified, those that have changed; absolute, all of them each
-    /// time
+    /// Objects that a backup sends: modified (only changed objects) or absolute (all objects each
+    /// time)
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// Days after which a changed file is sent again at the earliest
+    /// Minimum number of days between two backups of a file that changes
     #[arg(long, value_name = "DAYS")]
     frequency: Option<u32>,
     /// Treatment of a file that changes while it is read: static, shrstatic, shrdynamic, dynamic
     #[arg(long, value_name = "HOW")]
     serialization: Option<Serialization>,
-    /// Days that an archive copy is kept
+    /// Number of days that an archive copy is kept
     #[arg(long, value_name = "DAYS")]
     retver: Option<Limit>,
-    /// Begin of the days of --retver: the creation of the archive copy, or an event
+    /// Start of the days of --retver: the creation of the archive copy, or an event
     #[arg(long, value_name = "creation|event")]
     retinit: Option<RetentionStart>,
-    /// Minimum number of days that an archive copy is kept, whenever its event is
+    /// Minimum number of days that an archive copy is kept, however early its event happens
     #[arg(long, value_name = "DAYS")]
     retmin: Option<u32>,
-    /// Time until which nobody can shorten or remove the class once it is active
+    /// Time until which nobody can shorten or remove the class after its activation
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     lock_until: Option<ServerTime>,
-    /// Remove the backup copy group: files of the class are not backed up
+    /// Remove the backup copy group, so that files of the class are not backed up
     #[arg(long)]
     no_backup: bool,
-    /// Remove the archive copy group: files of the class are not archived
+    /// Remove the archive copy group, so that files of the class are not archived
     #[arg(long)]
     no_archive: bool,
 }
@@ -131,10 +131,10 @@ struct NameArgs {
 Example:
   holdfast admin --server /srv/holdfast policy grace --backretention 60")]
 struct GraceArgs {
-    /// Days for backup versions
+    /// Number of days that backup versions are kept
     #[arg(long, value_name = "DAYS", required_unless_present = "archretention")]
     backretention: Option<u32>,
-    /// Days for archive copies
+    /// Number of days that archive copies are kept
     #[arg(long, value_name = "DAYS")]
     archretention: Option<u32>,
 }
@@ -281,7 +281,7 @@ fn review(review: &PolicyReview, context: &mut Context) {
     if review.differences.is_empty() {
         context
             .output
-            .note("The draft does not differ from the active set, or there is none.");
+            .note("There is no draft, or it does not differ from the active set.");
         return;
     }
     context.output.text(&differences(&review.differences));

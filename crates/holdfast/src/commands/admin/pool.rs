@@ -15,8 +15,8 @@ use crate::values;
 
 /// List, add, change and remove storage pools; copy, drain, repair and lock them
 ///
-/// New data goes to the pool PRIMARY, and on to its next pool when PRIMARY is full. A copy pool
-/// holds a second copy of everything. It serves and repairs data that the first copy has lost.
+/// New data goes to the pool PRIMARY, and to its next pool when PRIMARY is full. A copy pool holds
+/// a second copy of all packs. It serves and repairs data that the first copy has lost.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum PoolCommand {
-    /// List all pools: how full they are, and how much copy pools lack
+    /// List all pools, with their space in use and the data that copy pools lack
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast pool list")]
     List,
     Add(AddArgs),
@@ -56,7 +56,7 @@ struct AddArgs {
     /// The place of the pool: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=URL or tape:LIBRARY
     #[arg(value_name = "URL")]
     url: String,
-    /// Make a copy pool: it holds second copies of everything in primary pools
+    /// Make a copy pool, which holds second copies of all packs in primary pools
     #[arg(long)]
     copy: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct SetArgs {
     /// The pool
     #[arg(value_name = "NAME")]
     name: String,
-    /// The disk of the pool was lost, and an empty one takes its place; an audit then restores the
+    /// Record that an empty disk has replaced the lost disk of the pool; an audit then restores the
     /// packs from copies
     #[arg(long)]
     replaced: bool,
@@ -89,22 +89,25 @@ struct SettingsArgs {
     /// Maximum size, as in 500G; 0 for no limit except its disk
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     capacity: Option<u64>,
-    /// Share in use from which packs go to the next pool [default of a new pool: 90]
+    /// High mark: percent in use from which packs move to the next pool [default for a new pool:
+    /// 90]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     high: Option<u32>,
-    /// Share in use down to which packs go to the next pool [default of a new pool: 70]
+    /// Low mark: percent in use down to which packs move to the next pool [default for a new pool:
+    /// 70]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     low: Option<u32>,
-    /// Days that packs stay, unless the pool would stay above its high mark
+    /// Number of days that packs stay, unless the pool would stay above its high mark
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
     delay: Option<u32>,
-    /// Nodes whose packs share volumes: no, all of them; group, those of a group; node, one alone
+    /// Nodes whose packs share volumes: no (all nodes), group (the nodes of a group), node (each
+    /// node alone)
     #[arg(long, value_name = "no|group|node", value_enum)]
     collocate: Option<Collocate>,
-    /// Share of a volume that must be dead before it is emptied and reused; 100 for never
+    /// Percent of a volume that must be dead before the volume is emptied and reused; 100 for never
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     reclaim: Option<u32>,
-    /// Days that a volume without packs waits before it is written again
+    /// Number of days that a volume without packs waits before it is written again
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
     reuse_delay: Option<u32>,
 }
@@ -120,7 +123,7 @@ struct RemoveArgs {
     name: String,
 }
 
-/// Copy to copy pools all data that they lack, up to the last commit
+/// Copy all data that copy pools lack to them, up to the last commit
 ///
 /// The server does this by itself for sealed packs. It copies the catalogue too, unless
 /// server.toml turns that off.
@@ -129,7 +132,7 @@ struct RemoveArgs {
 Example:
   holdfast admin --server /srv/holdfast pool copy OFFSITE")]
 struct CopyArgs {
-    /// The copy pool; all copy pools unless given
+    /// The copy pool [default: all copy pools]
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
@@ -150,9 +153,9 @@ struct DrainArgs {
     all: bool,
 }
 
-/// Make damaged packs whole from other pools
+/// Repair damaged packs from other pools
 ///
-/// An audit finds damaged packs and repairs them too. The server repairs by itself the packs that a
+/// An audit finds damaged packs and repairs them too. The server itself repairs the packs that a
 /// restore has found damaged.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -160,10 +163,11 @@ Example:
   holdfast admin --server /srv/holdfast pool repair")]
 struct RepairArgs {}
 
-/// Have object stores lock the data of locked management classes
+/// Lock the data of locked management classes in object stores
 ///
-/// For pools whose URLs have lock=governance or lock=compliance. Backups and archives lock the data
-/// that they store, and the server checks everything once a day. Use this after locking a class.
+/// This concerns pools whose URLs have lock=governance or lock=compliance. Backups and archives
+/// lock the data that they store, and the server checks all locks once a day. Use this command
+/// after locking a class.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -181,7 +185,7 @@ pub(super) fn run(
             let settings = args.settings.into();
             let pool = NewPool { name: args.name, url: args.url, is_copy: args.copy, settings };
             let pool = admin.add_pool(pool)?;
-            tell(&pool, &format!("Pool {} is made.", pool.name), context);
+            tell(&pool, &format!("Pool {} is created.", pool.name), context);
         }
         PoolCommand::Set(args) => {
             let settings = args.settings.into();
@@ -257,7 +261,7 @@ fn tend(
     tend::run(wording, context, |visit| admin.tend_pools(task, visit))
 }
 
-/// `pool list --json`, one document a line.
+/// `pool list --json`, one document per line.
 #[derive(Serialize)]
 struct PoolDocument<'a> {
     pool: &'a str,
@@ -350,7 +354,7 @@ fn pools_table(pools: &[Pool]) -> String {
 }
 
 fn row(pool: &Pool) -> [String; 10] {
-    // The room on volumes that are not written yet, and in an object store, is not known.
+    // The room on volumes that are not written yet, and the room in an object store, is not known.
     let of = pool.bytes_max.map(quantity::bytes_with_unit).unwrap_or_default();
     let (used, of) = if pool.is_available {
         (quantity::bytes_with_unit(pool.bytes), of)

@@ -9,21 +9,21 @@ use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// List the requests that wait for packs on volumes, with their estimates; cancel one
+/// List the requests that wait for packs on volumes, with their estimates, or cancel one of them
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast queue
   holdfast admin --server /srv/holdfast queue --cancel 17
 
-The estimate is the time until the last pack comes, as hours, minutes and seconds.")]
+The estimate is the time until the last pack arrives, as hours, minutes and seconds.")]
 pub(crate) struct Args {
-    /// Cancel the request with this number; packs that are on their way still come
+    /// Cancel the request with this number; packs that are being read still arrive
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     cancel: Option<u64>,
 }
 
-/// `queue --json`, one document a line.
+/// `queue --json`, one document per line.
 #[derive(Serialize)]
 struct RequestDocument<'a> {
     number: u64,
@@ -103,7 +103,7 @@ fn queue_table(queue: &[QueuedRequest]) -> String {
             request.kind.word().to_owned(),
             cell(document.node),
             cell(document.uid.map(|uid| uid.to_string()).as_deref()),
-            // The node chooses the name of the program, so it may hold anything.
+            // The node chooses the name of the program, so the name may hold any characters.
             cell(document.program.map(|program| escaped(program.as_bytes())).as_deref()),
             moment::shown(request.since),
             cell(document.volume),

@@ -1,4 +1,4 @@
-//! `holdfast admin reclaim`: frees the space of data that nothing names any more.
+//! `holdfast admin reclaim`: frees the space of data that is no longer needed.
 
 use client::admin::{Admin, Reclamation, ReclamationRequest};
 use serde::Serialize;
@@ -10,8 +10,8 @@ use crate::quantity;
 
 /// Free the space of data that no version, archive or deletion needs any more
 ///
-/// The server does this by itself after an expiration. Backups and restores go on meanwhile. A run
-/// that is stopped with Ctrl-C, or killed, loses nothing, and the next run goes on.
+/// The server does this by itself after an expiration. Backups and restores continue meanwhile. A
+/// run that is stopped with Ctrl-C or killed loses nothing, and the next run continues its work.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -21,12 +21,12 @@ pub(crate) struct Args {
     /// Show the size of the dead data, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Share of a pack that must be dead before its live data is written again; server.toml decides
-    /// unless given
+    /// Percent of a pack that must be dead before its live data is written again [default: the
+    /// setting in server.toml]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead_percent: Option<u32>,
-    /// Release a recovered server: its data has been checked, and data that its catalogue does not
-    /// name may go
+    /// Release a recovered server: confirm that its data has been checked, so that data without a
+    /// name in its catalogue may be removed
     #[arg(long, conflicts_with = "dry_run")]
     release: bool,
 }
@@ -42,7 +42,7 @@ pub(super) fn run(
     let outcome = admin.reclaim(request, &mut |state| {
         if shows {
             output::say(&format!(
-                "{} pages and versions read, {} written again, {} removed",
+                "pages and versions read: {}, {} written again, {} removed",
                 quantity::count(state.examined),
                 quantity::bytes_with_unit(state.bytes_rewritten),
                 quantity::counted(state.packs_removed, "pack"),
@@ -70,7 +70,7 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
     let waiting = match outcome.packs_waiting {
         0 => String::new(),
         count => format!(
-            "{} {} removed once nobody reads them.\n",
+            "{} {} removed after the last reader has ended.\n",
             quantity::counted(count, "pack"),
             quantity::are(count)
         ),

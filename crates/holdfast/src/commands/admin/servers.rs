@@ -10,7 +10,7 @@ use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::table::{self, Align};
 
-/// Least silence of a server that the table mentions.
+/// Shortest silence of a server that the table shows.
 const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
 /// List the servers of this catalogue, and the one that keeps house
@@ -23,7 +23,7 @@ Example:
   holdfast admin --server /srv/holdfast servers")]
 pub(crate) struct Args {}
 
-/// `servers --json`, one document a line.
+/// `servers --json`, one document per line.
 #[derive(Serialize)]
 struct ServerDocument<'a> {
     address: &'a str,
@@ -69,7 +69,7 @@ fn text(servers: &[Server]) -> String {
             notes.push("keeps house".to_owned());
         }
         if server.is_this {
-            notes.push("this one".to_owned());
+            notes.push("this server".to_owned());
         }
         if server.silence >= SILENCE_SHOWN {
             notes.push(format!("silent for {} s", server.silence.as_secs()));

@@ -8,7 +8,7 @@ use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::table::{self, Align};
 
-/// Least exit code of a task that failed.
+/// Lowest exit code of a task that failed.
 const FAILED_MIN: u32 = 12;
 
 /// List the work that the server has done by itself, newest first
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     limit: u32,
 }
 
-/// `tasks --json`, one document a line.
+/// `tasks --json`, one document per line.
 #[derive(Serialize)]
 struct TaskDocument<'a> {
     task: &'a str,
@@ -30,7 +30,7 @@ struct TaskDocument<'a> {
     started: String,
     ended: Option<String>,
     status: &'static str,
-    /// Exit code: 0 all done, 4 not everything, 12 failed.
+    /// Exit code: 0 all done, 4 partly done, 12 failed.
     code: Option<u32>,
     reason: Option<&'a str>,
 }

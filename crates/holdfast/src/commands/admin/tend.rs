@@ -1,4 +1,4 @@
-//! Progress and result of work on packs, of pools and of volumes.
+//! Progress and result of work on the packs of pools and of volumes.
 
 use client::ClientError;
 use client::admin::{FailureSubject, PackFailure, PackWork};
@@ -71,7 +71,7 @@ fn text(outcome: &PackWork, wording: &Wording) -> String {
         text.push_str(&["  ", &what, ": ", &failure.reason, "\n"].concat());
     }
     if !outcome.failures.is_empty() && wording.done != LOCKED.done {
-        text.push_str("'holdfast admin audit' names the versions that need them.\n");
+        text.push_str("'holdfast admin audit' lists the versions that need these packs.\n");
     }
     text
 }

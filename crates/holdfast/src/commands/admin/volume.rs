@@ -30,11 +30,11 @@ enum VolumeCommand {
     Label(label::Args),
     Set(SetArgs),
     Offsite(OffsiteArgs),
-    /// Take volumes into their library again
+    /// Use volumes again that are back in their library
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume onsite A00001L8 A00002L8")]
     Onsite(VolumeArgs),
-    /// Forget volumes that hold nothing; nothing on them changes
+    /// Remove empty volumes from the catalogue; nothing on them changes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume remove A00001L8")]
     Remove(VolumeArgs),
@@ -84,7 +84,7 @@ struct SetArgs {
 enum Access {
     /// Volumes are read and written
     ReadWrite,
-    /// Volumes are read, and not written any more
+    /// Volumes are read, but no longer written
     ReadOnly,
     /// Volumes are not mounted until their access is changed again
     Unavailable,
@@ -98,7 +98,7 @@ enum Access {
 Example:
   holdfast admin --server /srv/holdfast volume offsite A00001L8 --location 'bank safe'")]
 struct OffsiteArgs {
-    /// The place that they are taken to
+    /// The place to which the volumes are taken
     #[arg(long, value_name = "TEXT", default_value = "")]
     location: String,
     #[command(flatten)]
@@ -136,14 +136,14 @@ struct ReclaimArgs {
 /// Add to the catalogue the packs that volumes hold
 ///
 /// A catalogue that was recovered from a copy does not know the packs that were written to volumes
-/// after the copy. Name all volumes written since then together: a pack may continue on the next
-/// one.
+/// after the copy. Give all volumes that were written since then together: a pack may continue on
+/// the next volume.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast volume import vault A00001L8 A00002L8")]
 struct ImportArgs {
-    /// Their library
+    /// The library of the volumes
     #[arg(value_name = "LIBRARY")]
     library: String,
     /// The volumes
@@ -177,7 +177,7 @@ pub(super) fn run(
             change_all(&volumes, &VolumeChange::Onsite, "is onsite", admin, context)
         }
         VolumeCommand::Remove(volumes) => {
-            change_all(&volumes, &VolumeChange::Remove, "is forgotten", admin, context)
+            change_all(&volumes, &VolumeChange::Remove, "is removed", admin, context)
         }
         VolumeCommand::Reclaim(args) => {
             let ReclaimArgs { pool, dead: dead_percent } = args;
@@ -260,9 +260,9 @@ fn change_all(
     Ok(exit_code(volumes.volumes.len() - failed, failed))
 }
 
-/// Writes the problem of one volume while the work on others goes on.
+/// Writes the problem of one volume while the work on the others continues.
 fn say_failure(volume: &str, problem: &str, context: &mut Context) {
-    // The results that were written before are shown first.
+    // The flush shows the earlier results first.
     context.output.flush();
     output::say(&format!("{volume}: {problem}"));
 }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn access_is_given_by_the_word_that_lists_show() {
         for access in Access::value_variants() {
-            let value = access.to_possible_value().expect("none of them is hidden");
+            let value = access.to_possible_value().expect("no value is hidden");
             assert_eq!(value.get_name(), VolumeAccess::from(*access).word());
         }
     }

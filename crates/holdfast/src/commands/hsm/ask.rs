@@ -1,4 +1,4 @@
-//! The way of a command to the worker of space management.
+//! Requests of a command to the worker of space management.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use ::hsm::{Reply, Request};
 use crate::context::Context;
 use crate::error::CommandError;
 
-/// Sends a request to the worker; every reply but the last goes to `visit`.
+/// Sends a request to the worker. Every reply except the last goes to `visit`.
 pub(super) fn ask(
     context: &Context,
     request: &Request,
@@ -17,8 +17,9 @@ pub(super) fn ask(
     ::hsm::ask(&folder, request, visit).map_err(|error| CommandError::chain(&error))
 }
 
-/// The folder with the worker's socket: the node's folder, or the one for every user if the user
-/// has named no folder and no worker runs in the user's own.
+/// Returns the folder with the worker's socket: the public folder if the user has named no folder
+/// and has no socket in the user's own folder, otherwise the node's folder. Root always uses the
+/// node's folder.
 pub(super) fn socket_folder(context: &Context) -> Result<PathBuf, CommandError> {
     let home = context.home()?;
     let is_named = context.global.home.is_some() || std::env::var_os("HOLDFAST_HOME").is_some();

@@ -18,7 +18,7 @@ use crate::output;
 use crate::path::{self, JsonPath};
 use crate::quantity;
 
-/// Maximum size of a list of files.
+/// Maximum size of a list of files, in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 30;
 
 /// Files and directories, on the command line or in a list
@@ -27,7 +27,7 @@ struct PathArgs {
     /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
-    /// Take the paths in this file, one a line; - reads standard input
+    /// Take the paths in this file, one per line; - reads standard input
     #[arg(long, value_name = "FILE")]
     filelist: Option<PathBuf>,
     /// The paths of the list end with NUL instead of a newline
@@ -55,7 +55,7 @@ impl PathArgs {
     }
 }
 
-/// The path of a line. TSM's lists put paths with blanks in quotes.
+/// Returns the path in a line. TSM's lists put paths with blanks in quotes.
 fn unquoted(line: &[u8]) -> &[u8] {
     match line {
         [b'"', within @ .., b'"'] | [b'\'', within @ .., b'\''] => within,
@@ -81,7 +81,7 @@ fn read_list(list: &PathBuf) -> Result<Vec<u8>, CommandError> {
     Ok(bytes)
 }
 
-/// Shows the outcome of each file, and adds the outcomes up.
+/// Shows the outcome of each file, and counts the outcomes.
 struct OutcomeReport<'a> {
     context: &'a mut Context,
     detail: bool,
@@ -91,7 +91,7 @@ struct OutcomeReport<'a> {
     shown: usize,
 }
 
-/// One file: `hsm migrate --json` and others, one a line.
+/// One file of `hsm migrate --json` and similar commands, one document per line.
 #[derive(Serialize)]
 struct FileDocument<'a> {
     path: JsonPath<'a>,
@@ -184,7 +184,8 @@ fn run_files(
         Ok(()) => Ok(report.end(verb)),
         Err(error @ AskError::Interrupted) => {
             report.end(verb);
-            let hint = Some("the same command goes on with the rest".to_owned());
+            let hint =
+                Some("run the same command again to continue with the other files".to_owned());
             Err(CommandError { message: error.to_string(), hint })
         }
         Err(error) => Err(CommandError::chain(&error)),
@@ -193,7 +194,7 @@ fn run_files(
 
 /// Copy files to the server and free the space that they take; or only copy them (premigrate)
 ///
-/// Files that are in use, too small, or have changed meanwhile stay and are named.
+/// Files that are in use, are too small, or have changed meanwhile stay resident and are listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -217,10 +218,11 @@ pub(super) fn migrate(
     run_files(context, &request, args.detail, verb)
 }
 
-/// Bring the content of files back; they stay at the server too
+/// Bring the content of files back; the server keeps its copies too
 ///
-/// Every user may recall files of their own. Files come volume by volume, in the order in which
-/// they lie there. A recall that was interrupted goes on where it was when it is run again.
+/// Every user may recall files of their own. The recall reads one volume after the other, each in
+/// the order of the data on it. A recall that was interrupted continues where it ended when it is
+/// run again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -230,7 +232,7 @@ Example:
 pub(super) struct RecallArgs {
     #[command(flatten)]
     paths: PathArgs,
-    /// Release the server's copies: the files are resident afterwards
+    /// Release the server's copies, so that the files are resident afterwards
     #[arg(long)]
     resident: bool,
     /// Show which volumes are needed, in which order, and how long the recall will take; recall
@@ -251,7 +253,7 @@ pub(super) fn recall(args: &RecallArgs, context: &mut Context) -> Result<u8, Com
     run_files(context, &request, args.detail, "recalled:")
 }
 
-/// Migrate by policy now, as when the file system is too full
+/// Migrate files by policy now, as when the file system is too full
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -273,7 +275,7 @@ pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, C
 /// Compare the stubs of a file system with the server's copies
 ///
 /// Copies that no file names any more are released: the server keeps them as long as their class
-/// keeps deleted files. Stubs whose copy is lost are named.
+/// keeps deleted files. Stubs whose copy is lost are listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -315,10 +317,10 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
                 .json(&ReconciledDocument { kept: *kept, released: *released, lost });
         } else {
             lost.iter().for_each(|path| {
-                output::say(&format!("{}: the server has lost it", escaped(&path.0)));
+                output::say(&format!("{}: the server has lost the copy", escaped(&path.0)));
             });
             let text = format!(
-                "Copies kept:        {:>12}\nCopies let go of:   {:>12}\nStubs without copy: \
+                "Copies kept:        {:>12}\nCopies released:    {:>12}\nStubs without copy: \
                  {:>12}\n",
                 quantity::count(*kept),
                 quantity::count(*released),
@@ -332,8 +334,8 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
 
 /// Make deleted stubs again, while the server still has their copies
 ///
-/// The stubs appear where the files were when they were migrated, unless another object is there;
-/// missing directories are made.
+/// Each stub is made at the path of the file when it was migrated, unless another object has that
+/// path. Missing directories are made.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -352,7 +354,7 @@ pub(super) fn undelete(args: &UndeleteArgs, context: &mut Context) -> Result<u8,
     run_files(context, &Request::Undelete { mount_point }, args.detail, "freed:")
 }
 
-/// Has the worker make stubs of the files below `paths` that a restore has left out.
+/// Asks the worker to make stubs of the files below `paths` that a restore has left out.
 pub(crate) fn make_stubs(
     paths: &[Vec<u8>],
     bytes_min: u64,
@@ -369,13 +371,13 @@ Example:
   holdfast hsm status
   holdfast hsm cancel 17")]
 pub(super) struct CancelArgs {
-    /// Number that 'holdfast hsm status' shows
+    /// The number of the recall, which 'holdfast hsm status' shows
     #[arg(value_name = "NUMBER")]
     number: u64,
 }
 
 pub(super) fn cancel(args: &CancelArgs, context: &Context) -> Result<u8, CommandError> {
     ask(context, &Request::Cancel { number: args.number }, &mut |_| true)?;
-    context.output.note(&format!("Request {} is given up.", args.number));
+    context.output.note(&format!("Request {} is cancelled.", args.number));
     Ok(DONE)
 }

@@ -1,4 +1,4 @@
-//! `holdfast hsm add`, `remove` and `list`: which file systems are managed.
+//! `holdfast hsm add`, `remove` and `list`: the choice of the managed file systems.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::quantity;
 use crate::table::{self, Align};
 use crate::values;
 
-/// Types of file systems on which stubs have been tried.
+/// Types of file systems on which stubs have been tested.
 const TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
 
 /// Manage a file system, or change how it is managed
@@ -45,28 +45,28 @@ struct SettingsArgs {
     /// Leave smaller files alone [default: 64K]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     min_size: Option<u64>,
-    /// Migrate without a request only files that were not used for this number of days [default:
-    /// 30]
+    /// Migrate files automatically only if they were not used for this number of days [default: 30]
     #[arg(long, value_name = "DAYS")]
     unused_days: Option<u32>,
     /// Migrate only files whose current state is backed up [default: no]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     backup_first: Option<bool>,
-    /// Recall larger files part by part as they are read, and not as a whole when they are opened;
-    /// programs that look for holes may take such a file for an empty one [default: none]
+    /// Recall files that are larger than this part by part as they are read, and not as a whole
+    /// when they are opened; programs that look for holes may regard such a file as empty [default:
+    /// none]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     whole: Option<u64>,
-    /// Recalls that may wait for one user at once [default: 10000]
+    /// Maximum number of recalls of one user that wait [default: 10000]
     #[arg(long, value_name = "COUNT")]
     user_recalls: Option<u32>,
-    /// Recalls that may wait for one program at once [default: 10000]
+    /// Maximum number of recalls of one program that wait [default: 10000]
     #[arg(long, value_name = "COUNT")]
     program_recalls: Option<u32>,
-    /// Recall only by 'holdfast hsm recall'; reading a stub fails [default: no]
+    /// Recall only by 'holdfast hsm recall', so that reading a stub fails [default: no]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     requests_only: Option<bool>,
-    /// Show the files only while 'holdfast hsm run' runs, so that no stub reads as zeros without it
-    /// [default: yes]
+    /// Show the files only while 'holdfast hsm run' is running, so that no stub reads as zeros
+    /// without it [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     hidden: Option<bool>,
 }
@@ -112,11 +112,11 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
     settings.store(&home).map_err(|error| wrong(&error))?;
     context
         .output
-        .note("It holds once 'holdfast hsm run' is started, or started again.");
+        .note("The settings take effect when 'holdfast hsm run' starts the next time.");
     Ok(DONE)
 }
 
-/// The mount point, after a check that its file system can be managed.
+/// Returns the mount point, after a check that its file system can be managed.
 fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::new(format!("cannot look at {}: {error}", escaped(path)))
@@ -124,7 +124,7 @@ fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
     let (mount_point, within) = sys::mount::filespace_root(path).map_err(failed)?;
     if within != b"/" {
         let message = format!(
-            "{} lies in the file system {}; give that",
+            "{} is not a mount point; give its mount point {}",
             escaped(path),
             escaped(&mount_point)
         );
@@ -141,7 +141,7 @@ fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
     }
     if mount_point == b"/" {
         return Err(CommandError::new(
-            "the root file system cannot be managed: space management runs from it",
+            "the root file system cannot be managed: space management itself runs from it",
         ));
     }
     Ok(mount_point)
@@ -172,10 +172,10 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
     let mut failure = None;
     let mut fail = |_: &[u8], error: &std::io::Error| failure = Some(error.to_string());
     let counts = ::hsm::count(&mount_point, b"/", &mut fail).map_err(|error| {
-        CommandError::new(format!("cannot look through {}: {error}", escaped(&mount_point)))
+        CommandError::new(format!("cannot count the files of {}: {error}", escaped(&mount_point)))
     })?;
     if let Some(failure) = failure {
-        let message = format!("cannot look through {}: {failure}", escaped(&mount_point));
+        let message = format!("cannot count the files of {}: {failure}", escaped(&mount_point));
         return Err(CommandError::new(message));
     }
     if counts.migrated_files > 0 {
@@ -195,7 +195,9 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
         CommandError::new(message)
     })?;
     settings.store(&home).map_err(|error| wrong(&error))?;
-    context.output.note("It holds once 'holdfast hsm run' is started again.");
+    context
+        .output
+        .note("The change takes effect when 'holdfast hsm run' starts the next time.");
     Ok(DONE)
 }
 
@@ -216,7 +218,7 @@ pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandErr
     Ok(DONE)
 }
 
-/// `hsm list --json` and `hsm add --json`, one a line.
+/// `hsm list --json` and `hsm add --json`, one document per line.
 #[derive(Serialize)]
 struct FilesystemDocument<'a> {
     mount_point: JsonPath<'a>,

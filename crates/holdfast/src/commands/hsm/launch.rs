@@ -7,14 +7,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use ::hsm::{Holder, HolderEnds, Launcher, OpenQuestion, WorkerEnds};
-use sys::fanotify::{Asks, Group};
+use sys::fanotify::{Group, QuestionKinds};
 
 /// Name of the holder's process. It differs from the name of keeper and worker, so that a kill by
 /// that name does not end the holder.
 const HOLDER_NAME: &str = "stub-holder";
 
-/// Starts the program that runs now, even after another version was installed in its place.
-pub(super) struct Programs<'a> {
+/// Launcher that starts the program of this process, even if another version was installed in its
+/// place.
+pub(super) struct ProgramLauncher<'a> {
     pub(super) home: &'a Path,
 }
 
@@ -24,8 +25,8 @@ fn program() -> Command {
     command
 }
 
-fn with_asks(command: &mut Command, asks: Asks) {
-    if asks == Asks::Opening {
+fn with_asks(command: &mut Command, asks: QuestionKinds) {
+    if asks == QuestionKinds::Opening {
         command.arg("--opening-only");
     }
 }
@@ -42,7 +43,7 @@ fn spawn_inheriting(command: &mut Command, numbers: &[RawFd]) -> io::Result<Chil
     started
 }
 
-impl Launcher for Programs<'_> {
+impl Launcher for ProgramLauncher<'_> {
     fn start_worker(&self, ends: WorkerEnds<'_>, holder: Option<&Holder>) -> io::Result<Child> {
         let mut numbers = vec![ends.group.as_fd().as_raw_fd(), ends.relay.as_raw_fd()];
         let mut command = program();
@@ -62,14 +63,14 @@ impl Launcher for Programs<'_> {
         command.arg0(HOLDER_NAME).args(["hsm", "hold"]).env("HOLDFAST_HOME", self.home);
         command.args(["--group", &numbers[0].to_string(), "--pipe", &numbers[1].to_string()]);
         with_asks(&mut command, ends.group.asks());
-        // A signal from the keeper's terminal does not concern the holder.
+        // A process group of its own keeps signals from the keeper's terminal away from the holder.
         command.process_group(0).current_dir("/");
         spawn_inheriting(&mut command, &numbers)
     }
 }
 
-/// Becomes the keeper: runs its command in this process. Returns only if that fails, with the
-/// reason.
+/// Replaces this process by the keeper, which runs the command `hsm run`. Returns only if that
+/// fails, with the reason.
 pub(super) fn become_keeper(
     home: &Path,
     group: &Group,

@@ -1,4 +1,4 @@
-//! `holdfast hsm recall --preview`: the plan of a recall, before anything moves.
+//! `holdfast hsm recall --preview`: shows the plan of a recall, and recalls nothing.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) fn preview(
         context.output.json(&PlanDocument::new(&plan));
     } else {
         plan.unknown.iter().for_each(|path| {
-            output::say(&format!("{}: the server does not have it", escaped(&path.0)));
+            output::say(&format!("{}: the server has no copy of the file", escaped(&path.0)));
         });
         context.output.text(&text(&plan, detail));
     }

@@ -1,9 +1,9 @@
 //! `holdfast hsm policy`: the program that Spectrum Scale runs for an external pool (`RULE EXTERNAL
 //! POOL 'hsm' EXEC ...`).
 //!
-//! A line of its list is `inode generation snapshot [SHOW text] -- path`; the text may contain any
-//! bytes, so the first ` -- ` is the divider. In a path `\n` stands for a newline and `\\` for a
-//! backslash; with ESCAPE '%' in the rule, `%` and two digits stand for a byte.
+//! A line of its list is `inode generation snapshot [SHOW text] -- path`. The first ` -- ` is the
+//! divider, because a path may contain ` -- ` too. In a path `\n` stands for a newline and `\\` for
+//! a backslash. With ESCAPE '%' in the rule, `%` and two digits stand for a byte instead.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ use crate::path::JsonPath;
 
 /// Serve the policies of Spectrum Scale as an external pool
 ///
-/// Each file gets a line of its own with its outcome. The exit code is 0 when the list was worked
-/// through, even if single files failed: any other code would exclude this node from the run.
+/// The output has one line for each file, with its outcome. The exit code is 0 if the whole list
+/// was processed, even if single files failed: any other code would exclude this node from the run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -47,7 +47,7 @@ enum PolicyCommand {
     Test,
 }
 
-/// One file's line with `--json`.
+/// One file of `hsm policy --json`, one document per line.
 #[derive(Serialize)]
 struct OutcomeDocument<'a> {
     path: JsonPath<'a>,
@@ -71,7 +71,9 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
         }
         let path = path_of(line, args.escape_percent).ok_or_else(|| {
             let shown = args.list.display();
-            CommandError::new(format!("{shown} line {number} is not 'inode ... -- path'"))
+            CommandError::new(format!(
+                "line {number} of {shown} must be 'inode generation snapshot -- path'"
+            ))
         })?;
         paths.push(PathText(path));
     }
@@ -94,7 +96,7 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
     Ok(DONE)
 }
 
-/// Checks that this node can be used for the file system.
+/// Checks that this node manages the file system.
 fn test(args: &PolicyArgs, context: &Context) -> Result<u8, CommandError> {
     ask(context, &Request::Status, &mut |_| true)?;
     let path = crate::path::absolute(&args.list)?;
@@ -104,7 +106,7 @@ fn test(args: &PolicyArgs, context: &Context) -> Result<u8, CommandError> {
     if is_managed {
         Ok(DONE)
     } else {
-        Err(CommandError::new(format!("{} is not managed here", escaped(&path))))
+        Err(CommandError::new(format!("{} is not managed on this node", escaped(&path))))
     }
 }
 
@@ -133,7 +135,7 @@ fn tell(context: &mut Context, path: &[u8], state: Option<&str>, error: Option<&
     context.output.text(&line);
 }
 
-/// The path of a line, with its escapes undone.
+/// Returns the path of a line, with its escapes decoded.
 fn path_of(line: &[u8], percent: bool) -> Option<Vec<u8>> {
     const DIVIDER: &[u8] = b" -- ";
     let at = line.windows(DIVIDER.len()).position(|part| part == DIVIDER)?;

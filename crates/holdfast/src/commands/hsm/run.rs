@@ -1,5 +1,4 @@
-//! `holdfast hsm run`: the keeper; and the processes that it needs, each started as a command of
-//! its own.
+//! `holdfast hsm run`: the keeper, and the commands of the processes that the keeper starts.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::hsm::{Channels, Holder, OpenQuestion, OpenQuestions, Places, Settings, Station, work};
-use sys::fanotify::{Asks, Group};
+use sys::fanotify::{Group, QuestionKinds};
 
-use super::launch::{Programs, become_keeper};
+use super::launch::{ProgramLauncher, become_keeper};
 use super::supervisor::Systemd;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
@@ -28,16 +27,16 @@ Example:
   holdfast hsm run &
   kill %1; umount /data")]
 pub(super) struct Args {
-    /// Ask at opening only, as on kernels before 6.14: every file is recalled as a whole
+    /// Ask only when a file is opened, as on kernels before 6.14; every file is recalled as a whole
     #[arg(long, hide_short_help = true)]
     opening_only: bool,
-    /// Group of questions that another keeper has left
+    /// Group of questions that an earlier keeper has left
     #[arg(long, hide = true, value_name = "FD")]
     adopt: Option<RawFd>,
-    /// Pipe at which another keeper's holder waits
+    /// Pipe at which the holder of an earlier keeper waits
     #[arg(long, hide = true, value_name = "FD")]
     holder: Option<RawFd>,
-    /// Question that waits, with the descriptor of its file
+    /// Waiting question, with the descriptor of its file
     #[arg(long = "question", hide = true, value_name = "QUESTION@FD")]
     questions: Vec<String>,
 }
@@ -58,7 +57,7 @@ pub(super) struct WorkerArgs {
     opening_only: bool,
 }
 
-/// Hold the questions until the keeper that has started this process is gone
+/// Hold the questions until the keeper that has started this process has ended
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -66,7 +65,7 @@ Example:
 pub(super) struct HoldArgs {
     #[arg(long)]
     group: RawFd,
-    /// Open at its other end while keeper or worker live
+    /// Pipe whose other end is open while the keeper or the worker lives
     #[arg(long)]
     pipe: RawFd,
     #[arg(long)]
@@ -77,14 +76,16 @@ fn failed(what: &str) -> impl Fn(io::Error) -> CommandError + '_ {
     move |error| CommandError::new(format!("{what}: {error}"))
 }
 
-fn asks(opening_only: bool) -> Asks {
-    if opening_only { Asks::Opening } else { Asks::Ranges }
+fn asks(opening_only: bool) -> QuestionKinds {
+    if opening_only { QuestionKinds::Opening } else { QuestionKinds::Ranges }
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     if !sys::process::is_root() {
-        return Err(CommandError::new("only root can stand between readers and files"));
+        return Err(CommandError::new(
+            "only root can recall files when programs use them; run this command as root",
+        ));
     }
     sys::process::raise_open_files();
     let told_to_end = Arc::new(AtomicU32::new(0));
@@ -93,7 +94,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     let supervisor = manager.as_ref().map(|manager| manager as &dyn ::hsm::Supervisor);
     let station = Station {
         home: &home,
-        launcher: &Programs { home: &home },
+        launcher: &ProgramLauncher { home: &home },
         supervisor,
         told_to_end: &told_to_end,
         say: &|text| output::say(text),
@@ -106,17 +107,18 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
         return Ok(DONE);
     };
     if let Err(error) = counting {
-        // If this process ended, programs would read stubs as zeros.
+        // The keeper continues all the same: if it ended, programs would read stubs as zeros.
         output::say_error(&error);
     }
-    let group = sys::process::inherited(group).map_err(failed("cannot take over"))?;
+    let group = sys::process::inherited(group)
+        .map_err(failed("cannot take over the group of questions"))?;
     let holder = args.holder.and_then(|number| Holder::inherited(number).ok());
     let questions = OpenQuestions::inherit(&args.questions);
     station.take_over(Group::inherited(group, asks), holder, questions);
     Ok(DONE)
 }
 
-/// Counts the signals by which this process is told to end.
+/// Counts the signals that tell this process to end.
 fn count_signals(told: &Arc<AtomicU32>) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -136,7 +138,7 @@ fn count_signals(told: &Arc<AtomicU32>) -> Result<(), CommandError> {
         });
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
-    // No thread waits for this one: it has nothing to finish.
+    // No thread joins the signal thread, which has nothing to finish.
     thread.spawn(count).map(drop).map_err(failed("cannot wait for signals"))
 }
 
@@ -144,21 +146,23 @@ pub(super) fn worker(args: &WorkerArgs, context: &Context) -> Result<u8, Command
     let home = context.home()?;
     let settings = Settings::load(&home).map_err(|error| CommandError::chain(&error))?;
     let asks = asks(args.opening_only);
-    let inherit = |number| sys::process::inherited(number).map_err(failed("cannot take over"));
+    let inherit = |number| {
+        sys::process::inherited(number).map_err(failed("cannot inherit a channel to the keeper"))
+    };
     let channels = Channels { group: inherit(args.group)?, relay: inherit(args.relay)?, asks };
     let holder = args.holder.map(Holder::inherited).transpose();
-    let holder = holder.map_err(failed("cannot take over"))?;
+    let holder = holder.map_err(failed("cannot inherit the holder's pipe"))?;
     let become_keeper = |group: &Group, questions: &[OpenQuestion]| {
         become_keeper(&home, group, questions, holder.as_ref())
     };
     let places = Places { home: home.clone(), public: public_folder(&home) };
     work(&places, &settings, channels, &become_keeper)
-        .map_err(failed("space management has failed"))?;
+        .map_err(failed("space management failed"))?;
     Ok(DONE)
 }
 
-/// The folder for the socket of every user: the one that a service manager has made for it, or the
-/// one of the system's node.
+/// Returns the folder for the socket that every user may use: the folder that a service manager has
+/// made for this process, otherwise the public folder if `home` is the system's folder.
 fn public_folder(home: &Path) -> Option<PathBuf> {
     let given = std::env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
     match given {
@@ -170,7 +174,8 @@ fn public_folder(home: &Path) -> Option<PathBuf> {
 
 pub(super) fn hold(args: &HoldArgs, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
-    let inherit = |number| sys::process::inherited(number).map_err(failed("cannot hold"));
+    let inherit =
+        |number| sys::process::inherited(number).map_err(failed("cannot hold the questions"));
     let group = Group::inherited(inherit(args.group)?, asks(args.opening_only));
     let become_keeper = |group: &Group| become_keeper(&home, group, &[], None);
     ::hsm::hold(&group, inherit(args.pipe)?, &become_keeper, &|text| output::say(text));

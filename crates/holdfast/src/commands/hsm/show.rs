@@ -1,5 +1,4 @@
-//! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the recalls that have
-//! waiters.
+//! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the waiting recalls.
 
 use std::path::PathBuf;
 
@@ -26,7 +25,7 @@ pub(super) struct LsArgs {
     paths: Vec<PathBuf>,
 }
 
-/// `hsm ls --json`, one a line.
+/// `hsm ls --json`, one document per line.
 #[derive(Serialize)]
 struct ListedDocument<'a> {
     path: JsonPath<'a>,
@@ -35,7 +34,7 @@ struct ListedDocument<'a> {
     resident_bytes: u64,
 }
 
-/// The mount point of a path, and the path within that file system.
+/// Returns the mount point of a path, and the path within that file system.
 fn place(path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
     sys::mount::filespace_root(path)
         .map_err(|error| CommandError::new(format!("cannot look at {}: {error}", escaped(path))))
@@ -64,12 +63,12 @@ pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandErro
     Ok(if failed > 0 { FAILED } else { DONE })
 }
 
-/// Fails for others than root, who do not see the records of files.
+/// Fails for every user except root, because only root can read the records of files.
 fn root_only() -> Result<(), CommandError> {
     if sys::process::is_root() {
         return Ok(());
     }
-    Err(CommandError::new("only root can see what is migrated"))
+    Err(CommandError::new("only root can see which files are migrated; run this command as root"))
 }
 
 fn show_listed(listed: &ListedFile, context: &mut Context) {
@@ -93,7 +92,7 @@ fn show_listed(listed: &ListedFile, context: &mut Context) {
     context.output.text(&line);
 }
 
-/// Add up the sizes of files, wherever their content is
+/// Add up the sizes of files, resident or migrated
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -104,7 +103,7 @@ pub(super) struct DuArgs {
     paths: Vec<PathBuf>,
 }
 
-/// `hsm du --json`, one a line.
+/// `hsm du --json`, one document per line.
 #[derive(Serialize)]
 struct CountsDocument<'a> {
     path: JsonPath<'a>,
@@ -173,14 +172,14 @@ pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandErro
     Ok(if failed > 0 { FAILED } else { DONE })
 }
 
-/// Show the managed file systems: how full they are, and what is migrated
+/// Show the space of the managed file systems, and their migrated files
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm df")]
 pub(super) struct DfArgs {}
 
-/// `hsm df --json`, one a line.
+/// `hsm df --json`, one document per line.
 #[derive(Serialize)]
 struct RoomDocument<'a> {
     mount_point: JsonPath<'a>,
@@ -251,7 +250,7 @@ Example:
   holdfast hsm status")]
 pub(super) struct StatusArgs {}
 
-/// `hsm status --json`, one a line.
+/// `hsm status --json`, one document per line.
 #[derive(Serialize)]
 struct RequestDocument<'a> {
     number: u64,

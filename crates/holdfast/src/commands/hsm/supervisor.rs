@@ -1,18 +1,21 @@
-//! The service manager that has started the keeper, usually systemd. It is known by the variables
-//! that it sets. `sd_notify` also takes over the descriptors that systemd keeps, by their names.
+//! The service manager that has started the keeper, usually systemd. The environment variables that
+//! it sets show that it exists. `sd_notify` also takes
+//! over the descriptors that systemd keeps, by their names.
 
 use std::io;
 use std::os::fd::AsFd as _;
 
 use ::hsm::Supervisor;
 use sd_notify::NotifyState;
-use sys::fanotify::{Asks, Group};
+use sys::fanotify::{Group, QuestionKinds};
 
 use crate::output;
 
-/// Names by which the service manager knows a group, one for each kind of questions.
-const NAMES: [(Asks, &str); 2] =
-    [(Asks::Ranges, "questions-of-ranges"), (Asks::Opening, "questions-of-opening")];
+/// Names by which the service manager knows a group of questions, one for each kind of questions.
+const NAMES: [(QuestionKinds, &str); 2] = [
+    (QuestionKinds::Ranges, "questions-of-ranges"),
+    (QuestionKinds::Opening, "questions-of-opening"),
+];
 
 /// systemd, as the supervisor of the keeper.
 pub(super) struct Systemd(());
@@ -24,18 +27,18 @@ impl Systemd {
     }
 }
 
-fn name_of(asks: Asks) -> &'static str {
+fn name_of(asks: QuestionKinds) -> &'static str {
     let known = NAMES.iter().find(|(known, _)| *known == asks);
     known.map(|(_, name)| *name).expect("every kind of questions has a name")
 }
 
-fn asks_of(name: &str) -> Option<Asks> {
+fn asks_of(name: &str) -> Option<QuestionKinds> {
     NAMES.iter().find(|(_, known)| *known == name).map(|(asks, _)| *asks)
 }
 
 fn warn_unless(told: io::Result<()>) {
     if let Err(error) = told {
-        output::say(&format!("cannot tell the service manager anything: {error}"));
+        output::say(&format!("cannot notify the service manager: {error}"));
     }
 }
 
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_group_is_known_by_its_name_again() {
-        for asks in [Asks::Ranges, Asks::Opening] {
+        for asks in [QuestionKinds::Ranges, QuestionKinds::Opening] {
             assert_eq!(asks_of(name_of(asks)), Some(asks));
         }
         assert_eq!(asks_of("stored"), None);

@@ -15,9 +15,9 @@ use crate::path::{self, JsonPath};
 use crate::quantity;
 use crate::values::ValueError;
 
-/// Write the recovery file: everything besides its pools that a server needs to be made again
+/// Write the recovery file, with which a server can be made again from its pools
 ///
-/// The file holds the server's keys. Write it again after adding a pool, and keep it away from the
+/// The file holds the server's keys. Write it again after adding a pool, and keep it apart from the
 /// pools.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -27,12 +27,12 @@ pub(super) struct FileArgs {
     /// The folder of the server, which may be running
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The recovery file, readable by its owner only; standard output unless given
+    /// The recovery file, readable by its owner only [default: standard output]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
-/// Make a server again in a new folder, from a recovery file and its pools
+/// Make a server again in a new folder, from a recovery file and the server's pools
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -46,15 +46,15 @@ pub(super) struct RecoverArgs {
     /// The recovery file
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given for each pool
+    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given once for each pool
     #[arg(long = "pool", value_name = "NAME=URL", value_parser = pool_place)]
     pools: Vec<(String, String)>,
 }
 
 /// Make the catalogue again from its copies and the tables of the packs
 ///
-/// The server must not run. The old catalogue is kept beside the new one. Everything that is lost
-/// is listed.
+/// The server must not be running. The old catalogue is kept beside the new one. Everything that is
+/// lost is listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -63,16 +63,16 @@ pub(super) struct RebuildArgs {
     /// The folder of the server
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given for each pool
+    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given once for each pool
     #[arg(long = "pool", value_name = "NAME=URL", value_parser = pool_place)]
     pools: Vec<(String, String)>,
 }
 
-/// Make a copy of a server's folder the server, because the original is gone for good
+/// Make a copy of a server's folder the server, because the original is permanently lost
 ///
-/// A copy is refused until then: two servers of one catalogue would destroy each other's packs.
-/// Give the command too for a folder that was brought back from a backup or copied to a new disk.
-/// The original does not start again.
+/// Without this command a copy is refused: two servers of one catalogue would destroy each other's
+/// packs. Use the command also for a folder that was brought back from a backup or copied to a new
+/// disk. Afterwards the original does not start again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -91,14 +91,17 @@ fn pool_place(text: &str) -> Result<(String, String), ValueError> {
         {
             Ok((name.to_owned(), url.to_owned()))
         }
-        _ => Err(ValueError::Rule("give NAME=file:///FOLDER or NAME=s3://BUCKET/PREFIX?...")),
+        _ => Err(ValueError::Rule(
+            "the value must be NAME=file:///FOLDER or NAME=s3://BUCKET/PREFIX?...",
+        )),
     }
 }
 
 /// Make another server for a catalogue in a database and a pool in an object store
 ///
-/// All servers serve at the same time. When one of them or its machine fails, the others continue
-/// its work. Give nodes the addresses of all: 'holdfast enroll ONE,OTHER'.
+/// All servers of the catalogue work at the same time. When one of them or its machine fails, the
+/// others continue its work. Give each node the addresses of all servers: 'holdfast enroll
+/// ONE,OTHER'.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -124,7 +127,7 @@ pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, Command
     let listen = address::with_port(&args.listen);
     let config = recovery::join(&args.folder, &text, &listen)
         .map_err(|error| CommandError::chain(&error))?;
-    let next = "It serves together with the others; 'holdfast admin servers' lists them all.";
+    let next = "It shares the work with the other servers; 'holdfast admin servers' lists them.";
     super::show_new(&args.folder, &config, next, context);
     Ok(DONE)
 }
@@ -138,7 +141,7 @@ pub(super) fn write_file(args: &FileArgs, context: &mut Context) -> Result<u8, C
     sys::durable::write(file, text.as_bytes(), 0o600)
         .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())))?;
     context.output.note(&format!(
-        "{} can make this server again, with its pools. It holds the server's keys.",
+        "With {} and its pools, this server can be made again. The file holds its keys.",
         file.display()
     ));
     Ok(DONE)
@@ -148,7 +151,7 @@ pub(super) fn write_file(args: &FileArgs, context: &mut Context) -> Result<u8, C
 #[derive(Serialize)]
 struct AdoptedDocument<'a> {
     folder: JsonPath<'a>,
-    /// The pools that are there.
+    /// Folders of the pools that the server owns now.
     pools: Vec<JsonPath<'a>>,
 }
 
@@ -167,7 +170,7 @@ pub(super) fn adopt(args: &AdoptArgs, context: &mut Context) -> Result<u8, Comma
     let (folder, pools) = (args.folder.display(), pools.collect::<String>());
     context
         .output
-        .note(&format!("The server in {folder} owns its folder now{pools}"));
+        .note(&format!("The server in {folder} now owns its folder{pools}."));
     Ok(DONE)
 }
 
@@ -210,8 +213,8 @@ fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
     }
     match rebuilt.copy {
         Some(CopyOrigin { number, taken, bytes }) => lines.push(format!(
-            "The catalogue is copy {number} of {}, {}, with {}. It lacks later changes: the next\n\
-             backup of each node finds the difference.",
+            "The catalogue comes from copy {number} of {}, {}, with {}. It lacks later changes:\n\
+             the next backup of each node finds the difference.",
             moment::shown(taken),
             quantity::bytes_with_unit(bytes),
             quantity::counted(rebuilt.nodes, "node")
@@ -224,7 +227,7 @@ fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
         ),
     }
     lines.push(format!(
-        "{} with {} {} found; the catalogue did not know {} of them.",
+        "{} with {} {} found; the catalogue did not know {} of these packs.",
         quantity::counted(rebuilt.packs, "pack"),
         quantity::counted(rebuilt.chunks, "chunk"),
         if rebuilt.packs == 1 { "was" } else { "were" },
@@ -235,7 +238,8 @@ fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
     }
     if !rebuilt.missing.is_empty() {
         let missing: Vec<String> = rebuilt.missing.iter().map(ToString::to_string).collect();
-        lines.push(format!("No available pool has the packs {}.", missing.join(", ")));
+        let packs = quantity::plural(missing.len() as u64, "pack");
+        lines.push(format!("No available pool has {packs} {}.", missing.join(", ")));
     }
     if rebuilt.victims.count > 0 {
         lines.push(format!(
@@ -248,7 +252,7 @@ fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
         }
     }
     if let Some(aside) = &rebuilt.aside {
-        lines.push(format!("The old catalogue is {}.", aside.display()));
+        lines.push(format!("The old catalogue was kept as {}.", aside.display()));
     }
     lines.push(format!("Start the server with:\n\n  holdfast server run {}", folder.display()));
     lines.join("\n") + "\n"

@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::quantity;
 
-/// Show what each drive of a library can and cannot do
+/// Show the abilities of each drive of a library
 ///
-/// A tape in a drive is rewound, and its first blocks are read, to find out how the drive positions
-/// it. Alerts are shown once, because drives clear them when they are read.
+/// A tape in a drive is rewound and its first blocks are read, to find out how the drive positions
+/// the tape. Alerts are shown once, because drives clear them when they are read.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -28,7 +28,7 @@ pub(super) struct Args {
     library: OsString,
 }
 
-/// `tape drives --json`, one a line.
+/// `tape drives --json`, one document per line.
 #[derive(Serialize)]
 struct DriveDocument {
     element: u16,
@@ -115,38 +115,38 @@ fn show(drive: &DriveDocument, is_first: bool, context: &mut Context) {
 }
 
 fn lines(drive: &DriveDocument) -> [(&'static str, String); 10] {
-    const UNKNOWN: &str = "unknown until a tape is in it";
+    const UNKNOWN: &str = "unknown until a tape is mounted";
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let locate = match (drive.locate, drive.has_tape) {
-        ("none", _) => "no: spaced over from the beginning, block by block".to_owned(),
+        ("none", _) => "no: this program spaces to it block by block from the beginning".to_owned(),
         (method, true) => method.to_owned(),
         (method, false) => format!("{method}, not tried without a tape"),
     };
     let position = match drive.position {
         None => UNKNOWN.to_owned(),
-        Some("none") => "no: counted by this program".to_owned(),
+        Some("none") => "no: this program counts the blocks".to_owned(),
         Some(form) => format!("READ POSITION, {form} form"),
     };
     let blocks = match (drive.block_bytes_min, drive.block_bytes_max) {
         (Some(min), Some(max)) => format!("{} to {} bytes", count(min), count(max)),
-        _ => "not told".to_owned(),
+        _ => "not reported".to_owned(),
     };
     let order = match drive.recommended_order_blocks_max {
         0 => "no".to_owned(),
-        max => format!("up to {max} blocks at once"),
+        max => format!("up to {} at once", quantity::counted(max.into(), "block")),
     };
     let pages: Vec<_> = drive.log_pages.iter().map(|page| format!("{page:02X}h")).collect();
     [
-        ("Tape in it", yes_or_no(drive.has_tape)),
-        ("Goes to a block", locate),
-        ("Tells where it is", position),
+        ("Has a tape", yes_or_no(drive.has_tape)),
+        ("Locates a block", locate),
+        ("Reports its position", position),
         ("Block sizes", blocks),
         ("Recommends an order", order),
-        ("Tells where wraps end", yes_or_no(drive.wrap_ends)),
+        ("Reports wrap ends", yes_or_no(drive.wrap_ends)),
         ("Cartridge memory", drive.cartridge_memory.map_or(UNKNOWN.to_owned(), yes_or_no)),
         ("Log pages", if pages.is_empty() { "none".to_owned() } else { pages.join(" ") }),
         ("Alerts", alerts(drive)),
-        ("Wants cleaning", yes_or_no(drive.wants_cleaning)),
+        ("Needs cleaning", yes_or_no(drive.wants_cleaning)),
     ]
 }
 

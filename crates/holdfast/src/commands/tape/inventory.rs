@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use ::tape::depot::{Depot, Holding};
+use ::tape::depot::{Depot, DepotVolumes};
 use ::tape::inventory::{self, ElementContent, ElementEntry, FileContent, FileEntry};
 use ::tape::scsi::ElementKind;
 use ::tape::settings::NamedSite;
@@ -17,17 +17,17 @@ use crate::{moment, quantity};
 
 /// Show the slots, drives and import/export elements of libraries, and the volumes in them
 ///
-/// The content of a tape is unknown until the tape is mounted; volumes in folders are opened.
+/// The content of a tape is unknown until the tape is mounted. Volumes in folders are opened.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast tape inventory
   holdfast tape inventory vault --scan")]
 pub(super) struct Args {
-    /// The library, a folder, or addresses; all libraries of 'holdfast tape list' unless given
+    /// The library, a folder, or addresses [default: all libraries of 'holdfast tape list']
     #[arg(value_name = "LIB")]
     library: Option<OsString>,
-    /// Make the robot inspect every element first; takes minutes
+    /// Make the changer inspect every element first; takes minutes
     #[arg(long)]
     scan: bool,
 }
@@ -89,14 +89,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
 
 fn take(library: &NamedSite, scan: bool) -> Result<Table, CommandError> {
     let mut depot = Depot::open(&library.site).map_err(|error| trouble::of_opening(&error))?;
-    let rows = match depot.holding() {
-        Holding::Folder { volumes, path } => {
+    let rows = match depot.volumes() {
+        DepotVolumes::Folder { volumes, path } => {
             let entries = inventory::of_folder(volumes).map_err(|error| {
                 CommandError::new(format!("cannot list {}: {error}", path.display()))
             })?;
             entries.into_iter().map(|entry| file_row(&library.name, entry)).collect()
         }
-        Holding::Library { library: opened, .. } => {
+        DepotVolumes::Library { library: opened, .. } => {
             if scan {
                 opened.look_again().map_err(|error| trouble::of_library(&error))?;
             }
@@ -112,7 +112,7 @@ fn element_row(library: &str, entry: ElementEntry) -> Row {
         ElementContent::Empty => "empty",
         ElementContent::CleaningCartridge => "cleaning cartridge",
         ElementContent::Volume => "label unknown until mounted",
-        ElementContent::OtherBarcode => "a barcode that is no volume's name",
+        ElementContent::OtherBarcode => "a barcode that is not the name of a volume",
         ElementContent::NoBarcode => "no barcode",
     };
     let exception = entry.exception.map_or_else(String::new, |exception| {
@@ -130,7 +130,7 @@ fn element_row(library: &str, entry: ElementEntry) -> Row {
 
 fn kind(kind: ElementKind) -> &'static str {
     match kind {
-        ElementKind::Robot => "robot",
+        ElementKind::Changer => "changer",
         ElementKind::Slot => "slot",
         ElementKind::ImportExport => "import/export",
         ElementKind::Drive => "drive",
@@ -148,7 +148,7 @@ fn file_row(library: &str, entry: FileEntry) -> Row {
     row.state = match content {
         FileContent::Labelled { label, is_protected, used_bytes, left_bytes } => {
             let state = match (label.name == name, is_protected) {
-                (false, _) => format!("labelled {}, which is not its name", label.name),
+                (false, _) => format!("labelled {}, which differs from its name", label.name),
                 (true, true) => "labelled, write-protected".to_owned(),
                 (true, false) => "labelled".to_owned(),
             };

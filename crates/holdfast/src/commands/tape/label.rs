@@ -1,4 +1,4 @@
-//! `holdfast tape label`.
+//! `holdfast tape label`: writes the labels of volumes.
 
 use std::ffi::OsString;
 
@@ -13,9 +13,9 @@ use super::trouble::{self, Failure, FailureDocument};
 use crate::context::Context;
 use crate::error::CommandError;
 
-/// Label volumes, so that they can be written; in a folder, make them
+/// Label volumes, so that they can be written; in a folder, make their files
 ///
-/// A tape is labelled with its barcode. Only blank volumes are labelled unless --overwrite is
+/// A tape is labelled with its barcode. Only blank volumes are labelled, unless --overwrite is
 /// given.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -36,7 +36,8 @@ pub(super) struct Args {
     /// The number of the first volume among those of its pool
     #[arg(long, value_name = "N", default_value_t = 1)]
     number: u64,
-    /// Destroy volumes that this program has written; with '=anything' other content too
+    /// Also label volumes of this program, and destroy their content; with '=anything' other
+    /// content too
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "ours")]
     overwrite: Option<OverwriteScope>,
@@ -47,7 +48,7 @@ pub(super) struct Args {
 enum OverwriteScope {
     /// Volumes of this program
     Ours,
-    /// Volumes of others and what cannot be read, too
+    /// Also volumes of other programs, and volumes that cannot be read
     Anything,
 }
 
@@ -56,10 +57,10 @@ fn pool(name: &str) -> Result<String, &'static str> {
     if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(name.to_owned());
     }
-    Err("a pool's name has 1 to 64 letters, digits, '.', '-' or '_'")
+    Err("a pool's name must have 1 to 64 letters, digits, '.', '-' or '_'")
 }
 
-/// `tape label --json`, one a line.
+/// `tape label --json`, one document per line.
 #[derive(Serialize)]
 struct LabelDocument<'a> {
     volume: &'a str,
@@ -110,7 +111,7 @@ fn show(label: &Label, context: &mut Context) {
         let volume = label.name.as_str();
         context.output.json(&LabelDocument { volume, pool, block_bytes, failure: None });
     } else if !context.global.quiet {
-        let text = format!("Volume {} is labelled, for pool {}.\n", label.name, label.pool);
+        let text = format!("Volume {} is labelled for pool {}.\n", label.name, label.pool);
         context.output.text(&text);
     }
 }

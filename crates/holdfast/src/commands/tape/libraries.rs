@@ -17,8 +17,8 @@ use crate::{path, quantity};
 
 /// Name a library: a changer with its drives, or a folder of files that stand for tapes
 ///
-/// A library of that name is replaced. Nothing on any volume changes. Give the drives in the order
-/// of their elements: not every changer reports which drive is which.
+/// An existing library of that name is replaced. Nothing on any volume changes. Give the drives in
+/// the order of their elements: not every changer reports which drive is which.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -41,23 +41,26 @@ pub(super) struct AddArgs {
     /// The folder, which is made if it does not exist
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// The capacity of each volume in the folder, as in 100G [default: as much as there is room]
+    /// The capacity of each volume in the folder, as in 100G [default: the free space of the
+    /// folder]
     #[arg(long, value_name = "SIZE", value_parser = capacity, requires = "folder")]
     capacity: Option<u64>,
 }
 
-/// Smallest capacity of a volume in bytes: some blocks.
+/// Smallest capacity of a volume in bytes, enough for some blocks.
 const CAPACITY_BYTES_MIN: u64 = 1 << 20;
 
 /// Parses the capacity of a volume, as in `100G`.
 pub(crate) fn capacity(text: &str) -> Result<u64, ValueError> {
     match size(text)? {
-        bytes if bytes < CAPACITY_BYTES_MIN => Err(ValueError::Rule("a volume takes at least 1M")),
+        bytes if bytes < CAPACITY_BYTES_MIN => {
+            Err(ValueError::Rule("the capacity must be at least 1M"))
+        }
         bytes => Ok(bytes),
     }
 }
 
-/// Forget a library; nothing on any volume changes
+/// Remove a library from the list; nothing on any volume changes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -75,7 +78,7 @@ Example:
   holdfast tape list")]
 pub(super) struct ListArgs {}
 
-/// `tape list --json`, one a line.
+/// `tape list --json`, one document per line.
 #[derive(Serialize)]
 struct LibraryDocument<'a> {
     name: &'a str,
@@ -118,7 +121,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
         }
         (None, Some(changer)) => Site::Devices { changer, drives: args.drives },
         (None, None) => {
-            return Err(CommandError::usage("name a changer or a folder", "holdfast tape add"));
+            return Err(CommandError::usage("give --changer or --folder", "holdfast tape add"));
         }
     };
     settings.put(&args.name, site.clone()).map_err(|error| of_settings(&error))?;
@@ -133,11 +136,11 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
     if !settings.remove(&args.name) {
         return Err(CommandError {
             message: format!("there is no library {}", args.name),
-            hint: Some("'holdfast tape list' shows them".to_owned()),
+            hint: Some("'holdfast tape list' shows the libraries".to_owned()),
         });
     }
     settings.store(&home).map_err(|error| of_settings(&error))?;
-    context.output.note(&format!("Library {} is forgotten.", args.name));
+    context.output.note(&format!("Library {} is removed from the list.", args.name));
     Ok(DONE)
 }
 

@@ -1,11 +1,11 @@
-//! The progress of work with volumes, as it is shown while the work goes on.
+//! The progress of work with volumes, which is shown during the work.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::tape::manual::Meter;
 use client::Progress;
 
-/// Counts into the progress that is shown.
+/// Meter that counts into the shown progress.
 pub(super) struct ShownProgress<'a>(pub(super) &'a Progress);
 
 impl Meter for ShownProgress<'_> {

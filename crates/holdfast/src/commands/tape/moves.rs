@@ -1,4 +1,4 @@
-//! `holdfast tape checkin`, `checkout`, `mount`, `dismount` and `clean`: work of the robot.
+//! `holdfast tape checkin`, `checkout`, `mount`, `dismount` and `clean`: moves of the changer.
 
 use std::ffi::OsString;
 
@@ -21,7 +21,7 @@ pub(super) struct CheckinArgs {
     /// The library, or the addresses of its changer and drives
     #[arg(value_name = "LIB")]
     library: OsString,
-    /// The volume; all volumes unless given
+    /// The volume [default: all volumes]
     #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volume: Option<VolumeName>,
 }
@@ -36,7 +36,7 @@ pub(super) struct CheckoutArgs {
     target: Target,
 }
 
-/// Put a volume into a drive and show its label; it stays there for the commands that follow
+/// Mount a volume and show its label; the volume stays in the drive for later commands
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -46,7 +46,7 @@ pub(super) struct MountArgs {
     target: Target,
 }
 
-/// Take a volume out of its drive and put it away
+/// Take a volume out of its drive and put it into a slot
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -82,12 +82,12 @@ struct Target {
     volume: VolumeName,
 }
 
-/// A volume that was moved, for `--json`.
+/// A volume that was moved, or a drive that was cleaned, for `--json`.
 #[derive(Serialize, Default)]
 struct MoveDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     volume: Option<String>,
-    /// Element that it is in now.
+    /// Element where the volume is now, or element of the drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     element: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ pub(super) fn mount(args: &MountArgs, context: &mut Context) -> Result<u8, Comma
             format!("labelled, pool {}", label.pool)
         }
         Identification::Ours(label) => {
-            format!("labelled {}, which is not its barcode", label.name)
+            format!("labelled {}, which differs from its barcode", label.name)
         }
         Identification::Blank => "unlabelled and blank".to_owned(),
         Identification::Foreign(foreign) => format!("foreign: it holds {foreign}"),

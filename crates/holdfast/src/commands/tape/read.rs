@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ::tape::address::Address;
 use ::tape::depot::{self, Depot};
-use ::tape::manual::{self, ExtractedFile, Extraction, Extracts, Piece, Selection};
+use ::tape::manual::{self, ExtractedFile, Extraction, ExtractionReport, Piece, Selection};
 use ::tape::medium::Medium;
 use ::tape::volume::{VolumeError, VolumeReader};
 use client::{Phase, Progress};
@@ -28,9 +28,9 @@ use crate::{path, quantity};
 
 /// List the objects on volumes, or extract them, without any catalogue
 ///
-/// Every block is verified. Of several objects of one name the newest is extracted; --number names
-/// older ones. Files that are there already are left as they are. An object that continues on
-/// another volume needs both, in their order: T001,T002.
+/// Every block is verified. If several objects have the same name, the newest is extracted;
+/// --number chooses older ones. Existing files are left as they are. An object that continues on
+/// another volume needs both volumes, in their order: T001,T002.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "holdfast tape read [OPTIONS] LIB VOLUME[,VOLUME...] [NAME]...\n       \
@@ -43,8 +43,8 @@ Example:
   holdfast tape read /srv/tapes T001 letters.tar --to /srv/restored
   holdfast tape read --drive /dev/sg3 --list")]
 pub(super) struct Args {
-    /// The library, a folder, or addresses; the volumes; the objects, all unless named. After
-    /// --drive the objects alone
+    /// The library, a folder, or addresses; then the volumes; then the objects [default: all
+    /// objects]. With --drive, only the objects
     #[arg(value_name = "LIB VOLUME NAME")]
     words: Vec<OsString>,
     /// Read the cartridge that is in this drive: /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN
@@ -56,12 +56,12 @@ pub(super) struct Args {
     /// Write the files into this folder [default: the working directory]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Take the object with this number on the volume; may be given several times
+    /// Choose the object with this number on the volume; may be given several times
     #[arg(long = "number", value_name = "N")]
     numbers: Vec<u32>,
 }
 
-/// The volumes and objects that the words mean.
+/// The volumes and objects that the command line names.
 struct Request {
     source: Source,
     selection: Selection,
@@ -72,7 +72,7 @@ enum Source {
     Volumes { depot: Box<Depot>, names: Vec<VolumeName> },
 }
 
-/// One object of `tape read --list --json`, one a line.
+/// One piece of an object of `tape read --list --json`, one document per line.
 #[derive(Serialize)]
 struct PieceDocument<'a> {
     volume: &'a str,
@@ -121,7 +121,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let mut extraction = Extraction::new(Arc::new(folder), &counter);
     let others = extract(&mut request, &mut extraction, &progress);
     drop(meter);
-    let Extracts { files, failures } = extraction.finish();
+    let ExtractionReport { files, failures } = extraction.finish();
     let mut failures: Vec<Failure> = failures.into_iter().map(Failure::of_piece).collect();
     failures.extend(others);
     Ok(report(&files, &failures, &request.source.warnings(), context))
@@ -139,7 +139,7 @@ fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
             (Source::Volumes { depot: Box::new(depot), names: volumes.0 }, names)
         }
         (None, _) => {
-            let message = "name a library and a volume, or a --drive";
+            let message = "give a library and a volume, or --drive";
             return Err(CommandError::usage(message, "holdfast tape read"));
         }
     };
@@ -148,11 +148,11 @@ fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
     Ok(Request { source, selection: Selection { names, numbers } })
 }
 
-/// Work on one volume; its last argument is true if other volumes follow.
+/// Work on one volume. Its last argument is true if other volumes follow.
 type Work<'a> = dyn FnMut(&mut dyn Medium, &Label, bool) -> Result<(), VolumeError> + 'a;
 
 impl Source {
-    /// Performs `work` on each volume; returns the failures of whole volumes.
+    /// Runs `work` on each volume. Returns the failures of whole volumes.
     fn for_each_volume(&mut self, work: &mut Work<'_>) -> Vec<Failure> {
         match self {
             Self::Volumes { depot, names } => {
@@ -187,7 +187,7 @@ impl Source {
     }
 }
 
-/// Extracts the selected objects; returns the failures that are not those of one piece.
+/// Extracts the selected objects. Returns the failures that do not concern a single piece.
 fn extract(
     request: &mut Request,
     extraction: &mut Extraction<'_>,
@@ -204,7 +204,7 @@ fn extract(
         let chosen = selection.choose(&pieces, follows);
         expected += chosen.iter().map(|piece| piece.part.bytes).sum::<u64>();
         if !follows {
-            // The amount is known only after the last volume was listed.
+            // The total is known only after the last volume was listed.
             progress.bytes_expected.store(expected, Relaxed);
         }
         for piece in chosen {
@@ -216,10 +216,10 @@ fn extract(
     };
     let of_volumes = source.for_each_volume(&mut work);
     let missing = selection.names.iter().filter(|name| !names.contains(*name));
-    failures.extend(missing.map(|name| Failure::new(name, "there is no object of this name")));
+    failures.extend(missing.map(|name| Failure::new(name, "there is no object with this name")));
     let missing = selection.numbers.iter().filter(|number| !numbers.contains(*number));
     failures.extend(missing.map(|number| {
-        Failure::new(format!("number {number}").as_bytes(), "there is no object of this number")
+        Failure::new(format!("number {number}").as_bytes(), "there is no object with this number")
     }));
     failures.extend(of_volumes);
     failures
@@ -277,7 +277,7 @@ fn list(request: &mut Request, context: &mut Context) -> u8 {
     } else if !rows.is_empty() {
         context.output.text(&text(&rows));
     } else if failures.is_empty() {
-        context.output.note("There is no such object on it.");
+        context.output.note("The volumes hold no such object.");
     }
     trouble::tell(&failures, &source.warnings(), rows.len(), context)
 }

@@ -10,7 +10,7 @@ use ::tape::site::{Site, SiteError};
 use crate::context::Context;
 use crate::error::CommandError;
 
-/// Reads the libraries that have a name.
+/// Reads the libraries that have names.
 pub(super) fn settings(home: &Path) -> Result<Settings, CommandError> {
     Settings::load(home).map_err(|error| of_settings(&error))
 }
@@ -19,7 +19,8 @@ pub(super) fn of_settings(error: &SettingsError) -> CommandError {
     CommandError::chain(error)
 }
 
-/// Returns the site that `word` means: addresses, a folder, or otherwise a library of this name.
+/// Returns the site that `word` means: addresses, a folder, or otherwise the library with this
+/// name.
 pub(super) fn of_word(word: &OsStr, context: &Context) -> Result<Site, CommandError> {
     if let Some(site) = of_path(word)? {
         return Ok(site);
@@ -29,12 +30,12 @@ pub(super) fn of_word(word: &OsStr, context: &Context) -> Result<Site, CommandEr
     site.ok_or_else(|| CommandError {
         message: format!("there is no library {}", word.display()),
         hint: Some(
-            "'holdfast tape list' shows them; a folder is named with a '/' in it".to_owned(),
+            "'holdfast tape list' shows the libraries; the path of a folder needs a '/'".to_owned(),
         ),
     })
 }
 
-/// Returns the site that a word with a `/` in it means.
+/// Returns the site that a word with a `/` in it means, and `None` for a word without a `/`.
 fn of_path(word: &OsStr) -> Result<Option<Site>, CommandError> {
     let bytes = word.as_bytes();
     if !bytes.contains(&b'/') {
@@ -51,7 +52,7 @@ fn of_path(word: &OsStr) -> Result<Option<Site>, CommandError> {
 fn of_addresses(error: &SiteError) -> CommandError {
     let hint = match error {
         SiteError::NoDrive(text) => {
-            Some(format!("a drive alone is read with 'holdfast tape read --drive {text}'"))
+            Some(format!("to read a drive alone, use 'holdfast tape read --drive {text}'"))
         }
         SiteError::Address { .. } => None,
     };

@@ -1,4 +1,4 @@
-//! Errors of volumes and libraries: each as one line, and what to do next.
+//! Errors of volumes and libraries: each on one line, with the next step.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::output;
 use crate::path::{self, JsonPath};
 
-/// An object, file or volume with which a command failed, while it went on with others.
+/// Failure of a command with one object, file or volume, while it continued with others.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// The name of the object, file or volume.
@@ -63,7 +63,7 @@ pub(super) fn documents(failures: &[Failure]) -> Vec<FailureDocument<'_>> {
     failures.iter().map(Failure::document).collect()
 }
 
-/// Writes `failures` and `warnings` to standard error; returns the exit code of a command that has
+/// Writes `failures` and `warnings` to standard error. Returns the exit code of a command that has
 /// done `done` of its tasks.
 pub(super) fn tell(
     failures: &[Failure],
@@ -71,7 +71,7 @@ pub(super) fn tell(
     done: usize,
     context: &mut Context,
 ) -> u8 {
-    // Results come before failures where both go to one terminal.
+    // The flush puts results before failures where a terminal shows both.
     context.output.flush();
     for failure in failures {
         output::say(&format!("{}: {}", model::escaped(&failure.what), failure.why.message));
@@ -102,14 +102,16 @@ pub(super) fn of_volume(error: &VolumeError) -> CommandError {
     let hint = match error {
         VolumeError::Blank => "'holdfast tape label' labels it",
         VolumeError::Foreign(_) => {
-            "it is left alone; 'holdfast tape label --overwrite=anything' would destroy that"
+            "'holdfast tape label --overwrite=anything' would destroy the content of the volume"
         }
-        VolumeError::Labelled(_) => "'holdfast tape label --overwrite' would destroy its content",
+        VolumeError::Labelled(_) => {
+            "'holdfast tape label --overwrite' would destroy the content of the volume"
+        }
         VolumeError::Another { .. } => {
-            "its barcode and its label differ; look at it, and label it if its content may go"
+            "check the volume, and label it with '--overwrite' if its content may be destroyed"
         }
         VolumeError::Damaged { .. } | VolumeError::WrongPlace { .. } => {
-            "try another drive, after cleaning; if it stays so, read another copy"
+            "clean the drive or try another one; if the error remains, read another copy"
         }
         VolumeError::Handover(_) => return with_hint(error, None),
         VolumeError::Medium(error) => return of_medium(error),
@@ -119,16 +121,16 @@ pub(super) fn of_volume(error: &VolumeError) -> CommandError {
 
 fn of_medium(error: &MediumError) -> CommandError {
     let hint = match error {
-        MediumError::EndOfMedium => "go on with another volume",
+        MediumError::EndOfMedium => "continue with another volume",
         MediumError::WriteProtected => {
-            "move the tab of the cartridge, or 'chmod u+w' the file, if it may be written"
+            "to write, move the tab of the cartridge, or use 'chmod u+w' on the file"
         }
         MediumError::Damaged { .. } | MediumError::WrongPlace { .. } => {
-            "try another drive, after cleaning; if it stays so, read another copy"
+            "clean the drive or try another one; if the error remains, read another copy"
         }
         MediumError::NoMedium => "'holdfast tape inventory' shows where each volume is",
         MediumError::PositionLost => "the drive was reset, or another program uses it; try again",
-        MediumError::Failed(_) => "the volume may be good: look after the drive, use another one",
+        MediumError::Failed(_) => "the volume may be good: check the drive, and use another one",
         MediumError::EndOfData { .. } => return with_hint(error, None),
     };
     with_hint(error, Some(hint))
@@ -136,8 +138,10 @@ fn of_medium(error: &MediumError) -> CommandError {
 
 pub(super) fn of_depot(error: &DepotError) -> CommandError {
     let hint = match error {
-        DepotError::NotInFolder { .. } => Some("'holdfast tape label' makes it"),
-        DepotError::NoDrive(_) => Some("'holdfast tape drives' shows them, by their elements"),
+        DepotError::NotInFolder { .. } => Some("'holdfast tape label' makes the volume"),
+        DepotError::NoDrive(_) => {
+            Some("'holdfast tape drives' shows the drives with their elements")
+        }
         DepotError::NoLibrary(_) | DepotError::Cleaner(_) | DepotError::Elsewhere { .. } => None,
         DepotError::Library(error) => return of_library(error),
         DepotError::Volume(error) => return of_volume(error),
@@ -148,17 +152,19 @@ pub(super) fn of_depot(error: &DepotError) -> CommandError {
 pub(super) fn of_library(error: &LibraryError) -> CommandError {
     let hint = match error {
         LibraryError::NotFound(_) => {
-            "'holdfast tape inventory' shows what is there; '--scan' makes the robot look again"
+            "'holdfast tape inventory --scan' shows all volumes after a new inspection"
         }
-        LibraryError::InUse(_) => "'holdfast tape dismount' puts it away",
-        LibraryError::NoDrive => "a drive that has failed has to be looked after first",
+        LibraryError::InUse(_) => "'holdfast tape dismount' puts the volume into a slot",
+        LibraryError::NoDrive => "wait until a drive is free, or check the drives that have failed",
         LibraryError::NoRoom(_) => {
-            "take cartridges out: 'holdfast tape checkout' hands over those of slots"
+            "take cartridges out: 'holdfast tape checkout' moves a volume out of its slot"
         }
-        LibraryError::NoCleaner => "put a cartridge into the library whose barcode begins with CLN",
+        LibraryError::NoCleaner => {
+            "put a cleaning cartridge, whose barcode begins with CLN, into the library"
+        }
         LibraryError::Volume { source, .. } => return of_volume(source),
         LibraryError::Drive { .. } => {
-            "the volume may be good: look after the drive, use another one"
+            "the volume may be good: check the drive, and use another one"
         }
         LibraryError::Changer(_) => "'holdfast tape inventory' shows where each volume is now",
     };
@@ -167,15 +173,15 @@ pub(super) fn of_library(error: &LibraryError) -> CommandError {
 
 pub(super) fn of_opening(error: &OpenError) -> CommandError {
     let hint = match error {
-        OpenError::FolderInUse(_) => Some("try again when it has ended"),
+        OpenError::FolderInUse(_) => Some("try again when that process has ended"),
         OpenError::LibraryInUse(_) => {
-            Some("try again when it has ended; a server keeps its libraries")
+            Some("try again when that process has ended; a running server keeps its libraries")
         }
         OpenError::Device { address, source } => of_address(address, source),
         OpenError::Changer(_) => Some("'lsscsi -g' shows changers as mediumx, drives as tape"),
         OpenError::Drive { .. } => Some(
-            "until it is repaired, give the library without it: 'holdfast tape add' replaces one \
-             of the same name",
+            "until the drive is repaired, add the library without it: 'holdfast tape add' replaces \
+             a library of the same name",
         ),
         OpenError::NoFolder(_) | OpenError::Folder { .. } | OpenError::Lock { .. } => None,
     };
@@ -186,7 +192,7 @@ fn of_address(address: &Address, error: &io::Error) -> Option<&'static str> {
     match (error.kind(), address) {
         (io::ErrorKind::Unsupported, _) => Some("install libiscsi7 (Debian) or libiscsi (Fedora)"),
         (io::ErrorKind::PermissionDenied, _) => {
-            Some("root may use it, and the members of its group")
+            Some("only root and the members of the device's group may use it")
         }
         (io::ErrorKind::NotFound, Address::Local(_)) => {
             Some("'lsscsi -g' shows the devices; 'modprobe sg' makes them appear")
@@ -205,15 +211,15 @@ fn of_piece(error: &PieceError) -> CommandError {
 fn of_file(error: &FileError) -> CommandError {
     let hint = match error {
         FileError::InDoubt(_) => Some(
-            "'holdfast tape read --list' shows what is on it; write the file again if it is not \
-             there",
+            "'holdfast tape read --list' shows the objects on the volume; write the file again \
+             if it is missing",
         ),
         _ => None,
     };
     with_hint(error, hint)
 }
 
-/// Returns a failure of the volume for each of the positions.
+/// Returns one failure of the volume for each of the positions.
 pub(super) fn unreadable(name: &VolumeName, positions: &[u64]) -> Vec<Failure> {
     let failure = |position: &u64| {
         let why = format!("position {position} cannot be read");

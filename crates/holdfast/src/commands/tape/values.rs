@@ -4,7 +4,7 @@ use format::volume::{VolumeName, VolumeNameError};
 
 use crate::values::volume_name;
 
-/// Volumes with commas between them.
+/// Names of volumes, separated by commas.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeList(pub(super) Vec<VolumeName>);
 

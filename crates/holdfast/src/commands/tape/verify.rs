@@ -19,7 +19,8 @@ use crate::quantity;
 
 /// Read every block of volumes, and compare it with its checksum
 ///
-/// Older objects of a name are read too, and parts of objects that continue on other volumes.
+/// The command also reads older objects with the same names, and parts of objects that continue on
+/// other volumes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -28,12 +29,12 @@ pub(super) struct Args {
     /// The library, a folder, or addresses
     #[arg(value_name = "LIB")]
     library: OsString,
-    /// The volumes, with commas between them
+    /// The volumes, separated by commas
     #[arg(value_name = "VOLUME[,VOLUME...]", value_parser = super::values::volume_list)]
     volumes: VolumeList,
 }
 
-/// `tape verify --json`, one a line.
+/// `tape verify --json`, one document per line.
 #[derive(Serialize)]
 struct VerifyDocument<'a> {
     volume: &'a str,
@@ -97,9 +98,9 @@ fn show(report: &Report<'_>, context: &mut Context) {
         let bytes = quantity::bytes_with_unit(bytes);
         let failed = quantity::count(failures.len() as u64);
         let whole = if objects == 1 {
-            format!("{count} object or part of one is whole, {bytes}")
+            format!("{count} object or part of an object is whole, {bytes}")
         } else {
-            format!("{count} objects or parts of them are whole, {bytes}")
+            format!("{count} objects or parts of objects are whole, {bytes}")
         };
         context.output.text(&format!("Volume {name}: {whole}; {failed} failed.\n"));
     }

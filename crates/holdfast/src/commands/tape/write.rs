@@ -20,11 +20,11 @@ use crate::quantity;
 use crate::table::{self, Align};
 use crate::values;
 
-/// Write files as objects to volumes, after the objects on them
+/// Write files as objects to volumes, after the existing objects
 ///
-/// An object has the content of a file and the last part of its path as its name; its owner, mode
-/// and times are not kept: write archives (tar) if they matter. An object that does not fit on a
-/// volume continues on the next one that is named.
+/// An object has the content of a file, and the last part of the file's path as its name. The
+/// file's owner, mode and times are not kept: write tar archives if they matter. An object that
+/// does not fit on a volume continues on the next volume of the list.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// The library, a folder, or addresses
     #[arg(value_name = "LIB")]
     library: OsString,
-    /// The volumes, with commas between them, in the order in which they are filled
+    /// The volumes in the order in which they are filled, separated by commas
     #[arg(value_name = "VOLUME[,VOLUME...]", value_parser = super::values::volume_list)]
     volumes: VolumeList,
     /// The files
@@ -70,7 +70,7 @@ struct ObjectDocument<'a> {
     name: JsonPath<'a>,
     path: JsonPath<'a>,
     bytes: u64,
-    /// Volumes that hold a part of the object, in order.
+    /// Volumes that hold a part of the object, in the order of its parts.
     volumes: Vec<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! The report is compared as a whole: scripts read every line of it.
+//! Tests of the report as a whole, because scripts read every line of it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// A first run over a large node.
+/// Returns the report of the first backup of a large node.
 fn report() -> BackupReport {
     BackupReport {
         node: "anna".to_owned(),

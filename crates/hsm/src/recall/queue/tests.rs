@@ -118,7 +118,7 @@ fn a_waiting_recall_is_removed_and_a_transfer_is_stopped_by_its_cancellation() {
     }
     assert_eq!(scene.queue.take(), Some(id(1)));
     let user = scene.user(7);
-    assert!(scene.queue.cancel(1, &scene.user(8)).is_none(), "it is not his");
+    assert!(scene.queue.cancel(1, &scene.user(8)).is_none(), "the recall belongs to another user");
     let first = scene.queue.cancel(1, &user);
     assert!(matches!(first, Some(Cancellation::Stopping)));
     assert!(scene.queue.get(id(1)).is_some_and(|recall| recall.is_cancelled));
@@ -171,7 +171,7 @@ fn places_count_from_one_and_transfers_come_first() {
     let stages: Vec<_> = statuses.iter().map(|status| (status.number, status.stage)).collect();
     let waiting = |place| Stage::Waiting { place };
     assert_eq!(stages, [(1, Stage::Coming), (2, waiting(1)), (3, waiting(2))]);
-    assert!(statuses.iter().all(|status| status.estimate.is_none()), "nothing tells yet");
+    assert!(statuses.iter().all(|status| status.estimate.is_none()), "no file was recalled yet");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn an_estimate_counts_the_files_before_and_the_bytes() {
     queue.note_speed(100 << 20, 10.0);
     assert_eq!((queue.file_secs, queue.bytes_per_sec), (1.0, f64::from(2 << 20)));
     queue.note_speed(1 << 20, 1.0);
-    assert_eq!(queue.bytes_per_sec, f64::from(2 << 20), "a small file tells of no speed");
+    assert_eq!(queue.bytes_per_sec, f64::from(2 << 20), "a small file does not count");
     queue.file_secs = 1.0;
     let check = |stage, secs: Option<u64>| {
         assert_eq!(queue.estimate(stage, 4 << 20), secs.map(Duration::from_secs), "{stage:?}");
@@ -217,7 +217,11 @@ fn a_need_holds_the_last_page_that_appending_changes() {
     assert_eq!(need.missing(&grains), Some(0..1 << 20));
     grains.set(&(0..1 << 20));
     assert_eq!(need.missing(&grains), Some(3 << 20..4 << 20));
-    assert_eq!(Need::with_last_page(0..10, 4 << 20).missing(&grains), None, "it ends a page");
+    assert_eq!(
+        Need::with_last_page(0..10, 4 << 20).missing(&grains),
+        None,
+        "the file ends with a page"
+    );
     assert_eq!(Need::only(0..10).missing(&grains), None);
     assert_eq!(Need::whole_file().missing(&grains), Some(1 << 20..4 << 20));
 }

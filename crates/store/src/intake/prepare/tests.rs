@@ -1,4 +1,4 @@
-//! Preparation of changes: their shares, and what each of them does to a page.
+//! Tests of the preparation of changes: their shares, and their effects on a page.
 
 use super::*;
 use crate::samples;
@@ -24,7 +24,8 @@ fn changes_of_a_directory_share_in_their_order() {
         for of_one in share.chunk_by(|a, b| a.key.directory == b.key.directory) {
             let firsts: Vec<&[u8]> = of_one.iter().map(|one| &one.key.first[..]).collect();
             assert_eq!(firsts, [b"0", b"1", b"2"]);
-            assert!(seen.insert(of_one[0].key.directory.clone()), "in two shares");
+            let is_new = seen.insert(of_one[0].key.directory.clone());
+            assert!(is_new, "no directory is in two shares");
         }
     }
     assert_eq!(seen.len(), 100);
@@ -42,10 +43,10 @@ fn page(names: impl Iterator<Item = u16>) -> Vec<Object> {
     names.map(object).collect()
 }
 
-/// A change of a page with 500 objects, of which it updates, replaces and expires many.
+/// Returns a page with 500 objects, and a change that updates, replaces and expires many of them.
 fn large_change() -> (Vec<Object>, Change) {
     let current = page((0..1000).step_by(2));
-    // In the order of a client that does not sort, and with names that the page does not have.
+    // A client may send the objects in any order, and with names that the page does not have.
     let mut updated = page((0..1000).rev().step_by(3));
     updated.iter_mut().step_by(5).for_each(|object| object.class = ClassId(2));
     let mut backed_up = page((0..1000).step_by(7));
@@ -84,7 +85,7 @@ fn objects_of_locked_classes_stay_bound_to_them() {
     let expected: Vec<Object> = change.updated.iter().cloned().map(bind).collect();
     let mut updated = change.updated.clone();
     keep_locked(&BTreeSet::new(), &current, &mut updated);
-    assert!(updated == change.updated, "without a locked class all are bound as the node says");
+    assert!(updated == change.updated, "without a locked class, the node chooses each class");
     keep_locked(&locked, &current, &mut updated);
     assert!(updated == expected);
     assert!(updated != change.updated);

@@ -1,4 +1,4 @@
-//! Backup sessions on a real server: what they commit, and what they refuse.
+//! Tests of backup sessions on a real server: commits, and rejected objects.
 
 use catalog::change::PageStart;
 use model::{
@@ -14,7 +14,7 @@ use crate::samples::{
     TestServer, bytes_of, chunk, directory, file, name, page_change, refused, sent_file, stored,
 };
 
-/// The grants of the session for the quantum `number`.
+/// Returns the grants of the session for the quantum `number`.
 fn grants(receipt: &CommitReceipt, quantum: &StoredQuantum, number: u64) -> Vec<Grant> {
     let of_quantum = receipt.grants.iter().find(|grants| grants.number == number);
     let bytes = &of_quantum.expect("each quantum has its grants").bytes;
@@ -52,7 +52,7 @@ fn a_committed_file_survives_a_kill_with_its_data() {
     let names: Vec<_> = objects.iter().map(|object| object.name.clone()).collect();
     assert_eq!(names, [name("x"), name("y")]);
     let digests = |object| {
-        let of_place = |place| server.store.pools.chunk(place).expect("is there").1;
+        let of_place = |place| server.store.pools.chunk(place).expect("exists").1;
         places(object).map(of_place).collect::<Vec<_>>()
     };
     let expected = |numbers: &[u64]| {
@@ -77,14 +77,14 @@ fn a_filespace_has_one_session_at_a_time() {
     drop(server.intake());
 }
 
-/// A file whose data the server does not have, or that does not add up.
+/// A file whose data the server does not have, or whose size is wrong.
 struct Case {
     what: &'static str,
     file: Object<SessionPlace>,
     reason: Reason,
 }
 
-/// Files that cannot be resolved in a session that has sent the chunks 1, 2 and 3 as quantum 1.
+/// Returns files that cannot be resolved in a session that has sent chunks 1, 2 and 3 as quantum 1.
 fn unresolvable() -> Vec<Case> {
     let sent = |quantum, index| SessionPlace::Sent { quantum, index };
     let run = |first, count| vec![Extent::Chunks(ChunkRange { first, count })];
@@ -143,11 +143,11 @@ fn a_directory_with_a_rejected_object_has_no_digest_in_this_session() {
     };
     let bad = file(name("bad"), ClassId(1), 1, Vec::new());
     let rejected = PageChange { backed_up: vec![bad], pages, ..page_change("/a/") };
-    commit(&mut intake, Vec::new(), &rejected).expect("the page is there");
+    commit(&mut intake, Vec::new(), &rejected).expect("the page is committed");
     assert_eq!(stored_digest("/a/"), None);
     let whole = PageChange { backed_up: Vec::new(), ..rejected };
     commit(&mut intake, Vec::new(), &whole).expect("nothing is missing now");
-    assert_eq!(stored_digest("/a/"), None, "an earlier transaction lacks the object");
+    assert_eq!(stored_digest("/a/"), None, "an object of an earlier transaction is missing");
     let other = PageChange { key: catalog::PageKey::first_of(directory("/b/")), ..whole.clone() };
     commit(&mut intake, Vec::new(), &other).expect("another directory");
     assert_eq!(stored_digest("/b/"), digest);
@@ -189,7 +189,7 @@ fn a_grant_holds_for_its_node_its_chunk_and_its_place_alone() {
     check(&server.node, grants[..1].to_vec(), &[Reason::SendData]);
 }
 
-/// Condemns the pack as a reclamation does that has found nothing in it.
+/// Condemns the pack, as a reclamation does after it has found nothing alive in the pack.
 fn condemn(server: &TestServer, pack: PackNumber) {
     server.store.condemned_mut().packs.insert(pack, None);
 }
@@ -205,7 +205,7 @@ fn nothing_new_names_a_condemned_pack() {
     condemn(&server, pack);
     let change =
         PageChange { backed_up: vec![sent_file(name("x"), 1, &[1, 2])], ..page_change("/") };
-    let receipt = commit(&mut intake, Vec::new(), &change).expect("the page is there");
+    let receipt = commit(&mut intake, Vec::new(), &change).expect("the page is committed");
     assert_eq!(receipt.rejected[0].reason, Reason::SendData);
     assert_eq!(server.objects("/"), []);
     // The node sends the data again, and the server stores it in another pack.
@@ -275,7 +275,7 @@ fn a_change_that_meets_another_page_than_it_was_made_for_changes_nothing() {
         let quanta = vec![(1, stored(&server.store, &[2]))];
         let error = refused(commit(&mut server.intake(), quanta, &change), "not active");
         assert!(matches!(error, StoreError::Conflict(_)), "{error:?}");
-        assert_eq!(server.objects("/"), before, "not even the good part of it");
+        assert_eq!(server.objects("/"), before, "no part of the change is applied");
     }
 }
 
@@ -295,9 +295,9 @@ fn everything_below_a_directory_that_is_gone_expires() {
     assert_eq!(receipt.expired_objects, 72, "the directory, the file in it, and 70 below it");
     assert_eq!(server.objects("/d/"), []);
     assert_eq!(server.objects("/d/69/"), []);
-    assert_eq!(server.objects("/dd/").len(), 1, "a name that only begins so stays");
+    assert_eq!(server.objects("/dd/").len(), 1, "a directory with a longer name stays");
     let ended = server.store.catalog.versions(server.filespace, &directory("/d/7/"));
-    assert_eq!(ended.expect("are read").len(), 1, "they are inactive versions now");
+    assert_eq!(ended.expect("are read").len(), 1, "the file has become an inactive version");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Archives and deletions on a real server.
+//! Tests of archives and deletions on a real server.
 
 use catalog::change::Change;
 use model::{Extent, NodeName, archive_filespace};
@@ -53,7 +53,7 @@ fn done(result: Result<DeletionResult, StoreError>) -> Deletion {
     }
 }
 
-/// Number of objects and bytes of the archive by its row.
+/// Returns the numbers of objects and bytes of the archive, from its row.
 fn totals(server: &TestServer, number: u64) -> (u64, u64) {
     let all = list(&server.store, &server.node, None, usize::MAX).expect("are listed");
     let archive = all.into_iter().find(|archive| archive.row.number == number).expect("is known");
@@ -70,7 +70,7 @@ fn an_archive_counts_what_it_holds_through_deletion_and_undo() {
     let filespace = filespace_of(&server, &archive_filespace(number, b"/"));
     let none = States { active: false, inactive: false };
     let counted = remove(&server, &filespace, order(&filespace, none, true)).expect("counts");
-    assert_eq!(counted, DeletionResult::Counted { versions: 2 }, "all versions of an archive go");
+    assert_eq!(counted, DeletionResult::Counted { versions: 2 }, "all versions are deleted");
     assert_eq!(totals(&server, number), (2, bytes));
     let deletion = done(remove(&server, &filespace, order(&filespace, none, false)));
     assert_eq!(deletion.row.versions, 2);
@@ -137,7 +137,7 @@ fn an_event_happens_once() {
     let event = ArchiveOrder { number, activates_event: true, ..ArchiveOrder::default() };
     let first = set(&server.store, &server.node, event).expect("is activated").row.event;
     assert!(first.is_some());
-    refused(set(&server.store, &server.node, event), "activated already");
+    refused(set(&server.store, &server.node, event), "already activated");
     assert_eq!(
         list(&server.store, &server.node, None, usize::MAX).expect("are listed")[0]
             .row
@@ -166,7 +166,8 @@ fn with_versions(server: &TestServer) {
     put(vec![new("x", 1)], 20);
 }
 
-/// The active names, and the names of the inactive versions with their ends.
+/// Returns the names of the active versions, and the names of the inactive versions. The latter
+/// come with true if the version ended at the time 20.
 fn versions(server: &TestServer) -> (Vec<Name>, Vec<(Name, bool)>) {
     let active = server.objects("/").into_iter().map(|object| object.name).collect();
     let rows = server.store.catalog.versions(server.filespace, &directory("/"));
@@ -189,9 +190,10 @@ fn a_deletion_takes_the_states_that_were_ordered() {
         assert_eq!((left.is_empty(), ended.is_empty()), (states.active, states.inactive));
         undelete(&server.store, &server.node, deletion.row.number).expect("is put back");
         let (left, ended) = versions(&server);
-        assert_eq!(left.len(), if states.active { 0 } else { 2 }, "active ones end: {states:?}");
+        let left_count = if states.active { 0 } else { 2 };
+        assert_eq!(left.len(), left_count, "deleted active versions end: {states:?}");
         assert_eq!(left.len() + ended.len(), before.0.len() + before.1.len(), "{states:?}");
-        assert!(ended.contains(&(name("x"), true)), "an inactive one keeps its end");
+        assert!(ended.contains(&(name("x"), true)), "an inactive version keeps its end");
     }
 }
 

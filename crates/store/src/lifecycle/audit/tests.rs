@@ -1,4 +1,4 @@
-//! Audits of a real server whose packs somebody has damaged.
+//! Tests of audits on a real server with damaged packs.
 
 use super::*;
 use crate::samples::{TestServer, stored};
@@ -6,7 +6,7 @@ use crate::samples::{TestServer, stored};
 const DATA: Order = Order { data: true, rate: None };
 const CHECKSUMS: Order = Order { data: false, rate: None };
 
-/// A server with two sealed packs, each with the file of its number.
+/// Returns a server with two sealed packs. Each pack holds one file.
 fn server() -> TestServer {
     let server = TestServer::new();
     server.back_up("/a/", &[("one", &[1, 2])]);
@@ -58,8 +58,8 @@ fn nothing_new_names_a_damaged_pack_even_after_a_restart() {
     for _ in 0..2 {
         assert!(server.store.condemned().holds(PackNumber(1)));
         let again = stored(&server.store, &[1, 3]);
-        assert!(again.places[0].pack() > PackNumber(2), "its data is stored again");
-        assert_eq!(again.places[1].pack(), PackNumber(2), "whole packs still give their chunks");
+        assert!(again.places[0].pack() > PackNumber(2), "the damaged chunk is stored again");
+        assert_eq!(again.places[1].pack(), PackNumber(2), "an undamaged pack is still used");
         server.reopen();
     }
 }
@@ -76,19 +76,19 @@ fn a_damaged_pack_is_repaired_from_a_copy_pool() {
     assert_eq!(outcome.victims.count, 0);
     assert_eq!(outcome.quanta, 4, "two quanta in two pools");
     assert_eq!(states(&server), [PackState::Sealed; 2]);
-    assert_eq!(audit(&server, DATA).damages, [], "the second look finds it whole");
+    assert_eq!(audit(&server, DATA).damages, [], "the second audit finds no damage");
 }
 
 #[test]
 fn a_pack_that_somebody_restored_serves_again_after_an_audit_of_its_data() {
     let server = server();
     let path = server.pack_file(&server.store.config.pool, PackNumber(1));
-    let whole = std::fs::read(&path).expect("is there");
+    let whole = std::fs::read(&path).expect("is read");
     server.damage(PackNumber(1));
     audit(&server, CHECKSUMS);
     std::fs::write(&path, whole).expect("is written");
     assert_eq!(audit(&server, CHECKSUMS).damages, []);
-    assert_eq!(states(&server)[0], PackState::Damaged, "checksums alone do not acquit it");
+    assert_eq!(states(&server)[0], PackState::Damaged, "checksums alone are no sufficient proof");
     audit(&server, DATA);
     assert_eq!(states(&server)[0], PackState::Sealed);
     assert!(!server.store.condemned().holds(PackNumber(1)));
@@ -99,7 +99,7 @@ fn a_pack_that_somebody_restored_serves_again_after_an_audit_of_its_data() {
 fn a_pack_that_is_gone_is_damaged_as_a_whole() {
     let mut server = server();
     let path = server.pack_file(&server.store.config.pool, PackNumber(2));
-    std::fs::remove_file(path).expect("was there");
+    std::fs::remove_file(path).expect("is removed");
     server.reopen();
     let outcome = audit(&server, CHECKSUMS);
     let [damage] = &outcome.damages[..] else { panic!("{outcome:?}") };

@@ -1,4 +1,4 @@
-//! Expiration against a naive model over random histories, on a real catalogue.
+//! Tests that expiration agrees with a naive model, for random histories on a real catalogue.
 
 use catalog::change::{Change, PageStart, apply};
 use model::{Extent, FilespaceId, NodeName, Object};
@@ -30,13 +30,13 @@ fn every_day_that_an_age_has_passed_over_is_looked_at_once() {
     check_windows(&[0], 5, 5, &[(5, 5)]);
 }
 
-/// Events in the life of a server.
+/// An event in the life of a server.
 #[derive(Clone, Debug)]
 enum Step {
     /// The given number of hours passes.
     Wait(i64),
-    /// The object gets a new state, bound to the class. Before that it may have been gone, or never
-    /// there.
+    /// The object is backed up in a new state, bound to the class. Before that it may have been
+    /// deleted, or may not have existed.
     Back {
         directory: usize,
         name: usize,
@@ -62,7 +62,7 @@ enum Step {
 
 const DIRECTORIES: [&str; 3] = ["/", "/a/", "/a/b/"];
 const NAMES: [&str; 3] = ["x", "y", "z"];
-/// The classes of the set; a class that it does not have falls to the first.
+/// Numbers of classes. The set does not have the last class, so the default class replaces it.
 const CLASSES: [u16; 3] = [1, 2, 99];
 
 fn limit() -> impl Strategy<Value = Limit> {
@@ -85,12 +85,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One object's past: what a reader of the manual would keep on paper.
+/// Versions of one object in the model, which follows the manual.
 #[derive(Clone, Default)]
-struct Past {
+struct ObjectHistory {
     /// Time at which the active version was made, and its class.
     active: Option<(i64, u16)>,
-    /// Begin, end and class of the inactive ones, newest first.
+    /// Beginning, end and class of the inactive versions, newest first.
     ended: Vec<(i64, i64, u16)>,
 }
 
@@ -101,7 +101,7 @@ struct World {
     filespace: FilespaceId,
     set: PolicySet,
     now: i64,
-    model: BTreeMap<(usize, usize), Past>,
+    model: BTreeMap<(usize, usize), ObjectHistory>,
 }
 
 fn set() -> PolicySet {
@@ -173,14 +173,14 @@ impl World {
         run(&self.store, &nodes, order, &mut |_| true).expect("runs")
     }
 
-    /// Drops the versions that have to go now by the manual.
+    /// Drops the versions from the model that expire now according to the manual.
     fn expire_on_paper(&mut self) {
         let (set, now) = (&self.set, ServerTime(self.now));
-        for past in self.model.values_mut() {
-            let Some(newest) = past.ended.first() else { continue };
-            let class = past.active.map_or(newest.2, |(_, class)| class);
+        for history in self.model.values_mut() {
+            let Some(newest) = history.ended.first() else { continue };
+            let class = history.active.map_or(newest.2, |(_, class)| class);
             let rules = set.backup_rules(ClassId(class));
-            let (exists, all) = (past.active.is_some(), past.ended.clone());
+            let (exists, all) = (history.active.is_some(), history.ended.clone());
             let mut kept = Vec::new();
             for version in &all {
                 let most = match exists {
@@ -201,36 +201,36 @@ impl World {
                     kept.push(*version);
                 }
             }
-            past.ended = kept;
+            history.ended = kept;
         }
     }
 
     fn perform(&mut self, step: &Step) {
-        // Nothing happens twice in one microsecond.
+        // No two steps happen in the same microsecond.
         self.now += 1;
         let now = self.now;
         match *step {
             Step::Wait(hours) => self.now += hours * DAY_MICROS / 24,
             Step::Back { directory, name, class } => {
-                let past = self.model.entry((directory, name)).or_default();
-                if let Some((begin, class)) = past.active {
-                    past.ended.insert(0, (begin, now, class));
+                let history = self.model.entry((directory, name)).or_default();
+                if let Some((begin, class)) = history.active {
+                    history.ended.insert(0, (begin, now, class));
                 }
-                past.active = Some((now, CLASSES[class]));
+                history.active = Some((now, CLASSES[class]));
                 let new = object(NAMES[name], CLASSES[class], now.unsigned_abs());
                 self.change(directory, Change { backed_up: vec![new], ..Change::default() });
             }
             Step::Rebind { directory, name, class } => {
-                let past = self.model.entry((directory, name)).or_default();
-                let Some((begin, _)) = past.active else { return };
-                past.active = Some((begin, CLASSES[class]));
+                let history = self.model.entry((directory, name)).or_default();
+                let Some((begin, _)) = history.active else { return };
+                history.active = Some((begin, CLASSES[class]));
                 let new = object(NAMES[name], CLASSES[class], begin.unsigned_abs());
                 self.change(directory, Change { updated: vec![new], ..Change::default() });
             }
             Step::Gone { directory, name } => {
-                let past = self.model.entry((directory, name)).or_default();
-                let Some((begin, class)) = past.active.take() else { return };
-                past.ended.insert(0, (begin, now, class));
+                let history = self.model.entry((directory, name)).or_default();
+                let Some((begin, class)) = history.active.take() else { return };
+                history.ended.insert(0, (begin, now, class));
                 let gone = Name::new(NAMES[name].as_bytes()).expect("a name");
                 self.change(directory, Change { expired: vec![gone], ..Change::default() });
             }
@@ -261,8 +261,8 @@ impl World {
                 rows.iter().map(|row| (row.name.as_bytes(), row.deactivated.0)).collect();
             let of_directory = self.model.iter().filter(|((directory, _), _)| *directory == index);
             let expected: Vec<(&[u8], i64)> = of_directory
-                .flat_map(|((_, name), past)| {
-                    past.ended.iter().map(|version| (NAMES[*name].as_bytes(), version.1))
+                .flat_map(|((_, name), history)| {
+                    history.ended.iter().map(|version| (NAMES[*name].as_bytes(), version.1))
                 })
                 .collect();
             assert_eq!(held, expected, "in {shown}");
@@ -281,7 +281,7 @@ fn a_run_drops_what_the_manual_says_whatever_has_happened() {
         steps.iter().for_each(|step| world.perform(step));
         world.perform(&Step::Expire);
         let late = world.expire(true).expired;
-        prop_assert_eq!(late, 0, "a look at everything finds nothing more");
+        prop_assert_eq!(late, 0, "a run over all directories finds nothing more");
         Ok(())
     });
     outcome.expect("model and catalogue agree");

@@ -1,5 +1,6 @@
-//! Reclamation against a model of what must be readable, with backups, readers, packs on their way
-//! to other pools, cancellations and kills at random moments.
+//! Tests that reclamation keeps everything readable that a model expects. Meanwhile backups and
+//! readers are active, packs move to other pools, and runs are cancelled or killed at random
+//! moments.
 //!
 //! `HOLDFAST_SEEDS=1000` runs 1000 seeds, `HOLDFAST_SEED=7` runs seed 7.
 
@@ -22,10 +23,11 @@ const SEEDS: u64 = 40;
 const STEPS: usize = 60;
 const DIRECTORIES: usize = 3;
 const NAMES: usize = 4;
-/// Chunks that contents are made of: few, so that they are shared.
+/// Number of different chunks in all contents. It is small, so that contents share chunks.
 const CHUNKS: u64 = 40;
 
-/// Random numbers from a generator of this test: a seed gives the same history in every release.
+/// Generator of random numbers. It is part of this test, so that a seed gives the same history in
+/// every release.
 struct Random(u64);
 
 impl Random {
@@ -42,10 +44,10 @@ impl Random {
     }
 }
 
-/// A file's content: its chunks by number.
+/// Content of a file, as the numbers of its chunks.
 type Content = Vec<u64>;
 
-/// A restore: its selected chunks must be there to its end.
+/// A restore. The chunks that it has selected must be readable until it ends.
 struct Reader {
     _reading: Use,
     wanted: Vec<(Vec<Place>, Content)>,
@@ -119,7 +121,7 @@ impl World {
         }
     }
 
-    /// Gives the server a pool that the first one hands on to, and one for copies.
+    /// Adds a next pool for the first pool, and a copy pool.
     fn add_pools(&self) {
         let put = |name: &str, is_copy| {
             let url = format!("file://{}", self.folder.join(name).display());
@@ -136,23 +138,23 @@ impl World {
         pools::change(&self.store, &change).expect("is changed");
     }
 
-    /// Copies the catalogue. Before that, checks that the newest copy and all that it names are
-    /// still there.
+    /// Checks that the newest copy of the catalogue and all chunks that it names still exist. Then
+    /// makes another copy.
     fn copy_catalog(&self) {
         if let Some(copy) = catalog_copy::all(&self.store).pop() {
             for place in self.named_by(&copy) {
-                self.store.pools.chunk(place).expect("what a copy names stays");
+                self.store.pools.chunk(place).expect("a chunk that a copy names stays");
             }
         }
         self.compare_copies();
         let made = catalog_copy::run(&self.store, &mut |_| true);
         let ended = made.map(|_| ());
-        // Another copy is being made for a reclamation.
+        // `Busy` means that a reclamation is making another copy.
         assert!(matches!(ended, Ok(()) | Err(StoreError::Busy(_))), "{ended:?}");
     }
 
-    /// Compares the packs that the copy pool's newest copy of the catalogue names with the packs in
-    /// that pool: the pool is enough, should all others be lost.
+    /// Checks that the copy pool has all packs that its newest copy of the catalogue names. So the
+    /// copy pool alone is enough if all others are lost.
     fn compare_copies(&self) {
         let rows = self.store.catalog.pools().expect("are listed");
         let pool = rows.iter().find(|row| row.is_copy).expect("there is one").id;
@@ -167,7 +169,7 @@ impl World {
         }
     }
 
-    /// The places that the active pages in a copy of the catalogue name.
+    /// Returns the places that the pages in a copy of the catalogue name.
     fn named_by(&self, copy: &CatalogCopy) -> Vec<Place> {
         let path = self.folder.join("restored");
         drop(std::fs::remove_file(&path));
@@ -182,7 +184,8 @@ impl World {
         objects.flat_map(|object| places(&object).collect::<Vec<_>>()).collect()
     }
 
-    /// Copies packs or drains pools; may be cancelled at any point.
+    /// Copies the catalogue, copies packs or drains pools. A run over packs may be cancelled at any
+    /// point.
     fn tend(&mut self) {
         if self.random.below(3) == 0 {
             return self.copy_catalog();
@@ -217,7 +220,7 @@ impl World {
             .push(Filler { _filling: filling, directory, name, content, stored });
     }
 
-    /// Commits what a backup has stored; sends the data again where a place is condemned.
+    /// Commits the page for the data of a backup. Stores the data again if its pack is condemned.
     fn commit(&mut self, filler: Filler) {
         let Filler { directory: at, name: index, content, stored, .. } = filler;
         let condemned = self.store.condemned();
@@ -260,7 +263,7 @@ impl World {
         self.store.catalog.versions(self.filespace, &directory(at)).expect("are read")
     }
 
-    /// Drops an inactive version for good, or takes it aside.
+    /// Drops an inactive version. If `keeps` is true, moves it to the trash of a deletion.
     fn end(&mut self, keeps: bool) {
         let all: Vec<_> = self.model.ended.keys().copied().collect();
         let Some(&key) = all.get(self.random.index(all.len().max(1))) else {
@@ -313,12 +316,12 @@ impl World {
         places(found).collect()
     }
 
-    /// Reads the chunks at `places` back and compares them with the content.
+    /// Reads back the chunks at `places`, and compares them with the content.
     fn compare(&self, places: &[Place], content: &Content) {
         assert_eq!(places.len(), content.len());
         for (place, number) in places.iter().zip(content) {
-            let table = self.store.pools.table(place.pack()).expect("the pack is there");
-            let at = table.quantum_of(place.index()).expect("a chunk of it");
+            let table = self.store.pools.table(place.pack()).expect("the pack exists");
+            let at = table.quantum_of(place.index()).expect("the pack has the chunk");
             let quantum = table.quanta()[at];
             let record = self.store.pools.read(place.pack(), &quantum).expect("is whole");
             let raw = Decompressor::new().expect("a context").decode(&record).expect("is whole");
@@ -351,7 +354,7 @@ impl World {
         }
     }
 
-    /// One random step of the work that goes on during a reclamation.
+    /// Performs one random step of the work that goes on during a reclamation.
     fn live(&mut self) {
         match self.random.below(13) {
             12 => self.tend(),
@@ -377,7 +380,7 @@ impl World {
         }
     }
 
-    /// Reclaims while other work goes on; may be cancelled at any point.
+    /// Runs a reclamation while other work goes on. The run may be cancelled at any point.
     fn reclaim(&mut self) {
         let cancels = self.random.below(4) == 0;
         let dead_percent = [1, 30, 60][self.random.index(3)];
@@ -393,14 +396,14 @@ impl World {
         assert!(matches!(ended, Ok(()) | Err(StoreError::Cancelled(_))), "{ended:?}");
     }
 
-    /// Opens the server again as after a kill: everything that was not committed is lost.
+    /// Opens the server again as after a kill: all data that was not committed is lost.
     fn kill(&mut self) {
         self.readers.clear();
         self.fillers.clear();
         self.store.ownership.die();
         let store = Arc::new(Store::open_alone(&self.folder, &self.config).expect("opens again"));
         let dead = std::mem::replace(&mut self.store, store);
-        // A dropped store writes a little in order; a forgotten one keeps its files open.
+        // Dropping a store writes some of its data. A forgotten store only keeps its files open.
         if self.random.below(8) == 0 {
             std::mem::forget(dead);
         }
@@ -412,7 +415,7 @@ impl World {
             3 => self.kill(),
             4..=6 => {
                 self.store.pools.seal_all().expect("is sealed");
-                self.store.commit(Vec::new()).expect("is told");
+                self.store.commit(Vec::new()).expect("is recorded");
             }
             _ => self.live(),
         }
@@ -427,7 +430,7 @@ fn history(seed: u64) {
         world.step();
         world.compare_all();
     }
-    // After all objects are gone, all packs are gone too.
+    // After all objects were removed, no pack may be left.
     world.kill();
     for at in 0..DIRECTORIES {
         let expired = (0..NAMES).map(name).collect();
@@ -454,7 +457,7 @@ fn history(seed: u64) {
     let order = Order { is_dry: false, dead_percent: 50 };
     run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!(world.store.pools.sealed(), [], "seed {seed}");
-    pools::copy(&world.store, "", &mut |_| true).expect("there is nothing to copy");
+    pools::copy(&world.store, "", &mut |_| true).expect("no pack is missing");
     for row in world.store.catalog.pools().expect("are listed") {
         assert!(world.store.pools.packs_of(row.id).is_empty(), "seed {seed}: pool {}", row.name);
     }
@@ -469,7 +472,7 @@ fn what_is_named_stays_readable_whatever_happens() {
     sys::process::raise_open_files();
     for seed in 0..number("HOLDFAST_SEEDS").unwrap_or(SEEDS) {
         let outcome = std::panic::catch_unwind(|| history(seed));
-        assert!(outcome.is_ok(), "HOLDFAST_SEED={seed} shows it alone");
+        assert!(outcome.is_ok(), "set HOLDFAST_SEED={seed} to repeat this failure alone");
     }
 }
 

@@ -1,9 +1,10 @@
-//! Recovery of a server in folders: from the recovery file and pools, and of its catalogue alone.
+//! Tests of recovery with pools in folders: of a server from its recovery file and its pools, and
+//! of a catalogue alone.
 
 use super::*;
 use crate::samples::{TestServer, directory, refused};
 
-/// A server with a file, a copy pool, and a copy of its catalogue in both pools.
+/// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
 fn server() -> TestServer {
     let server = TestServer::new();
     server.back_up("/a/", &[("x", &[1, 2])]);
@@ -44,7 +45,7 @@ fn a_server_is_made_again_from_its_pools_and_the_recovery_file() {
     assert_eq!((report.nodes, report.victims.count), (1, 0));
     assert_eq!((report.passed_over.len(), report.damaged.len(), report.missing.len()), (0, 0, 0));
     assert_eq!(files_in(&folder, server.filespace), 1);
-    let keys = |folder: &Path| std::fs::read(folder.join(MASTER_KEY)).expect("is there");
+    let keys = |folder: &Path| std::fs::read(folder.join(MASTER_KEY)).expect("is read");
     assert_eq!(keys(&folder), keys(server.path()));
     let again = recover(&folder, &text, &places_moved(&server));
     assert!(matches!(again, Err(RecoveryError::Init(InitError::NotEmpty { .. }))), "{again:?}");
@@ -54,7 +55,7 @@ fn a_server_is_made_again_from_its_pools_and_the_recovery_file() {
 fn a_copy_pool_alone_is_enough() {
     let server = server();
     let text = export(server.path()).expect("is a server");
-    std::fs::remove_dir_all(server.path()).expect("was there");
+    std::fs::remove_dir_all(server.path()).expect("is removed");
     let folder = server.beside("again");
     let report = recover(&folder, &text, &[]).expect("is recovered");
     assert!(report.copy.is_some());
@@ -77,7 +78,7 @@ fn a_recovered_server_removes_nothing_before_its_release() {
     reclaim().expect("may remove packs now");
     drop(store);
     let store = Arc::new(Store::open_alone(&folder, &config).expect("opens"));
-    assert!(store.check_released().is_ok(), "the hold stays ended");
+    assert!(store.check_released().is_ok(), "the hold does not come back");
 }
 
 #[test]
@@ -126,8 +127,8 @@ fn a_recovery_needs_a_pool_that_is_there() {
         assert!(error.contains(expected), "{error}");
         assert_eq!(folder.try_exists().ok(), Some(false), "nothing was made");
     };
-    check(&[("OTHER", &nowhere)], "there is no pool OTHER; it has PRIMARY, COPIES");
-    check(&[("COPIES", &nowhere)], "none of the pools is there");
+    check(&[("OTHER", &nowhere)], "there is no pool OTHER; the pools are PRIMARY, COPIES");
+    check(&[("COPIES", &nowhere)], "no pool is available");
 }
 
 #[test]
@@ -155,10 +156,10 @@ fn a_damaged_recovery_file_is_refused_with_its_fault() {
 fn a_rebuild_puts_the_old_catalogue_aside_and_takes_the_newest_copy() {
     let server = server();
     let (path, filespace) = (server.path().to_owned(), server.filespace);
-    server.store.close().expect("in order");
+    server.store.close().expect("the store closes");
     let kept = server.keep();
     let report = rebuild(&path, &[]).expect("is rebuilt");
-    let aside = report.aside.expect("there was one");
+    let aside = report.aside.expect("there was a catalogue");
     assert!(aside.is_file() && aside.starts_with(&path));
     assert_eq!(report.copy.map(|copy| copy.number), Some(1));
     assert_eq!(files_in(&path, filespace), 1);
@@ -171,5 +172,5 @@ fn a_server_in_files_has_no_other_server_beside_it() {
     let text = export(server.path()).expect("is a server");
     let joined = join(&server.beside("again"), &text, "127.0.0.1:0");
     let error = joined.expect_err("it is refused").to_string();
-    assert!(error.contains("sqlite: is on that server's machine alone"), "{error}");
+    assert!(error.contains("sqlite: is on the machine of one server only"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Pools in folders as an administrator makes, changes and removes them.
+//! Tests of adding, changing and removing pools in folders.
 
 use super::*;
 use crate::samples::{TestServer, refused};
@@ -30,7 +30,7 @@ fn settings_that_do_not_fit_are_refused_and_change_nothing() {
         (
             "PRIMARY",
             PoolSettings { high_percent: Some(50), low_percent: Some(51), ..none() },
-            "the low mark, 51 %, is above the high one, 50 %",
+            "the low mark, 51 %, must not be above the high mark, 50 %",
         ),
         ("PRIMARY", PoolSettings { delay_days: Some(10_000), ..none() }, "at most 9999 days"),
         ("PRIMARY", PoolSettings { reuse_delay_days: Some(10_000), ..none() }, "at most 9999"),
@@ -41,11 +41,11 @@ fn settings_that_do_not_fit_are_refused_and_change_nothing() {
             PoolSettings { collocation: Some(Collocation::Node), ..none() },
             "only a pool on volumes",
         ),
-        ("PRIMARY", next("COPIES"), "no pool drains to it"),
+        ("PRIMARY", next("COPIES"), "no pool can drain to it"),
         ("PRIMARY", next("NOWHERE"), "there is no pool NOWHERE"),
-        ("PRIMARY", next("PRIMARY"), "drains to PRIMARY itself"),
-        ("NEXT", next("PRIMARY"), "drains to NEXT itself"),
-        ("COPIES", next("NEXT"), "a copy pool has no next pool"),
+        ("PRIMARY", next("PRIMARY"), "would come back to it"),
+        ("NEXT", next("PRIMARY"), "NEXT cannot drain to PRIMARY"),
+        ("COPIES", next("NEXT"), "a copy pool must have no next pool"),
         ("COPIES", PoolSettings { capacity: Some(Some(9)), ..none() }, "no capacity"),
     ];
     let before = server.store.catalog.pools().expect("are listed");
@@ -136,8 +136,8 @@ fn only_a_pool_that_is_lost_is_replaced() {
     crate::pools::copy(&server.store, "COPIES", &mut |_| true).expect("is copied");
     let name = "COPIES".to_owned();
     let replaced = PoolChange { name, is_replaced: true, ..PoolChange::default() };
-    refused(change(&server.store, &replaced), "only one that is lost is replaced");
-    std::fs::remove_dir_all(server.beside("COPIES")).expect("was there");
+    refused(change(&server.store, &replaced), "only a lost pool can be replaced");
+    std::fs::remove_dir_all(server.beside("COPIES")).expect("is removed");
     let after = change(&server.store, &replaced).expect("its disk is lost");
     assert_eq!((after.usage.packs, after.missing_packs), (0, 1));
     crate::pools::copy(&server.store, "COPIES", &mut |_| true).expect("is copied again");

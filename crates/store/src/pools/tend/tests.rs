@@ -1,4 +1,4 @@
-//! Packs copied, moved and repaired between pools in folders and on volumes in files.
+//! Tests of copying, moving and repairing packs, with pools in folders and on volumes in files.
 
 use catalog::VolumeAccess;
 
@@ -22,7 +22,7 @@ fn packs(server: &TestServer, name: &str) -> Vec<u64> {
     server.store.pools.packs_of(row.id).keys().map(|pack| pack.0).collect()
 }
 
-/// Stores `count` packs, each with the file of its number.
+/// Stores `count` packs. Each pack holds one file.
 fn fill(server: &TestServer, count: u64) {
     for number in 0..count {
         server.back_up("/", &[(&format!("f{number}"), &[number])]);
@@ -57,7 +57,7 @@ fn a_cancelled_copy_goes_on_in_the_next_run() {
     server.add_pool("COPIES", true);
     fill(&server, 3);
     let cancelled = copy(&server.store, "", &mut |outcome| outcome.packs_done < 2);
-    assert!(matches!(refused(cancelled, "the next run goes on"), StoreError::Cancelled(_)));
+    assert!(matches!(refused(cancelled, "the next run does the rest"), StoreError::Cancelled(_)));
     assert_eq!(packs(&server, "COPIES"), [1, 2]);
     assert_eq!(copy(&server.store, "", &mut go_on).expect("goes on").packs, 1);
 }
@@ -70,12 +70,12 @@ fn a_copy_goes_to_copy_pools_that_are_there() {
     refused(copy(&server.store, "NOWHERE", &mut go_on), "there is no pool NOWHERE");
     server.add_pool("AWAY", true);
     server.add_pool("HERE", true);
-    std::fs::remove_dir_all(server.beside("AWAY")).expect("was there");
+    std::fs::remove_dir_all(server.beside("AWAY")).expect("is removed");
     refresh(&server.store);
     server.store.pools.refresh();
-    let error = refused(copy(&server.store, "", &mut go_on), "pool AWAY is not there");
+    let error = refused(copy(&server.store, "", &mut go_on), "pool AWAY is not available");
     assert!(matches!(error, StoreError::Away(_)));
-    assert_eq!(packs(&server, "HERE"), [1], "the others got their copies");
+    assert_eq!(packs(&server, "HERE"), [1], "the other pool got its copy");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn one_run_over_packs_goes_on_at_a_time() {
         true
     });
     assert_eq!(outcome.expect("is copied").packs_done, 1);
-    assert!(is_busy, "the other run waits for its turn");
+    assert!(is_busy, "a second run is refused");
 }
 
 #[track_caller]
@@ -115,8 +115,8 @@ fn a_copy_pool_loses_what_the_primary_pools_have_lost() {
     let removal = catalog::Write::RemovePack(PackNumber(1));
     server.store.commit(vec![removal]).expect("is performed");
     server.store.pools.remove(PackNumber(1)).expect("is removed");
-    assert_eq!(packs(&server, "COPIES"), [1, 2], "its newest list may name the pack");
-    copy(&server.store, "", &mut go_on).expect("there is nothing to copy");
+    assert_eq!(packs(&server, "COPIES"), [1, 2], "the newest catalogue copy may name the pack");
+    copy(&server.store, "", &mut go_on).expect("no pack is missing");
     assert_eq!(packs(&server, "COPIES"), [2]);
 }
 
@@ -170,14 +170,14 @@ fn a_damaged_pack_is_written_again_from_a_copy() {
     let outcome = repair(&server.store, Some(&both), &mut go_on).expect("is repaired");
     assert_eq!(outcome.failures, []);
     assert!(server.store.pools.is_whole(FIRST, PackNumber(1)));
-    std::fs::remove_dir_all(server.beside("COPIES")).expect("was there");
+    std::fs::remove_dir_all(server.beside("COPIES")).expect("is removed");
     server.store.pools.refresh();
     server.damage(PackNumber(2));
     let outcome = repair(&server.store, Some(&both), &mut go_on).expect("tries");
-    assert_eq!(outcome.failures.len(), 1, "no pool has it whole");
+    assert_eq!(outcome.failures.len(), 1, "no pool has the pack undamaged");
 }
 
-/// A server that has drained two packs to volumes in files.
+/// Returns a server that has drained two packs to volumes in files.
 fn on_volumes() -> TestServer {
     use crate::pools::{NewPool, add};
     use crate::volumes::{Devices, LibrarySettings, NewLibrary};
@@ -251,7 +251,7 @@ fn a_pack_that_no_volume_has_cannot_be_planned() {
     let server = on_volumes();
     let error = server.store.volumes.plans(PackNumber(9)).err().expect("nobody knows it");
     assert_eq!(error, crate::volumes::FetchError::Unshelved);
-    assert_eq!(error.to_string(), "no volume has it");
+    assert_eq!(error.to_string(), "no volume has the pack");
 }
 
 #[test]
@@ -297,5 +297,5 @@ fn an_import_names_the_volumes_that_it_could_not_list() {
         assert!(name == volume && !reason.is_empty());
     }
     let outcome = import("vault", "F00001").expect("is listed");
-    assert_eq!((outcome.volumes.len(), outcome.packs), (0, 0), "its packs are known already");
+    assert_eq!((outcome.volumes.len(), outcome.packs), (0, 0), "the packs are already known");
 }

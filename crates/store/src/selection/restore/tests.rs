@@ -1,4 +1,4 @@
-//! Restores of a real server to a recipient that keeps what it gets.
+//! Tests of restores from a real server to a recipient that keeps all messages.
 
 use chunk::Decompressor;
 use model::{ClassId, Kind, Name};
@@ -11,15 +11,15 @@ use crate::samples::{TestServer, bytes_of, chunk, file, name};
 /// A client that lacks some of the files.
 struct Client {
     messages: Vec<Message>,
-    /// Names of the files that it has.
+    /// Names of the files that the client has.
     has: Vec<Name>,
     /// Names of the objects of the present window, in order.
     window: Vec<Name>,
-    /// Answers that it has ready; one for each window.
+    /// Answers that the server has not asked for yet, one for each window.
     answers: VecDeque<Answer>,
-    /// Number of messages that it takes before it goes away.
+    /// Number of messages that the client accepts before it disconnects.
     messages_max: usize,
-    /// Distance between its answers' windows and those that they are for.
+    /// Difference between the window number in an answer and the number of its window.
     shift: u64,
 }
 
@@ -43,7 +43,7 @@ impl Client {
         self.answers.push_back(Answer { window: number + self.shift, bits });
     }
 
-    /// The content of all chunks that came, by place.
+    /// Returns the content of all received chunks, by place.
     fn chunks(&self) -> BTreeMap<Place, Vec<u8>> {
         let mut chunks = BTreeMap::new();
         for message in &self.messages {
@@ -120,7 +120,7 @@ fn restore(
     serve(&server.store, selection, Reader::server(), directories, client)
 }
 
-/// A server with 30 directories of three files each; some chunks are in many files.
+/// Returns a server with 30 directories of three files each. Some chunks are in many files.
 fn filled() -> TestServer {
     let server = TestServer::new();
     for number in 0..30 {
@@ -207,7 +207,7 @@ fn a_range_needs_only_the_chunks_that_hold_it() {
     let object = &server.objects("/")[0];
     let lengths = [1, 2, 3, 4].map(|number| bytes_of(&[number]));
     let chunks = || {
-        let length = |place| server.store.pools.chunk(place).expect("is there").0;
+        let length = |place| server.store.pools.chunk(place).expect("exists").0;
         places(object).map(|place| (place, length(place))).collect::<Vec<_>>()
     };
     let check = |range: Range<u64>, expected: Range<usize>| {
@@ -251,7 +251,7 @@ fn lost_data_is_reported_chunk_by_chunk_and_the_rest_comes() {
     let lost: Vec<Place> = places(&lost.expect("is active")).collect();
     server.damage(lost[0].pack());
     let mut client = Client::new(&[]);
-    restore(&server, &everything(&server, 0..u64::MAX), None, &mut client).expect("ends in order");
+    restore(&server, &everything(&server, 0..u64::MAX), None, &mut client).expect("is sent");
     assert_eq!(client.damaged(), lost);
     assert!(client.chunks().values().eq([&chunk(3)]));
 }

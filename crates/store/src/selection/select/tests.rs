@@ -1,4 +1,4 @@
-//! Selection against a naive model over random histories, on a real catalogue.
+//! Tests that selections agree with a naive model, for random histories on a real catalogue.
 
 use catalog::change::Change;
 use model::{ClassId, Extent};
@@ -12,12 +12,12 @@ const DIRECTORIES: [&str; 4] = ["/", "/a/", "/a/b/", "/c/"];
 const NAMES: [&str; 3] = ["x", "y", "z"];
 const CASES: u32 = 40;
 
-/// A version on paper: the directory, the name, the beginning, and the end if there is one.
+/// A version of the model: the directory, the name, the beginning, and the end if there is one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry {
     directory: DirPath,
     name: Name,
-    /// Descends within one object, as the newest version comes first.
+    /// Negative time of the beginning, so that the newest version of an object sorts first.
     age: i64,
     end: Option<i64>,
 }
@@ -52,7 +52,7 @@ impl World {
         Self { server: TestServer::new(), paper: Vec::new() }
     }
 
-    /// Performs the step at the moment `now`, in the catalogue and on paper.
+    /// Performs the step at the moment `now`, in the catalogue and in the model.
     fn perform(&mut self, step: Step, now: i64) {
         let (path, text) = (DIRECTORIES[step.directory], NAMES[step.name]);
         let is_it = |entry: &&mut Entry| {
@@ -94,7 +94,7 @@ impl World {
         found
     }
 
-    /// The versions on paper for which `is_chosen` holds, in the order of a selection.
+    /// Returns the versions of the model for which `is_chosen` holds, in the order of a selection.
     fn expected(&self, span: &PageSpan, is_chosen: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let is_in = |entry: &&Entry| match span {
             PageSpan::Directory(directory) => entry.directory == *directory,
@@ -111,7 +111,7 @@ impl World {
         chosen
     }
 
-    /// True for the newest version of its object.
+    /// Returns true for the newest version of an object.
     fn is_newest(&self, entry: &Entry) -> bool {
         let is_same =
             |other: &&Entry| other.directory == entry.directory && other.name == entry.name;
@@ -179,7 +179,7 @@ fn a_part_with_a_name_selects_the_versions_of_one_object() {
     assert_eq!(found, [3, 1]);
 }
 
-/// The newest choice leaves out what lies below a path at which a file is now.
+/// `Choice::Newest` omits versions below a path that has become a file.
 #[test]
 fn a_directory_that_has_become_a_file_is_not_restored_beside_it() {
     let mut world = World::new();

@@ -7,8 +7,8 @@ use crate::context::Context;
 use crate::quantity;
 use crate::table::{self, Align};
 
-/// `library list --json`, one document a line; `library show --json`; and a library after a change
-/// or after some work.
+/// `library list --json`, one document per line. Also `library show --json`, and a library after a
+/// change or after some work.
 #[derive(Serialize)]
 pub(super) struct LibraryDocument<'a> {
     library: &'a str,
@@ -224,7 +224,7 @@ fn drives(drives: &[LibraryDrive]) -> String {
 }
 
 fn drive_state(drive: &LibraryDrive) -> String {
-    let cleaning = if drive.wants_cleaning { ", wants cleaning" } else { "" };
+    let cleaning = if drive.wants_cleaning { ", needs cleaning" } else { "" };
     let problem = drive.problem.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     [drive.state.word(), cleaning, &problem].concat()
 }
@@ -338,7 +338,7 @@ mod tests {
         insta::assert_snapshot!(drives(&library.drives), @r"
         Drive  Product      Serial  Volume    State
           500  ULT3580-TD8  10WT01  A00001L8  reading
-          501  ULT3580-TD8  10WT01  -         failed, wants cleaning: hardware error
+          501  ULT3580-TD8  10WT01  -         failed, needs cleaning: hardware error
         ");
         insta::assert_snapshot!(elements(&library.elements), @r"
         Element  Kind           State  Volume

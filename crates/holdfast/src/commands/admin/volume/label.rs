@@ -1,4 +1,4 @@
-//! `holdfast admin volume label`.
+//! `holdfast admin volume label`: writes the labels of volumes.
 
 use client::admin::{Admin, Labelling, LabellingRequest};
 use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, VolumeName};
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::values::{self, ValueError};
 
-/// Label volumes, so that the server can write them; in a folder, make them
+/// Label volumes, so that the server can write them; in a folder, make their files
 ///
 /// The label of a tape is its barcode. Without --overwrite only blank volumes are labelled. Volumes
 /// that the server knows are never labelled again.
@@ -23,10 +23,10 @@ pub(super) struct Args {
     /// The library
     #[arg(value_name = "LIBRARY")]
     library: String,
-    /// The barcodes of the volumes; all blank volumes of the library unless given
+    /// The barcodes of the volumes [default: all blank volumes of the library]
     #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
-    /// Also label volumes with data of another server or of 'holdfast tape', which is lost
+    /// Also label volumes with data of another server or of 'holdfast tape'; the data is lost
     #[arg(long, requires = "volumes")]
     overwrite: bool,
     /// Size of the largest block, as in 1M [default: 512K, which all drives take]
@@ -38,10 +38,10 @@ fn block_bytes(text: &str) -> Result<u32, ValueError> {
     let bytes = values::size(text)?;
     let fits = |bytes: &u32| (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(bytes);
     let bytes = u32::try_from(bytes).ok().filter(fits);
-    bytes.ok_or(ValueError::Rule("a block has 4K to 16383K"))
+    bytes.ok_or(ValueError::Rule("the block size must be 4K to 16383K"))
 }
 
-/// `volume label --json`, one document a line.
+/// `volume label --json`, one document per line.
 #[derive(Serialize)]
 struct LabelDocument<'a> {
     volume: &'a str,
@@ -85,7 +85,7 @@ fn tell(labelling: &Labelling, context: &mut Context) {
     if let Some(problem) = problem {
         say_failure(volume, problem, context);
     }
-    // The next volume takes a minute, so this result is shown before.
+    // The next volume takes a minute, so the flush shows this result now.
     context.output.flush();
 }
 

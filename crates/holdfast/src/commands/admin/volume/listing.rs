@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// `volume list --json`, one document a line; and a volume after a change.
+/// `volume list --json`, one document per line. Also a volume after a change.
 #[derive(Serialize)]
 pub(super) struct VolumeDocument<'a> {
     volume: &'a str,

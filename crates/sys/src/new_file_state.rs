@@ -1,4 +1,4 @@
-//! Files that were just made, and the attributes that they have from the beginning.
+//! State of a file that was just made, and the owner of an object.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use crate::attributes::{FLAGS_RESTORED, Inode};
 /// State of a file that was just made in a directory, before any attribute is set. It is the same
 /// for all files that one process makes there, so the kernel is asked once.
 #[derive(Debug)]
-pub(crate) struct Newborn {
+pub(crate) struct NewFileState {
     owner: Owner,
-    /// Names of the attributes that a parent's default ACL or a security module has given.
+    /// Names of the attributes that the parent's default ACL or a security module has set.
     pub(crate) xattr_names: Vec<Vec<u8>>,
     /// Inode flags within [`FLAGS_RESTORED`].
     pub(crate) flags: u32,
 }
 
-impl Newborn {
-    /// Reads the state of a file that has got nothing but content.
+impl NewFileState {
+    /// Reads the state of a new file, for which nothing except content has been written.
     pub(crate) fn of(inode: &Inode<'_>) -> io::Result<Self> {
         Ok(Self {
             owner: Owner::of(inode)?,

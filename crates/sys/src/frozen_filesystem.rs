@@ -1,8 +1,9 @@
 //! A file system as it was at one moment, to be read while its files change.
 //!
-//! The system's own tools make it: `btrfs` for a btrfs subvolume, `lvcreate` and `mount` for a
-//! logical volume. Both keep inode numbers and times, so a backup of the copy compares with a
-//! backup of the original. The next process removes what a killed one has left.
+//! The system's own tools make the snapshot: `btrfs` for a btrfs subvolume, `lvcreate` and `mount`
+//! for a logical volume. Both keep inode numbers and times, so a backup of the snapshot can be
+//! compared with a backup of the original. If a process is killed, the next process removes its
+//! snapshot.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-use crate::mount::{self, Mounted};
+use crate::mount::{self, MountedFilesystem};
 
 /// Prefix of the names of all snapshots; the number of the process follows.
 const PREFIX: &str = "holdfast-snapshot-";
 /// Folder in which snapshots of logical volumes are mounted while they are read.
 const MOUNTS: &str = "/run";
-/// Source: Linux, `include/uapi/linux/magic.h`.
+/// Number by which the kernel identifies btrfs. Source: Linux, `include/uapi/linux/magic.h`.
 const BTRFS_MAGIC: i64 = 0x9123_683e;
 /// Room for changes while the snapshot exists, in per cent of the volume; a thin volume needs no
 /// such room.
@@ -32,20 +33,20 @@ pub enum Means {
     Lvm,
 }
 
-/// A file system held still until it is [`Frozen::thaw`]ed.
+/// A snapshot of a file system, which exists until [`FrozenFilesystem::thaw`].
 #[derive(Debug)]
-pub struct Frozen {
+pub struct FrozenFilesystem {
     root: PathBuf,
-    /// Steps that remove the frozen file system, in order.
-    undo: Vec<Undo>,
+    /// Steps that remove the snapshot, in this order.
+    undo: Vec<UndoStep>,
 }
 
 #[derive(Debug)]
-enum Undo {
+enum UndoStep {
     Run(Vec<OsString>),
     RemoveDir(PathBuf),
-    /// Deletes a snapshot from the directory that it was made in. The directory gets its old time
-    /// back, unless something else has changed the directory since.
+    /// Deletes a snapshot from the directory in which it was made. The directory gets its old time
+    /// back, unless something other than the snapshot has changed it.
     Subvolume {
         path: PathBuf,
         root: PathBuf,
@@ -67,8 +68,8 @@ pub fn means_for(root: &[u8]) -> io::Result<Option<Means>> {
     Ok((is_device && volume(&mounted).is_ok()).then_some(Means::Lvm))
 }
 
-/// Holds the file system with the root directory `root` still. Mostly needs root's rights.
-pub fn freeze(root: &[u8], means: Means) -> io::Result<Frozen> {
+/// Holds the file system with the root directory `root` still. Usually needs root's rights.
+pub fn freeze(root: &[u8], means: Means) -> io::Result<FrozenFilesystem> {
     let name = format!("{PREFIX}{}", std::process::id());
     match means {
         Means::Btrfs => freeze_subvolume(Path::new(OsStr::from_bytes(root)), &name),
@@ -76,13 +77,13 @@ pub fn freeze(root: &[u8], means: Means) -> io::Result<Frozen> {
     }
 }
 
-impl Frozen {
-    /// Returns the path of the root directory of the frozen file system.
+impl FrozenFilesystem {
+    /// Returns the path of the snapshot's root directory.
     pub fn root(&self) -> &[u8] {
         self.root.as_os_str().as_bytes()
     }
 
-    /// Removes the frozen file system and everything that was made for it.
+    /// Removes the snapshot and everything that was made for it.
     pub fn thaw(mut self) -> io::Result<()> {
         self.undo()
     }
@@ -91,9 +92,9 @@ impl Frozen {
         let mut outcome = Ok(());
         for step in std::mem::take(&mut self.undo) {
             let done = match step {
-                Undo::Run(words) => run(&words).map(drop),
-                Undo::RemoveDir(path) => std::fs::remove_dir(path),
-                Undo::Subvolume { path, root, before, during } => {
+                UndoStep::Run(words) => run(&words).map(drop),
+                UndoStep::RemoveDir(path) => std::fs::remove_dir(path),
+                UndoStep::Subvolume { path, root, before, during } => {
                     remove_subvolume(&path, &root, (before, during))
                 }
             };
@@ -103,7 +104,7 @@ impl Frozen {
     }
 }
 
-impl Drop for Frozen {
+impl Drop for FrozenFilesystem {
     fn drop(&mut self) {
         // A failure cannot be reported any more; the next process tries again.
         drop(self.undo());
@@ -129,7 +130,8 @@ fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
     Err(io::Error::other(format!("{shown}: {}", said.collect::<Vec<_>>().join("; "))))
 }
 
-/// Returns the process that made `name`, if `name` has the form of a name of ours.
+/// Returns the number of the process that made the snapshot `name`, if the name has the form of
+/// Holdfast's snapshots.
 fn maker(name: &[u8]) -> Option<u32> {
     let number = name.strip_prefix(PREFIX.as_bytes())?;
     str::from_utf8(number).ok()?.parse().ok()
@@ -140,7 +142,7 @@ fn is_dead(process: u32) -> io::Result<bool> {
     path.try_exists().map(|is_alive| !is_alive)
 }
 
-fn freeze_subvolume(root: &Path, name: &str) -> io::Result<Frozen> {
+fn freeze_subvolume(root: &Path, name: &str) -> io::Result<FrozenFilesystem> {
     let hidden = |name: &[u8]| root.join(OsStr::from_bytes(&[b".", name].concat()));
     for entry in std::fs::read_dir(root)? {
         let found = entry?.file_name();
@@ -156,8 +158,8 @@ fn freeze_subvolume(root: &Path, name: &str) -> io::Result<Frozen> {
     let btrfs = ["btrfs", "subvolume", "snapshot", "-r"].map(OsStr::new);
     run(&words(&[&btrfs[..], &[root.as_os_str(), path.as_os_str()]].concat()))?;
     let during = modified(root).unwrap_or(before);
-    let undo = Undo::Subvolume { path: path.clone(), root: root.to_owned(), before, during };
-    Ok(Frozen { root: path, undo: vec![undo] })
+    let undo = UndoStep::Subvolume { path: path.clone(), root: root.to_owned(), before, during };
+    Ok(FrozenFilesystem { root: path, undo: vec![undo] })
 }
 
 fn modified(directory: &Path) -> io::Result<SystemTime> {
@@ -186,7 +188,7 @@ struct LogicalVolume {
     is_thin: bool,
 }
 
-fn volume(mounted: &Mounted) -> io::Result<LogicalVolume> {
+fn volume(mounted: &MountedFilesystem) -> io::Result<LogicalVolume> {
     let lvs = ["lvs", "--noheadings", "--separator", "/", "-o", "vg_name,lv_name,pool_lv"];
     let source = OsStr::from_bytes(&mounted.source);
     let listed = run(&words(&[&lvs.map(OsStr::new)[..], &[source]].concat()))?;
@@ -197,12 +199,12 @@ fn volume(mounted: &Mounted) -> io::Result<LogicalVolume> {
             let is_thin = pool.is_some_and(|pool| !pool.is_empty());
             Ok(LogicalVolume { group, name, is_thin })
         }
-        _ => Err(io::Error::other("it is no logical volume")),
+        _ => Err(io::Error::other("the device is not a logical volume")),
     }
 }
 
-fn freeze_volume(root: &[u8], name: &str) -> io::Result<Frozen> {
-    let unmounted = || io::Error::other("nothing is mounted there");
+fn freeze_volume(root: &[u8], name: &str) -> io::Result<FrozenFilesystem> {
+    let unmounted = || io::Error::other(format!("nothing is mounted at {}", root.escape_ascii()));
     let mounted = mount::mounted(root)?.ok_or_else(unmounted)?;
     let LogicalVolume { group, name: origin, is_thin } = volume(&mounted)?;
     remove_dead_volumes(&group)?;
@@ -214,19 +216,20 @@ fn freeze_volume(root: &[u8], name: &str) -> io::Result<Frozen> {
     }
     create.push(format!("{group}/{origin}").into());
     run(&create)?;
-    let mut frozen = Frozen { root: PathBuf::new(), undo: vec![Undo::Run(remove(&group, name))] };
+    let mut frozen =
+        FrozenFilesystem { root: PathBuf::new(), undo: vec![UndoStep::Run(remove(&group, name))] };
     let folder = Path::new(MOUNTS).join(name);
     std::fs::create_dir(&folder)?;
-    frozen.undo.insert(0, Undo::RemoveDir(folder.clone()));
-    // XFS refuses a second file system of the same number.
+    frozen.undo.insert(0, UndoStep::RemoveDir(folder.clone()));
+    // XFS refuses to mount a second file system with the same UUID.
     let options = if mounted.kind == "xfs" { "ro,nouuid" } else { "ro" };
     let device = Path::new("/dev").join(&group).join(name);
     let mount = ["mount", "-o", options].map(OsStr::new);
     run(&words(&[&mount[..], &[device.as_os_str(), folder.as_os_str()]].concat()))?;
     frozen
         .undo
-        .insert(0, Undo::Run(words(&[OsStr::new("umount"), folder.as_os_str()])));
-    // If only a part of the file system is mounted, that part is meant.
+        .insert(0, UndoStep::Run(words(&[OsStr::new("umount"), folder.as_os_str()])));
+    // If only a part of the file system is mounted, only that part is read.
     let part = mounted.root.strip_prefix(b"/").unwrap_or(&mounted.root).to_vec();
     frozen.root = folder.join(OsString::from_vec(part));
     Ok(frozen)

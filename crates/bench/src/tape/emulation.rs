@@ -1,9 +1,9 @@
-//! The first rows of IBM's table once more, through SCSI: the schedule that serves real drives, and
-//! the library and the drives as the server commands them, over an emulated library whose clock is
-//! the model's. The difference between the two shows what the model leaves out: superfluous
-//! commands, needless winding, a file that is read twice.
+//! Rows of IBM's table through SCSI. The schedule and the code that commands real changers and
+//! drives command an emulated library, whose clock uses the times of the model. A difference
+//! between the emulation and the model shows things that the model does not have: superfluous
+//! commands, needless winding, or a file that is read twice.
 //!
-//! Rows with more than [`BYTES_MAX`] are not emulated.
+//! Rows with more than [`BYTES_MAX`] bytes are not emulated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,21 +20,24 @@ use tape::simulation::{Hardware, ReadTime, Simulation};
 use tape::timing::{Timing, duration};
 use tape::transport::ScsiTransport;
 
-use super::recalls::{self, Published};
+use super::recalls::{self, PublishedRow};
 
 /// Maximum number of bytes that are read in one row.
 const BYTES_MAX: u64 = 16 << 30;
 const BLOCK_BYTES_MAX: u64 = 512 << 10;
 const BARCODE: &str = "A00001L8";
 
+/// Times of a row with the emulated library, and with the model.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) label: &'static str,
-    /// Seconds of a list, and of opened files.
+    /// Time of a list with the emulated library, in seconds.
     pub(super) list_secs: f64,
+    /// Time of opened files with the emulated library, in seconds.
     pub(super) open_secs: f64,
-    /// Seconds of the list by the model.
+    /// Time of the list with the model, in seconds.
     pub(super) list_model_secs: f64,
+    /// Time of the opened files with the model, in seconds.
     pub(super) open_model_secs: f64,
     /// Number of commands that one list took.
     pub(super) commands: u64,
@@ -45,7 +48,7 @@ pub(super) fn rows() -> Vec<Row> {
     small.map(row).collect()
 }
 
-fn row(published: &Published) -> Row {
+fn row(published: &PublishedRow) -> Row {
     let (list_secs, commands) = {
         let mut library = library(published);
         let secs = recalls::list(published, &mut library);
@@ -61,13 +64,13 @@ fn row(published: &Published) -> Row {
     }
 }
 
-fn library(published: &Published) -> Simulation<Driven> {
+fn library(published: &PublishedRow) -> Simulation<EmulatedLibrary> {
     let config = Config::new(Timing::lto8(), 1);
     let schedule = Schedule::new(config, Geometry::even(MEDIUM_LTO8));
-    Simulation::over(schedule, Driven::new(published), 1)
+    Simulation::over(schedule, EmulatedLibrary::new(published), 1)
 }
 
-/// The model's times for the motions of the emulated devices.
+/// The clock of the emulated devices: their motions take the times of the model.
 struct ModelClock {
     timing: Timing,
     geometry: Geometry,
@@ -80,13 +83,13 @@ impl Clockwork for ModelClock {
             Motion::Load => self.timing.load,
             Motion::Unload { from } => {
                 let along = self.geometry.along(&point(from.bytes));
-                self.timing.dismount_secs(along, 0.0) - self.timing.robot
+                self.timing.dismount_secs(along, 0.0) - self.timing.changer
             }
             Motion::Position { from, to } => {
                 self.timing.reach(&point(from.bytes), &point(to.bytes)).1
             }
             Motion::Read { bytes, .. } => self.timing.transfer_secs(bytes),
-            Motion::Robot { .. } => self.timing.robot,
+            Motion::Move { .. } => self.timing.changer,
             Motion::Command | Motion::Write { .. } | Motion::Filemark { .. } | Motion::Cleaning => {
                 0.0
             }
@@ -95,18 +98,18 @@ impl Clockwork for ModelClock {
     }
 }
 
-/// An emulated library with one drive and one tape, commanded as real ones are.
-pub(super) struct Driven {
+/// An emulated library with one drive and one tape, and the library object that commands it.
+pub(super) struct EmulatedLibrary {
     sim: sim::Library,
     library: Library,
     mounted: BTreeMap<DriveId, MountedVolume>,
-    /// Time of the host, which is not part of any command.
+    /// Times of the model. Those of the host are added, because they are not part of any command.
     timing: Timing,
     block_bytes: u64,
 }
 
-impl Driven {
-    fn new(published: &Published) -> Self {
+impl EmulatedLibrary {
+    fn new(published: &PublishedRow) -> Self {
         let block_bytes = published.bytes.min(BLOCK_BYTES_MAX);
         let blocks = published.end().div_ceil(block_bytes) + 1;
         let cartridge = Cartridge::blank(BARCODE, MEDIUM_LTO8.capacity_bytes, 1 << 30);
@@ -121,7 +124,8 @@ impl Driven {
         let cartridges = vec![cartridge.with_pattern(blocks, bytes)];
         let sim = sim::Library::new(layout, cartridges, Box::new(clock));
         let drives: Vec<Box<dyn ScsiTransport>> = vec![Box::new(sim.drive(0))];
-        let library = Library::open(Box::new(sim.changer()), drives).expect("it is emulated");
+        let library = Library::open(Box::new(sim.changer()), drives)
+            .expect("the emulated library can be opened");
         Self { sim, library, mounted: BTreeMap::new(), timing, block_bytes }
     }
 
@@ -129,7 +133,7 @@ impl Driven {
         self.sim.commands()
     }
 
-    /// Seconds that the devices take for `work`.
+    /// Calls `work`, and returns the time that the devices took for it, in seconds.
     fn timed(&mut self, work: impl FnOnce(&mut Self)) -> f64 {
         let before = self.sim.clock();
         work(self);
@@ -137,39 +141,41 @@ impl Driven {
     }
 }
 
-impl Hardware for Driven {
+impl Hardware for EmulatedLibrary {
     fn mount(&mut self, drive: DriveId, _: VolumeId) -> f64 {
-        let secs = self.timed(|driven| {
-            let name = VolumeName::new(BARCODE).expect("a name");
-            let address = driven.library.drives()[drive.0 as usize].address;
-            let mut mounted = driven.library.bring_to(&name, address).expect("it is in its slot");
+        let secs = self.timed(|emulated| {
+            let name = VolumeName::new(BARCODE).expect("the barcode is a name");
+            let address = emulated.library.drives()[drive.0 as usize].address;
+            let mut mounted =
+                emulated.library.bring_to(&name, address).expect("the volume is in its slot");
             mounted.drive.load().expect("nothing fails here");
-            driven.mounted.insert(drive, mounted);
+            emulated.mounted.insert(drive, mounted);
         });
         secs + self.timing.label + self.timing.session
     }
 
     fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime {
         let block_bytes = self.block_bytes;
-        let positioning_secs = self.timed(|driven| {
-            let mounted = driven.mounted.get_mut(&drive).expect("it is mounted");
-            mounted.drive.locate(stop.at / block_bytes).expect("it is written");
+        let positioning_secs = self.timed(|emulated| {
+            let mounted = emulated.mounted.get_mut(&drive).expect("the volume is mounted");
+            mounted.drive.locate(stop.at / block_bytes).expect("the block is written");
         });
-        let secs = self.timed(|driven| {
-            let mounted = driven.mounted.get_mut(&drive).expect("it is mounted");
-            let mut buffer = vec![0; usize::try_from(block_bytes).expect("it fits into memory")];
+        let secs = self.timed(|emulated| {
+            let mounted = emulated.mounted.get_mut(&drive).expect("the volume is mounted");
+            let bytes = usize::try_from(block_bytes).expect("a block fits into memory");
+            let mut buffer = vec![0; bytes];
             for _ in 0..stop.bytes.div_ceil(block_bytes) {
-                mounted.drive.read(&mut buffer).expect("it is written");
+                mounted.drive.read(&mut buffer).expect("the block is written");
             }
         });
         ReadTime { positioning_secs, reading_secs: secs + self.timing.request }
     }
 
     fn dismount(&mut self, drive: DriveId) -> f64 {
-        self.timed(|driven| {
-            let mut mounted = driven.mounted.remove(&drive).expect("it is mounted");
+        self.timed(|emulated| {
+            let mut mounted = emulated.mounted.remove(&drive).expect("the volume is mounted");
             mounted.drive.unload().expect("nothing fails here");
-            driven.library.put_back(mounted).expect("its slot is free");
+            emulated.library.put_back(mounted).expect("its slot is free");
         })
     }
 }

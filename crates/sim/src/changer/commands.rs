@@ -1,17 +1,16 @@
-//! The commands to the changer: it reports its elements, and the robot moves cartridges between
-//! them.
+//! The commands to the changer: they report its elements and move cartridges between them.
 
 use tape::scsi::{ElementKind, opcode};
 
+use super::{IMPORT_EXPORT_AT, SLOTS_AT};
 use crate::attention::{report_first, report_not_ready};
 use crate::cartridge::Cartridge;
-use crate::changer::{IMPORT_EXPORT_AT, SLOTS_AT};
 use crate::clockwork::Motion;
 use crate::reply::{Answer, Check, Reply, field};
 use crate::world::World;
 
-/// Address of the robot.
-const ROBOT: u16 = 1;
+/// Address of the changer's own element, the medium transport element of SMC-3.
+const CHANGER: u16 = 1;
 /// Address of the first drive.
 const DRIVES_AT: u16 = 500;
 
@@ -38,7 +37,7 @@ impl Element<'_> {
         let serial = self.serial.filter(|_| identified).unwrap_or("");
         let length = u8::try_from(serial.len()).expect("serial numbers are short");
         bytes.extend([2, 0, 0, length]);
-        // All descriptors of a page have one length.
+        // All descriptors of a page have the same length, so the serial number is padded.
         bytes.extend(format!("{serial:16}").bytes());
         bytes
     }
@@ -80,8 +79,8 @@ impl World {
     fn elements(&self, kind: ElementKind) -> Vec<Element<'_>> {
         let cells = self.changer.cells.iter().filter(|cell| cell.kind == kind);
         match kind {
-            ElementKind::Robot => vec![Element {
-                address: ROBOT,
+            ElementKind::Changer => vec![Element {
+                address: CHANGER,
                 cartridge: None,
                 source: None,
                 is_accessible: true,
@@ -110,21 +109,27 @@ impl World {
     }
 
     fn element_status(&self, cdb: &[u8]) -> Answer {
-        let kinds =
-            [ElementKind::Robot, ElementKind::Slot, ElementKind::ImportExport, ElementKind::Drive];
+        let kinds = [
+            ElementKind::Changer,
+            ElementKind::Slot,
+            ElementKind::ImportExport,
+            ElementKind::Drive,
+        ];
         let code = cdb[1] & 0x0f;
         let Some(kind) = kinds.into_iter().find(|kind| kind.code() == code) else {
             return Err(Check::WRONG_FIELD);
         };
         let first = field(cdb, 2, 2);
-        let count = usize::try_from(field(cdb, 4, 2)).expect("16 bits");
+        let count = usize::try_from(field(cdb, 4, 2)).expect("the field has 16 bits");
         let all = self.elements(kind);
         let reported: Vec<_> =
             all.iter().filter(|d| u64::from(d.address) >= first).take(count).collect();
         let encoded: Vec<_> = reported.iter().map(|d| d.encode(cdb[6] & 1 != 0)).collect();
-        let short = |length: usize| u16::try_from(length).expect("few elements").to_be_bytes();
+        let short =
+            |length: usize| u16::try_from(length).expect("there are few elements").to_be_bytes();
         let body = encoded.concat();
-        let long = |length: usize| u32::try_from(length).expect("few elements").to_be_bytes();
+        let long =
+            |length: usize| u32::try_from(length).expect("there are few elements").to_be_bytes();
         let lowest = reported.first().map_or(0, |d| d.address);
         let mut bytes = lowest.to_be_bytes().to_vec();
         bytes.extend(short(encoded.len()));
@@ -140,10 +145,11 @@ impl World {
         if cdb[2] & 0x3f != 0x1d {
             return Err(Check::WRONG_FIELD);
         }
-        let count = |kind| u16::try_from(self.elements(kind).len()).expect("few elements");
+        let count =
+            |kind| u16::try_from(self.elements(kind).len()).expect("there are few elements");
         let mut bytes = vec![23, 0, 0, 0, 0x1d, 18];
         for (first, kind) in [
-            (ROBOT, ElementKind::Robot),
+            (CHANGER, ElementKind::Changer),
             (SLOTS_AT, ElementKind::Slot),
             (IMPORT_EXPORT_AT, ElementKind::ImportExport),
             (DRIVES_AT, ElementKind::Drive),
@@ -165,14 +171,14 @@ impl World {
     }
 
     fn move_medium(&mut self, cdb: &[u8]) -> Answer {
-        let address = |at| u16::try_from(field(cdb, at, 2)).expect("16 bits");
+        let address = |at| u16::try_from(field(cdb, at, 2)).expect("the field has 16 bits");
         let (from, to) = (address(4), address(6));
         self.check_destination(to)?;
         self.check_source(from)?;
         if std::mem::take(&mut self.changer.is_jammed) {
             return Err(Check::JAMMED);
         }
-        self.spend(Motion::Robot { from, to });
+        self.spend(Motion::Move { from, to });
         let (cartridge, source) = self.take(from);
         self.put(to, cartridge, source);
         Ok(Reply::good())

@@ -1,4 +1,4 @@
-//! Targets, opened from the root of their filespace component by component.
+//! Targets of a backup. Each is opened from the root of its filespace, component by component.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sys::{Dir, ObjectStatus};
 use crate::path::components;
 
 /// Opened target, with the chain of objects from the filespace's root to it.
-pub(super) struct Top {
+pub(super) struct OpenTarget {
     pub(super) chain: Vec<Step>,
     /// Directory to walk; `None` if the target is not a directory.
     pub(super) start: Option<Start>,
@@ -24,15 +24,15 @@ pub(super) struct Step {
     pub(super) is_target: bool,
 }
 
-/// Directory that a walk starts at.
+/// Directory at which a walk starts.
 pub(super) struct Start {
     pub(super) dir: Arc<Dir>,
     pub(super) path: DirPath,
-    /// Device of the directory that it was reached from.
+    /// Device of the filespace's root directory.
     pub(super) device_id: u64,
 }
 
-impl Top {
+impl OpenTarget {
     /// Opens `target`, a path from the root of the filespace that lies at `root`.
     pub(super) fn open(root: &[u8], target: &[u8]) -> io::Result<Self> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
@@ -51,7 +51,7 @@ impl Top {
         for (at, part) in parts.iter().enumerate() {
             let Start { dir: parent, path, device_id } = start.take().ok_or_else(gone)?;
             let name = Name::new(part).map_err(|_| gone())?;
-            let is_socket = || io::Error::other("it is a socket, which is not backed up");
+            let is_socket = || io::Error::other("a socket is not backed up");
             let found = parent.stat(part)?.ok_or_else(is_socket)?;
             if found.stat.kind == Kind::Directory {
                 let dir = Arc::new(parent.open_dir(part)?);
@@ -72,7 +72,7 @@ mod tests {
     #[track_caller]
     fn check(root: &std::path::Path, target: &str, chain: &[&str], start: Option<&str>) {
         let root = root.as_os_str().as_encoded_bytes();
-        let top = Top::open(root, target.as_bytes()).expect("it is there");
+        let top = OpenTarget::open(root, target.as_bytes()).expect("the target exists");
         let shown: Vec<_> = top.chain.iter().map(|step| step.path.join(&step.name)).collect();
         assert_eq!(shown, chain.iter().map(|path| path.as_bytes()).collect::<Vec<_>>());
         let targets = top.chain.iter().filter(|step| step.is_target).count();
@@ -99,12 +99,12 @@ mod tests {
         for (target, kind) in
             [(&b"/none"[..], io::ErrorKind::NotFound), (b"/file/below", io::ErrorKind::NotFound)]
         {
-            let error = Top::open(root, target).err().expect("not there");
+            let error = OpenTarget::open(root, target).err().expect("the target cannot be reached");
             assert_eq!(error.kind(), kind);
         }
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(socket).expect("a socket");
-        let error = Top::open(root, b"/socket").err().expect("a socket");
+        let error = OpenTarget::open(root, b"/socket").err().expect("a socket");
         assert!(error.to_string().contains("socket"));
     }
 }

@@ -1,5 +1,5 @@
-//! The site of tests with several servers: a server over a database and an object store, which
-//! others join, and nodes that back up round by round.
+//! A fleet for tests with several servers: a server with its catalogue in a database and its packs
+//! in an object store, which other servers join, and nodes that back up round by round.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,48 +16,50 @@ pub(crate) const FILE_BYTES: usize = 100_000;
 /// Time limit for a command that reads everything that a long run has stored.
 const LONG_MAX: Duration = Duration::from_secs(1200);
 
-/// A server over a database and an object store. They end behind it.
-pub(crate) struct Site<'a> {
+/// A server with its catalogue in a database and its packs in an object store. Database and store
+/// end after the server.
+pub(crate) struct Fleet<'a> {
     pub(crate) scene: Scene,
     pub(crate) cluster: &'a Cluster,
     pub(crate) database: String,
     pub(crate) garage: Garage,
 }
 
-impl Site<'static> {
-    /// `None` where there is no database or no store.
+impl Fleet<'static> {
+    /// Makes a fleet with the database server that all tests share; `None` if this machine has no
+    /// PostgreSQL or no Garage.
     pub(crate) fn new() -> Option<Self> {
         Self::over(Cluster::shared()?)
     }
 
-    /// Makes a site with a proxy before the store.
+    /// Makes a fleet with a proxy in front of the store.
     pub(crate) fn proxied() -> Option<(Self, Proxy)> {
         let cluster = Cluster::shared()?;
         let mut before = None;
-        let site = Self::make(cluster, cluster.add_database(), |database, garage| {
+        let fleet = Self::make(cluster, cluster.add_database(), |database, garage| {
             let proxy = before.insert(Proxy::start(garage.port()));
             (cluster.url(database), garage.url_at(proxy.port(), "site"))
         })?;
-        Some((site, before?))
+        Some((fleet, before?))
     }
 }
 
-impl<'a> Site<'a> {
-    /// Makes a site over a database server of the test's own.
+impl<'a> Fleet<'a> {
+    /// Makes a fleet with the test's own database server.
     pub(crate) fn over(cluster: &'a Cluster) -> Option<Self> {
         Self::make(cluster, cluster.add_database(), |database, garage| {
             (cluster.url(database), garage.url("site"))
         })
     }
 
-    /// Makes a site over a database server and its standby.
+    /// Makes a fleet with a database server and its standby.
     pub(crate) fn over_both(cluster: &'a Cluster, standby: &Cluster) -> Option<Self> {
         Self::make(cluster, cluster.add_database(), |database, garage| {
             (cluster.url_with(standby, database), garage.url("site"))
         })
     }
 
-    /// Makes a site with the URLs of the database and the pool.
+    /// Makes a fleet with the URLs of the database and the pool.
     fn make(
         cluster: &'a Cluster,
         database: String,
@@ -95,7 +97,7 @@ impl<'a> Site<'a> {
         self.scene.node.enrol_at(addresses, again["token"].as_str().unwrap());
     }
 
-    /// Another node, which knows these servers, with a tree of its own.
+    /// Makes another node, which knows these servers, and the folder of its tree.
     pub(crate) fn client(&self, name: &str, addresses: &str) -> (Node, PathBuf) {
         let node = Node::enrol(&self.scene.server, name);
         let again = self.scene.server.admin(&["node", "add", name, "--again"]);
@@ -109,7 +111,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Makes the server that keeps house look at all data.
+/// Makes the server that keeps house audit all data. No damage may be found.
 #[track_caller]
 pub(crate) fn audit(servers: &[&Server]) {
     let running = keeper(servers).spawn_admin(&["audit", "--data", "--json"]);
@@ -136,18 +138,18 @@ pub(crate) fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
         found = servers.iter().copied().find(|server| keeps_house(server));
         found.is_some()
     };
-    assert!(eventually(keeps), "nobody keeps house");
-    found.expect("was found")
+    assert!(eventually(keeps), "no server keeps house");
+    found.expect("a server was found")
 }
 
-/// Waits until the server knows of so many, itself among them.
+/// Waits until the server knows `count` servers, itself among them.
 #[track_caller]
 pub(crate) fn await_servers(server: &Server, count: usize) {
     assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
 }
 
-/// Returns true as soon as the condition holds, for half a minute at most: work is handed over in
-/// that time.
+/// Waits until the condition holds, and returns true if it does within half a minute: in that time,
+/// servers hand over their work.
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
     (0..120).any(|_| {
         let is_so = is_so();
@@ -159,11 +161,12 @@ pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 const ROUND_FILES: usize = 5;
-/// The files, their two folders, and the one that these are in.
+/// Number of objects that a round changes: its files, their two folders, and the folder above
+/// these.
 const ROUND_OBJECTS: u64 = ROUND_FILES as u64 + 3;
 
-/// Backs up what it makes, round by round, until it is told that it is over; returns the rounds
-/// that it was told are stored. None of them may be backed up again.
+/// Makes and backs up files, round by round, until `is_over` is true. Returns the rounds whose
+/// backups were acknowledged. Their files must not be backed up again.
 pub(crate) fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<u64> {
     let mut stored = Vec::new();
     let mut is_all_stored = false;
@@ -177,17 +180,18 @@ pub(crate) fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBo
         let is_stored = outcome.code() == 0;
         if is_stored {
             let is_lost = is_all_stored && outcome.count("backed_up") > ROUND_OBJECTS;
-            assert!(!is_lost, "what was stored before round {round} is backed up again: {outcome}");
+            assert!(!is_lost, "files stored before round {round} are backed up again: {outcome}");
             stored.push(round);
         } else {
-            eprintln!("not stored: {outcome}");
+            eprintln!("round {round} was not stored: {outcome}");
         }
         is_all_stored = is_stored;
     }
     stored
 }
 
-/// Restores the tree into the new folder; what was made in these rounds must be as it was.
+/// Restores the tree into the new folder `out`. The files of these rounds must come back as they
+/// were.
 #[track_caller]
 pub(crate) fn compare_rounds((node, tree): (&Node, &Path), rounds: &[u64], out: &Path) {
     let restored = node.spawn_restore(tree, out, &[]).wait_within(LONG_MAX);
@@ -200,10 +204,10 @@ pub(crate) fn compare_rounds((node, tree): (&Node, &Path), rounds: &[u64], out: 
     }
 }
 
-/// Says that it is over once it is dropped.
-pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+/// Guard that sets the flag when it is dropped, even if the test fails.
+pub(crate) struct StopGuard<'a>(pub(crate) &'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

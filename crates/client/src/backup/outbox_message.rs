@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::link::backup::{PageChange, SentQuantum};
 
 /// Message to the outbox.
-pub(super) enum Outgoing {
+pub(super) enum OutboxMessage {
     Quantum(SentQuantum),
     Change(Change),
 }

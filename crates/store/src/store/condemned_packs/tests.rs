@@ -1,4 +1,4 @@
-//! Condemned packs as a server hears of them from the others.
+//! Tests of condemned packs that other servers report.
 
 use model::DomainId;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn states() -> impl Strategy<Value = Option<PackState>> {
     ]
 }
 
-/// The states through which a pack may go: once it is gone, it does not come back.
+/// Generates the successive states of a pack. A pack that was removed does not come back.
 fn history() -> impl Strategy<Value = Vec<Option<PackState>>> {
     prop::collection::vec(states(), 1..8).prop_map(|mut states| {
         if let Some(end) = states.iter().position(Option::is_none) {
@@ -36,7 +36,7 @@ proptest! {
 
     #[test]
     fn a_server_agrees_with_the_row_that_it_has_taken_in(history in history()) {
-        let mut condemned = Condemned::default();
+        let mut condemned = CondemnedPacks::default();
         for state in history {
             let row = state.map(row);
             let was_held = condemned.holds(PACK);
@@ -52,14 +52,14 @@ proptest! {
 
 #[test]
 fn a_look_is_forgotten_only_when_the_pack_is_no_longer_condemned() {
-    let mut condemned = Condemned::default();
+    let mut condemned = CondemnedPacks::default();
     let look = LookEnd { here: 1, generation: 2 };
     condemned.packs.insert(PACK, Some(look));
     condemned.take_in(PACK, Some(&row(PackState::Condemned)));
-    assert_eq!(condemned.packs[&PACK], Some(look), "the same news again");
+    assert_eq!(condemned.packs[&PACK], Some(look), "the same state was reported again");
     condemned.take_in(PACK, Some(&row(PackState::Sealed)));
     condemned.take_in(PACK, Some(&row(PackState::Condemned)));
-    assert_eq!(condemned.packs[&PACK], None, "it was back in use meanwhile");
+    assert_eq!(condemned.packs[&PACK], None, "the pack was back in service meanwhile");
 }
 
 #[test]

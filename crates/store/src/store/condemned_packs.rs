@@ -1,26 +1,28 @@
-//! Packs that nothing new may name: condemned, removed or damaged ones.
+//! Packs that no new page may name: condemned, removed or damaged packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{PackRow, PackState};
 use model::PackNumber;
 
-/// Packs that nothing new may name.
+/// Packs that no new page may name.
 #[derive(Clone, Debug, Default)]
-pub struct Condemned {
-    /// Condemned packs. If a look at the whole catalogue found nothing that names the pack, its
-    /// value is the end of that look: a reader that begins after it does not need the pack.
+pub struct CondemnedPacks {
+    /// Condemned packs. Each value is the end of the search of the whole catalogue that found no
+    /// page naming the pack; `None` if there was no such search. A reader that begins after that
+    /// end does not need the pack.
     pub(crate) packs: BTreeMap<PackNumber, Option<LookEnd>>,
-    /// Packs that were removed since the process began. A backup may still hold places in them.
+    /// Packs that were removed since the process began. A backup may still refer to places in them.
     pub(crate) gone: BTreeSet<PackNumber>,
-    /// Packs of which an audit has found at least a part damaged. Pages that name them already stay
-    /// as they are.
+    /// Packs in which an audit has found damaged data. Pages that already name them are not
+    /// changed.
     pub damaged: BTreeSet<PackNumber>,
-    /// Number of condemnations by any server that are taken in here.
+    /// Number of condemnations, by all servers, that this set includes.
     pub(crate) generation: u64,
 }
 
-/// The end of a look at the whole catalogue, on the clocks of those who use packs.
+/// End of a search of the whole catalogue. Users of packs on this server and on other servers count
+/// time differently, so it has two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LookEnd {
     /// The end for users on this server: a number of [`super::users::Users`].
@@ -29,19 +31,20 @@ pub(crate) struct LookEnd {
     pub generation: u64,
 }
 
-impl Condemned {
-    /// True for a pack that nothing new may name.
+impl CondemnedPacks {
+    /// Returns true for a pack that no new page may name.
     pub fn holds(&self, pack: PackNumber) -> bool {
         self.packs.contains_key(&pack) || self.gone.contains(&pack) || self.damaged.contains(&pack)
     }
 
-    /// Goes on to a later generation.
+    /// Sets a later generation.
     pub(crate) fn advance(&mut self, generation: u64) {
         debug_assert!(self.generation <= generation, "condemnations are only added");
         self.generation = generation;
     }
 
-    /// True where the state of the pack here is the one in the catalogue's row.
+    /// Returns true if this set has the pack in the same state as the pack's row in the catalogue.
+    /// A removed pack has no row.
     pub(crate) fn agrees(&self, pack: PackNumber, row: Option<&PackRow>) -> bool {
         match row.map(|row| row.state) {
             None => self.gone.contains(&pack),
@@ -53,8 +56,8 @@ impl Condemned {
         }
     }
 
-    /// Takes in the present row of the pack. Returns true where nothing new may name the pack from
-    /// now on, and something might before.
+    /// Updates the state of the pack from its present row. Returns true if new pages could name the
+    /// pack before, and cannot name it any more.
     pub(crate) fn take_in(&mut self, pack: PackNumber, row: Option<&PackRow>) -> bool {
         let was_held = self.holds(pack);
         match row.map(|row| row.state) {
@@ -80,14 +83,15 @@ impl Condemned {
     }
 }
 
-/// The packs that nothing new may name, by the rows of a catalogue.
-pub(crate) fn condemned_packs(rows: &[PackRow]) -> Condemned {
+/// Returns the packs that no new page may name, according to the rows of a catalogue.
+pub(crate) fn condemned_packs(rows: &[PackRow]) -> CondemnedPacks {
     let of = |state| rows.iter().filter(move |row| row.state == state).map(|row| row.number);
-    Condemned {
+    CondemnedPacks {
         packs: of(PackState::Condemned).map(|pack| (pack, None)).collect(),
         gone: BTreeSet::new(),
         damaged: of(PackState::Damaged).collect(),
-        // The first look at the changes of others comes before the first commit that depends on it.
+        // The server takes in the generation, with the changes by other servers, before the first
+        // commit that depends on it.
         generation: 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Standing of a catalogue in a move from one database to another.
+//! State of a catalogue in a move from one database to another.
 //!
 //! Two rows of the table `counter` are marks. Their value is the number of the move. Nobody uses a
 //! marked catalogue.
@@ -8,32 +8,32 @@ use crate::sql::Sql;
 
 /// Mark of a catalogue that a move is writing, or has written.
 const ARRIVING: &str = "arriving";
-/// Mark of a catalogue that a move has taken elsewhere.
+/// Mark of a catalogue that has been moved elsewhere.
 const LEFT: &str = "moved";
 
-/// Standing of a catalogue in the move of the number given.
+/// State of a catalogue in a move, with the number of the move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum MoveState {
     /// No move: the catalogue may be used.
     Whole,
-    /// All rows have arrived, and the rows at the place that they come from may have changed since.
+    /// All rows have arrived, but the rows at the old place may have changed since.
     Arriving(i64),
-    /// The catalogue is somewhere else.
+    /// The catalogue has been moved elsewhere.
     Left(i64),
 }
 
-impl Standing {
+impl MoveState {
     /// Fails with `Unusable` unless the catalogue may be used.
     pub fn check(self) -> Result<(), CatalogError> {
         let reason = match self {
             Self::Whole => return Ok(()),
             Self::Arriving(_) => {
-                "it has been moved here, and the move has not ended: 'holdfast admin catalog move' \
-                 with the same URL goes on with it"
+                "it was moved here, but the move is not finished; run 'holdfast admin catalog \
+                 move' with the same URL to finish it"
             }
             Self::Left(_) => {
-                "it was moved elsewhere; if that was cut off, 'holdfast admin catalog move' with \
-                 the same URL goes on with it"
+                "it was moved elsewhere; if the move is not finished, run 'holdfast admin catalog \
+                 move' with the same URL to finish it"
             }
         };
         Err(CatalogError::Unusable(reason.to_owned()))
@@ -51,17 +51,17 @@ impl Standing {
     }
 }
 
-/// Marks the catalogue as left by the move of this number.
+/// Marks the catalogue as moved away by the move `number`.
 pub(crate) fn mark_left(sql: &dyn Sql, number: i64) -> Result<(), CatalogError> {
     mark(sql, LEFT, number)
 }
 
-/// Marks the catalogue as arriving by the move of this number.
+/// Marks the catalogue as arriving in the move `number`.
 pub(crate) fn mark_arriving(sql: &dyn Sql, number: i64) -> Result<(), CatalogError> {
     mark(sql, ARRIVING, number)
 }
 
-/// Removes the mark of a move that has ended here.
+/// Removes the mark of an arriving catalogue, because the move has ended.
 pub(crate) fn unmark_arriving(sql: &dyn Sql) -> Result<(), CatalogError> {
     sql.execute("DELETE FROM counter WHERE name = ?", &[&ARRIVING]).map(drop)
 }

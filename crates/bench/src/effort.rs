@@ -1,4 +1,4 @@
-//! Time and memory that work within the bench itself takes.
+//! Time that work in the process of the bench itself takes.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::trouble::Trouble;
 
-/// Time by the clock and time of processors, of all threads.
+/// Time that work took: by the clock, and on the processors, of all threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Spent {
+pub(crate) struct Effort {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
 }
 
-impl Spent {
-    /// Runs `work`, and adds its time.
+impl Effort {
+    /// Runs `work`, and adds the time that it takes.
     pub(crate) fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = sys::process::cpu_time();
         let (result, wall) = clock::timed(work);
@@ -28,11 +28,11 @@ impl Spent {
         json!({"wall_secs": self.wall.as_secs_f64(), "cpu_secs": self.cpu.as_secs_f64()})
     }
 
-    /// Reads what [`Self::json`] wrote in another process.
+    /// Reads the value that [`Self::json`] wrote in another process.
     pub(crate) fn parse(value: &Value) -> Result<Self, Trouble> {
         let secs = |key: &str| {
             let duration = |secs: f64| Duration::try_from_secs_f64(secs).ok();
-            let message = || Trouble::new(format!("a part of the bench gives no {key}"));
+            let message = || Trouble::new(format!("a part of the bench returned no {key}"));
             value[key].as_f64().and_then(duration).ok_or_else(message)
         };
         Ok(Self { wall: secs("wall_secs")?, cpu: secs("cpu_secs")? })
@@ -45,9 +45,9 @@ mod tests {
 
     #[test]
     fn times_travel_between_processes() {
-        let spent = Spent { wall: Duration::from_millis(1500), cpu: Duration::from_millis(2250) };
-        assert_eq!(Spent::parse(&spent.json()), Ok(spent));
-        let message = Spent::parse(&Value::Null).unwrap_err().to_string();
-        assert_eq!(message, "a part of the bench gives no wall_secs");
+        let spent = Effort { wall: Duration::from_millis(1500), cpu: Duration::from_millis(2250) };
+        assert_eq!(Effort::parse(&spent.json()), Ok(spent));
+        let message = Effort::parse(&Value::Null).unwrap_err().to_string();
+        assert_eq!(message, "a part of the bench returned no wall_secs");
     }
 }
