@@ -39,8 +39,8 @@ impl Stock {
         let after_last = PackNumber(last.map_or(1, |last| last.0 + 1));
         let (next, end, source) = match numbers {
             Numbers::Own(next) => (next.max(after_last), PackNumber(u64::MAX), None),
-            // None is taken yet.
-            Numbers::Shared(source) => (PackNumber(1), PackNumber(1), Some(source)),
+            // No number is taken yet, which the list of servers calls 0.
+            Numbers::Shared(source) => (PackNumber(0), PackNumber(0), Some(source)),
         };
         let stock = Self { next, end, spare: None, taken_end: end, source };
         assert!(stock.is_shared() || stock.next >= after_last, "no number is given twice");

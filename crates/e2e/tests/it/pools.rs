@@ -162,7 +162,7 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
     scene.compare("while the disk is away");
     fs::write(scene.file(1), "changed").unwrap();
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
-    assert!(refused.to_string().contains("mounted"), "{refused}");
+    assert!(refused.to_string().contains("is not available; mount its disk"), "{refused}");
     assert!(packs(&scene.primary()).is_empty(), "nothing should be written to the mount point");
 
     // The disk comes back without its packs, and the audit writes them again.
