@@ -11,7 +11,7 @@
 //! ```
 //!
 //! 1. All sets begin with the same bytes. They differ only in the sizes of their files.
-//! 2. Nothing is deduplicated: a set has no content twice, and each backup has a new server.
+//! 2. Nothing is deduplicated: no content occurs twice in a set, and each backup has a new server.
 //! 3. The files of a backup are deleted right after it, because all of them together would not fit.
 //!    The work folder should be in a tmpfs, where deleting does not slow down the next backup.
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::trouble::Trouble;
 
-/// Time that work took: by the clock, and on the processors, of all threads.
+/// Time that work took: by the clock, and on the processors (all threads together).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Effort {
     pub(crate) wall: Duration,
@@ -15,7 +15,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Runs `work`, and adds the time that it takes.
+    /// Runs `work`, and adds the time of the work.
     pub(crate) fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = sys::process::cpu_time();
         let (result, wall) = clock::timed(work);

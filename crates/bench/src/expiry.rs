@@ -12,7 +12,7 @@
 //! ```
 //!
 //! 1. A past stands for years of backups. Each of its files has an active version and four inactive
-//!    ones. Two of these are older than 30 days, the time for which a new server keeps them.
+//!    versions. Two of these are older than 30 days, the time for which a new server keeps them.
 //! 2. A backup reads everything again (`backup --full`). So it competes for disk, processors and
 //!    catalogue, and lasts long enough to be measured.
 

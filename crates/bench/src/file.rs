@@ -15,8 +15,8 @@
 //! The *limit* is the time of stages that overlap perfectly. The limit of a first backup is the
 //! larger of two times: the processor time of the stages divided by the number of cores, and the
 //! time in which the disk writes the stored data. The limit of a restore is computed in the same
-//! way, from checking and from writing the file. Neither includes TLS, the catalogue or the start
-//! of a process.
+//! way, from checking and from writing the file. Neither limit includes TLS, the catalogue or the
+//! start of a process.
 
 pub(crate) mod again;
 mod figures;
@@ -64,7 +64,7 @@ pub(crate) struct Args {
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-/// Ratio of the larger of the two sizes to the smaller one.
+/// Ratio of the larger of the two sizes to the smaller size.
 const SMALLER: u64 = 4;
 
 /// Maximum number of copies of the file at the same time: the file, its stored form, and a restored

@@ -1,14 +1,14 @@
 //! `bench link`: the same backups over loopback and over a link with a delay and a limited rate.
 //!
 //! ```text
-//!   round:  loopback and link; the one that begins alternates from round to round:
+//!   round:  loopback and link; the first way alternates from round to round:
 //!             new server and node -> first backup -> incremental, not measured
 //!                                 -> incremental with nothing changed x INCREMENTALS
 //! ```
 //!
 //! A relay in the process of the bench emulates the link, see `relay.rs`. The relay takes processor
 //! time from client and server. If they keep all cores busy, the emulated link is slower than a
-//! real one.
+//! real link.
 
 mod contest;
 mod text;

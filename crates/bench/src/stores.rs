@@ -5,7 +5,7 @@
 //!             -> server again -> incremental x INCREMENTALS -> server again -> restore
 //! ```
 //!
-//! The database and the object store are real ones. They share the processors and the disk of this
+//! The database and the object store are real. They share the processors and the disk of this
 //! machine. A proxy in front of the store counts the requests, and delays each of them in one
 //! setting.
 

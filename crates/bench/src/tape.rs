@@ -1,6 +1,6 @@
 //! `bench tape`: recalls from tape, on a virtual clock.
 //!
-//! The schedule is the one that serves real drives. The drives are a model. There are six
+//! The schedule is the code that serves real drives. The drives are a model. There are six
 //! measurements, each in a module of its own:
 //!
 //! ```text

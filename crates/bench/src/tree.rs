@@ -21,7 +21,8 @@ use crate::trouble::Trouble;
 
 /// Time backup and restore of a tree, and compare them with the bare walk of the tree
 ///
-/// The server is a new one, over TLS. Each round makes two copies of the tree in TMPDIR.
+/// The server is new, and the connection uses TLS. Each round makes two copies of the tree in
+/// TMPDIR.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read

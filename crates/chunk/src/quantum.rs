@@ -106,8 +106,8 @@ pub enum Compression {
     Stored,
     /// A strength just below zstd's level 3: it has two hash tables as that level has, but they fit
     /// into a core's own cache. Measured on source trees in quanta of 2 MiB, the result is 9 %
-    /// smaller than that of level 1 and takes a quarter more time; it is 1 % larger than that of
-    /// level 3 and takes 6 % less time.
+    /// smaller than with level 1 and takes a quarter more time; it is 1 % larger than with level 3
+    /// and takes 6 % less time.
     #[default]
     Standard,
     /// A level of zstd, which may be negative.

@@ -13,8 +13,8 @@
 //!
 //! Equal chunks become equal bytes under the same key, so they are stored once: the vector is a
 //! keyed hash of codec and content, and the key of each chunk comes from the vector. No two
-//! contents are ever encrypted under one key, so the nonce may be zero. (The construction is that
-//! of RFC 5297: the vector is computed from the content, and is checked when a chunk is opened.)
+//! contents are ever encrypted under one key, so the nonce may be zero. (The construction follows
+//! RFC 5297: the vector is computed from the content, and is checked when a chunk is opened.)
 
 use std::io;
 

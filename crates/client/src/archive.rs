@@ -137,7 +137,7 @@ mod tests {
             (|stat| stat.mtime.secs += 1, false),
             (|stat| stat.ctime.secs += 1, false),
             (|stat| stat.inode += 1, false),
-            // The archive has no change time of a file that changed just before it was archived.
+            // For a file that changed just before it was archived, the archive has no change time.
             (|stat| stat.ctime = NO_CHANGE_TIME, true),
         ];
         for (change, expected) in changes {

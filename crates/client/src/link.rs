@@ -129,7 +129,7 @@ impl Link {
         Ok(reply.objects.iter().sum())
     }
 
-    /// Returns the node's filespaces, with those of its archives if `archives` is set.
+    /// Returns the node's filespaces, with the filespaces of its archives if `archives` is set.
     pub(crate) fn filespaces(&self, archives: bool) -> Result<Vec<FilespaceSummary>, ClientError> {
         let filespaces = portions::all(|portion| {
             let request = proto::FilespacesRequest { archives, portion: Some(portion) };

@@ -49,7 +49,7 @@ pub struct BackupOptions {
     pub confirm_expire: bool,
     /// Means of holding files still. It overrides the setting in the node's folder.
     pub snapshot: Option<Stillness>,
-    /// Settings that override those in the node's folder, one by one.
+    /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.
     pub archive: Option<ArchiveOptions>,

@@ -21,7 +21,7 @@ impl Place {
     }
 }
 
-/// Returns the path on the node of `path` in `filespace`.
+/// Returns the path that `path` in `filespace` has on the node.
 pub(crate) fn absolute(filespace: &[u8], path: &[u8]) -> Vec<u8> {
     match (mount_point(filespace), path) {
         (b"/", path) => path.to_vec(),
@@ -30,8 +30,8 @@ pub(crate) fn absolute(filespace: &[u8], path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns the path on the node of the directory `directory` of `filespace`, without a slash at its
-/// end.
+/// Returns the path that the directory `directory` of `filespace` has on the node, without a slash
+/// at its end.
 pub(crate) fn absolute_dir(filespace: &[u8], directory: &DirPath) -> Vec<u8> {
     let path = directory.as_bytes();
     let path = path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(path);
@@ -75,9 +75,9 @@ pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
     Ok(plain)
 }
 
-/// Returns the places where `path` may be stored. First come those of the path as it is written. If
-/// symbolic links above its last component lead elsewhere, those of the resolved path follow,
-/// because a backup follows such links.
+/// Returns the places where `path` may be stored. First come the places of the path as it is
+/// written. If symbolic links above its last component lead elsewhere, the places of the resolved
+/// path follow, because a backup follows such links.
 pub(crate) fn places<'a>(
     filespaces: impl Iterator<Item = &'a [u8]> + Clone,
     path: &[u8],

@@ -18,8 +18,8 @@ use crate::rules::{FileTreatment, Rules};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
     pub path: Vec<u8>,
-    /// Kind of the object; `None` if no object exists. Then the path counts as that of a file, or
-    /// of a directory if it ends with a slash.
+    /// Kind of the object; `None` if no object exists. Then the path counts as the path of a file,
+    /// or of a directory if it ends with a slash.
     pub kind: Option<Kind>,
     pub bytes: u64,
     pub included: bool,
@@ -37,7 +37,7 @@ pub struct RuleSummary {
     /// File and line, option set and line, or option of the command.
     pub source: String,
     pub text: String,
-    /// Directory or file system above the object, if that is what the statement excludes.
+    /// Directory or file system above the object, if the statement excludes it as a whole.
     pub about: Option<Vec<u8>>,
 }
 

@@ -19,7 +19,7 @@ pub struct Progress {
     /// Number of objects that were examined (backup), or made, skipped or checked (restore,
     /// verify).
     pub objects: AtomicU64,
-    /// Expected number of objects: that of the last backup, or of the selection; 0 if it is not
+    /// Expected number of objects, from the last backup or from the selection; 0 if it is not
     /// known.
     pub objects_expected: AtomicU64,
     /// Number of bytes of file data that were read or written.

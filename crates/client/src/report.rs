@@ -208,7 +208,7 @@ impl VerifyReport {
 mod tests {
     use super::*;
 
-    /// The figures are those of the first backup of a real node.
+    /// The figures are from the first backup of a real node.
     #[test]
     fn the_reference_report_comes_out() {
         let gib = |value: f64| -> u64 {

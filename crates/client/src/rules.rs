@@ -243,7 +243,7 @@ impl Rules {
         if self.is_plain() || self.operation == Operation::Archive {
             return None;
         }
-        // An unknown type matches no statement, but the path still may match one.
+        // An unknown type matches no statement, but the path may still match a statement.
         let name = sys::mount::filesystem_type(path).ok().flatten().unwrap_or_default();
         self.selection.excludes_filesystem(path, &name)
     }
@@ -360,7 +360,7 @@ pub(crate) mod tests {
         Rules::new(selection, &hello(), None, operation)
     }
 
-    /// Checks if `list` includes `path`, and the class of `path`.
+    /// Checks whether `list` includes `path`, and the class of `path`.
     #[track_caller]
     fn check(list: &str, path: &str, kind: Kind, expected: (bool, u16)) {
         let ruling = rules(list, Operation::Backup).ruling(|| path.as_bytes().to_vec(), kind);

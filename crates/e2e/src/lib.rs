@@ -3,7 +3,7 @@
 //!
 //! Read [`nasty::plant`] for the content of the tree, [`manifest::Manifest`] for the meaning of
 //! "restored identically", [`harness::Server`] and [`harness::Node`] for running the program in a
-//! test. The tests themselves are in `tests/it`, one module a theme.
+//! test. The tests themselves are in `tests/it`, one module for each theme.
 //!
 //! This crate uses nothing of Holdfast but its command line: a test that shared code with the
 //! program could have the same fault as the program.

@@ -29,7 +29,7 @@ pub const TRAILER_BYTES: usize = 32;
 const HEADER_MAGIC: [u8; 8] = *b"HFPACK01";
 const TRAILER_MAGIC: [u8; 8] = *b"HFPACKND";
 const FOOTER_VERSION: u8 = 1;
-/// Maximum length of a footer, in bytes: that of a pack with 2^24 chunks. No larger footer is read.
+/// Maximum length of a footer, in bytes, for a pack with 2^24 chunks. No larger footer is read.
 pub const FOOTER_BYTES_MAX: u32 = 36 * (CHUNK_INDEX_MAX + 1);
 
 /// Header of a pack: its first [`HEADER_BYTES`] bytes.

@@ -27,7 +27,7 @@ const MAGIC: [u8; 4] = *b"HFQ1";
 /// Bytes of the fixed part of a record.
 pub const HEADER_BYTES: usize = 32;
 
-/// Maximum length of a record, in bytes: that of an incompressible quantum of one-byte chunks.
+/// Maximum length of a record, in bytes, for an incompressible quantum of one-byte chunks.
 pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 2 * QUANTUM_BYTES_MAX;
 
 /// Encoding of a payload.

@@ -64,8 +64,8 @@ pub enum State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stub {
     pub state: State,
-    /// True after a recall. The file's times then no longer prove that its content is that of the
-    /// copy.
+    /// True after a recall. The file's times then no longer prove that its content equals the
+    /// content of the copy.
     pub was_recalled: bool,
     pub copy: CopyId,
     /// Size of the file when it was copied.
@@ -175,7 +175,7 @@ impl Stub {
             State::Migrated(grains) => (1, &grains.bits[..]),
         };
         if let State::Migrated(grains) = &self.state {
-            assert_eq!(grains.file_bytes, self.size, "the grains are those of the file");
+            assert_eq!(grains.file_bytes, self.size, "the grains must be the grains of the file");
         }
         let unsynced = self.unsynced.as_ref().filter(|_| state == 1);
         let recalled = if self.was_recalled { RECALLED } else { 0 };

@@ -59,7 +59,7 @@ const INDEX_VERSION: u8 = 1;
 const NAME_BYTES_MAX: usize = 32;
 
 /// The name of a volume, which is its barcode: 1 to 32 letters, digits, `.`, `-` or `_`, the first
-/// one a letter or digit.
+/// of them a letter or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VolumeName(String);
 
@@ -245,7 +245,8 @@ pub struct Label {
     /// Pool that the volume belongs to.
     pub pool: String,
     pub labelled: ServerTime,
-    /// Number of the volume among those of its pool, in the order in which they were labelled.
+    /// Number of the volume among the volumes of its pool, in the order in which they were
+    /// labelled.
     pub sequence: u64,
     /// Size of the largest block on the volume: [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`].
     pub block_bytes: u32,
@@ -379,7 +380,7 @@ pub struct Part {
 pub struct Index {
     /// Number of the session that wrote the index, from 1.
     pub session: u32,
-    /// Position at which the index before this one begins.
+    /// Position at which the previous index begins.
     pub previous: Option<u64>,
     /// The parts, sorted by position.
     pub parts: Vec<Part>,

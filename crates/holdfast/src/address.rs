@@ -1,12 +1,12 @@
 //! Addresses as people write them. An address without a port has the default port.
 
-/// Adds the default port to each address of a list, separated by commas, that has none.
+/// Adds the default port to each address without a port. The addresses are separated by commas.
 pub(crate) fn with_ports(addresses: &str) -> String {
     let each: Vec<String> = addresses.split(',').map(|one| with_port(one.trim())).collect();
     each.join(",")
 }
 
-/// Adds the default port to an address that has none.
+/// Adds the default port to an address without a port.
 ///
 /// A bare IPv6 address gets brackets, which a socket address needs.
 pub(crate) fn with_port(address: &str) -> String {

@@ -63,7 +63,7 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// Returns the name that clap suggests in place of an unknown one.
+/// Returns the name that clap suggests in place of an unknown name.
 fn suggestion(error: &clap::Error) -> String {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];

@@ -39,7 +39,7 @@ impl Context {
         Ok(Client::open(&self.home()?)?)
     }
 
-    /// Runs `work` with a display of its progress. A signal stops it.
+    /// Runs `work` with a display of its progress. A signal stops the work.
     pub(crate) fn watch<T>(
         &self,
         work: impl FnOnce(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,

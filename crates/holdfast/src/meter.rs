@@ -163,7 +163,7 @@ impl Pace {
     }
 
     /// Returns one line: objects, rates, failures, and the share and the time left where `expected`
-    /// is known. The share is that of bytes where their total is known, otherwise that of objects.
+    /// is known. The share is computed from bytes if their total is known, otherwise from objects.
     fn describe(&self, expected: Reading, failed: u64, finishing: bool) -> String {
         let newest = self.readings.back().copied().unwrap_or_default();
         let objects_rate = self.per_sec(|reading| reading.objects);

@@ -1,6 +1,6 @@
 //! The only way to standard output and standard error.
 //!
-//! Standard output carries results alone. A reader that closes the pipe (`holdfast list | head`)
+//! Standard output carries only results. A reader that closes the pipe (`holdfast list | head`)
 //! ends the output only: the command keeps its exit code. [`Output::finish`] returns any other
 //! fault of standard output.
 

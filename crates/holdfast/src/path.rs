@@ -39,7 +39,7 @@ pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
 }
 
 /// Returns the absolute forms of `paths`. Their parts stay as they are: `..` after a symbolic link
-/// does not lead to the directory that stands before it.
+/// does not lead back to the directory before the link.
 pub(crate) fn from_root(paths: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, CommandError> {
     // An empty path names nothing.
     let is_relative = |path: &Vec<u8>| !path.is_empty() && !path.starts_with(b"/");

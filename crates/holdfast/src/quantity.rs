@@ -10,13 +10,13 @@ pub(crate) fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// Formats a count with its noun: `1 node`, `1,234 nodes`. The last word of `noun` is the counted
-/// one; [`plural`] gives its form.
+/// Formats a count with its noun: `1 node`, `1,234 nodes`. The last word of `noun` names the
+/// counted things; [`plural`] gives its form.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number, noun))
 }
 
-/// Returns `noun` as it stands after `number`.
+/// Returns `noun` in the form that follows `number`.
 pub(crate) fn plural(number: u64, noun: &str) -> String {
     if number == 1 {
         return noun.to_owned();
@@ -31,7 +31,7 @@ pub(crate) fn plural(number: u64, noun: &str) -> String {
     }
 }
 
-/// Returns `is` or `are`, as it stands after `number` things.
+/// Returns `is` or `are`, as it must follow `number` things.
 pub(crate) fn are(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }

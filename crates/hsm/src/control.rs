@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::SOCKET;
 use crate::settings::written;
 
-/// Interval at which a command checks if its user still waits.
+/// Interval at which a command checks whether its user still waits.
 const WAITS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A path, which may hold any bytes, as text of a document.
@@ -168,7 +168,7 @@ pub struct RequestState {
     pub since: i64,
     /// `recalling`, `at the server` or `waiting`.
     pub state: String,
-    /// Place in the queue; 0 for a file that has left it.
+    /// Place in the queue; 0 for a file that is no longer in the queue.
     pub place: usize,
     pub waiters: usize,
     pub bytes: u64,

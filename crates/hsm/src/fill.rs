@@ -190,7 +190,7 @@ impl<'a> PartFilling<'a> {
         self.holes.iter().try_for_each(|hole| self.write_into(hole, content, offset))
     }
 
-    /// Writes the part of `content` that belongs into `hole`.
+    /// Writes the part of `content` that belongs in `hole`.
     fn write_into(&self, hole: &Range<u64>, content: &[u8], offset: u64) -> io::Result<()> {
         let end = offset + content.len() as u64;
         let (from, to) = (hole.start.max(offset), hole.end.min(end));
@@ -208,7 +208,7 @@ impl<'a> PartFilling<'a> {
         self.file.set_times(None, before.mtime)?;
         if written.is_err() {
             // A write that fails half-way leaves blocks of zeros in a hole, so the whole range
-            // becomes a hole again. Its blocks are whole, except the last one of the file.
+            // becomes a hole again. Its blocks are whole, except the last block of the file.
             let is_end = to == before.size;
             let end = if is_end { to.next_multiple_of(UNIT_BYTES) } else { to };
             self.file.punch_part(&(from..end))?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::fanotify::Group;
 
-/// Message to the holder of a keeper that ends orderly.
+/// Message to the holder of a keeper that ends in an orderly way.
 const DISMISSAL: &[u8] = b"end";
 /// Pause between two attempts to become the keeper.
 const TRY_PAUSE: Duration = Duration::from_millis(100);

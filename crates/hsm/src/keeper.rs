@@ -31,7 +31,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(2);
 const EARLY_DEATHS_MAX: u32 = 5;
 /// Longest wait of the keeper's loop.
 const TICK: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
-/// Interval at which a keeper that is to end checks if a managed file system is still in use.
+/// Interval at which a keeper that is to end checks whether a managed file system is still in use.
 const USE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The descriptors that a worker inherits.
@@ -82,8 +82,8 @@ struct Keeper<'a> {
     early_deaths: u32,
     /// True once the keeper was told to end. From then on it only refuses questions.
     is_ending: bool,
-    /// Time of the last check if file systems are in use. Checks take long, because the kernel's
-    /// list of uses is long.
+    /// Time of the last check whether file systems are in use. Checks take long, because the
+    /// kernel's list of uses is long.
     looked: Instant,
 }
 
@@ -200,7 +200,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Starts a worker if none runs, and passes it the waiting questions.
+    /// Starts a worker if no worker is running, and passes it the waiting questions.
     fn tend_worker(&mut self) {
         let now = sys::clock::monotonic();
         if let Some(worker) = &mut self.worker {
@@ -336,7 +336,7 @@ impl Keeper<'_> {
     }
 
     /// Answers a question after closing its file: the program that continues may be the worker,
-    /// which then checks if the file is open elsewhere. The number of the question is not used
+    /// which then checks whether the file is open elsewhere. The number of the question is not used
     /// again before the next questions are read.
     fn answer(&self, file: OwnedFd, number: RawFd, answer: Answer) {
         drop(file);

@@ -119,7 +119,7 @@ impl Migrator<'_> {
         self.migrate_batch(candidates, batch, report);
     }
 
-    /// Decides if the file can and must be migrated.
+    /// Decides whether the file can and must be migrated.
     fn decide(&self, index: usize, candidate: &Candidate) -> Result<Decision, FileError> {
         let name = candidate.name.as_bytes();
         let path = self.mount.absolute(&candidate.file_path());

@@ -141,7 +141,7 @@ impl Monitor<'_> {
         let before = free();
         let _held = self.mount.lock_relief();
         if free() > before {
-            // Another thread has made room while this one waited for its turn.
+            // Another thread has made room while this thread waited for its turn.
             return true;
         }
         let mount_point = model::escaped(self.mount.mount_point());

@@ -71,8 +71,8 @@ impl Mount {
         self.migration.lock()
     }
 
-    /// Lock for making room for recalls. The second thread then finds the room that the first one
-    /// made.
+    /// Lock for making room for recalls. The second thread then finds the room that the first
+    /// thread has made.
     pub(crate) fn lock_relief(&self) -> MutexGuard<'_, ()> {
         self.relief.lock()
     }

@@ -35,7 +35,7 @@ use crate::requester::Requester;
 
 /// Programs that look for holes before they read, or that move the space of files: they would
 /// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
-/// those of `/proc/PID/comm`.
+/// written as in `/proc/PID/comm`.
 const HOLE_SEEKERS: [&str; 13] = [
     "cp",
     "tar",
@@ -110,8 +110,8 @@ impl Recaller {
         let Question { file, number, pid, access } = question;
         let file = Arc::new(SpaceFile::asked(file));
         let answered = self.consider(&file, number, pid, &access);
-        // The file is closed first, because the program that continues may check if the file is
-        // open elsewhere.
+        // The file is closed first, because the program that continues may check whether the file
+        // is open elsewhere.
         drop(file);
         match answered {
             Ok(None) => {}
@@ -257,7 +257,7 @@ impl Recaller {
         self.queue.lock().statuses()
     }
 
-    /// Writes lasting records in place of the unsynced ones, after the content has reached the
+    /// Writes lasting records in place of the unsynced records, after the content has reached the
     /// disk.
     pub(crate) fn catch_up(&self) {
         self.records.catch_up(&self.mounts, &|id| self.queue.lock().contains(id));

@@ -42,7 +42,7 @@ pub fn state_of(stat: &Stat, stub: Option<&Stub>) -> FileState {
     }
 }
 
-/// True if size and time of the file are those of the copy.
+/// True if the file has the size and the time of the copy.
 pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
     stat.size == stub.size && stat.mtime == stub.mtime
 }

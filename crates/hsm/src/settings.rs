@@ -41,7 +41,7 @@ pub struct FilesystemSettings {
     pub user_recalls_max: u32,
     /// Maximum number of recalls of one program that wait; further ones fail.
     pub program_recalls_max: u32,
-    /// True if reading does not recall, and only requests do (HSMOPTIMIZEDRECALLONLY).
+    /// True if only requests recall a file, and reading it does not (HSMOPTIMIZEDRECALLONLY).
     pub requests_only: bool,
     /// True if the files are shown only while a keeper runs.
     #[serde(default)]

@@ -22,7 +22,7 @@ use crate::relay::{OpenQuestion, Relay};
 use crate::settings::Settings;
 use crate::{SOCKET, requests};
 
-/// Interval at which the worker checks if it needs more threads for recalls.
+/// Interval at which the worker checks whether it needs more threads for recalls.
 const THREADS_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which lasting records are written.
 const CATCH_UP_INTERVAL: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ fn work_with(
         source,
         room_maker(&connection),
     );
-    // The recaller lives as long as the process, because its threads do.
+    // The recaller lives as long as the process, because its threads run as long.
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));
     start_threads(recaller, &connection, places)?;
     while let Some(question) = relay.next_question()? {
@@ -177,7 +177,7 @@ fn watch(recaller: &Recaller, connection: &Connection) {
     }
 }
 
-/// Carries out the requests that come through `socket`, each in a thread of its own. A connection
+/// Carries out the requests that arrive through `socket`, each in a thread of its own. A connection
 /// for which there is no thread is closed.
 fn accept(recaller: &'static Recaller, connection: &Arc<Connection>, socket: &UnixListener) {
     static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);

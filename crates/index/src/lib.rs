@@ -11,9 +11,9 @@
 //! of the later packs again.
 //!
 //! Invariants:
-//! 1. The manifest states `complete_to` only when all chunks of all packs up to that one are in
-//!    runs that it names: the runs are durable before the manifest, and the manifest before `flush`
-//!    returns.
+//! 1. The manifest states `complete_to` only when all chunks of all packs up to that pack are in
+//!    runs that the manifest names: the runs are durable before the manifest, and the manifest
+//!    before `flush` returns.
 //! 2. Runs are ordered by age, and only neighbours are merged, so the youngest run that has a
 //!    prefix has its latest place.
 //! 3. A run's epoch tells which removals of packs are younger than the run; these removals are
@@ -166,7 +166,7 @@ impl ChunkIndex {
 
     /// Makes all entries durable that were inserted before the call, and records that every chunk
     /// of every pack up to `complete_to` is among them. A `complete_to` smaller than the recorded
-    /// one changes nothing.
+    /// value changes nothing.
     pub fn flush(&self, complete_to: PackNumber) -> Result<(), IndexError> {
         self.state.flush(complete_to)?;
         self.wake_merger();

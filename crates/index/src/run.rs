@@ -154,7 +154,7 @@ impl Run {
         self.filter.may_hold(prefix)
     }
 
-    /// Looks up the prefixes of `asked`. For each one that the run has, calls `found` with the
+    /// Looks up the prefixes of `asked`. For each prefix that the run has, calls `found` with the
     /// position of the answer and the place. `asked` must ascend, so that each block is read once.
     pub(crate) fn find(
         &self,

@@ -73,7 +73,7 @@ pub(crate) struct RunList {
     removals: Arc<Removals>,
 }
 
-/// The manifest that the next commit writes, and the one on disk.
+/// The manifest that the next commit writes, and the manifest on disk.
 struct Manifests {
     next: Manifest,
     stored: Manifest,
@@ -85,7 +85,7 @@ pub(crate) struct State {
     config: Config,
     /// Lock that a merge holds: there is only one merge at a time.
     merging: Mutex<()>,
-    /// The manifests, behind a lock. Only a thread that holds the lock changes the runs and the
+    /// The manifests, guarded by a lock. Only a thread that holds the lock changes the runs and the
     /// removals in `view`.
     manifests: Mutex<Manifests>,
     view: RwLock<View>,
@@ -159,10 +159,7 @@ impl State {
         runs: Vec<Arc<Run>>,
     ) -> Self {
         let numbers = runs.iter().map(|run| run.named());
-        assert!(
-            numbers.eq(manifest.runs.iter().copied()),
-            "the runs must be those of the manifest"
-        );
+        assert!(numbers.eq(manifest.runs.iter().copied()), "the manifest must name these runs");
         let removals = Arc::new(manifest.removals.clone());
         let view = View {
             memory: MemoryTable::new(config.memory_entries_max),

@@ -319,7 +319,7 @@ enum Operation {
     Lookup(Vec<u64>),
     /// Begins the next pack.
     Seal,
-    /// Flushes the memory table, for all packs before the current one.
+    /// Flushes the memory table, for all packs before the current pack.
     Flush,
     RemovePacks(BTreeSet<u64>),
     Reopen,

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// Returns the message of the error, followed by the messages of its causes. A message that an
-/// earlier one contains is left out.
+/// earlier message contains is left out.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

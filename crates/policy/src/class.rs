@@ -28,7 +28,7 @@ impl Limit {
     /// The largest number of versions that can be set.
     pub const VERSIONS_MAX: u16 = 9_999;
 
-    /// Returns the one of the two limits that keeps objects longer.
+    /// Returns the limit, of the two, that keeps objects longer.
     #[must_use]
     pub fn longer(self, other: Self) -> Self {
         if self.is_shorter_than(other) { other } else { self }
@@ -156,7 +156,7 @@ words!(RetentionStart, Creation = "creation", Event = "event");
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupCopyGroup {
-    /// VEREXISTS: versions kept while the object exists, the active one included.
+    /// VEREXISTS: versions kept while the object exists, including the active version.
     pub versions_existing_max: Limit,
     /// VERDELETED: versions kept after the object is gone.
     pub versions_deleted_max: Limit,
@@ -262,10 +262,10 @@ pub struct ManagementClass {
     #[serde(with = "class_number")]
     pub id: ClassId,
     pub name: String,
-    /// Backup copy group; without one, objects of the class are not backed up.
+    /// Backup copy group; without this group, objects of the class are not backed up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupCopyGroup>,
-    /// Archive copy group; without one, objects of the class are not archived.
+    /// Archive copy group; without this group, objects of the class are not archived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveCopyGroup>,
     /// End of the lock. Until then the class may be changed only to keep objects for longer.

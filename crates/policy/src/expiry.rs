@@ -15,7 +15,7 @@ const DAY_MICROS: i64 = 86_400_000_000;
 /// `deactivated` holds the times at which the versions became inactive, newest first. `exists` is
 /// true if the object also has an active version. RETONLY applies to the newest version of an
 /// object that is gone, RETEXTRA to all other versions. When the newest version is dropped, RETONLY
-/// applies to the next older one.
+/// applies to the next older version.
 pub fn dropped(
     rules: &BackupCopyGroup,
     exists: bool,

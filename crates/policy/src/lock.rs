@@ -48,8 +48,8 @@ fn locked(set: &PolicySet, class: ClassId, now: ServerTime) -> Option<ServerTime
     class.locked_until.filter(|until| *until > now)
 }
 
-/// Returns the earlier of `locked`, the end of the class's lock, and `ends`, which is `None` for
-/// never. Returns `None` if that time is not after `now`.
+/// Returns the earlier of two times: `locked`, the end of the class's lock, and `ends`, where
+/// `None` stands for never. Returns `None` if the earlier time is not after `now`.
 fn within(locked: ServerTime, ends: Option<ServerTime>, now: ServerTime) -> Option<ServerTime> {
     Some(ends.map_or(locked, |ends| ends.min(locked))).filter(|until| *until > now)
 }

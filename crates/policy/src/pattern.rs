@@ -259,7 +259,7 @@ fn take_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Splits off the first character and returns its number. A byte that begins no valid character
-/// counts as a character of its own, with a number greater than those of all characters.
+/// counts as a character of its own, with a number greater than the numbers of all characters.
 fn take_character(text: &[u8]) -> Option<(u32, &[u8])> {
     let (&first, rest) = text.split_first()?;
     let length = match first {

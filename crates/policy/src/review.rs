@@ -84,7 +84,7 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
 struct Line {
     name: &'static str,
     value: String,
-    /// The value as a limit, where it is one.
+    /// The value as a limit; `None` for a value that is no limit.
     limit: Option<Limit>,
 }
 

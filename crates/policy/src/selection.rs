@@ -2,12 +2,12 @@
 //!
 //! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir` and `exclude.tag` come first, wherever they
 //!    stand, and nothing below an object that they leave out can be included again.
-//! 2. Of all other statements the last one that matches decides: the list is read from the bottom.
-//!    An object that no statement matches is included and bound to the default class. These
+//! 2. Of all other statements the last statement that matches decides: the list is read from the
+//!    bottom. An object that no statement matches is included and bound to the default class. These
 //!    statements are about files, links and devices; directories always belong to a backup.
 //! 3. The patterns of `--exclude` come after all statements, and are about directories too.
 //! 4. Statements on treatments, such as compression and deduplication, have no effect on the
-//!    verdict. The last one that matches decides here too.
+//!    verdict. The last statement that matches decides here too.
 //!
 //! A verdict is about one object only. The walk does not descend into an excluded directory, so no
 //! verdict is needed on the objects in it. [`Selection::explain`] also decides on the directories
@@ -53,9 +53,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Joins the statements of the node's own list, those of the server's option set, and the
-    /// patterns of `--exclude`, in this order; the last one that matches wins. An error comes with
-    /// the index of the pattern in `excludes`.
+    /// Joins the statements of the node's own list, the statements of the server's option set, and
+    /// the patterns of `--exclude`, in this order. The last of them that matches wins. An error
+    /// comes with the index of the pattern in `excludes`.
     pub fn new<'a>(
         own: Vec<Statement>,
         of_server: Vec<Statement>,

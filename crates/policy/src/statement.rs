@@ -1,4 +1,4 @@
-//! Include and exclude statements as they are written, one a line.
+//! Include and exclude statements as they are written, one on each line.
 //!
 //! ```text
 //!   exclude              PATTERN          files of backups
@@ -79,7 +79,8 @@ pub enum Rule {
         operation: Operation,
         symlinks_only: bool,
     },
-    /// If `operation` is `None`, the rule is for backups and archives.
+    /// Files that match, which get `class`. If `operation` is `None`, the rule is for backups and
+    /// archives.
     Include {
         pattern: Pattern,
         operation: Option<Operation>,
@@ -189,7 +190,8 @@ enum Reason {
     TooLong,
 }
 
-/// Parses a list of statements, one a line. `source` returns the source of the line with a number.
+/// Parses a list of statements, one on each line. `source` returns the source of the line with a
+/// number.
 pub fn parse_list(
     text: &[u8],
     source: impl Fn(usize) -> Source,

@@ -71,7 +71,7 @@ pub struct Bucket {
     url: BucketUrl,
     store: AmazonS3,
     requests: Requests,
-    /// Local folder for the files of open packs, and for copies of sealed ones.
+    /// Local folder for the files of open packs, and for copies of sealed packs.
     folder: PathBuf,
     sending: Semaphore,
     fetching: Semaphore,

@@ -46,13 +46,13 @@ pub enum ReadError {
     /// The pack does not exist, or it has no such chunk.
     #[error("pack {pack} has no chunk {index}")]
     Missing { pack: PackNumber, index: u32 },
-    /// The pack may be in a pool that is away. Make that pool available.
+    /// The pack may be in a pool that is unavailable. Make that pool available.
     #[error("pack {pack} is in no available pool; is a disk not mounted?")]
     Away { pack: PackNumber },
-    /// The pack's bytes are not those that were written. Read a copy.
+    /// The pack's bytes differ from the bytes that were written. Read a copy.
     #[error("pack {pack} is damaged")]
     Damaged { pack: PackNumber, source: DamageError },
-    /// The pack's volume cannot be had, for this reason.
+    /// The pack's volume is not available, for this reason.
     #[error("pack {pack} is on a volume that is not available: {reason}")]
     Volume { pack: PackNumber, reason: String },
     /// The disk did not answer. Another try may help.

@@ -1,7 +1,8 @@
 //! The mark of a pool: a file beside its packs that says to which pool they belong.
 //!
 //! The mark distinguishes a pool that has lost all its packs from a folder whose disk is not
-//! mounted. Without its mark a pool is away: nothing is written there, and no pack counts as lost.
+//! mounted. Without its mark a pool is unavailable: nothing is written there, and no pack counts as
+//! lost.
 
 use std::io;
 use std::path::Path;

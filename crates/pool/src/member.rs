@@ -34,8 +34,8 @@ pub(crate) struct ReadingOrder {
 /// A pool and its packs.
 ///
 /// Invariant: `packs` has the packs that are complete in the storage or being written to it, with
-/// their last known sizes; `bytes` is the sum of the sizes. While the storage is away, only a pool
-/// on volumes has packs.
+/// their last known sizes; `bytes` is the sum of the sizes. While the storage is unavailable, only
+/// a pool on volumes has packs.
 pub(crate) struct Member {
     pub(crate) spec: PoolSpec,
     pub(crate) storage: Arc<dyn PackStorage>,
@@ -51,13 +51,13 @@ impl Member {
         let Survey { is_there, packs } = storage.survey(spec.mark, recorded)?;
         assert!(
             is_there || packs.is_empty() || storage.distance() == Distance::Volume,
-            "a storage that is away lists no packs"
+            "an unavailable storage lists no packs"
         );
         let bytes = packs.values().sum();
         Ok(Self { spec, storage, is_there, packs, bytes })
     }
 
-    /// Returns the member for a pool whose storage is away.
+    /// Returns the member for a pool whose storage is unavailable.
     pub(crate) fn away(spec: PoolSpec) -> Self {
         let storage = spec.open_storage();
         Self { spec, storage, is_there: false, packs: BTreeMap::new(), bytes: 0 }

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(taken, [1, 2, 10, 11]);
         assert_eq!(stock.taken_end(), PackNumber(12));
         assert!(stock.take().is_err(), "the source gives no more");
-        // The number of another server's pack does not change the numbers of this one.
+        // The number of another server's pack does not change the numbers of this server.
         stock.pass(PackNumber(50));
         stock.keep(PackNumber(30)..PackNumber(32));
         assert_eq!(stock.take().unwrap(), PackNumber(30));

@@ -16,8 +16,8 @@ use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 use crate::layout;
 use crate::pack::{PACK_BYTES, PACK_CHUNKS, SealedPack};
 
-/// Number of bytes of which space is claimed from the file system at a time. A full disk is so
-/// noticed before a quantum is accepted that could not be stored.
+/// Number of bytes of which space is claimed from the file system at a time. So a full disk is
+/// noticed before the server accepts a quantum that it could not store.
 const CLAIM_BYTES: u64 = 4 << 20;
 
 /// A quantum to append: its record, with the lengths and digests of its chunks.
@@ -127,7 +127,7 @@ impl OpenPack {
     pub(crate) fn append(&mut self, quantum: NewQuantum<'_>) -> io::Result<Place> {
         let NewQuantum { record, lengths, digests } = quantum;
         assert!(!self.is_full(), "a full pack takes no more");
-        assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
+        assert_eq!(lengths.len(), digests.len(), "one digest for each chunk");
         let end = self.table.end();
         self.claim(end + record.len() as u64)?;
         // A record that was not written completely is not in the table: the next record overwrites

@@ -45,7 +45,7 @@ pub struct PoolSpec {
     pub mark: Mark,
     /// Maximum size of all packs of the pool together, in bytes; `None` for no limit.
     pub capacity_bytes: Option<u64>,
-    /// The pool for new packs when this one is full.
+    /// The pool for new packs when this pool is full.
     pub next: Option<PoolId>,
     pub storage: Storage,
 }
@@ -84,7 +84,7 @@ impl PoolSpec {
         self.open_storage().files().remove_mark()
     }
 
-    /// Reads the identity of the server that writes to the pool; `None` if none is recorded.
+    /// Reads the identity of the server that writes to the pool; `None` if no server is recorded.
     pub fn read_owner(&self) -> io::Result<Option<Owner>> {
         self.open_storage().files().read_owner()
     }

@@ -98,7 +98,7 @@ impl State {
         open.or_else(|| self.being_sealed.get(&pack).map(|closing| Arc::clone(&closing.file)))
     }
 
-    /// Returns the size of the pack in bytes: the greatest that any pool has.
+    /// Returns the size of the pack in bytes: the largest size in any pool.
     pub(crate) fn bytes_of(&self, pack: PackNumber) -> Option<u64> {
         let members = self.members.values();
         members.filter_map(|member| member.packs().get(&pack)).max().copied()
@@ -174,7 +174,7 @@ impl State {
         assert!(self.open_pack(pack).is_none(), "a pack that was given up takes no more");
     }
 
-    /// Gives up the open packs of `pool`, because its storage was replaced or is away.
+    /// Gives up the open packs of `pool`, because its storage was replaced or is unavailable.
     pub(crate) fn let_go(&mut self, pool: PoolId) {
         let open = self.open.values().chain(&self.sealing);
         let packs: Vec<PackNumber> =

@@ -51,7 +51,7 @@ pub(crate) enum Presence {
 /// State of a pack that was found when its pool was opened.
 pub(crate) enum Recovery {
     Sealed,
-    /// The pack was open when its server died, and was sealed just now.
+    /// The pack was open when its server died, and has now been sealed.
     Recovered(SealedPack),
     /// The pack never held a quantum, and was removed.
     Empty,
@@ -91,8 +91,8 @@ pub(crate) trait PackStorage: Send + Sync {
     /// Returns the interface for the mark of the pool and the files beside its packs. Never blocks.
     fn files(&self) -> &dyn SideFiles;
 
-    /// Returns the bucket in which servers share files beside the packs, if the storage is one.
-    /// Never blocks.
+    /// Returns the bucket in which servers share files beside the packs, if the storage is a
+    /// bucket. Never blocks.
     fn shared_files(&self) -> Option<&Arc<Bucket>> {
         None
     }
@@ -152,8 +152,8 @@ pub(crate) trait PackStorage: Send + Sync {
         None
     }
 
-    /// Ends uploads of other processes that nobody continues: all, or those of packs below a
-    /// number. Returns the number of ended uploads.
+    /// Ends uploads of other processes that nobody continues: all uploads, or only uploads of packs
+    /// below a number. Returns the number of ended uploads.
     fn end_orphans(&self, _below: Option<PackNumber>) -> io::Result<usize> {
         Ok(0)
     }
@@ -237,8 +237,8 @@ pub(crate) trait ObjectLocks {
     /// Asks the store for the day until which the pack must stay.
     fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>>;
 
-    /// Makes the newest complete version of the pack the one that is read. `is_whole` checks the
-    /// version that is read at that moment. Returns false if no version is complete.
+    /// Makes readers get the newest complete version of the pack. `is_whole` checks the version
+    /// that readers get at that moment. Returns false if no version is complete.
     fn bring_back(&self, pack: PackNumber, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool>;
 
     /// Does the same as [`Self::bring_back`] for a file beside the packs.

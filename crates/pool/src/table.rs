@@ -2,7 +2,7 @@
 //!
 //! The footer of a sealed pack holds its table. The records contain the same facts, and each has a
 //! checksum. So the table of a pack without a footer can be computed from the records, up to the
-//! first bad one.
+//! first bad record.
 
 use std::io;
 
@@ -57,7 +57,7 @@ pub(crate) fn scan_table(
     scanned.ok_or_else(|| ReadError::damaged(pack, "it has no header"))
 }
 
-/// Reads records from the front up to the first bad one. Returns `None` if the pack has no valid
+/// Reads records from the front up to the first bad record. Returns `None` if the pack has no valid
 /// header.
 pub(crate) fn scan(
     source: &dyn Source,
@@ -77,7 +77,7 @@ pub(crate) fn scan(
         let Ok(opened) = decompressor.decode(&record) else { break };
         let digests: Vec<_> =
             opened.chunks().map(|chunk| digest_of(header.domain, chunk)).collect();
-        assert_eq!(digests.len(), opened.lengths().len(), "one digest a chunk");
+        assert_eq!(digests.len(), opened.lengths().len(), "one digest for each chunk");
         table.push(record.len(), opened.lengths(), &digests);
     }
     Ok(Some(table))

@@ -40,7 +40,7 @@ pub(crate) struct Authority {
 pub(crate) struct IssuedCertificate {
     pub(crate) serial: Vec<u8>,
     pub(crate) expires: ServerTime,
-    /// Certificates in PEM: the node's, then the CA's.
+    /// Certificates in PEM: first the node's certificate, then the CA's certificate.
     pub(crate) chain_pem: String,
 }
 
@@ -84,7 +84,8 @@ fn moment(secs: i64) -> time::OffsetDateTime {
 }
 
 impl Authority {
-    /// Loads the authority of the server in `folder`. Certificates of nodes live `node_days`.
+    /// Loads the authority of the server in `folder`. Certificates of nodes are valid for
+    /// `node_days` days.
     pub(crate) fn load(folder: &Path, node_days: u16) -> Result<Self, AuthorityError> {
         let read = |name| {
             std::fs::read_to_string(folder.join(name))
@@ -119,7 +120,8 @@ impl Authority {
         Ok(Identity { chain, key: key.serialize_der() })
     }
 
-    /// Certifies the key in `signing_request` as the node's. Other data in the request is ignored.
+    /// Certifies the key in `signing_request` as the key of the node. Other data in the request is
+    /// ignored.
     pub(crate) fn issue(
         &self,
         node: &NodeName,

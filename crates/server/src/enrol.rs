@@ -51,7 +51,8 @@ fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificat
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
-/// Maps an error: an invalid token is a refusal of access, every other error is the store's.
+/// Maps an error: an invalid token is a refusal of access, and every other error is mapped as an
+/// error of the store.
 fn refused(error: TokenError) -> Status {
     match error {
         TokenError::Invalid(reason) => Status::permission_denied(reason.to_string()),

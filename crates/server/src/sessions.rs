@@ -416,7 +416,7 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
     })
 }
 
-/// The option set of the node. A node without one gets an empty set.
+/// The option set of the node. A node without an option set gets an empty set.
 fn option_set(store: &Store, node: &Node) -> Result<proto::OptionSet, StoreError> {
     let Some(name) = &node.option_set else { return Ok(proto::OptionSet::default()) };
     let sets = store.catalog.option_sets()?;

@@ -26,7 +26,7 @@ const WAITING_MAX: usize = 64;
 /// The client at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// The serial number of the client's certificate; `None` for a client without one.
+    /// The serial number of the client's certificate; `None` for a client without a certificate.
     pub(crate) serial: Option<Vec<u8>>,
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::stop::{BEAT_PAUSE, stopped};
 
-/// Interval in seconds between two checks if an expiration is due.
+/// Interval in seconds between two checks whether an expiration is due.
 const EXPIRY_CHECK_SECS: u64 = 60;
 /// Minimum interval in seconds between two runs that copy, drain and repair packs.
 const TEND_SECS: u64 = 20;
@@ -120,7 +120,8 @@ fn copy_catalog(store: &Arc<Store>, failed: &mut Option<Instant>) {
     }
 }
 
-/// Locks packs in object stores as policy says, once a day; after a failure it tries again sooner.
+/// Locks packs in object stores as policy requires, once a day; after a failure it tries again
+/// sooner.
 pub(crate) async fn lock_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
     let mut due = sys::clock::monotonic();
     loop {

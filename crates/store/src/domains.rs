@@ -45,7 +45,7 @@ pub enum PolicyEdit {
     Discard,
 }
 
-/// A new class, or a change of one.
+/// A new class, or a change of a class.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClassEdit {
     pub name: String,

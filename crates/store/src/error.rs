@@ -9,7 +9,7 @@ use pool::{AppendError, PutError};
 /// happened, to which object, and what to do next.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The request is wrong as it stands: its author corrects it.
+    /// The request is wrong: its author corrects the request.
     #[error("{0}")]
     Usage(String),
     /// The request does not fit the present state: something has to be changed first.

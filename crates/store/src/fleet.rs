@@ -12,8 +12,8 @@
 //! twice, or it looks the pack up when it needs it. Late reports do not endanger stored data:
 //!
 //! 1. A commit names no pack that another server has condemned: the database compares the
-//!    generation of condemned packs with the one that this server knew when it resolved the places
-//!    ([`catalog::Batches::commit_at`]).
+//!    generation of condemned packs with the generation that this server knew when it resolved the
+//!    places ([`catalog::Batches::commit_at`]).
 //! 2. A condemned pack is removed only after every server knows that nothing names it any more, and
 //!    has no reader left that began before it knew this (`Users::oldest_generation`).
 //! 3. A pack that the catalogue does not name is not touched while a server could still commit it
@@ -291,7 +291,7 @@ impl Fleet {
     }
 
     pub(crate) fn release_claim(&self, name: &str) {
-        // On a failure `Claims::release_forgotten` releases it later.
+        // After a failure, `Claims::release_forgotten` releases the claim later.
         if let Err(error) = self.postgres.release(name) {
             let error = model::chain(&error);
             tracing::warn!(name, error, "a claim cannot be released now; it is released later");

@@ -2,7 +2,8 @@
 
 use crate::error::StoreError;
 
-/// Fails if `name` is not a valid name. `kind` is what gets the name, with its article: "a pool".
+/// Fails if `name` is not a valid name. `kind` is the noun for the named object, with its article:
+/// "a pool".
 pub fn check_name(name: &str, kind: &str) -> Result<(), StoreError> {
     if policy::is_name(name) {
         return Ok(());

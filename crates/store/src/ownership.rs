@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   server's folder   server.lock      locked by the process that uses the folder
-//!                     instance.toml    the identity of this folder, and that of server.lock
+//!                     instance.toml    the identities of this folder and of server.lock
 //!   each pool         holdfast-pool    locked by that process, if the pool is a primary folder
 //!                     holdfast-owner   the identity of the folder whose server writes there
 //! ```
@@ -71,7 +71,7 @@ impl Ownership {
         let mut owners = BTreeSet::new();
         for spec in owned(specs) {
             match spec.read_owner() {
-                // The file with the owner is damaged. The server that it named is lost anyway.
+                // The file with the owner is damaged. The owner is lost in any case.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 read => owners.extend(read.map_err(unusable(spec))?),
             }
@@ -88,7 +88,7 @@ impl Ownership {
     }
 
     /// Locks the pools as [`Self::lock`] does, and becomes their owner. Fails if another server is
-    /// the owner of one.
+    /// the owner of a pool.
     pub(crate) fn claim(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
         self.lock(specs)?;
         for spec in owned(specs) {

@@ -84,7 +84,7 @@ pub(crate) fn stored(store: &Store, chunks: &[u64]) -> StoredQuantum {
     take_in(store, Filler::any(DOMAIN), &record, &check).expect("there is room")
 }
 
-/// Returns a file whose chunks are the first ones of the session's quantum `quantum`.
+/// Returns a file whose chunks are the first chunks of the session's quantum `quantum`.
 pub(crate) fn sent_file(name: Name, quantum: u64, chunks: &[u64]) -> Object<SessionPlace> {
     let count = u32::try_from(chunks.len()).expect("few");
     let first = SessionPlace::Sent { quantum, index: 0 };

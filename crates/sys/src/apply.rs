@@ -192,9 +192,9 @@ fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Sets those of `xattrs` whose names `meant` selects. Removes `present` attributes with such names
-/// that are not in `xattrs`: they come from a parent's default ACL or an earlier object. Labels
-/// that the system has set by itself (`security.`) stay, except capabilities.
+/// Sets the attributes in `xattrs` whose names `meant` selects. Removes `present` attributes with
+/// such names that are not in `xattrs`: they come from a parent's default ACL or an earlier object.
+/// Labels that the system has set by itself (`security.`) stay, except capabilities.
 fn set_xattrs(
     inode: &Inode<'_>,
     present: &[Vec<u8>],

@@ -8,7 +8,7 @@ use model::{Attributes, Xattr};
 use rustix::fs::{IFlags, XattrFlags};
 use rustix::io::Errno;
 
-/// The inode flags that are backed up and restored: those that a user sets by `chattr`.
+/// The inode flags that are backed up and restored: the flags that a user sets by `chattr`.
 ///
 /// Flags that describe how the file system stores the inode (extents, inline data, index, huge
 /// file, verity, encryption, case folding) are left out: restoring them elsewhere would be wrong,

@@ -67,7 +67,8 @@ impl Dir {
         }
     }
 
-    /// Opens the directory `name` in this one. A symbolic link is refused with `NotADirectory`.
+    /// Opens the directory `name` in this directory. A symbolic link is refused with
+    /// `NotADirectory`.
     pub fn open_dir(&self, name: &[u8]) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
         Ok(Self::from_fd(open_quietly(self.as_fd(), single(name)?, flags)?))
@@ -176,7 +177,7 @@ impl Dir {
     }
 
     /// Returns true if this directory lies on a file system that shows the kernel's state, not
-    /// data. `devtmpfs` cannot be told from `tmpfs`, so it does not count as one.
+    /// data. `devtmpfs` cannot be told from `tmpfs`, so it does not count as pseudo.
     pub fn is_pseudo(&self) -> io::Result<bool> {
         // The number is sign extended or not, by architecture and kernel.
         let magic = rustix::fs::fstatfs(self)?.f_type & 0xffff_ffff;

@@ -119,7 +119,7 @@ impl Lock {
         Ok(FileIdentity { inode: found.ino(), born_nanos })
     }
 
-    /// True while the locked file is the one at `path`: nobody has replaced it.
+    /// True while the locked file is the file at `path`: nobody has replaced it.
     pub fn is_at(&self, path: &Path) -> io::Result<bool> {
         is_at(&self.0, path)
     }
@@ -134,7 +134,7 @@ impl Lock {
     }
 }
 
-/// True while the open file is the one at `path`: nobody has replaced it.
+/// True while the open file is the file at `path`: nobody has replaced it.
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let place = |found: &fs::Metadata| (found.dev(), found.ino());
     match fs::metadata(path) {
@@ -173,7 +173,7 @@ mod tests {
         fs::rename(&path, &moved).unwrap();
         assert_eq!(identity(&moved), first);
         fs::remove_file(&moved).unwrap();
-        // The new file may get the inode of the old one.
+        // The new file may get the inode of the old file.
         assert_ne!(identity(&path), first);
     }
 

@@ -110,13 +110,14 @@ impl Group {
         match tried {
             Ok(()) => self.change(libc::FAN_MARK_REMOVE, FAN_PRE_ACCESS, &root).map(|()| true),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
-            // Another file system may support ranges although that of the root directory does not.
+            // Another file system may support ranges although the file system of the root directory
+            // does not.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Takes over a group that another process has opened and this one has inherited.
+    /// Takes over a group that another process has opened and this process has inherited.
     pub fn inherited(fd: OwnedFd, asks: QuestionKinds) -> Self {
         Self { file: fd.into(), asks }
     }
@@ -167,7 +168,7 @@ impl Group {
             libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORE | libc::FAN_MARK_IGNORED_SURV_MODIFY | kind;
         match self.change(flags, self.mask(), file) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.ignore_as_before(file),
-            // A lasting mark has to be removed before the kernel takes an evictable one.
+            // A lasting mark has to be removed before the kernel takes an evictable mark.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 self.watch_again(file)?;
                 self.change(flags, self.mask(), file)
@@ -214,7 +215,7 @@ impl Group {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Reads the waiting questions, several at once. Returns none if no process waits.
+    /// Reads the waiting questions, several at once. Returns no question if no process waits.
     ///
     /// If the kernel could not open the file for a question, it has already refused the process.
     pub fn read(&self) -> io::Result<Vec<Question>> {

@@ -130,7 +130,7 @@ mod tests {
         std::process::exit(0);
     }
 
-    /// Runs in the child process: one thread panics without the guard, and one with it.
+    /// Runs in the child process: one thread panics without the guard, and another thread with it.
     #[test]
     fn a_child_guards_one_thread() {
         if std::env::var_os(CHILD).is_none() {

@@ -41,7 +41,7 @@ pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok(walk.split())
 }
 
-/// A mounted file system, or a part of one.
+/// A mounted file system, or a part of a file system.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountedFilesystem {
     /// The part of the file system that is mounted: `/` for all of it.
@@ -64,7 +64,7 @@ pub fn mounted(path: &[u8]) -> io::Result<Option<MountedFilesystem>> {
     Ok(mounted_at(&mounts, path))
 }
 
-/// Finds the uppermost mount at `path`: if there are several, the one that no other mount covers.
+/// Finds the uppermost mount at `path`: if there are several, the mount that no other mount covers.
 ///
 /// Source: proc(5), `/proc/pid/mountinfo`.
 fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
@@ -164,9 +164,9 @@ impl DetachedMount {
         Dir::at(&self.0)
     }
 
-    /// Replaces the mount at `path` by this one. Files that are open in the old mount stay open.
+    /// Replaces the mount at `path` by this mount. Files that are open in the old mount stay open.
     /// One of the two mounts is visible at every moment. Before Linux 6.5 the old mount stays,
-    /// covered by this one.
+    /// covered by this mount.
     pub fn replace(self, path: &[u8]) -> io::Result<()> {
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
@@ -178,7 +178,7 @@ impl DetachedMount {
     }
 }
 
-/// Translates the options of a mount, as `statvfs` reports them, into those of a new mount.
+/// Translates the options of a mount, as `statvfs` reports them, into the options of a new mount.
 fn attributes(flags: StatVfsMountFlags) -> MountAttrFlags {
     let pairs = [
         (StatVfsMountFlags::RDONLY, MountAttrFlags::MOUNT_ATTR_RDONLY),

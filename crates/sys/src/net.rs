@@ -26,7 +26,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Gives a connection buffers of `bytes` for each direction, instead of those that the kernel
+/// Gives a connection buffers of `bytes` for each direction, instead of buffers that the kernel
 /// adapts to the network. The kernel takes twice that size, for data of its own, and never more
 /// than the administrator's limit.
 pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {

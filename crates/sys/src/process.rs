@@ -69,8 +69,8 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
 }
 
-/// Returns a number that differs after each start of the machine; 0 if the kernel does not report
-/// one.
+/// Returns a number that differs after each start of the machine; 0 if the kernel reports no such
+/// number.
 pub fn boot_tag() -> u64 {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
@@ -97,8 +97,8 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
 }
 
-/// Takes over a descriptor that another program has left open for this one, by its number. May be
-/// called once for each descriptor.
+/// Takes over a descriptor that another program has left open for this program, by its number. May
+/// be called once for each descriptor.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call only asks for the flags of the descriptor.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };

@@ -54,7 +54,7 @@ impl SourceFile {
         stat_open(self.file.as_fd())
     }
 
-    /// Reads at `offset` and returns how many bytes came; 0 at the end of the file.
+    /// Reads at `offset` and returns the number of bytes read; 0 at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match self.file.read_at(buffer, offset) {
@@ -64,8 +64,8 @@ impl SourceFile {
         }
     }
 
-    /// Reads the bytes after those of the last call and returns how many came; 0 at the end of the
-    /// file.
+    /// Reads the bytes that follow the last call's bytes, and returns their number; 0 at the end of
+    /// the file.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read_at(buffer, self.position)?;
         self.position += count as u64;
@@ -103,7 +103,7 @@ impl SourceFile {
     fn seek(&self, from: SeekFrom, size: u64) -> io::Result<Option<u64>> {
         match rustix::fs::seek(&self.file, from) {
             Ok(offset) => Ok(Some(offset.min(size))),
-            // No data after the offset.
+            // No data follows the offset.
             Err(Errno::NXIO) => Ok(Some(size)),
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY) => Ok(None),
             Err(error) => Err(error.into()),

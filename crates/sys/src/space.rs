@@ -179,7 +179,8 @@ pub fn attribute_of<const N: usize>(
 ) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-    // The attributes of a handle cannot be read; its link in /proc gives those of the object.
+    // The attributes of a handle cannot be read; its link in /proc gives the attributes of the
+    // object.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let mut value = [0; N];
     value_of(rustix::fs::getxattr(path, attribute, &mut value[..])).map(|bytes| take(&value, bytes))

@@ -76,8 +76,8 @@ impl NewFile {
         Self { file: fd.into(), dir, name, draft, sealing: 0, is_prepared: false }
     }
 
-    /// Sets those of `attributes` that a file takes only while it is empty: no copy on write,
-    /// compression. The caller does this before the first write.
+    /// Sets the attributes that a file takes only while it is empty: no copy on write, compression.
+    /// The caller does this before the first write.
     pub fn prepare(&mut self, attributes: &Attributes) -> ApplyOutcome {
         let mut applied = ApplyOutcome::default();
         if attributes.flags & FLAGS_OF_EMPTY != 0 {
@@ -185,16 +185,15 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(draft) = &self.draft {
-            // A failure cannot be reported any more; the name shows that the file is a temporary
-            // one.
+            // A failure cannot be reported any more; the name shows that the file is temporary.
             let _removed = rustix::fs::unlinkat(self.dir.as_fd(), &draft[..], AtFlags::empty());
         }
     }
 }
 
 impl Dir {
-    /// Makes the directory `name`, which only its owner may use, or opens an existing one. Anything
-    /// else of that name, a symbolic link to a directory included, is `NotADirectory`.
+    /// Makes the directory `name`, which only its owner may use, or opens an existing directory.
+    /// Anything else of that name, a symbolic link to a directory included, is `NotADirectory`.
     pub fn make_dir(&self, name: &[u8]) -> io::Result<Self> {
         self.make_dir_of_mode(name, Mode::RWXU)
     }

@@ -22,7 +22,8 @@ const ASSUMED_SECS_MIN: f64 = 0.01;
 /// Largest factor; its reciprocal is the smallest factor. A ratio beyond these limits has another
 /// cause than the drive.
 const FACTOR_MAX: f64 = 4.0;
-/// Share of a factor by which the median must differ from it before the factor changes.
+/// Minimum difference between the median and a factor, as a share of the factor, at which the
+/// factor changes.
 const CHANGE_MIN: f64 = 0.05;
 
 /// A step of a recall whose time is measured.
@@ -71,7 +72,7 @@ impl Measure {
         changes
     }
 
-    /// Returns the median of the ratios, the lower of the two middle ones for an even number;
+    /// Returns the median of the ratios, the lower of the two middle ratios for an even number;
     /// `None` while there are too few.
     fn median(&self) -> Option<f64> {
         if self.ratios.len() < RATIOS_MIN {
@@ -106,7 +107,7 @@ impl Calibration {
         measure.add(real_secs / assumed_secs)
     }
 
-    /// Returns the factors that make assumed times fit the measured ones.
+    /// Returns the factors that make assumed times fit the measured times.
     pub fn correction(&self) -> Correction {
         Correction {
             mounting: self.mount.factor,

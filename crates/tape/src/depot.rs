@@ -83,7 +83,7 @@ pub struct Location {
     pub element: Option<u16>,
 }
 
-/// A volume that was put into a drive, and what is on it.
+/// A volume that was put into a drive, and its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountReport {
     pub drive: u16,

@@ -25,7 +25,7 @@ const ABORTED_MAX: u32 = 3;
 /// Maximum number of tries while a device is busy.
 const BUSY_MAX: u32 = 300;
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// Minimum timeout, even if the device recommends a shorter one. As a fixed timeout for all
+/// Minimum timeout, even if the device recommends a shorter timeout. As a fixed timeout for all
 /// commands, 60 s has been too short for LTO-9.
 const TIMEOUT_MIN: Duration = Duration::from_secs(60);
 

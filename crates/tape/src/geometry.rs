@@ -39,8 +39,8 @@ impl Point {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     medium: Medium,
-    /// Addresses of the ends of the wraps. Invariant: one for each wrap of the medium, ascending,
-    /// the first above 0.
+    /// Addresses of the ends of the wraps. Invariant: one end for each wrap of the medium,
+    /// ascending, the first above 0.
     ends: Vec<u64>,
 }
 

@@ -55,7 +55,7 @@ pub enum LibraryError {
     /// There is no cleaning cartridge: a person has to check one in.
     #[error("the library has no cleaning cartridge")]
     NoCleaner,
-    /// The volume is damaged, or its label is not the one that its barcode names.
+    /// The volume is damaged, or its label does not have the name on its barcode.
     #[error("volume {name} cannot be used")]
     Volume { name: VolumeName, source: VolumeError },
     /// The drive has been taken out of service.
@@ -128,7 +128,7 @@ struct Bay {
     wants_cleaning: bool,
 }
 
-/// A volume in a drive. The caller gives both back with [`Library::dismount`] or
+/// A volume in a drive. The caller gives volume and drive back with [`Library::dismount`] or
 /// [`Library::retire`]; if this value is dropped, the drive stays lent for ever.
 #[must_use]
 pub struct MountedVolume {

@@ -21,7 +21,7 @@
 //!    or being read is planned in at the next file border.
 //! 2. **An object is read once**, for any number of waiters. A request is removed with its last
 //!    waiter.
-//! 3. **No request waits for ever because of later ones.** While a volume is in a drive and its
+//! 3. **No request waits for ever because of later requests.** While a volume is in a drive and its
 //!    oldest request is older than `age_max`, the batch is closed: later requests are planned only
 //!    after all requests that waited at that moment have been read. A volume does not keep its
 //!    drive for ever either. While another volume has such an old request and no drive is about to
@@ -142,7 +142,7 @@ pub enum Refusal {
     /// The user tries again later, or recalls the files by list.
     #[error("the program has too many files waiting")]
     ProgramBudget,
-    /// No volume with a copy is available: a person has to bring one back.
+    /// No volume with a copy is available: a person has to bring such a volume back.
     #[error("volume {} is {absence}", .volume.0)]
     Unavailable { volume: VolumeId, absence: Absence },
 }
@@ -189,7 +189,7 @@ pub enum Action {
 /// The expected service of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// Number of requests for the same volume that are read before this one.
+    /// Number of requests for the same volume that are read before this request.
     pub ahead: usize,
     /// Expected time of service, since the caller's start.
     pub served_at: Duration,

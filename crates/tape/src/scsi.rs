@@ -1,8 +1,8 @@
 //! Encoding of SCSI commands and parsing of answers, both big-endian. The code is pure: it does no
 //! I/O and never waits.
 //!
-//! Section numbers are those of SPC-4 (all devices), SSC-4 (tapes) and SMC-3 (changers). Parsers
-//! take the bytes that a device sent, of any length, and return a value or [`DamageError`].
+//! Section numbers refer to SPC-4 (all devices), SSC-4 (tapes) and SMC-3 (changers). Parsers take
+//! the bytes that a device sent, of any length, and return a value or [`DamageError`].
 //!
 //! [`DamageError`]: format::DamageError
 

@@ -17,7 +17,7 @@ use crate::timing::{Timing, duration};
 pub struct ServedWaiter {
     pub waiter: WaiterId,
     pub asked: Duration,
-    /// The forecast at the time of the request, if the waiter was told one.
+    /// The forecast at the time of the request, if the waiter was told a forecast.
     pub told: Option<Duration>,
     pub served: Duration,
 }
@@ -112,7 +112,7 @@ pub struct Simulation<H: Hardware = Model> {
     /// Waiters, each with the time of its request and the forecast that it was told.
     waiting: BTreeMap<WaiterId, (Duration, Option<Duration>)>,
     /// Divisor: a waiter whose number is a multiple of it is told a forecast; 0 if no waiter is
-    /// told one.
+    /// told a forecast.
     pub told_every: u64,
     pub served: Vec<ServedWaiter>,
     pub failed: Vec<WaiterId>,

@@ -24,7 +24,7 @@ pub struct LocateCost {
     pub wrap_change: f64,
     pub band_change: f64,
     /// Seconds added if source and target lie in different halves of the tape; negative, because
-    /// the other terms are those of moves within a half.
+    /// the other terms are for moves within one half.
     pub half_change: f64,
     pub direction_change: f64,
     /// Seconds added if the target lies before the source on the same wrap.
@@ -137,7 +137,7 @@ impl Timing {
     ///
     /// `request` and the sum of `label` and `session` are calibrated to IBM's table of recalls,
     /// which shows only the sum of `label`, `session`, the mount and an average locate (99 s). The
-    /// time of the changer is the one that makers of libraries call typical. A whole rewind is
+    /// time of the changer is the time that makers of libraries call typical. A whole rewind is
     /// assumed to take twice as long as the average rewind.
     pub fn calibrated(drive: &DriveModel, host_bytes_per_sec: u64) -> Self {
         Self {

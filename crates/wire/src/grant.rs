@@ -21,7 +21,8 @@ pub fn encode_grant(bytes: &mut Vec<u8>, grant: &Grant) {
     bytes.extend_from_slice(&grant.mac.0);
 }
 
-/// Parses a sequence of grants. Returns `None` if one is incomplete or names an impossible place.
+/// Parses a sequence of grants. Returns `None` if a grant is incomplete or names an impossible
+/// place.
 pub fn decode_grants(bytes: &[u8]) -> Option<Vec<Grant>> {
     let (grants, rest) = bytes.as_chunks::<GRANT_BYTES>();
     if !rest.is_empty() {

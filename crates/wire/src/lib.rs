@@ -29,7 +29,7 @@ pub mod proto {
 /// address.
 pub const SERVER_NAME: &str = "server.holdfast.internal";
 
-/// Maximum number of bytes in one message, in each direction: that of a page of 512 objects with
+/// Maximum number of bytes in one message, in each direction: enough for a page of 512 objects with
 /// large attributes.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 

@@ -20,7 +20,7 @@ pub const PROTOCOL_OLDEST: u32 = 1;
 /// Protocol of a peer that names no protocol.
 const PROTOCOL_UNNAMED: u32 = 1;
 
-/// Capabilities of this program. They are the same as those of protocol 1.
+/// Capabilities of this program. They are the same as the capabilities of protocol 1.
 const CAPABILITIES: [Capability; 2] = [Capability::Arrivals, Capability::RawCheck];
 
 /// Role of a program in a connection.
@@ -43,7 +43,7 @@ pub struct Speaker {
     pub capabilities: Vec<Capability>,
 }
 
-/// Agreement of two speakers.
+/// Protocol and capabilities on which two programs have agreed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Agreement {
     /// Protocol that both sides speak.

@@ -10,7 +10,7 @@
 //! | circle, circled | modules in the largest circle, and in all circles of more than two |
 //! | variants | error enums with more than eight variants |
 //! | tuples | signatures with a tuple of more than two values |
-//! | comments | comments of one line or more, those of tests included |
+//! | comments | comments of one line or more, comments of tests included |
 //! | headless | comments that open without a subject |
 //! | doubtful | comments that open with how, when, where or whether |
 //! | poison | mentions of `PoisonError` |
@@ -103,7 +103,7 @@ impl Figures {
         figures
     }
 
-    /// Adds the figures of a source file, those of its tests included.
+    /// Adds the figures of a source file, including the figures of its tests.
     fn add(&mut self, file: &SourceFile, tree: &Tree<'_>) {
         let Some(syntax) = tree.syntax.get(file.path.as_str()) else { return };
         let split = Split::new(&file.text);

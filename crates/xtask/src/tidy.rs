@@ -42,8 +42,8 @@ pub(crate) fn lower_the_ratchet() -> io::Result<()> {
     std::fs::write(place, ratchet.lowered(text, &all_findings(&files)))
 }
 
-/// Checks `files`, and applies the ratchet, which is one of them. Returns the findings that are
-/// left, sorted by file and line.
+/// Checks `files`, and applies the ratchet, which is one of the files. Returns the findings that
+/// are left, sorted by file and line.
 fn findings(files: &[SourceFile]) -> Vec<Finding> {
     let found = all_findings(files);
     let mut left = match Ratchet::parse(ratchet_text(files)) {

@@ -37,7 +37,8 @@ pub(super) struct ThreadScaling {
     pub(super) speedup: Spread,
 }
 
-/// Loss because of independent quanta, in one part of the corpus at one level.
+/// Loss of compression because each quantum is compressed independently, in one part of the corpus
+/// at one level.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) part: PathBuf,

@@ -95,7 +95,7 @@ impl Row {
         self.spread(choice, |sample| float(self.bytes) / float(sample.bytes_transferred.max(1)))
     }
 
-    /// Returns the ratio of the rate of the automatic choice to that of the best fixed one.
+    /// Returns the ratio of two rates: with the automatic choice, and with the best fixed choice.
     pub(super) fn auto_to_best(&self) -> Option<f64> {
         let fixed = (0..CHOICES.len()).filter(|choice| *choice != AUTO);
         let rates = fixed.filter_map(|choice| Some(self.rate(choice)?.median));

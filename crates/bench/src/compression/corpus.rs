@@ -1,8 +1,8 @@
 //! A corpus: the bytes of real files, one file after the other, no content twice.
 //!
-//! When all files were read, another pass over them begins. Later passes have a mark of 8 digits in
-//! every [`MARK_EVERY`] bytes. So no piece of a later pass equals a piece of an earlier one, and it
-//! compresses almost as well.
+//! When all files have been read, another pass over them begins. Later passes have a mark of 8
+//! digits in every [`MARK_EVERY`] bytes. So no piece of a later pass equals a piece of an earlier
+//! pass, and later passes compress almost as well.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher as _};

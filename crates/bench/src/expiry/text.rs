@@ -20,7 +20,8 @@ fn secs(samples: &[Sample]) -> Spread {
     Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
 }
 
-/// Returns the ratio of the time of the backups `beside` to the time of backups alone.
+/// Returns the ratio of the time of `beside`, backups during other work, to the time of backups
+/// alone.
 fn slowdown(results: &Results, beside: &[Sample]) -> f64 {
     secs(beside).median / secs(&results.backups_alone).median
 }

@@ -17,7 +17,7 @@ const VALUE_COLUMNS: usize = 28;
 
 pub(crate) struct Results {
     pub(crate) machine: Machine,
-    /// Results of the two sizes, the smaller one first.
+    /// Results of the two sizes, the smaller size first.
     pub(crate) sizes: Vec<Series>,
 }
 
@@ -31,8 +31,8 @@ pub(crate) struct Round {
     pub(crate) stages: Stages,
     /// Time for writing the compressed data, including the wait until it is on the disk.
     pub(crate) store: Effort,
-    /// Time for writing a copy of the file. It includes no wait for the disk, and neither does a
-    /// restore.
+    /// Time for writing a copy of the file, without a wait for the disk, because a restore does not
+    /// wait for the disk either.
     pub(crate) make: Effort,
     pub(crate) first: Sample,
     pub(crate) pool_bytes: u64,

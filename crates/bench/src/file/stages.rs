@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&course.stages.json().to_string())
 }
 
-/// State of the stages while they go through a file.
+/// State of all stages while the data of a file passes through them.
 struct Course {
     source: File,
     compressed: File,

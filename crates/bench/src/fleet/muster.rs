@@ -62,7 +62,7 @@ pub(super) struct Results {
     pub(super) files: usize,
     pub(super) load_before: String,
     pub(super) load_after: String,
-    /// Time from the registration of the first node to the enrolment of the last one.
+    /// Time from the registration of the first node to the enrolment of the last node.
     pub(super) enrolment: Duration,
     pub(super) first: Wave,
     pub(super) rounds: Vec<Wave>,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::random::Random;
 use crate::trouble::{Context as _, Trouble};
 
-/// Number of files whose content is replaced in a round. One other file is deleted, and one is
-/// added.
+/// Number of files whose content is replaced in a round. In addition, one file is deleted and one
+/// file is added.
 const REWRITTEN: usize = 4;
 
 /// Minimum number of files. A smaller tree has too few files to change some and to keep others.
@@ -31,7 +31,7 @@ pub(super) fn plant(top: &Path, node: usize, files: usize) -> Result<(), Trouble
     Ok(())
 }
 
-/// Changes a few files, different ones in each `round`, which counts from 1.
+/// Changes a few files. Each `round`, which counts from 1, changes other files.
 pub(super) fn change(top: &Path, node: usize, files: usize, round: usize) -> Result<(), Trouble> {
     for touched in 0..REWRITTEN {
         let file = (round * REWRITTEN + touched) % (files / 2);

@@ -83,8 +83,8 @@ pub(super) fn measure(
             let folder = workplace.folder(&format!("round-{number}-{}", way.key()))?;
             leg(&Site::new(&runner, folder), &tree, way, link)
         };
-        // The measurement of the first way changes the state of the machine for the second one, so
-        // the order alternates.
+        // The measurement of the first way changes the state of the machine for the second
+        // measurement, so the order alternates.
         rounds.push(if number % 2 == 0 {
             let loopback = over(Way::Loopback)?;
             Round { loopback, link: over(Way::Link)? }

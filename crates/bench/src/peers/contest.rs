@@ -159,8 +159,8 @@ fn check_room(
     kept: usize,
 ) -> Result<(), Trouble> {
     let rounds = if kept == 1 { 1 } else { order.rounds };
-    // Each program stores one copy and restores one. On a disk Holdfast keeps two more: the files
-    // that `creation` makes, and a second restored tree.
+    // Each program stores one copy of the tree and restores one copy. On a disk Holdfast keeps two
+    // more: the files that `creation` makes, and a second restored tree.
     let copies = u64::try_from(2 * (kept + usize::from(kept > 1)) * rounds).unwrap_or(u64::MAX);
     let needed = workplace::tree_bytes(tally).saturating_mul(copies);
     workplace

@@ -17,7 +17,7 @@ pub(crate) struct Recipe {
     pub(crate) is_baseline: bool,
     /// Names of the program, the preferred name first.
     pub(crate) programs: &'static [&'static str],
-    /// Programs that this one needs in addition.
+    /// Other programs that the program needs.
     pub(crate) companions: &'static [&'static str],
     pub(crate) install: &'static str,
     pub(crate) version: &'static str,

@@ -12,22 +12,23 @@ use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Target: maximum time of a first backup of Holdfast, compared with the fastest peer.
+/// Target: maximum ratio of the time of a first backup of Holdfast to the time of the fastest peer.
 const FIRST_AIM: f64 = 0.50;
-/// Target: maximum size of the stored data, compared with the peer that stores least.
+/// Target: maximum ratio of the size of the stored data to the size for the peer that stores least.
 const STORED_AIM: f64 = 1.00;
-/// Target: maximum time of a nothing-changed backup, compared with the bare walk.
+/// Target: maximum ratio of the time of a nothing-changed backup to the time of the bare walk.
 const WALK_AIM: f64 = 0.90;
-/// Target: maximum time of a nothing-changed backup, compared with the fastest peer.
+/// Target: maximum ratio of the time of a nothing-changed backup to the time of the fastest peer.
 const UNCHANGED_AIM: f64 = 0.34;
-/// Target: maximum time of a restore, compared with the fastest peer.
+/// Target: maximum ratio of the time of a restore to the time of the fastest peer.
 const RESTORE_AIM: f64 = 0.63;
-/// Target: maximum processor time of a restore, compared with making the same files.
+/// Target: maximum ratio of the processor time of a restore to the processor time of making the
+/// same files.
 const CREATION_AIM: f64 = 1.80;
-/// Target: maximum time of a nothing-changed backup, compared with the bare walk, with empty
-/// caches.
+/// Target: maximum ratio of the time of a nothing-changed backup to the time of the bare walk, both
+/// with empty caches.
 const COLD_AIM: f64 = 0.40;
-/// Target: maximum time of a backup after changes, compared with its limit.
+/// Target: maximum ratio of the time of a backup after changes to its limit.
 const CHANGED_AIM: f64 = 1.00;
 
 pub(crate) fn text(results: &Results, command_line: &str) -> String {
@@ -119,7 +120,7 @@ fn costs(results: &Results) -> String {
     lines.push(String::new());
     lines.push(
         "CPU is user and system time of all processes. Memory is the peak of the largest process. \
-         For Holdfast, both are\nclient + server. Differences are those of the first restore; for \
+         For Holdfast, both are\nclient + server. Differences are from the first restore; for \
          Holdfast, the largest number of any restore."
             .to_owned(),
     );
@@ -309,8 +310,8 @@ fn remarks(results: &Results) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns the number of cores that programs other than the measured ones kept busy. Samples of a
-/// creation do not have this figure, and are left out.
+/// Returns the number of cores that programs other than the measured programs kept busy. Samples of
+/// a creation do not have this figure, and are left out.
 fn other_cores(results: &Results) -> f64 {
     let entries = results
         .entries

@@ -25,7 +25,7 @@ const SERVER_BYTES_PER_OBJECT: u64 = 200;
 /// Number of bytes that server and node take without objects.
 const SERVER_BYTES: u64 = 1 << 30;
 
-/// Number of names from which the middle one is chosen. It is small, because the kernel counts the
+/// Number of names from which the middle name is chosen. It is small, because the kernel counts the
 /// peak memory of the bench in the peaks of the programs that the bench starts later.
 const NAMES_LISTED: usize = 10_000;
 
@@ -44,7 +44,8 @@ impl Backup {
     }
 }
 
-/// The results of the bench: the measurements of both kinds of trees, and those of one kind.
+/// The results of the bench: measurements of all trees, and measurements that only one kind of tree
+/// has.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -99,7 +100,7 @@ pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
     let first = place.back_up(&server, &relay)?;
     server.stop()?;
     let stored = place.site.stored()?;
-    // The server is started again, so that its peak memory is that of the incrementals.
+    // The server is started again, so that its peak memory comes from the incrementals only.
     let server = place.site.serve()?;
     let Incrementals { tally, unchanged, supplement } = match options.tree {
         Tree::Many(_) => place.between_walks(&server, &relay)?,

@@ -30,7 +30,7 @@ const ENDINGS: [&str; 12] =
 /// A directory to make, with everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// Number of directories, including this one.
+    /// Number of directories, including this directory.
     pub(crate) directories: u64,
     pub(crate) files: u64,
     pub(crate) seed: u64,

@@ -103,7 +103,8 @@ pub(super) struct EmulatedLibrary {
     sim: sim::Library,
     library: Library,
     mounted: BTreeMap<DriveId, MountedVolume>,
-    /// Times of the model. Those of the host are added, because they are not part of any command.
+    /// Times of the model. The times of the host are added, because they are not part of any
+    /// command.
     timing: Timing,
     block_bytes: u64,
 }

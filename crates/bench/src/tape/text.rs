@@ -17,7 +17,8 @@ use crate::spread::Spread;
 
 /// Target: maximum ratio of the time of opened files to the time of a list.
 const OPEN_TARGET: f64 = 1.2;
-/// Target: maximum ratio of the positioning time to that of the order by block.
+/// Target: maximum ratio of the positioning time in the chosen order to the positioning time in the
+/// order by block.
 const ORDER_TARGET: f64 = 0.4;
 /// Numbers of files for which the target of the order holds.
 const ORDER_TARGET_FILES: RangeInclusive<u64> = 16..=256;
@@ -38,7 +39,7 @@ pub(super) fn page(results: &Results) -> String {
 fn head(results: &Results) -> String {
     format!(
         "{}\n`cargo run --release -p bench -- tape` reproduces this page. Everything here is \
-         **simulated**: the schedule is the one that serves real drives, but the drives are a \
+         **simulated**: the schedule is the code that serves real drives, but the drives are a \
          calibrated model of LTO-8 at 360 MB/s on a virtual clock. The model's positioning is the \
          formula that CERN publishes for CTA, with a shorter step back. That step, the time of a \
          mount, and the time of a file besides its transfer are fitted to the table below. So the \
@@ -112,7 +113,7 @@ fn emulation(results: &Results) -> String {
     let table = page::table(&heads, &rows);
     format!(
         "\n## The same through SCSI\n\n{table}\nHere the schedule commands an emulated changer and \
-         an emulated drive, with the code that commands real ones. On the emulator's clock each \
+         an emulated drive, with the code that commands real devices. On the emulator's clock each \
          motion takes the time of the model. The last column is the number of commands of one \
          list. Rows of more than 16 GiB are left out, because the emulator makes every byte that \
          is read.\n"

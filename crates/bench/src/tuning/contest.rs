@@ -13,7 +13,7 @@ use crate::trouble::{Context as _, Trouble};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Number of incrementals. Because they are short, only the fastest one counts.
+/// Number of incrementals. Because they are short, only the fastest incremental counts.
 const INCREMENTALS: usize = 3;
 
 /// Figures of a setting in a round.

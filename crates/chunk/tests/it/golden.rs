@@ -1,6 +1,6 @@
 //! Golden files: data that an earlier release compressed or encrypted must decode for ever. They
 //! are not compared with the bytes that are written today, because another release of zstd writes
-//! others.
+//! other bytes.
 
 use std::path::PathBuf;
 

@@ -16,8 +16,8 @@ use crate::link::backup::{Rejection, ServerMessage, SessionReceiver};
 #[derive(Default)]
 pub(super) struct Answers {
     state: Mutex<State>,
-    /// True once the state has a failure. It lies outside the lock, because walkers read it for
-    /// each directory.
+    /// True once the state has a failure. The flag lies outside the lock, because walkers read it
+    /// for each directory.
     has_failed: AtomicBool,
     /// Bytes of the records of quanta that have arrived at the server.
     arrived: AtomicU64,
@@ -33,8 +33,8 @@ struct State {
     is_closed: bool,
     rejections: Vec<Rejection>,
     failure: Option<ClientError>,
-    /// True if the server has given no reason for the end of the session. Then it ended because
-    /// this side did, or because the server was told to stop.
+    /// True if the server has given no reason for the end of the session. Then the session ended
+    /// because this side ended it, or because the server was stopped.
     is_unexplained: bool,
 }
 
@@ -59,8 +59,8 @@ impl Answers {
         self.arrived.load(Relaxed)
     }
 
-    /// Returns the reason why the session has failed, if it has, and otherwise `outcome`, which is
-    /// what came of it on this side. A reason of the server says more than its consequences here.
+    /// Returns the reason why the session has failed, if it has, and otherwise `outcome`, the
+    /// result on this side. The server's reason is more precise than its consequences on this side.
     pub(super) fn conclude<T>(&self, outcome: Result<T, ClientError>) -> Result<T, ClientError> {
         let mut state = self.state();
         match state.failure.take() {

@@ -70,7 +70,7 @@ impl Crew {
         self.least
     }
 
-    /// Runs `work`. For some pieces of work, notes if the thread had to wait meanwhile.
+    /// Runs `work`. For some pieces of work, notes whether the thread had to wait meanwhile.
     pub(super) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.least == self.most || !self.pieces.fetch_add(1, Relaxed).is_multiple_of(MEASURED) {
             return work();

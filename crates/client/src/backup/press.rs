@@ -109,7 +109,7 @@ impl<'a> Press<'a> {
     }
 }
 
-/// Guard that counts its thread as one that fills quanta; see [`Press::filling`].
+/// Guard that counts its thread among the threads that fill quanta; see [`Press::filling`].
 pub(super) struct FillGuard<'a>(&'a Press<'a>);
 
 impl Drop for FillGuard<'_> {

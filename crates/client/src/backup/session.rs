@@ -40,7 +40,8 @@ use crate::tuning::{CompressionChoice, Tuning};
 pub(super) const OUTGOING_WAITING: usize = 4;
 /// Maximum number of walking threads. No disk that was measured serves more requests at once.
 const WALKERS_MAX: usize = 64;
-/// Maximum number of reading threads, if the user sets no number. Each has memory for two quanta.
+/// Maximum number of reading threads, if the user sets no number. Each thread has memory for two
+/// quanta.
 const READERS_MAX: usize = 16;
 /// Maximum number of attempts to open a filespace that another session uses. The server takes a
 /// moment to notice that a client was killed.
@@ -156,8 +157,8 @@ fn canonical(rules: &Rules, options: &BackupOptions) -> Vec<u8> {
 }
 
 /// Opens the session. Waits while another session has the filespace. The filespaces of streams and
-/// of migration are shared, so there it waits without a limit. Elsewhere it waits only long enough
-/// for the server to notice that a client was killed.
+/// of migration are shared, so the wait for them has no limit. The wait for other filespaces only
+/// gives the server enough time to notice that a client was killed.
 fn open<'a>(
     link: &'a Link,
     filespace: &[u8],

@@ -139,7 +139,8 @@ pub(crate) fn backed_up(
         let KeyedPage { first, page } =
             link.page_holding(mount_point, directory, name.as_bytes())?;
         let objects = page.objects()?;
-        // Files in the name range of this page: those up to its last object, but at least one.
+        // Files in the name range of this page: the files up to its last object, but at least one
+        // file.
         let last = objects.last().map(|object| object.name.clone());
         let of_page = files[done..]
             .iter()

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use chunk::Compression;
 
-/// Strength of compression, with estimates that are relative to those of the other strengths.
+/// Strength of compression, with estimates relative to the estimates of the other strengths.
 struct Rung {
     compression: Compression,
     /// Throughput of all processors of client and server together, in bytes per second.
@@ -27,9 +27,9 @@ const fn rung(compression: Compression, speed: f64, ratio: f64) -> Rung {
     Rung { compression, speed, ratio }
 }
 
-/// Strengths from the least work to the most. The ratios are those of 1.4 GB of sources, programs
-/// and libraries; the speeds are roughly those of their backup over loopback. Only the relations
-/// between them count.
+/// Strengths from the least work to the most. The ratios were measured on 1.4 GB of sources,
+/// programs and libraries, and the speeds, roughly, in a backup of this data over loopback. Only
+/// the relations between the strengths count.
 const LADDER: [Rung; 8] = [
     rung(Compression::Stored, 850e6, 1.0),
     rung(Compression::Level(-5), 700e6, 0.45),
@@ -40,7 +40,7 @@ const LADDER: [Rung; 8] = [
     rung(Compression::Level(6), 210e6, 0.26),
     rung(Compression::Level(9), 145e6, 0.255),
 ];
-/// Index in [`LADDER`] of the first strength, which is that of a backup without a tuner.
+/// Index in [`LADDER`] of the first strength, which a backup without a tuner has too.
 const START: usize = 4;
 
 /// Minimum duration of a window of measurement.
@@ -196,15 +196,15 @@ struct LinkRate {
 /// Estimates of speeds and ratios, and the choice of strengths by them.
 ///
 /// If the measurements change with a step to another strength, the change is attributed to that
-/// strength. If they change while the strength stays, it is attributed to the data, and so to all
-/// strengths.
+/// strength. If they change while the strength stays, the change is attributed to the data, and so
+/// to all strengths.
 struct Judge {
     windows: u32,
     /// Number of windows since the last step.
     stayed: u32,
-    /// Factor between the host's speed and that in [`LADDER`].
+    /// Factor between the host's speed and the speed in [`LADDER`].
     speed: f64,
-    /// Factor between the data's ratio and that in [`LADDER`].
+    /// Factor between the data's ratio and the ratio in [`LADDER`].
     ratio: f64,
     /// Factor between the measured speed of each strength and its estimate.
     corrections: [f64; LADDER.len()],
@@ -293,7 +293,8 @@ impl Judge {
         };
     }
 
-    /// Returns the estimated throughput of a strength, in bytes per second before compression.
+    /// Returns the estimated throughput with a strength of compression, in bytes per second before
+    /// compression.
     fn throughput(&self, of: usize) -> f64 {
         let carried = self.link.map_or(f64::INFINITY, |link| link.rate / self.ratio(of));
         self.processors(of).min(carried)
@@ -313,20 +314,21 @@ mod tests {
     use super::*;
 
     const WALL: f64 = 0.1;
-    /// Bytes that the buffers on the way hold.
+    /// Number of bytes that the simulated buffers on the way to the server hold.
     const BUFFERS: f64 = 34e6;
 
     /// Simulated link and processors.
     #[derive(Debug)]
     struct Host {
         link: f64,
-        /// Factor between the host's speed and that in [`LADDER`].
+        /// Factor between the host's speed and the speed in [`LADDER`].
         speed: f64,
-        /// Factor between the ratio of the host's data and that in [`LADDER`].
+        /// Factor between the ratio of the host's data and the ratio in [`LADDER`].
         ratio: f64,
         /// Share by which speed and ratio vary.
         noise: f64,
-        /// Factor between the host's speed with data that is not compressed and that in [`LADDER`].
+        /// Factor between the host's speed with data that is not compressed and the speed in
+        /// [`LADDER`].
         stored: f64,
     }
 
@@ -387,7 +389,7 @@ mod tests {
             let start = sys::clock::monotonic();
             let judge = std::mem::replace(&mut tuner.judge, Judge::new());
             let window = WindowStart { at: start, idle: Some(Duration::ZERO), arrived: 0 };
-            // The host's processors count as one.
+            // The host's processors count as one processor.
             *tuner = Tuner { judge, window, processors: 1, ..Tuner::start(0) };
             self.run(windows, start, |bytes, handed, now| {
                 (tuner.bytes, tuner.handed) = (bytes, handed);

@@ -57,7 +57,7 @@ pub(crate) struct SentQuantum {
 pub(crate) struct PageKey {
     /// First name of the page; empty for the first page of a directory.
     pub(crate) first: Vec<u8>,
-    /// Digest of the page. Without one, the next backup examines the page.
+    /// Digest of the page. Without a digest, the next backup examines the page.
     pub(crate) digest: Option<DirectoryDigest>,
 }
 

@@ -31,9 +31,9 @@ pub struct Hello {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Class {
     pub name: String,
-    /// Backup copy group; without one, objects of the class are not backed up.
+    /// Backup copy group; without this group, objects of the class are not backed up.
     pub backup: Option<BackupCopyGroup>,
-    /// Archive copy group; without one, objects of the class are not archived.
+    /// Archive copy group; without this group, objects of the class are not archived.
     pub archive: Option<ArchiveCopyGroup>,
 }
 

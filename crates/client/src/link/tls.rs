@@ -170,7 +170,7 @@ impl PinnedCa {
         let is_pinned =
             |certificate: &&CertificateDer<'_>| wire::fingerprint(certificate) == self.fingerprint;
         let ca = chain.iter().find(is_pinned).ok_or_else(|| {
-            rustls::Error::General("its CA is not the one that the token names".to_owned())
+            rustls::Error::General("its CA is not the CA that the token names".to_owned())
         })?;
         let mut roots = RootCertStore::empty();
         roots.add(ca.clone().into_owned())?;

@@ -15,7 +15,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the group of an object that had several names; `None` if it had only one.
+    /// Returns the group of an object that had several names; `None` if it had only one name.
     pub(super) fn of(stat: &Stat) -> Option<Self> {
         let Stat { inode, ctime, mtime, size, linked, .. } = *stat;
         linked.then_some(Self { inode, ctime, mtime, size })
@@ -50,7 +50,7 @@ enum State<H> {
 /// Next step for a name of a group.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// The name is the first one: make it, then call [`Links::settle`].
+    /// The name is the first name of the group: make the object, then call [`Links::settle`].
     Make,
     Link(Spot),
     /// The name will be linked when the first name is made.

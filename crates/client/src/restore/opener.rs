@@ -49,7 +49,7 @@ impl<'a> Opener<'a> {
         Ok(Self { decompressor, unsealer, key: &link.domain_key, raw: RawQuantum::default() })
     }
 
-    /// Hands the chunks of `work` to the files that need them, or reports them lost.
+    /// Hands the chunks of `work` to the files that need them, or reports the chunks as lost.
     pub(super) fn open_or_lose<D: Destination>(&mut self, work: &Work<D::File>, destination: &D) {
         if let Err(failure) = self.open(work, destination) {
             work.lose(destination, &failure.to_string());

@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
         self.owner
     }
 
-    /// Returns the path on the node of `path` in the filespace.
+    /// Returns the path that `path` in the filespace has on the node.
     pub(super) fn node_path(&self, path: &[u8]) -> Vec<u8> {
         absolute(&self.filespace, path)
     }
@@ -106,8 +106,8 @@ impl<'a> Tree<'a> {
         if self.broken.as_ref().is_some_and(|broken| broken.contains(directory)) {
             return None;
         }
-        // Announced directories before this one hold no objects. They are made in path order, so
-        // that each is entered before its content and left after it.
+        // Announced directories before this directory hold no objects. They are made in path order,
+        // so that each is entered before its content and left after it.
         while let Some((path, _)) = self.announced.first_key_value()
             && path < directory
             && !path.contains(directory)

@@ -206,7 +206,7 @@ impl<F> WindowBuilder<F> {
         Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0 }
     }
 
-    /// Adds an entry. `file` receives the entry's data, if that is needed.
+    /// Adds an entry. `file` receives the entry's data, if the data is needed.
     pub(super) fn add(&mut self, file: Option<F>, pieces: Option<&[Piece]>) {
         let position = self.objects;
         self.objects += 1;

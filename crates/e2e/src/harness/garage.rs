@@ -165,7 +165,7 @@ impl Garage {
         self.manage(&["bucket", verb, BUCKET, "--key", KEY_ID, "--read", "--write"]);
     }
 
-    /// Takes the bucket's name away, or restores it.
+    /// Removes the bucket's name, or restores the name.
     #[track_caller]
     pub fn hide(&self, is_hidden: bool) {
         let (from, to) = if is_hidden { (BUCKET, HIDDEN) } else { (HIDDEN, BUCKET) };

@@ -19,7 +19,7 @@ use crate::clock;
 /// Maximum time for which the pipes of an ended process may stay open.
 const PIPE_MAX: Duration = Duration::from_secs(10);
 
-/// Starts `program` in a clean environment, as the user `uid` if one is given.
+/// Starts `program` in a clean environment, as the user `uid` if it is given.
 pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u32>) -> Process {
     let mut command = Command::new(program);
     command
@@ -212,7 +212,7 @@ impl Outcome {
         self
     }
 
-    /// Returns the one JSON document on standard output.
+    /// Returns the only JSON document on standard output.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
@@ -220,7 +220,7 @@ impl Outcome {
         })
     }
 
-    /// Returns the JSON documents on standard output, one a line.
+    /// Returns the JSON documents on standard output, one on each line.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Value> {
         let parse = |line| {
@@ -287,7 +287,7 @@ pub fn path_bytes(path: &Value) -> Vec<u8> {
     decoded.unwrap_or_else(|error| panic!("{path} is not a path: {error}"))
 }
 
-/// Returns the lines of `pipe` as they come, with their newlines.
+/// Returns the lines of `pipe` as they arrive, with their newlines.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -90,7 +90,8 @@ impl Weather {
         self.goes_down_behind.store(bytes, SeqCst);
     }
 
-    /// Number of bytes of answers, since the last [`Self::go_down_behind`] if there was one.
+    /// Number of bytes of answers since the last call of [`Self::go_down_behind`], or since the
+    /// start.
     pub fn answered_bytes(&self) -> u64 {
         self.answered_bytes.load(SeqCst)
     }
@@ -100,8 +101,8 @@ impl Weather {
         self.asked_bytes.load(SeqCst)
     }
 
-    /// Returns how many of the next `count` bytes of an answer may be passed on. The proxy goes
-    /// down if not all of them may.
+    /// Returns the number of bytes, of the next `count` bytes of an answer, that may be passed on.
+    /// The proxy goes down if this is less than `count`.
     fn let_through(&self, count: usize) -> usize {
         let before = self.answered_bytes.fetch_add(count as u64, SeqCst);
         let end = match self.goes_down_behind.load(SeqCst) {

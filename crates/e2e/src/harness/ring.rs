@@ -1,5 +1,5 @@
 //! An object store of three nodes, each in a network namespace of its own. A test may kill one
-//! node: Garage keeps three copies of everything, and two are enough for it.
+//! node: Garage keeps three copies of everything, and two copies are enough.
 //!
 //! ```text
 //!   bridge on this machine, 10.213.N.254

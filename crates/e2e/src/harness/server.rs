@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes a server in `dir`, unless there is one, and runs it.
+    /// Makes a server in `dir`, unless `dir` has a server already, and runs it.
     #[track_caller]
     pub fn start(dir: &Path) -> Self {
         Self::start_at(dir, free_port())

@@ -155,11 +155,11 @@ async fn step(
 /// Recorded calls of each method, in order.
 type Scripts = HashMap<String, Vec<Vec<Event>>>;
 
-/// Imitation of a server: it answers each call as a recorded one of the same method was answered.
-/// A call beyond the recorded ones is answered as the last of them.
+/// Imitation of a server: it answers each call as the recorded call of the same method was
+/// answered. A call beyond the recorded calls is answered as the last recorded call.
 ///
 /// The calls of a client's threads may come in another order than in the recording. So a call
-/// without a question gets a script without one.
+/// without a question gets a recorded call without a question.
 pub struct Imitation {
     scripts: Mutex<Scripts>,
 }
@@ -236,7 +236,7 @@ fn scripts(entries: &[Entry]) -> Scripts {
     scripts
 }
 
-/// Counts of the questions that have come, by the number of their first field.
+/// Counts of the questions that have arrived, by the number of their first field.
 struct Questions {
     incoming: MessageStream,
     counts: HashMap<u32, usize>,
@@ -244,7 +244,7 @@ struct Questions {
 }
 
 impl Questions {
-    /// Reads until `count` questions of `kind` have come, or until no more come.
+    /// Reads until `count` questions of `kind` have arrived, or until no more arrive.
     async fn await_kind(&mut self, kind: u32, count: usize) {
         while !self.has_ended && self.counts.get(&kind).copied().unwrap_or(0) < count {
             self.read().await;
@@ -259,7 +259,7 @@ impl Questions {
     }
 }
 
-/// Sends the answers of `script` as the questions come.
+/// Sends the answers of `script` as the questions arrive.
 async fn follow(
     script: Vec<Event>,
     mut questions: Questions,

@@ -79,7 +79,7 @@ fn what_was_sent_to_a_bucket_comes_back() {
 
 #[test]
 fn large_packs_go_in_parts() {
-    // The content does not compress, so it fills a pack of 64 MiB and a part of a second one.
+    // The content does not compress, so it fills a pack of 64 MiB and a part of a second pack.
     let Some(mut stored) = BucketScene::new(10, 9 << 20) else { return };
     stored.scene.backup();
     let pool = stored.scene.pool("PRIMARY");
@@ -170,7 +170,7 @@ fn a_store_that_is_gone_fails_backups_that_go_on_once_it_is_back() {
     let refused = stored.scene.node.backup(&stored.scene.tree, &[]).expect(&[12]);
     drop(refused.says("pack"));
     fs::write(&keys, &right).unwrap();
-    // When the store is away for a while, a backup waits and then goes on.
+    // While the store is unavailable, a backup waits. Then it goes on.
     stored.proxy.weather().be_down(true);
     let running = stored.scene.node.spawn_backup(&stored.scene.tree, &[]);
     pause(Duration::from_secs(3));

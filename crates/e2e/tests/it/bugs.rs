@@ -57,8 +57,9 @@ fn a_bug_while_a_question_is_answered_ends_one_session() {
     check_session("answer");
 }
 
-/// A command meets the bug at `point` in the middle of a stream. It fails: the end of a stream that
-/// a bug has cut short is not taken for its end. The same command succeeds afterwards.
+/// Checks a command whose stream is cut short by a bug at `point`. The command must fail, because
+/// it must not regard a part of the stream as the whole stream. The same command succeeds
+/// afterwards.
 #[track_caller]
 fn check_stream(point: &str, command: impl Fn(&Scene) -> Outcome) {
     let mut scene = Scene::with_files(40, 3000);
@@ -102,7 +103,7 @@ fn a_bug_in_the_middle_of_a_restore_is_reported() {
 }
 
 /// Readers wait for a drive's thread. A panic of the thread ends the server; once a supervisor has
-/// started it again, the reader is served.
+/// started it again, the readers are served.
 #[test]
 fn a_bug_of_a_drive_ends_the_server() {
     let mut scene = Scene::with_files(20, 100_000);
@@ -124,8 +125,9 @@ fn a_bug_of_a_drive_ends_the_server() {
     scene.node.verify().expect(&[0]);
 }
 
-/// The thread that panics holds the lock of the claims. The next one that wants it ends the server,
-/// which says where the bug was; a supervisor starts it again, and the node goes on.
+/// The thread that panics holds the lock of the claims. The next thread that needs the lock ends
+/// the server, which reports the place of the bug. A supervisor starts the server again, and the
+/// node goes on.
 #[test]
 fn a_bug_while_a_lock_is_held_ends_the_server() {
     let mut scene = with_bug("claim");

@@ -32,7 +32,7 @@ fn seed() -> u64 {
 enum Trouble {
     /// A server is killed, and started again soon.
     Killed(usize),
-    /// A server is killed, and stays away for longer than the others wait for it.
+    /// A server is killed, and stays down for longer than the other servers wait for it.
     Dead(usize),
     /// All nodes are cut off from one server.
     NodesCut(usize),
@@ -64,7 +64,7 @@ struct Victims {
     servers: Vec<Server>,
     /// Proxies by which nodes reach the servers.
     doors: Vec<Proxy>,
-    /// Time until which each server stays away; `None` for a server that is not away.
+    /// Time until which each server stays down; `None` for a server that is up.
     away: Vec<Option<Instant>>,
     random: Random,
 }
@@ -142,7 +142,8 @@ impl Victims {
         }
     }
 
-    /// Kills the server `victim` for the time `away`, unless no other server would stay.
+    /// Kills the server `victim`, which then stays down for the time `away`. Does nothing if no
+    /// other server would be left.
     fn kill(&mut self, victim: usize, away: Duration) {
         let others = (0..self.servers.len()).filter(|&server| server != victim);
         if self.away[victim].is_some() || others.clone().all(|server| self.away[server].is_some()) {
@@ -168,7 +169,7 @@ impl Victims {
         );
     }
 
-    /// Starts the servers whose time away is over, as a service manager does.
+    /// Starts the servers that have been down long enough, as a service manager does.
     fn begin(&mut self, now: Instant) {
         for (server, away) in self.servers.iter_mut().zip(&mut self.away) {
             match away {

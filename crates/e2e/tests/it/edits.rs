@@ -3,8 +3,8 @@
 //!
 //! Each case plants a small tree and backs it up. Several rounds follow, each with a few edits, an
 //! incremental backup, and a restore that must equal the tree bit for bit. The edits are hard to
-//! notice: many reset the time of their folder, and one keeps a file's size and times, so that only
-//! the ctime shows the change.
+//! notice: many edits reset the time of their folder, and one kind of edit keeps a file's size and
+//! times, so that only the ctime shows the change.
 //!
 //! `HOLDFAST_CASES` sets the number of cases; the default keeps the suite fast.
 

@@ -225,7 +225,7 @@ const GREETING_BYTES: u64 = 4096;
 fn a_connection_that_is_cut_anywhere_is_made_to_another_address() {
     let scene = Scene::with_files(0, 0);
     let proxy = Proxy::start(scene.server.port());
-    // The proxy is tried first; the server behind it has another address.
+    // The proxy is tried first. The server itself has another address.
     let addresses = format!("127.0.0.1:{},{}", proxy.port(), scene.server.address());
     let again = scene.server.admin(&["node", "add", "anna", "--again"]);
     scene.node.enrol_at(&addresses, again["token"].as_str().unwrap());

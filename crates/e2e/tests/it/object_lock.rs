@@ -118,8 +118,8 @@ fn what_a_locked_class_holds_nobody_deletes() {
     fs::write(&noise, vec![7; 100_000]).unwrap();
     stored.ceph.put(&stored.bucket, &packs[1].key, &noise);
     stored.scene.restart_bare();
-    // A third pack is deleted while the server is running. At its start, it has already restored
-    // the first one.
+    // A third pack is deleted while the server is running. At its start, the server has already
+    // restored the first pack.
     assert_eq!(stored.ceph.delete(&stored.bucket, &packs[2].key, None), 204);
     let audit = stored.scene.server.try_admin(&["audit", "--data"]).expect(&[8]).json_lines();
     let damages = audit[0]["damages"].as_array().expect("damages").clone();
@@ -290,7 +290,7 @@ fn a_bucket_that_does_not_lock_is_refused() {
     Server::init_with(&dir, port, &["--pool", &url]).expect(&[0]);
     let refused = Server::try_start_at(&dir, port).expect_err("the server should be refused");
     drop(refused.says("has no object lock"));
-    // A server without a pool that locks says so.
+    // A server without a pool that locks objects reports this.
     let scene = Scene::new();
     let refused = scene.server.try_admin(&["pool", "lock"]);
     assert_ne!(refused.code(), 0);

@@ -239,7 +239,7 @@ fn files_follow_their_class_when_it_changes() {
     };
     assert_eq!((class("a"), class("b")), ("SHORT".to_owned(), "STANDARD".to_owned()));
     expire(&scene.server);
-    // Inactive versions follow the active one.
+    // Inactive versions follow the class of the active version.
     assert_eq!(states(&scene.node, &scene.tree.join("a")), "A");
     assert_eq!(states(&scene.node, &scene.tree.join("b")), "AII");
     scene.backup().counts(&[("rebound", 0)]);

@@ -255,7 +255,7 @@ fn reclamation_takes_copies_along() {
     scene.server.restart();
     scene.server.admin(&["pool", "copy"]);
     assert_eq!(packs(&copies).len(), 2);
-    // The disk with the copies is away while packs are removed.
+    // The disk with the copies is unavailable while packs are removed.
     fs::rename(&copies, &kept_away).unwrap();
     scene.server.restart();
     let done = scene.server.admin(&["reclaim"]);

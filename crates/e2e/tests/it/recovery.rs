@@ -130,12 +130,12 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
     let numbers: Vec<_> =
         kept.as_array().unwrap().iter().map(|copy| copy["copy"].as_u64()).collect();
     assert_eq!(numbers, (3..=9).rev().map(Some).collect::<Vec<_>>());
-    // A copy that was killed does not prevent the next one.
+    // A copy that was killed does not prevent the next copy.
     fs::write(scene.server.dir().join("catalog.copying"), "half").unwrap();
     scene.server.kill9();
     scene.server.restart();
     scene.copy_catalog();
-    // Packs that the kept copies need are not reclaimed; packs that none needs are.
+    // Packs that the kept copies need are not reclaimed; other packs are reclaimed.
     scene.server.restart();
     scene.server.admin(&["reclaim"]);
     scene.server.terminate().expect(&[0]);

@@ -475,7 +475,7 @@ fn a_move_of_the_catalogue_that_is_killed_goes_on() {
     scene.server.restart();
     scene.compare("moved");
     scene.backup().counts(&[("backed_up", 0)]);
-    // The move may also be killed just before its last step, or before the last but one.
+    // The move may also be killed just before its last step, or just before the step before that.
     scene.server.terminate().expect(&[0]);
     let mark = "INSERT INTO counter VALUES('arriving', 5)";
     cluster.sql(&database, mark);
@@ -522,7 +522,7 @@ fn what_is_held_stays_held_wherever_the_catalogue_goes() {
     scene.server.admin(&["catalog", "move", &cluster.url(&cluster.add_database())]);
     scene.server.restart();
     refused(&scene);
-    // Without this file, the folder looks like that of a server that has joined.
+    // Without this file, the folder looks like the folder of a server that has joined.
     scene.server.terminate().expect(&[0]);
     fs::remove_file(dir.join("recovered")).unwrap();
     scene.server.admin(&["catalog", "move", "sqlite:"]);

@@ -1,5 +1,5 @@
-//! Backups from snapshots: although files change during a backup, the restored state is that of one
-//! moment.
+//! Backups from snapshots: although files change during a backup, the restored state is the state
+//! of one moment.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Object stores that are full, away or silent, and object stores that need TLS, a storage class,
-//! or keys from other places.
+//! Object stores that are full, unavailable or silent, and object stores that need TLS, a storage
+//! class, or keys from other places.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +22,8 @@ const LARGE_BYTES: usize = 12 << 20;
 /// the server stops trying.
 const SILENCE: Duration = Duration::from_secs(6);
 
-/// Starts a store behind TLS. The URL of a pool there, which is returned too, names no trusted
-/// certificates.
+/// Starts a store that clients reach over TLS. Also returns the URL of a pool there, which names no
+/// trusted certificates.
 fn encrypted(scratch: &Scratch) -> Option<(Garage, Tls, String)> {
     let garage = Garage::start(&scratch.join("garage"))?;
     let tls = Tls::start(garage.port(), &scratch.join("tls"));
@@ -224,8 +224,8 @@ fn a_full_bucket_refuses_backups_until_there_is_room() {
     stored.finish("with the last");
 }
 
-/// Checks that a bucket that is away for a while loses nothing, and that nothing is regarded as
-/// lost.
+/// Checks that a bucket that is unavailable for a while loses nothing, and that nothing is regarded
+/// as lost.
 fn goes_and_comes_back(take_away: impl Fn(&Garage, bool), why: &str) {
     let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
     stored.scene.backup();

@@ -97,7 +97,7 @@ fn plant(folder: &Path, name: &[u8], bytes: usize) {
     fs::write(folder.join(OsStr::from_bytes(name)), content).unwrap();
 }
 
-/// Makes files with unusual names, and with sizes close to those of blocks.
+/// Makes files with unusual names, and with sizes close to the sizes of blocks.
 fn plant_nasty(folder: &Path) {
     plant(folder, b"letters.tar", 3 * MIB);
     plant(folder, b"empty", 0);
@@ -211,7 +211,7 @@ fn what_was_synced_survives_a_kill() {
         let original = source.join(path.file_name().unwrap());
         assert!(fs::read(&path).unwrap() == fs::read(original).unwrap(), "{path:?}");
     }
-    // New objects are written after the existing ones. An object that was written twice is read
+    // New objects are written after the existing objects. An object that was written twice is read
     // once.
     tapes.write("files", "T001", &source).expect(&[0]).counts(&[("written", 60)]);
     let all = tapes.scratch.folder("all");
@@ -260,7 +260,7 @@ fn volumes_that_are_not_ours_or_protected_are_left_alone() {
     ];
     assert_eq!(states, expected);
 
-    // A volume that cannot be used is skipped, and the next one is used.
+    // A volume that cannot be used is skipped, and the next volume is used.
     tapes
         .write("files", "F001,T001", &source)
         .expect(&[4])

@@ -73,7 +73,7 @@ fn a_list_that_comes_in_portions_is_shown_as_one() {
     let hello = call_of(&entries, "Hello");
     entries.retain(|entry| entry.call == hello);
     // The archives have the numbers 5 and 4, then 2, then 1. Each portion but the last says that
-    // another one follows.
+    // another portion follows.
     let portions: [&[u8]; 3] = [
         b"\x0a\x02\x08\x05\x0a\x02\x08\x04\x12\x01n",
         b"\x0a\x02\x08\x02\x12\x01m",
@@ -91,8 +91,8 @@ fn a_list_that_comes_in_portions_is_shown_as_one() {
     assert_eq!(numbers, [5, 4, 2, 1].map(Some));
 }
 
-/// Appends to the questions of `Hello` what a client of protocol 3 says of itself, which
-/// understands `oldest` and newer: a later value of a field replaces an earlier one.
+/// Appends to the questions of `Hello` the description of a client that speaks protocol 3 and
+/// understands `oldest` and newer protocols. A later value of a field replaces an earlier value.
 fn greet_as_newer_client(entries: &mut [Entry], oldest: u8) {
     let hello = call_of(entries, "Hello");
     for entry in entries.iter_mut().filter(|entry| entry.call == hello) {
@@ -104,7 +104,7 @@ fn greet_as_newer_client(entries: &mut [Entry], oldest: u8) {
     }
 }
 
-/// Appends to the answers to `Hello` what a server of protocol 3 says of itself.
+/// Appends to the answers to `Hello` the description of a server that speaks protocol 3.
 fn greet_as_newer_server(entries: &mut [Entry], oldest: u8) {
     let hello = call_of(entries, "Hello");
     for entry in entries.iter_mut().filter(|entry| entry.call == hello) {

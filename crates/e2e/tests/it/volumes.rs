@@ -98,7 +98,7 @@ fn what_was_drained_to_volumes_comes_back() {
     // A restarted server reads from the volumes again.
     scene.server.restart();
     scene.compare("restarted");
-    // New packs are written after the existing ones, and stored data is not sent again.
+    // New packs are written after the existing packs, and stored data is not sent again.
     plant_files(&scene.tree.join("more"), 20, FILE_BYTES, 2);
     scene.backup();
     scene.drain();
@@ -270,7 +270,7 @@ fn what_is_dead_within_packs_is_freed_too() {
             .sum()
     };
     let before = live(&scene);
-    // The first reclamation rewrites the packs, and the second removes the old ones.
+    // The first reclamation rewrites the packs, and the second removes the old packs.
     scene.server.admin(&["reclaim"]);
     scene.server.admin(&["reclaim"]);
     scene.drain();
@@ -587,7 +587,7 @@ fn a_real_changer_and_its_drives_serve_a_pool() {
     let used = scene.volumes().iter().filter(|volume| volume["pool"] == "TAPE").count();
     assert!(used >= 2, "{:?}", scene.volumes());
     scene.compare("drained");
-    // After a server dies, the next one removes its volumes from the drives.
+    // After a server dies, the next server removes its volumes from the drives.
     scene.server.kill9();
     scene.server.restart();
     scene.compare("killed");

@@ -1,4 +1,4 @@
-//! All columns of a page, except that of contents.
+//! All columns of a page, except the column of contents.
 
 use std::sync::Arc;
 

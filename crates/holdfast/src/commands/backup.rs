@@ -1,4 +1,4 @@
-//! `holdfast backup`: sends changed objects and deactivates those that are gone.
+//! `holdfast backup`: sends changed objects and deactivates objects that are gone.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -108,7 +108,7 @@ pub(super) struct AroundArgs {
 }
 
 impl AroundArgs {
-    /// Returns the commands to run. An empty command on the command line disables the one in
+    /// Returns the commands to run. An empty command on the command line disables the command in
     /// client.toml.
     pub(super) fn commands(self, context: &Context) -> Result<Commands, CommandError> {
         let Commands { pre, post } = client::commands(&context.home()?)?;
@@ -282,7 +282,7 @@ fn read(list: &Path) -> Result<Vec<u8>, CommandError> {
 }
 
 /// Splits the bytes of a file list into paths. Each path ends with `end`, which may be missing
-/// after the last one.
+/// after the last path.
 fn listed(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
     let paths = bytes.split(|&byte| byte == end);
     paths.filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     rules: RulesArgs,
 }
 
-/// Rules besides those of the node and the server
+/// Rules in addition to the rules of the node and the server
 #[derive(clap::Args, Debug)]
 pub(super) struct RulesArgs {
     /// Leave out the files and directories that match, as in a backup; may be given several times

@@ -157,8 +157,8 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot start threads: {error}")))?;
     let served = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
-        // Signals are caught before anything is opened, so that each of them ends the server
-        // orderly.
+        // Signals are caught before anything is opened, so that each of them ends the server in an
+        // orderly way.
         let signals = Signals::catch()?;
         tokio::spawn(stop_on_signal(signals, stop));
         let output = RefCell::new(output);

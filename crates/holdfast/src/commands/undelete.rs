@@ -10,7 +10,7 @@ use crate::{moment, quantity};
 
 /// Undo a deletion of 'holdfast delete', or list the deletions that can be undone
 ///
-/// A version that was active comes back as an inactive one.
+/// A version that was active comes back as an inactive version.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

@@ -25,8 +25,7 @@ const UNITS: [(&str, &str); 8] = [
     ("_kept", "number"),
 ];
 
-/// Returns the unit of the key `name`: the one in its definition, or the one at the end of the
-/// name.
+/// Returns the unit of the key `name`, from its definition or from the end of the name.
 fn unit<'a>(name: &str, property: &'a Value) -> &'a str {
     let found = UNITS.iter().rev().find(|(end, _)| name.ends_with(end));
     let named = property.get("x-unit").and_then(Value::as_str);

@@ -147,7 +147,7 @@ fn the_next_worker_gets_the_questions_of_one_that_died() {
 fn workers_that_keep_dying_are_started_after_a_pause() {
     Scene::run(|keeper, scene| {
         loop {
-            // The first call finds the death, the second one starts another worker.
+            // The first call finds the death, the second call starts another worker.
             keeper.tend_worker();
             keeper.tend_worker();
             let Some(worker) = &mut keeper.worker else { break };

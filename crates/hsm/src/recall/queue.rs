@@ -26,9 +26,9 @@ use crate::requester::Requester;
 
 /// Number of files whose content is transferred at the same time.
 pub(crate) const AT_ONCE: usize = 16;
-/// Maximum number of transfers: those that wait at the server, and those whose content arrives.
+/// Maximum number of transfers, whether they wait at the server or their content arrives.
 const TRANSFERS_MAX: usize = 256;
-/// Number of transfers up to which a file that is only on lists may begin another one.
+/// Number of transfers up to which a file that is only on lists may begin another transfer.
 const LISTED_MAX: usize = 192;
 /// Time without a byte after which a transfer counts as waiting at the server.
 const STALL: Duration = Duration::from_millis(500);
@@ -194,13 +194,13 @@ pub(crate) enum Stage {
         /// Place in the queue, from 1.
         place: usize,
     },
-    /// The server was asked, and no byte has come lately.
+    /// The server was asked, and no byte has arrived recently.
     AtServer,
     Coming,
 }
 
 impl Stage {
-    /// Place in the queue; 0 for a file that has left it.
+    /// Place in the queue; 0 for a file that is no longer in the queue.
     pub(crate) fn place(self) -> usize {
         match self {
             Self::Waiting { place } => place,
@@ -266,7 +266,7 @@ impl Queue {
         if is_opened { &mut self.opened } else { &mut self.listed }.push_back(id);
     }
 
-    /// Adds a waiter to a file of the queue; returns the waiter if the file is not there.
+    /// Adds a waiter to a file of the queue; returns the waiter if the file is not in the queue.
     pub(super) fn join(&mut self, id: FileId, waiter: Waiter) -> Result<(), Waiter> {
         let is_question = waiter.is_question();
         let Some(recall) = self.recalls.get_mut(&id) else { return Err(waiter) };
@@ -373,7 +373,8 @@ impl Queue {
         Some(Cancellation::Stopping)
     }
 
-    /// Counts the waiting programs of the user of `requester`, and those with its program name.
+    /// Counts the waiting programs of the user of `requester`, and the waiting programs with the
+    /// same name.
     pub(super) fn load_of(&self, requester: &Requester) -> Load {
         let mut load = Load::default();
         for (_, waiter) in self.waiters() {

@@ -57,7 +57,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The present record of a file. An unsynced record is newer than the one in the file.
+    /// The present record of a file. An unsynced record is newer than the record in the file.
     ///
     /// If a file was truncated, the part of its copy beyond the new end counts as resident. If the
     /// file is extended later, its new part does not come from the copy.
@@ -141,8 +141,8 @@ impl Records {
         self.unsynced.lock().len() > UNSYNCED_MAX
     }
 
-    /// Syncs the file systems, then writes the unsynced records as lasting ones. A record of a file
-    /// for which `is_wanted` holds stays in memory, because more content is about to come.
+    /// Syncs the file systems, then writes the unsynced records as lasting records. A record of a
+    /// file for which `is_wanted` holds stays in memory, because more content is about to arrive.
     pub(super) fn catch_up(&self, mounts: &[Mount], is_wanted: &dyn Fn(FileId) -> bool) {
         let _held = self.catching_up.lock();
         let unsynced: Vec<(FileId, Arc<SpaceFile>, Stub)> = self
@@ -168,8 +168,8 @@ impl Records {
         }
     }
 
-    /// Writes the lasting record of a file whose content was synced, unless more content has come
-    /// since.
+    /// Writes the lasting record of a file whose content was synced, unless more content has
+    /// arrived since.
     fn write_for_good(
         &self,
         id: FileId,

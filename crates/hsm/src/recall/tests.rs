@@ -70,7 +70,8 @@ impl StubScene {
     }
 }
 
-/// A source that fails as often as the test says, and then fills with ones.
+/// A source that fails as often as the test requires. Then it fills stubs with bytes of the value
+/// 1.
 #[derive(Default)]
 struct Script {
     failures: Mutex<Vec<FillError>>,

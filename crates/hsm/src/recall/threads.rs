@@ -116,7 +116,7 @@ impl Recaller {
         recall.waiters = waiting;
         let bytes = recall.done_bytes();
         let progress = Arc::clone(&recall.progress);
-        // A waiter that needs little comes before one that needs the whole file.
+        // A waiter that needs little comes before a waiter that needs the whole file.
         let smallest = recall.waiters.iter().map(Waiter::need).min_by_key(Need::bytes);
         if smallest.is_none() {
             queue.remove(id);
@@ -175,8 +175,8 @@ impl Recaller {
         Ok(self.records.note_part(id, &next.file, stub, &next.range)?)
     }
 
-    /// The purpose of a recall: that of a program that waits for the file, or otherwise that of the
-    /// request.
+    /// Returns the purpose of a recall, from a program that waits for the file or otherwise from
+    /// the request.
     fn purpose(&self, id: FileId) -> Purpose {
         let queue = self.queue.lock();
         let Some(recall) = queue.get(id) else { return Purpose::default() };

@@ -13,7 +13,7 @@ use crate::recall::{ListEntry, RecallError};
 use crate::record::FileState;
 use crate::{record, tree};
 
-/// Interval at which the worker checks if the user still listens.
+/// Interval at which the worker checks whether the user still listens.
 const LISTENS: Duration = Duration::from_millis(500);
 
 /// The way in which a request recalls files.

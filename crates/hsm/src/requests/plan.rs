@@ -36,7 +36,7 @@ pub(super) fn plan<'a>(
     let (mut ordered, mut state, mut staging) = (Vec::new(), PlanState::default(), Vec::new());
     for (mount_point, of_mount) in by_mount {
         let copies: Vec<CopyId> = of_mount.iter().filter_map(|entry| entry.copy).collect();
-        assert_eq!(copies.len(), of_mount.len(), "indexes of the plan are those of the files");
+        assert_eq!(copies.len(), of_mount.len(), "the plan has the indexes of the files");
         let stage = || {
             let mode = if is_preview { StageMode::Preview } else { StageMode::Read };
             desk.connection.client()?.stage(&mount_point, &copies, mode, purpose.clone())
@@ -72,14 +72,14 @@ pub(super) fn plan<'a>(
     Ok(Plan { entries: ordered, state, _staging: staging })
 }
 
-/// The plan if the server gives none: copies that were made together come one after the other.
+/// The plan if the server gives no plan: copies that were made together come one after the other.
 fn in_order_of_copies(copies: &[CopyId]) -> RecallPlan {
     let mut order: Vec<u32> = (0..).zip(copies).map(|(index, _)| index).collect();
     order.sort_by_key(|index| copies[*index as usize]);
     RecallPlan { order, ..RecallPlan::default() }
 }
 
-/// All `items`: in the plan's order, then those that the server does not know, then the others.
+/// All `items`: in the plan's order, then the items that the server does not know, then the others.
 /// Indexes without an item are ignored, because they come from the server.
 fn in_order<T>(plan: &RecallPlan, items: Vec<T>) -> Vec<T> {
     let count = items.len();

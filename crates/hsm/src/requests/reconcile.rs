@@ -23,7 +23,7 @@ pub(super) fn undelete(desk: &Desk<'_>, mount: &Mount) -> Result<(), RequestErro
     let named = NamedCopies::collect(desk, mount)?;
     for copy in newest_by_path(copies).iter().filter(|copy| !named.contains(copy.id)) {
         match stub::make(mount, copy, &Attributes::default()) {
-            // A file is there, so it was not deleted.
+            // A file exists at this path, so it was not deleted.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => desk.caller.send_file(&copy.path, Err(error.into())),
             Ok(()) => {

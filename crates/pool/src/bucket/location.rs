@@ -72,7 +72,7 @@ pub struct BucketUrl {
     endpoint: Option<String>,
     region: Option<String>,
     is_virtual_hosted: bool,
-    /// File of certificates that are trusted in addition to those of the system.
+    /// File of certificates that are trusted in addition to the certificates of the system.
     ca: Option<PathBuf>,
     storage_class: Option<String>,
     lock: Option<LockMode>,
@@ -170,7 +170,7 @@ impl BucketUrl {
         Ok(())
     }
 
-    /// Returns true if the objects of one of the two URLs are among those of the other.
+    /// Returns true if one of the two URLs covers all objects of the other URL.
     pub fn overlaps(&self, other: &Self) -> bool {
         let within =
             self.prefix.prefix_matches(&other.prefix) || other.prefix.prefix_matches(&self.prefix);
@@ -197,7 +197,7 @@ impl BucketUrl {
         self.is_virtual_hosted
     }
 
-    /// Returns the settings for the library: those of the environment, then those of the URL.
+    /// Returns the settings for the library: first from the environment, then from the URL.
     pub(super) fn settings(&self) -> std::io::Result<AmazonS3Builder> {
         let mut builder = AmazonS3Builder::new();
         for (name, value) in credentials::variables() {

@@ -27,7 +27,8 @@ use crate::hold::Hold;
 /// Codes with which stores answer that an object or a bucket has no lock.
 const NO_LOCK: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
-/// Codes, besides that of a forbidden request, with which stores refuse to remove a locked version.
+/// Codes, besides the code of a forbidden request, with which stores refuse to remove a locked
+/// version.
 const LOCKED: [&str; 2] = ["InvalidRequest", "ObjectLocked"];
 
 /// The store's answer about the lock of a version.
@@ -359,9 +360,9 @@ impl Bucket {
         })
     }
 
-    /// Makes the newest complete version of the pack the one that is read, because somebody may
-    /// have deleted or overwritten the pack. `is_whole` checks the version that is read at that
-    /// moment. Returns false if no version is complete.
+    /// Makes readers get the newest complete version of the pack, because somebody may have deleted
+    /// or overwritten the pack. `is_whole` checks the version that readers get at that moment.
+    /// Returns false if no version is complete.
     pub(crate) fn bring_back(
         &self,
         pack: PackNumber,

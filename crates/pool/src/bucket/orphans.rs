@@ -47,8 +47,8 @@ impl UploadList {
 }
 
 impl Bucket {
-    /// Ends uploads that nobody continues: all, or those of packs below a number. Returns the
-    /// number of ended uploads.
+    /// Ends uploads that nobody continues: all uploads, or only uploads of packs below a number.
+    /// Returns the number of ended uploads.
     pub(crate) fn end_orphans(&self, below: Option<PackNumber>) -> io::Result<usize> {
         let is_orphan = |name: &str| {
             below.is_none_or(|below| layout::number(name).is_some_and(|pack| pack < below))

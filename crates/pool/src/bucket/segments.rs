@@ -13,7 +13,7 @@ use lru::LruCache;
 use model::PackNumber;
 use sys::lock::{Condvar, Mutex};
 
-/// Maximum size of all segments together, those on their way included.
+/// Maximum size of all segments together, including segments that are being fetched.
 const BYTES_MAX: u64 = 256 << 20;
 /// Minimum number of bytes of a request: a smaller answer would cost as much.
 const ASK_MIN: u64 = 64 << 10;
@@ -49,7 +49,7 @@ impl Segment {
 
     /// Gives the segment its bytes or the reason of the failure, and wakes the waiting readers.
     pub(super) fn settle(&self, content: Content) {
-        assert!(!matches!(content, Content::Coming), "a settled segment has come or failed");
+        assert!(!matches!(content, Content::Coming), "a settled segment has arrived or failed");
         *self.content.lock() = content;
         self.is_settled.notify_all();
     }
@@ -188,7 +188,7 @@ impl Segments {
         }
         assert!(
             self.bytes <= BYTES_MAX || self.all.len() == 1,
-            "other segments were dropped for this one"
+            "other segments were dropped for this segment"
         );
         segment
     }

@@ -148,7 +148,7 @@ impl PackStorage for FolderStorage {
 }
 
 impl Intake for FolderStorage {
-    /// Looks for the mark, which is not there if the disk is not mounted.
+    /// Looks for the mark, which is missing if the disk is not mounted.
     fn is_ready(&self, mark: Mark, _was_there: bool) -> bool {
         self.files.is_marked(mark)
     }
@@ -172,7 +172,7 @@ impl Intake for FolderStorage {
         let path = self.path(table.pack);
         assert_eq!(new.parent(), path.parent(), "a new pack is renamed within its folder");
         std::fs::rename(new, &path)?;
-        // A file that is still open would be that of the replaced pack.
+        // A file that stayed open would be the file of the replaced pack.
         self.forget(table.pack);
         layout::sync(layout::subfolder(&path))
     }

@@ -40,7 +40,7 @@ impl PackStorage for ShelfStorage {
         &self.files
     }
 
-    /// Lists the packs even while the local folder is away: they are on their volumes.
+    /// Lists the packs even while the local folder is unavailable: they are on their volumes.
     fn survey(&self, mark: Mark, recorded: RecordedBytes<'_>) -> io::Result<Survey> {
         Ok(Survey { is_there: self.files.is_marked(mark), packs: self.list(recorded)? })
     }

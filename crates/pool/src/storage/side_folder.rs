@@ -21,7 +21,8 @@ impl SideFiles for SideFolder {
     }
 
     fn read_mark(&self) -> io::Result<Option<Mark>> {
-        // A file that cannot be read does not count as a mark: a pool on a failing disk is away.
+        // A file that cannot be read does not count as a mark: a pool on a failing disk is
+        // unavailable.
         Ok(mark::read_mark(&self.pool))
     }
 

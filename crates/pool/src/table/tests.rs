@@ -98,7 +98,7 @@ fn a_table_that_is_kept_elsewhere_is_that_of_its_pack_or_lost() {
     assert_eq!(table_file::read(folder.path(), PACK), None);
     table_file::write(folder.path(), &table).expect("written");
     assert_eq!(table_file::read(folder.path(), PACK), Some(table.clone()));
-    // A shorter table takes the place of a longer one.
+    // A shorter table takes the place of a longer table.
     table_file::write(folder.path(), &table.until(1)).expect("written");
     assert_eq!(table_file::read(folder.path(), PACK), Some(table.until(1)));
     let path = crate::layout::path(folder.path(), PACK).with_extension(table_file::EXTENSION);

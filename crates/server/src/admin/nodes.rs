@@ -31,7 +31,7 @@ pub(super) fn find(store: &Store, name: &str) -> Result<Node, StoreError> {
     })
 }
 
-/// Finds one node, or all.
+/// Finds one node, or all nodes.
 pub(super) fn select(store: &Store, name: Option<&str>) -> Result<Vec<Node>, StoreError> {
     match name {
         Some(name) => Ok(vec![find(store, name)?]),

@@ -3,7 +3,7 @@
 use catalog::OptionSet;
 use store::{Store, StoreError, domains};
 
-/// Lists one option set, or all.
+/// Lists one option set, or all option sets.
 pub(super) fn list(store: &Store, name: Option<&str>) -> Result<Vec<OptionSet>, StoreError> {
     let mut sets = store.catalog.option_sets()?;
     let Some(name) = name else { return Ok(sets) };

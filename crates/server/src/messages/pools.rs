@@ -69,7 +69,7 @@ pub(crate) fn request(request: proto::PutPoolRequest) -> Result<PoolRequest, Sto
 }
 
 fn settings(request: &proto::PutPoolRequest) -> Result<PoolSettings, StoreError> {
-    // Numbers that do not fit become the largest ones, which the store refuses as too large.
+    // Numbers that do not fit become the largest numbers, which the store refuses as too large.
     let percent = |percent: u32| u8::try_from(percent).unwrap_or(u8::MAX);
     let days = |days: u32| u16::try_from(days).unwrap_or(u16::MAX);
     Ok(PoolSettings {

@@ -7,7 +7,7 @@ use store::StoreError;
 use store::selection::{Choice, DirectoryVersions, Part, Selection};
 use wire::proto;
 
-/// Parses a selection in a filespace that has been looked up.
+/// Parses a selection. The caller has already found its `filespace`.
 pub(crate) fn parse(
     message: &proto::Selection,
     filespace: FilespaceId,

@@ -25,7 +25,7 @@ pub(crate) fn streaming<T: Send + 'static>(
 }
 
 /// Runs `work` like [`streaming`], where `work` fails with a status. A panic of `work` ends the
-/// stream with a status too: the end of a stream without one means that it is whole.
+/// stream with a status too: a stream that ends without a status counts as whole.
 pub(crate) fn replying<T: Send + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
 ) -> ReplyStream<T> {

@@ -1,5 +1,5 @@
-//! The chunk index in the first bucket. A server that is new, or that was off for long, fetches the
-//! index. Then it need not read the tables of all packs.
+//! The chunk index in the first bucket. A server that is new, or that was not running for a long
+//! time, fetches the index. Then it need not read the tables of all packs.
 //!
 //! ```text
 //! index/current                     list of the files of the index, and its last complete pack
@@ -90,7 +90,7 @@ pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Re
     Ok(complete_to)
 }
 
-/// Replaces the index in the folder `index` by the one in the bucket, if the folder's index lacks
+/// Replaces the index in the folder `index` by the index in the bucket, if the folder's index lacks
 /// many packs. `folder` is the server's folder. Returns the last pack up to which the new index is
 /// complete.
 pub(crate) fn fetch(

@@ -183,7 +183,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Replaces the configuration in `folder` by this one.
+    /// Replaces the configuration in `folder` by this configuration.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
         let text = toml::to_string(self).map_err(io::Error::other)?;
         sys::durable::write(&folder.join(CONFIG_FILE), text.as_bytes(), 0o600)

@@ -103,8 +103,8 @@ pub enum Membership {
 /// is called with the present table and the number of its rows that have been copied. Returns the
 /// number of rows written.
 ///
-/// The server uses its old catalogue until the new one is complete. A move that was interrupted
-/// begins again. If all rows had been written, only its last steps are repeated.
+/// The server uses its old catalogue until the new catalogue is complete. A move that was
+/// interrupted begins again. If all rows had been written, only its last steps are repeated.
 pub fn move_catalog(
     folder: &Path,
     url: &str,
@@ -138,7 +138,8 @@ pub fn move_catalog(
     Ok(rows)
 }
 
-/// Copies all rows from the catalogue of `config` to that of `moved`, and marks both catalogues.
+/// Copies all rows from the catalogue of `config` to the catalogue of `moved`, and marks both
+/// catalogues.
 fn move_rows(
     config: &Config,
     moved: &Config,

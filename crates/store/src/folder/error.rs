@@ -41,7 +41,7 @@ pub enum OpenError {
     /// The administrator brings the database back, or corrects its URL.
     #[error("cannot use the catalogue")]
     Database(#[source] CatalogError),
-    /// The administrator mounts the pool's disk, or has its object store answer.
+    /// The administrator mounts the pool's disk, or makes its object store answer.
     #[error("cannot open the pool in {place}")]
     Pool { place: PathBuf, source: io::Error },
 }

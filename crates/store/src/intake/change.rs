@@ -20,7 +20,7 @@ pub struct PageChange {
     pub grants: Vec<Grant>,
     /// First names and digests of the pages that exist after the change.
     pub pages: Vec<PageStart>,
-    /// Objects of `backed_up` whose content is that of another object of the node.
+    /// Objects of `backed_up` with the same content as another object of the node.
     pub known: Vec<KnownContent>,
 }
 

@@ -260,7 +260,8 @@ fn rebound(current: &[Object], updated: &[Object]) -> BTreeSet<Name> {
 }
 
 /// Keeps objects of locked classes bound to their class: another class might keep them for a
-/// shorter time. A new version may be bound to another class; the version before it keeps its own.
+/// shorter time. A new version may be bound to another class; the version before it keeps its own
+/// class.
 fn keep_locked(locked: &BTreeSet<ClassId>, current: &[Object], updated: &mut [Object]) {
     debug_assert!(is_sorted(current), "a page is sorted by name");
     if locked.is_empty() {

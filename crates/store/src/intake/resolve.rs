@@ -120,8 +120,8 @@ impl<'a> Resolver<'a> {
         Ok(ResolvedChange { key, change, rejected })
     }
 
-    /// Returns the content of another object of the node. Kind, size and mtime must be equal to
-    /// those of `object`.
+    /// Returns the content of another object of the node. The other object must have the kind, the
+    /// size and the mtime of `object`.
     fn known(
         &self,
         known: &KnownContent,

@@ -73,7 +73,7 @@ impl Intake {
     pub fn open(store: &Arc<Store>, node: Node, name: &[u8]) -> Result<Self, StoreError> {
         let now = sys::clock::now();
         // The server first takes in the packs of other servers. So the client need not send quanta
-        // again that it has sent to one of them.
+        // again that it has sent to another server.
         store.catch_up()?;
         let archive = archive::open_for_filespace(store, &node, name)?;
         let filespace = store.catalog.open_filespace(node.id, name, now)?;

@@ -38,8 +38,8 @@ struct File {
 }
 
 impl Instance {
-    /// Returns the identity of `folder`. A folder without an identity gets a new one. Fails if the
-    /// folder is a copy.
+    /// Returns the identity of `folder`. A folder without an identity gets a new identity. Fails if
+    /// the folder is a copy.
     pub(super) fn of(folder: &Path, lock: &FolderLock) -> Result<Self, OpenError> {
         match Self::read(folder)? {
             Some(found) if found.lock == lock.identity => Ok(found),

@@ -179,7 +179,7 @@ fn check_site(store: &Store, row: &PoolRow) -> Result<(), StoreError> {
     check_apart(store, &pool_folder(&row.url, &store.folder).map_err(unusable)?)
 }
 
-/// Fails if the pool's bucket and prefix overlap those of another pool.
+/// Fails if the pool's bucket and prefix overlap the bucket and prefix of another pool.
 fn check_bucket_apart(store: &Store, row: &PoolRow) -> Result<(), StoreError> {
     let place = |row: &PoolRow| buckets::parse(&row.url).map_err(unusable);
     let url = place(row)?;
@@ -225,7 +225,7 @@ fn check_apart(store: &Store, folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Marks the empty folder on the new disk of a pool, and returns the mark. The old disk has another
-/// mark, so that it is no longer this pool, even if it comes back.
+/// mark, so that the old disk no longer counts as this pool, even if it is mounted again.
 fn replace(store: &Store, row: &PoolRow) -> Result<[u8; 16], StoreError> {
     store.pools.refresh();
     if store.pools.usage(row.id).is_there {

@@ -34,8 +34,8 @@ impl<'a> Stores<'a> {
     }
 }
 
-/// Returns the pools that the catalogue knows. The place of the first pool is that in `config`. If
-/// the catalogue has no pool yet, the first pool is created.
+/// Returns the pools that the catalogue knows. The place of the first pool is taken from `config`.
+/// If the catalogue has no pool yet, the first pool is created.
 pub(crate) fn begin(
     catalog: &dyn Catalog,
     folder: &Path,
@@ -87,8 +87,8 @@ fn begin_first(
 ) -> Result<PoolRow, OpenError> {
     let mut first = first_row(config);
     if is_bucket(&first.url) {
-        // A bucket cannot be locked. So an empty bucket with a mark may be another server's; only
-        // the mark in the server's folder shows that it is this server's own.
+        // A bucket cannot be locked. So an empty bucket with a mark may belong to another server.
+        // Only the mark in the server's folder shows that the bucket belongs to this server.
         let unusable = |source| OpenError::File { path: folder.to_owned(), source };
         first.mark = config::identity(folder, FIRST_MARK).map_err(unusable)?;
     }

@@ -42,7 +42,7 @@ fn share(max: u64, percent: u8) -> u64 {
 }
 
 /// Returns the packs that are to leave the pool, in this order, each with its size in bytes. Packs
-/// that have stayed for the delay leave first, and older packs before newer ones.
+/// that have stayed for the delay leave first, and older packs before newer packs.
 pub(super) fn leaving(
     candidates: &[PoolPack],
     occupancy: Occupancy,

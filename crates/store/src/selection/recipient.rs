@@ -8,7 +8,7 @@ pub struct DirectoryVersions {
     pub directory: DirPath,
     /// The objects, encoded as a page.
     pub page: Vec<u8>,
-    /// For each object the time at which the version became inactive; `None` for an active one.
+    /// For each object the time at which the version became inactive; `None` for an active version.
     pub deactivated: Vec<Option<ServerTime>>,
     /// Varints: the lengths in bytes of the chunks of each file, in order.
     pub chunk_lengths: Vec<u8>,

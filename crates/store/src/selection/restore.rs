@@ -263,7 +263,7 @@ impl Sender<'_> {
             }
         }
         // A client that has most of these files, as after an interrupted restore, probably has the
-        // next ones too.
+        // next files too.
         let lacks_most = lacking_files * 2 >= contents.len();
         self.request_packs(&places, lacks_most)?;
         let mut read_ahead = ReadAhead::new(self.store, &places);
@@ -380,7 +380,7 @@ fn gone() -> StoreError {
 }
 
 /// Returns the chunks that hold some of the bytes in `range`. `chunks` are all chunks of the object
-/// with their lengths. If a length is not known, all of them are returned.
+/// with their lengths. If a length is not known, all chunks are returned.
 fn within(object: &Object, chunks: Vec<(Place, u32)>, range: &Range<u64>) -> Vec<(Place, u32)> {
     let Payload::Extents(extents) = &object.payload else { return chunks };
     if *range == (0..u64::MAX) || chunks.iter().any(|&(_, bytes)| bytes == 0) {

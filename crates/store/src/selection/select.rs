@@ -22,7 +22,7 @@ pub enum Choice {
     Active,
     /// The version that was active at this time.
     At(ServerTime),
-    /// The active version, or the newest inactive one if there is no active one.
+    /// The active version or, if there is no active version, the newest inactive version.
     Newest,
     All,
 }

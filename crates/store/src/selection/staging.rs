@@ -95,8 +95,8 @@ struct OrderedCopy {
     first: u64,
 }
 
-/// Plans the recall and sends the plan. Then stages the packs until all have come or the client is
-/// gone.
+/// Plans the recall and sends the plan. Then stages the packs until all packs have arrived or the
+/// client is gone.
 pub fn stage_copies(
     store: &Arc<Store>,
     filespace: FilespaceId,
@@ -329,9 +329,9 @@ fn usable(plans: Vec<fetch::Plan>) -> Result<fetch::Plan, FetchError> {
     Err(last)
 }
 
-/// Adds the volumes to the plan: mounted volumes first, then those with the most files per second.
-/// Returns the packs in the order in which all drives together read them, and stores the rank of
-/// each pack in `ranks`.
+/// Adds the volumes to the plan: mounted volumes first, then the volumes with the most files per
+/// second. Returns the packs in the order in which all drives together read them, and stores the
+/// rank of each pack in `ranks`.
 fn read_in_order(
     recall: &mut RecallPlan,
     loads: BTreeMap<VolumeId, VolumeLoad>,

@@ -108,8 +108,8 @@ fn read(store: &Store, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Li
 }
 
 /// Forgets the old parts of a volume that was used again after the catalogue was copied. The label
-/// of such a volume has one of the identities that follow the known one. Fails for any other label,
-/// because the volume is then another one.
+/// of such a volume has one of the identities that follow the known identity. Fails for any other
+/// label, because it belongs to another volume.
 fn renew(store: &Store, row: &VolumeRow, label: &Label) -> Result<(), StoreError> {
     let later = std::iter::successors(Some(row.label), |label| Some(next_identity(*label)));
     if !later.take(IDENTITIES_MAX).any(|later| later == label.volume.0) {

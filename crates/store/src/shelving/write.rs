@@ -10,7 +10,7 @@
 //! 1. A pack is settled when all its parts are durable and the catalogue names them, in one batch.
 //! 2. After a crash a volume may have parts that no row names. Their space is lost until the volume
 //!    is reclaimed.
-//! 3. A pack that does not fit on a volume continues on the next one.
+//! 3. A pack that does not fit on a volume continues on the next volume.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub struct CondemnedPacks {
 /// time differently, so it has two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LookEnd {
-    /// The end for users on this server: a number of [`super::users::Users`].
+    /// The end for users on this server, as a number from [`super::users::Users`].
     pub here: u64,
     /// The end for users on other servers: the generation of condemned packs.
     pub generation: u64,

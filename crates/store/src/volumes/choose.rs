@@ -154,7 +154,7 @@ impl Volumes {
     }
 
     /// Adds the volume to the catalogue as a scratch volume. If the volume has a row already, the
-    /// row becomes that of a scratch volume.
+    /// row becomes the row of a scratch volume.
     pub(crate) fn add(&self, site: &Site, label: &Label) -> Result<VolumeRow, StoreError> {
         let row = VolumeRow {
             id: 0,
@@ -188,7 +188,7 @@ impl Volumes {
     }
 
     /// Gives a scratch volume a new identity, so that nobody mistakes old positions for present
-    /// ones. The volume is being filled from then on.
+    /// positions. The volume is being filled from then on.
     ///
     /// The new identity is derived from the old one. If a volume already has the new identity and
     /// nothing is written on it, an earlier relabelling was interrupted.

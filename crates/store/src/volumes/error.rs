@@ -86,7 +86,7 @@ fn place(location: &str) -> String {
 /// Failure to bring a pack from its volumes to the stage.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// The pack comes from another pool, if one has it.
+    /// The pack comes from another pool, if another pool has it.
     #[error("no volume has the pack")]
     Unshelved,
     /// The administrator brings one of the volumes back. Another copy may be available meanwhile.
@@ -105,7 +105,7 @@ pub enum FetchError {
     /// opens again with other settings.
     #[error("{0}")]
     Retry(&'static str),
-    /// The catalogue did not say where the pack is.
+    /// The places of the pack could not be read from the catalogue.
     #[error(transparent)]
     Catalog(StoreError),
     /// Nobody waits for the pack any more.

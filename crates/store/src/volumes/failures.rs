@@ -1,4 +1,4 @@
-//! Packs that could not be read from their volumes lately.
+//! Packs that could not be read from their volumes recently.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::error::FetchError;
 /// Time for which a pack that could not be read is not tried again.
 const KEPT: Duration = Duration::from_secs(10);
 
-/// Packs that could not be read lately, with the error. They are kept because a reader asks for
+/// Packs that could not be read recently, with the error. They are kept because a reader asks for
 /// each quantum of such a pack.
 #[derive(Default)]
 pub(super) struct RecentFailures {

@@ -36,7 +36,7 @@ pub struct Volumes {
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) stage: Arc<Stage>,
     sites: RwLock<Vec<Arc<Site>>>,
-    /// Rows of all volumes, equal to those of the catalogue.
+    /// Rows of all volumes, equal to the rows in the catalogue.
     rows: Mutex<BTreeMap<u64, VolumeRow>>,
     shelves: Mutex<BTreeMap<PoolId, Arc<dyn Shelf>>>,
     /// Lock for labelling a volume.

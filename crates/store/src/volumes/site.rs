@@ -25,7 +25,7 @@ const FOLDER_DRIVES: usize = 4;
 /// Maximum number of volumes of a folder that are used at once.
 const FOLDER_DRIVES_MAX: u32 = 16;
 
-/// A library of the server. Without an operator it cannot be used now.
+/// A library of the server. A library without an operator cannot be used now.
 pub(crate) struct Site {
     pub name: String,
     row: Mutex<LibraryRow>,

@@ -87,7 +87,7 @@ pub(crate) struct WaitList {
 }
 
 impl WaitList {
-    /// Returns a number that nothing else has.
+    /// Returns a number that no other wait has.
     pub(crate) fn next_number(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }

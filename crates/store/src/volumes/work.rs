@@ -80,7 +80,7 @@ impl Volumes {
         };
         for volume in names {
             let result = self.label_one(&site, &volume, block_bytes, overwrite);
-            // An order for blank volumes skips all others without reporting them.
+            // An order for blank volumes skips all other volumes without reporting them.
             if result.is_err() && order.choice == LabelChoice::Blank {
                 continue;
             }

@@ -96,7 +96,7 @@ fn mount_points_may_have_any_bytes() {
     check_mounted(b"/new\nline", Some((b"/", "xfs", b"/dev/sdb1")));
     check_mounted(b"/back\\slash", Some((b"/sub vol", "btrfs", b"/dev/my\tdisk")));
     check_mounted(b"/new\\012line", None);
-    // Two mounts have this path; the upper one is visible.
+    // Two mounts have this path; the upper mount is visible.
     check_mounted(b"/raw\xff\xfe", Some((b"/", "tmpfs", b"none")));
     check_mounted(b"/raw", None);
 }

@@ -24,7 +24,7 @@ fn create_drafted(dir: &Arc<Dir>, name: &[u8]) -> io::Result<NewFile> {
     Ok(NewFile::new(fd, dir, name.to_vec(), Some(draft)))
 }
 
-/// A way to make a file. The second is the fallback of `create` without `O_TMPFILE`.
+/// A way to make a file. The second way is the fallback of `create` without `O_TMPFILE`.
 type Create = fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>;
 const CREATES: [Create; 2] = [NewFile::create, create_drafted];
 
@@ -229,7 +229,7 @@ fn an_inherited_acl_does_not_stay() {
     assert_eq!((found.mode, found.mtime), (0o750, dir_stat.mtime));
 }
 
-/// The state of new files is read from the first one only, so all new files must have the same
+/// The state of new files is read from the first new file only, so all new files must have the same
 /// state.
 #[test]
 fn what_a_directory_gives_its_files_does_not_stay() {

@@ -21,7 +21,7 @@ pub enum PositionMethod {
 }
 
 impl PositionMethod {
-    /// Returns the method to try when the drive does not know this one.
+    /// Returns the method to try when the drive does not know this method.
     pub(super) fn simpler(self) -> Self {
         match self {
             Self::Long => Self::Short,

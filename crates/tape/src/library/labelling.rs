@@ -12,7 +12,7 @@ pub struct Labelling {
     /// Number of the volume within its pool, in the order of labelling.
     pub sequence: u64,
     /// Maximum size of a block, in bytes. The label gets a smaller size if the drive does not
-    /// accept this one; the size stays within the limits of the format.
+    /// accept this size; the smaller size stays within the limits of the format.
     pub block_bytes: u32,
     pub overwrite: Overwrite,
 }

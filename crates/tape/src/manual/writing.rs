@@ -67,8 +67,8 @@ pub enum FileError {
     /// The user has to write the file again.
     #[error("the file changed while it was written to two volumes: write the file again")]
     Changed,
-    /// The user has to list the volume, and to write the file again if it is not there.
-    #[error("it is not known if the file is on {0}, which failed")]
+    /// The user has to list the volume, and to write the file again if it is not on the volume.
+    #[error("it is not known whether the file is on {0}, which failed")]
     InDoubt(VolumeName),
     /// The user has to name more volumes.
     #[error(

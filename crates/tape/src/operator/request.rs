@@ -41,7 +41,7 @@ pub enum ReadError {
     /// No copy can be read. The text is the error of the last copy.
     #[error("{0}")]
     Unreadable(String),
-    /// No volume with a copy is available: a person has to bring one.
+    /// No volume with a copy is available: a person has to bring such a volume.
     #[error("volume {name} is {absence}")]
     Absent { name: VolumeName, absence: Absence },
     /// All drives have failed: a person has to check them.
@@ -90,7 +90,7 @@ pub struct DriveStatus {
 /// Reason why a loan is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LoanError {
-    /// The volume cannot be mounted: the caller takes another one.
+    /// The volume cannot be mounted: the caller takes another volume.
     #[error("volume {name} cannot be used: {reason}")]
     Volume { name: VolumeName, reason: String },
     /// The volume is not available, for a reason that was reported before.

@@ -376,7 +376,7 @@ pub struct Loan {
     opened: Option<OpenVolume>,
     /// The volume's label; `None` for a volume that is about to be labelled.
     pub label: Option<Label>,
-    /// Reason why the drive has failed, if the borrower has reported one.
+    /// Reason why the drive has failed, if the borrower has reported a failure.
     failure: Option<String>,
 }
 
@@ -413,7 +413,7 @@ impl Loan {
     }
 }
 
-/// Watch that tells a borrower if the loan is wanted back.
+/// Watch that tells a borrower whether the loan is wanted back.
 pub struct Watch {
     shared: Arc<SharedState>,
     drive: DriveId,

@@ -161,8 +161,8 @@ impl Schedule {
         self.actions.push(Action::Read { drive: id, request, object, stop, reach });
     }
 
-    /// Returns the time until which the head stays, at most `secs_max` from the moment when it
-    /// could move.
+    /// Returns the time until which the head stays in its place: at most `secs_max` seconds after
+    /// the moment at which it could have moved.
     fn held_until(&self, drive: DriveId, volume: VolumeId, secs_max: f64) -> Duration {
         let State::Idle { since, .. } = self.drives[&drive].state else { return Duration::ZERO };
         let last_open = self.queue.lane(volume).and_then(|lane| lane.last_open);
@@ -397,7 +397,7 @@ impl Schedule {
         idle.min().map(|(_, id)| id)
     }
 
-    /// Returns the volumes that wait for a drive, in the order in which they get one.
+    /// Returns the volumes that wait for a drive, in the order in which they get a drive.
     pub(super) fn wanted(&mut self, now: Duration) -> Vec<MountCandidate> {
         let volumes = self.queue.lanes().map(|(volume, _)| volume);
         let mountable: Vec<_> = volumes.filter(|volume| self.is_mountable(*volume)).collect();

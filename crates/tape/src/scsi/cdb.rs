@@ -224,8 +224,8 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// REPORT DENSITY SUPPORT (SSC-4 7.8), for the densities of the drive, or for those of the
-    /// loaded medium if `of_medium` is true.
+    /// REPORT DENSITY SUPPORT (SSC-4 7.8), for the densities of the drive, or for the densities of
+    /// the loaded medium if `of_medium` is true.
     pub fn report_density_support(of_medium: bool, bytes: u16) -> Self {
         let head = [opcode::REPORT_DENSITY_SUPPORT, u8::from(of_medium), 0, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0]])

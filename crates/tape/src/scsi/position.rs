@@ -49,7 +49,7 @@ pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damag
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrapEnd {
     pub wrap: u16,
-    /// Last block of the wrap; in the wrap where the data ends, the block after the last one.
+    /// Last block of the wrap; in the wrap where the data ends, the block after the last block.
     pub block: u64,
 }
 

@@ -1,5 +1,6 @@
 //! The order in which a drive recommends to read segments (SSC-5; IBM LTO reference, GENERATE and
-//! RECEIVE RECOMMENDED ACCESS ORDER). Full-height LTO-9 drives and later ones know these commands.
+//! RECEIVE RECOMMENDED ACCESS ORDER). Full-height LTO-9 drives and later drives know these
+//! commands.
 
 use format::DamageError;
 

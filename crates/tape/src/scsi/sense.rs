@@ -14,7 +14,7 @@ pub struct Sense {
     /// Additional sense code and qualifier.
     pub code: u16,
     /// The INFORMATION field: for READ, the requested bytes minus the bytes in the block; for
-    /// SPACE, the rest of the count.
+    /// SPACE, the remaining count.
     pub information: Option<i64>,
     /// Three flags for tapes, at their places in byte 2 of the fixed format.
     marks: u8,

@@ -16,7 +16,8 @@ pub enum VolumeError {
     /// The medium belongs to another program: the caller leaves it alone.
     #[error("the volume holds {0}")]
     Foreign(ForeignContent),
-    /// The medium is another volume than the requested one: the caller takes the inventory again.
+    /// The medium is another volume than the requested volume: the caller takes the inventory
+    /// again.
     #[error("this is volume {found}, labelled at another time or with another name than expected")]
     Another { found: VolumeName },
     /// The medium has a label already: the user has to allow to overwrite it.

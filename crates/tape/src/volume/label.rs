@@ -63,7 +63,7 @@ pub fn read_label(medium: &mut dyn Medium) -> Result<Label, VolumeError> {
     }
 }
 
-/// Returns true if nothing follows the label of `medium`, which must have one.
+/// Returns true if nothing follows the label of `medium`, which must have a label.
 pub fn is_unwritten(medium: &mut dyn Medium) -> Result<bool, VolumeError> {
     medium.rewind()?;
     let mut block = vec![0; FIRST_BLOCK_BYTES];

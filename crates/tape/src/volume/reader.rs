@@ -16,7 +16,7 @@ use crate::medium::{Medium, MediumError, ReadOutcome};
 pub struct Listing {
     /// Parts in the order of position.
     pub parts: Vec<Part>,
-    /// Names of the objects that have one, by their sequence on the volume.
+    /// Names of the objects that have a name, by their sequence on the volume.
     pub names: BTreeMap<u32, Name>,
     /// Positions that could not be read; empty for a volume that has an index.
     pub damaged: Vec<u64>,

@@ -189,7 +189,7 @@ impl<M: Medium> VolumeWriter<M> {
         assert!(self.open.is_some(), "an object was begun");
         let block_bytes = self.label.block_bytes as usize;
         while !bytes.is_empty() && !self.is_full {
-            // A full block is kept until more bytes come, because the last block of an object is
+            // A full block is kept until more bytes arrive, because the last block of an object is
             // marked as such.
             if self.block.len() == block_bytes {
                 self.put(false)?;

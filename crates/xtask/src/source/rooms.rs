@@ -83,7 +83,7 @@ struct Module<'t> {
 struct House<'s> {
     files: Vec<&'s SourceFile>,
     test_files: Vec<&'s SourceFile>,
-    /// The scopes by place, those of inline modules included.
+    /// The scopes by place, including the scopes of inline modules.
     scopes: BTreeMap<Place, &'s Scope>,
     /// The module in whose file each scope lies, by the place of the scope.
     homes: BTreeMap<Place, Place>,

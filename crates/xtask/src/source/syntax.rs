@@ -43,7 +43,7 @@ pub(crate) struct ErrorEnum {
 /// The names and paths of a module.
 #[derive(Default)]
 pub(crate) struct Scope {
-    /// Names of the inline modules from the file's own module down to this one.
+    /// Names of the inline modules from the file's own module down to this module.
     pub(crate) inline: Vec<String>,
     /// Names of the items that the module defines.
     pub(crate) items: BTreeSet<String>,

@@ -52,8 +52,8 @@ fn own_name(path: &str, text: &str, name: &str) -> Option<Finding> {
     Some(Finding::new(path, line_of(text, "name"), Rule::Layers, message))
 }
 
-/// Returns the packages that are needed to build the crate on any platform, without those that only
-/// its tests need.
+/// Returns the packages that are needed to build the crate on any platform, without packages that
+/// only its tests need.
 fn dependencies(manifest: &Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(Value::as_table);
     let platforms = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);

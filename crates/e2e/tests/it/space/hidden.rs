@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Names in the root directory of hidden files, besides those of the file system itself.
+/// Names in the root directory of hidden files, besides the names of the file system itself.
 const SHOWN: [&str; 2] = [".holdfast-hidden", "FILES-ARE-HIDDEN"];
 
 impl Space {
@@ -61,8 +61,8 @@ fn mounted_by_others_there_are_no_stubs() {
         space.migrate(&deep_path);
         space.mount_plainly();
         assert_eq!(space.names(), [SHOWN[0], "2024", SHOWN[1]]);
-        // There are two directories of that name: the hidden one, and the one that was made
-        // meanwhile. The second is found again under another name.
+        // There are two directories of that name: the hidden directory, and a directory that was
+        // made meanwhile. The second directory is found again under another name.
         fs::rename(space.fs().join("2024"), space.fs().join("late")).unwrap();
         space.start(&[]);
         assert_eq!(fs::read(space.fs().join("late/late")).unwrap(), b"late");

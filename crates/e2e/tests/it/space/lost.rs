@@ -26,7 +26,7 @@ fn what_is_lost_comes_back_as_stubs() {
         space.node().run(&restore).expect(&[0]);
         // The content of the stubs is kept when the whole tree is backed up.
         space.node().backup(&tree, &[]).expect(&[0]);
-        // Content, attributes and times are as before, also those of directories.
+        // Content, attributes and times are as before, also for directories.
         space.hsm(&["recall", "--resident"], &tree).expect(&[0]);
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&tree));
     }

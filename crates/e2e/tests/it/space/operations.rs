@@ -231,7 +231,7 @@ fn every_call_that_changes_a_stub_leaves_the_rest_as_it_was() {
     });
 }
 
-/// Commands that need no content. They run while the server is away, so that a request for content
+/// Commands that need no content. They run while the server is down, so that a request for content
 /// would fail.
 const WITHOUT_CONTENT: [(&str, &str); 11] = [
     ("look", "stat \"$1\"; ls -ls \"$1\"; test -r \"$1\""),

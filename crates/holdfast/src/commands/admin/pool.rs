@@ -137,7 +137,7 @@ struct CopyArgs {
     name: Option<String>,
 }
 
-/// Move packs to the next pool, from the high mark down to the low one
+/// Move packs to the next pool, from the high mark down to the low mark
 ///
 /// The server does this by itself when the high mark is passed.
 #[derive(clap::Args, Debug)]

@@ -13,10 +13,10 @@ use crate::table::{self, Align};
 /// Shortest silence of a server that the table shows.
 const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
-/// List the servers of this catalogue, and the one that keeps house
+/// List the servers of this catalogue, and the server that keeps house
 ///
 /// Every server takes backups and restores. One of them keeps house: it expires, reclaims, copies
-/// and moves packs, and takes the commands for these. When it ends, another server keeps house.
+/// and moves packs, and takes the commands for this work. When it ends, another server keeps house.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

@@ -9,7 +9,7 @@ use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 use crate::quantity;
 
-/// Words for a kind of work.
+/// Words of the messages about a kind of work.
 pub(super) struct Wording {
     /// Participle for a pack that is done.
     done: &'static str,

@@ -18,9 +18,9 @@ use crate::output;
 
 /// Recall files when programs use them, until the managed file systems are unmounted
 ///
-/// After SIGTERM or SIGINT it stops recalling, and stays while programs use a managed file system:
-/// without it, stubs would read as zeros. After a second signal it hides the files and ends at
-/// once.
+/// After SIGTERM or SIGINT the command stops recalling, and stays while programs use a managed file
+/// system: without the command, stubs would read as zeros. After a second signal the command hides
+/// the files and ends at once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// The pool that is written into the label
     #[arg(long, value_name = "NAME", default_value = "MANUAL", value_parser = pool)]
     pool: String,
-    /// The number of the first volume among those of its pool
+    /// The number of the first volume among the volumes of its pool
     #[arg(long, value_name = "N", default_value_t = 1)]
     number: u64,
     /// Also label volumes of this program, and destroy their content; with '=anything' other

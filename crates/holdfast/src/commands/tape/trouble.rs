@@ -111,7 +111,7 @@ pub(super) fn of_volume(error: &VolumeError) -> CommandError {
             "check the volume, and label it with '--overwrite' if its content may be destroyed"
         }
         VolumeError::Damaged { .. } | VolumeError::WrongPlace { .. } => {
-            "clean the drive or try another one; if the error remains, read another copy"
+            "clean the drive or try another drive; if the error remains, read another copy"
         }
         VolumeError::Handover(_) => return with_hint(error, None),
         VolumeError::Medium(error) => return of_medium(error),
@@ -126,11 +126,11 @@ fn of_medium(error: &MediumError) -> CommandError {
             "to write, move the tab of the cartridge, or use 'chmod u+w' on the file"
         }
         MediumError::Damaged { .. } | MediumError::WrongPlace { .. } => {
-            "clean the drive or try another one; if the error remains, read another copy"
+            "clean the drive or try another drive; if the error remains, read another copy"
         }
         MediumError::NoMedium => "'holdfast tape inventory' shows where each volume is",
         MediumError::PositionLost => "the drive was reset, or another program uses it; try again",
-        MediumError::Failed(_) => "the volume may be good: check the drive, and use another one",
+        MediumError::Failed(_) => "the volume may be good: check the drive, and use another drive",
         MediumError::EndOfData { .. } => return with_hint(error, None),
     };
     with_hint(error, Some(hint))
@@ -164,7 +164,7 @@ pub(super) fn of_library(error: &LibraryError) -> CommandError {
         }
         LibraryError::Volume { source, .. } => return of_volume(source),
         LibraryError::Drive { .. } => {
-            "the volume may be good: check the drive, and use another one"
+            "the volume may be good: check the drive, and use another drive"
         }
         LibraryError::Changer(_) => "'holdfast tape inventory' shows where each volume is now",
     };

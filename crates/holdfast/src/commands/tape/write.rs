@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// The volumes in the order in which they are filled, separated by commas
     #[arg(value_name = "VOLUME[,VOLUME...]", value_parser = super::values::volume_list)]
     volumes: VolumeList,
-    /// The files
+    /// The files to write
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write a filemark, which makes objects durable, after this number of bytes; each costs

@@ -17,7 +17,8 @@ const CASES: u32 = 40;
 struct Entry {
     directory: DirPath,
     name: Name,
-    /// Negative time of the beginning, so that the newest version of an object sorts first.
+    /// Negated time at which the version began, so that the newest version of an object sorts
+    /// first.
     age: i64,
     end: Option<i64>,
 }
