@@ -1,12 +1,12 @@
 # The commands of a contributor; "make" alone explains them.
 
-# Outside the tree, so that several work trees share what they have built.
+# The build folder is outside the tree, so that several work trees share it.
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast/target
 export CARGO_TARGET_DIR
-# rustup puts cargo there, and not every shell looks there.
+# rustup puts cargo into this folder, which not every shell searches.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# Tests that say themselves where servers have what they have, or do not come to it.
+# Tests that choose the stores of their servers themselves, or that do not depend on the stores.
 IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: scale_out:: space:: tape:: volumes::
 
 PREFIX ?= /usr/local
@@ -17,12 +17,12 @@ PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
-	@echo "make chaos                let servers die for ten minutes while twenty nodes back up"
+	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
-	@echo "make install [PREFIX=...] build and install it; PREFIX is $(PREFIX)"
+	@echo "make install [PREFIX=...] build the program and install it below PREFIX ($(PREFIX))"
 	@echo "make bench DIR=...        time backup and restore of the tree DIR"
-	@echo "What is built lies in $(CARGO_TARGET_DIR)."
+	@echo "The build output is in $(CARGO_TARGET_DIR)."
 
 test: rust packages-test garage
 	cargo fmt --all --check
@@ -31,14 +31,14 @@ test: rust packages-test garage
 	cargo test --workspace --locked
 	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
 
-# Histories of a server, of expiration and of kills, many more than "make test" runs.
+# These suites run many more histories of a server, of expiration and of kills than "make test".
 test-long: export HOLDFAST_SEEDS ?= 300
 test-long: export HOLDFAST_CASES ?= 2000
 test-long: export HOLDFAST_KILLS ?= 200
 test-long: chaos
 	cargo test --locked -p store -p catalog
 
-# Those in the environment count: HOLDFAST_CHAOS_SEED has the same things die again.
+# Values from the environment take precedence. HOLDFAST_CHAOS_SEED repeats the same deaths.
 chaos: export HOLDFAST_CHAOS_SECS ?= 600
 chaos: export HOLDFAST_CHAOS_NODES ?= 20
 chaos: rust packages-test garage
