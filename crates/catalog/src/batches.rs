@@ -20,6 +20,11 @@ pub enum Write {
         filespace: FilespaceId,
         key: PageKey,
     },
+    /// Sets a mark.
+    SetMark {
+        name: &'static str,
+        value: i64,
+    },
     AddVersion {
         filespace: FilespaceId,
         version: VersionRow,
@@ -140,6 +145,7 @@ impl Write {
             | Self::PutParts { .. }
             | Self::RemoveParts { .. }
             | Self::AddEvent(_)
+            | Self::SetMark { .. }
             | Self::BeginTask { .. }
             | Self::EndTask { .. }
             | Self::SetArchive { .. }

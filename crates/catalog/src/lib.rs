@@ -23,6 +23,7 @@ mod error;
 mod events;
 mod expiry;
 mod filespaces;
+mod marks;
 mod move_state;
 mod nodes;
 mod packs;
@@ -46,6 +47,7 @@ pub use error::CatalogError;
 pub use events::{EventRow, Events, LoggedEvent};
 pub use expiry::{Day, Ending, Expiry, ExpiryState};
 pub use filespaces::{Filespace, Filespaces};
+pub use marks::Marks;
 pub use move_state::MoveState;
 pub use nodes::{Node, NodeChange, Nodes};
 pub use packs::{PackRow, PackState, Packs};
@@ -80,6 +82,7 @@ pub trait Catalog:
     + Deletions
     + Expiry
     + Sessions
+    + Marks
     + Batches
     + Send
     + Sync

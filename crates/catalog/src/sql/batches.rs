@@ -6,8 +6,8 @@ use std::path::Path;
 use model::FilespaceId;
 
 use super::{
-    Engine, Sql, archives, deletions, events, expiry, filespaces, packs, pages, sessions, tasks,
-    versions, volumes,
+    Engine, Sql, archives, deletions, events, expiry, filespaces, marks, packs, pages, sessions,
+    tasks, versions, volumes,
 };
 use crate::{Batches, Catalog, CatalogError, CommitError, Write};
 
@@ -59,6 +59,7 @@ pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogErr
         Write::BeginTask { task, due, started } => tasks::begin(sql, task, *due, *started),
         Write::EndTask { task, end } => tasks::end(sql, task, end),
         Write::AddEvent(event) => events::add(sql, event),
+        Write::SetMark { name, value } => marks::set(sql, name, *value),
         Write::SetArchive { number, change } => archives::change(sql, *number, change),
         Write::Trash { deletion, filespace, version } => {
             deletions::add_to_trash(sql, *deletion, *filespace, version)

@@ -19,6 +19,7 @@ mod deletions;
 mod events;
 mod expiry;
 mod filespaces;
+mod marks;
 pub(crate) mod nodes;
 pub(crate) mod packs;
 pub(crate) mod pages;

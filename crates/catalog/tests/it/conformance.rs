@@ -9,6 +9,7 @@ pub(crate) mod batches;
 pub(crate) mod digests;
 pub(crate) mod expiry;
 pub(crate) mod filespaces;
+pub(crate) mod marks;
 pub(crate) mod nodes;
 pub(crate) mod packs;
 pub(crate) mod pages;
@@ -55,6 +56,7 @@ macro_rules! conformance {
                 a_removed_node_gets_nothing_more,
                 numbers_are_never_given_twice,
             );
+            conformance!(@theme marks, $new, a_mark_is_as_it_was_set_last,);
             conformance!(@theme pools, $new,
                 a_pool_is_as_it_was_put,
                 pools_are_told_apart,
