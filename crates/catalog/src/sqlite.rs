@@ -9,6 +9,7 @@
 //! their own, by the same number, so that reading all digests of a filespace reads nothing else.
 
 mod database_error;
+pub mod inspection;
 mod schema;
 
 use std::os::unix::fs::MetadataExt as _;

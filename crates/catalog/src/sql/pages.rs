@@ -117,6 +117,12 @@ fn digests(
 pub(crate) const PAGE: &str = "SELECT path, directory.first, objects, digest, body
                     FROM directory JOIN page ON page.id = page JOIN digest ON digest.id = page";
 
+/// Query for all pages with their filespaces in the last column; [`page_of`] reads its rows. A row
+/// without its body, which a sound catalogue does not have, has an empty one.
+pub(crate) const ALL_PAGES: &str =
+    "SELECT path, directory.first, objects, digest, coalesce(body, x''), directory.filespace
+     FROM directory LEFT JOIN page ON page.id = page LEFT JOIN digest ON digest.id = page";
+
 /// Reads a page from a row of [`PAGE`].
 pub(crate) fn page_of(row: &Row<'_>) -> Result<PageRow, CatalogError> {
     let path: Vec<u8> = row.get(0)?;

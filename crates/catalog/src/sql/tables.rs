@@ -252,6 +252,15 @@ impl ToValue for Value<'_> {
     }
 }
 
+/// Fails with `Damaged` if a table or a column is missing.
+pub(crate) fn check(sql: &dyn Sql) -> Result<(), CatalogError> {
+    for table in all() {
+        let select = format!("SELECT {} FROM {} LIMIT 1", table.columns.join(", "), table.name);
+        sql.each(&select, &[], &mut |_| Ok(true))?;
+    }
+    Ok(())
+}
+
 /// Replaces all rows of the catalogue `to` with those of `from`, and compares the checksums of each
 /// table. Returns the number of rows.
 pub(crate) fn copy(

@@ -12,6 +12,9 @@ pub(super) fn database(error: rusqlite::Error) -> CatalogError {
         }
         Some(ErrorCode::DiskFull) => CatalogError::NoSpace,
         _ => match error {
+            rusqlite::Error::SqlInputError { ref msg, .. } if is_missing(msg) => {
+                CatalogError::Damaged(format!("its tables are not those of a catalogue: {msg}"))
+            }
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::Utf8Error(..)
@@ -21,4 +24,10 @@ pub(super) fn database(error: rusqlite::Error) -> CatalogError {
             error => CatalogError::failed(error),
         },
     }
+}
+
+/// True for the message about a table or a column that does not exist. The statements name only
+/// what the schema has, so it is the schema that is damaged.
+fn is_missing(message: &str) -> bool {
+    message.starts_with("no such table") || message.starts_with("no such column")
 }

@@ -1,0 +1,150 @@
+//! Inspection of a catalogue in a file that nobody writes, such as a copy.
+//!
+//! The file is only read, and no other file is made beside it: the bytes of a copy are those that
+//! its digest is of.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use model::{DirPath, FilespaceId};
+use rusqlite::{Connection, OpenFlags};
+
+use super::database_error::database;
+use crate::sql::{Row, Sql, pages, tables};
+use crate::{CatalogError, PageRow};
+
+/// Maximum number of faults of the database that are listed.
+const FAULTS_MAX: usize = 100;
+
+/// Numbers of rows in a catalogue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RowCounts {
+    pub nodes: u64,
+    pub filespaces: u64,
+    pub pages: u64,
+    /// Number of inactive versions.
+    pub versions: u64,
+}
+
+/// A row whose body only its user can decode.
+pub enum BulkRow<'a> {
+    Page {
+        filespace: FilespaceId,
+        page: PageRow,
+    },
+    /// An inactive version.
+    Version {
+        filespace: FilespaceId,
+        directory: DirPath,
+        body: &'a [u8],
+    },
+}
+
+/// Faults of the database, in the words of SQLite, and the numbers of rows. After a fault the
+/// numbers may be too small.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Inspection {
+    pub faults: Vec<String>,
+    pub counts: RowCounts,
+}
+
+/// Inspects the catalogue in the file `path`: its structure as SQLite checks it, and every row that
+/// has a body, which `visit` decodes. Fails only if the file cannot be read.
+pub fn inspect(
+    path: &Path,
+    visit: &mut dyn FnMut(BulkRow<'_>),
+) -> Result<Inspection, CatalogError> {
+    let connection = open(path)?;
+    let mut inspection = Inspection { faults: structure(&connection)?, ..Inspection::default() };
+    let read = |counted: Result<RowCounts, CatalogError>, faults: &mut Vec<String>| match counted {
+        Ok(counts) => Ok(counts),
+        Err(CatalogError::Damaged(fault)) => {
+            faults.push(fault);
+            Ok(RowCounts::default())
+        }
+        Err(error) => Err(error),
+    };
+    inspection.counts = read(counts(&connection), &mut inspection.faults)?;
+    for bulk in [visit_pages, visit_versions] {
+        match bulk(&connection, visit) {
+            Err(CatalogError::Damaged(fault)) => inspection.faults.push(fault),
+            other => other?,
+        }
+    }
+    inspection.faults.truncate(FAULTS_MAX);
+    Ok(inspection)
+}
+
+/// Opens the file for reading. SQLite takes it for a file that nobody changes, so it makes no files
+/// beside it.
+fn open(path: &Path) -> Result<Connection, CatalogError> {
+    // In a URI these bytes have a meaning of their own.
+    let escape = |byte: &u8| match byte {
+        b'%' | b'?' | b'#' => format!("%{byte:02X}").into_bytes(),
+        byte => vec![*byte],
+    };
+    let escaped: Vec<u8> = path.as_os_str().as_bytes().iter().flat_map(escape).collect();
+    let uri = [&b"file:"[..], &escaped, b"?immutable=1"].concat();
+    let uri = OsString::from_vec(uri);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(Path::new(&uri), flags).map_err(database)
+}
+
+/// Returns the faults of the database's structure and of its references.
+fn structure(connection: &Connection) -> Result<Vec<String>, CatalogError> {
+    let sql: &dyn Sql = connection;
+    let text = |row: &Row<'_>| row.get::<String>(0);
+    let check = format!("PRAGMA integrity_check({FAULTS_MAX})");
+    let found: Vec<String> = match sql.all(&check, &[], text) {
+        Err(CatalogError::Damaged(fault)) => return Ok(vec![fault]),
+        found => found?,
+    };
+    let mut faults: Vec<String> = found.into_iter().filter(|fault| fault != "ok").collect();
+    match tables::check(connection) {
+        Err(CatalogError::Damaged(fault)) => faults.push(fault),
+        other => other?,
+    }
+    Ok(faults)
+}
+
+fn counts(sql: &Connection) -> Result<RowCounts, CatalogError> {
+    let count = |table: &str| {
+        let select = format!("SELECT count(*) FROM {table}");
+        (sql as &dyn Sql).one(&select, &[], |row| row.get::<u64>(0))
+    };
+    Ok(RowCounts {
+        nodes: count("node")?,
+        filespaces: count("filespace")?,
+        pages: count("directory")?,
+        versions: count("version")?,
+    })
+}
+
+fn visit_pages(
+    connection: &Connection,
+    visit: &mut dyn FnMut(BulkRow<'_>),
+) -> Result<(), CatalogError> {
+    connection.each(pages::ALL_PAGES, &[], &mut |row| {
+        let filespace = FilespaceId(row.get(5)?);
+        visit(BulkRow::Page { filespace, page: pages::page_of(row)? });
+        Ok(true)
+    })
+}
+
+fn visit_versions(
+    connection: &Connection,
+    visit: &mut dyn FnMut(BulkRow<'_>),
+) -> Result<(), CatalogError> {
+    let select = "SELECT filespace, directory, body FROM version";
+    connection.each(select, &[], &mut |row| {
+        let path: Vec<u8> = row.get(1)?;
+        let directory = DirPath::new(&path)
+            .map_err(|_| CatalogError::impossible("a version's directory path"))?;
+        let body: Vec<u8> = row.get(2)?;
+        visit(BulkRow::Version { filespace: FilespaceId(row.get(0)?), directory, body: &body });
+        Ok(true)
+    })
+}
