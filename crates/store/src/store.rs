@@ -95,6 +95,8 @@ const INDEX_SENT_BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum number of backups at once: each has a thread that may block.
 const BACKUPS_MAX: u64 = 1000;
+/// Mark of the catalogue that tells the right master key.
+const KEY_CHECK: &str = "master key";
 /// Prefix of the names of claims on filespaces.
 const FILESPACE: &str = "filespace ";
 
@@ -125,6 +127,7 @@ impl Store {
         let volumes = Volumes::open(Arc::clone(&catalog), folder, config.stage_bytes)?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY))
             .map_err(|source| OpenError::File { path: folder.join(MASTER_KEY), source })?;
+        check_master_key(&*catalog, &secrets, folder)?;
         let catalog_packs = catalog.packs()?;
         let known = known_packs(&catalog_packs);
         let has_packs = !catalog_packs.is_empty();
@@ -621,6 +624,27 @@ fn fetch_index(pools: &Pools, folder: &Path) {
         Ok(Some(complete_to)) => tracing::info!(%complete_to, "the chunk index was fetched"),
         // The server reads the tables of the packs instead.
         Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
+    }
+}
+
+/// Fails if the master key is not the one that made what the catalogue names: with another key the
+/// server would acknowledge data that the right key cannot read. A catalogue without a check value
+/// gets that of this key.
+fn check_master_key(
+    catalog: &dyn Catalog,
+    secrets: &Secrets,
+    folder: &Path,
+) -> Result<(), OpenError> {
+    let value = secrets.check_value();
+    match catalog.mark(KEY_CHECK)? {
+        Some(found) if found == value => Ok(()),
+        Some(_) => {
+            let reason = "it is the key of another server; put the right one back, which is in the \
+                          recovery file too";
+            let source = io::Error::new(io::ErrorKind::InvalidData, reason);
+            Err(OpenError::File { path: folder.join(MASTER_KEY), source })
+        }
+        None => Ok(catalog.commit(vec![Write::SetMark { name: KEY_CHECK, value }])?),
     }
 }
 

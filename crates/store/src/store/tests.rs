@@ -92,3 +92,15 @@ fn in_packs_len(store: &Store) -> usize {
     store.commit(Vec::new()).expect("recorded");
     in_packs(store).len()
 }
+
+/// A server with the key of another one acknowledged backups that its own key could not read.
+#[test]
+fn a_server_does_not_open_with_the_key_of_another() {
+    let server = samples::TestServer::new();
+    server.back_up("/a/", &[("x", &[1])]);
+    server.store.ownership.die();
+    std::fs::write(server.path().join(MASTER_KEY), [7; 32]).expect("is written");
+    let opened = Store::open_alone(server.path(), &server.store.config).map(drop);
+    let error = model::chain(&opened.expect_err("it is another key"));
+    assert!(error.contains("the key of another server"), "{error}");
+}
