@@ -31,7 +31,17 @@ pub struct Victims {
     pub count: u64,
 }
 
-/// Searches the whole catalogue for versions that name a lost chunk. Calls `goes_on` at intervals,
+impl Victims {
+    fn add(&mut self, victim: Victim) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(victim);
+        }
+    }
+}
+
+/// Searches the whole catalogue for versions that name a lost chunk. A page or version that cannot
+/// be decoded counts as one victim, with the path of its directory. Calls `goes_on` at intervals,
 /// and fails with its error.
 pub fn find(
     store: &Store,
@@ -46,26 +56,34 @@ pub fn find(
         }
         nodes.insert(node.id, node);
     }
+    let path_of = |filespace: &FilespaceId, path: &[u8]| {
+        let known = filespaces.get(filespace);
+        match known.map_or(&b"/"[..], |known| model::mount_point(&known.name)) {
+            b"/" => path.to_vec(),
+            mount_point => [mount_point, path].concat(),
+        }
+    };
+    let victim = |node: &NodeId, path: Vec<u8>, record: &Record| Victim {
+        node: nodes.get(node).map(|node| node.name.to_string()).unwrap_or_default(),
+        path,
+        is_active: matches!(record, Record::Page(_)),
+    };
     let mut victims = Victims::default();
     records::visit(store, &mut |seen| {
         let VisitEvent::Record(Owner { node, filespace }, record) = seen else { return goes_on() };
-        for object in record.objects()? {
-            if !places(&object).any(is_lost) {
-                continue;
+        let objects = match record.objects() {
+            Ok(objects) => objects,
+            // Nobody knows what was in the record, so all of it is lost.
+            Err(StoreError::Damaged(_)) => {
+                let path = path_of(&filespace, record.directory().as_bytes());
+                victims.add(victim(&node, path, &record));
+                return Ok(());
             }
-            victims.count += 1;
-            if victims.named.len() == NAMED_MAX {
-                continue;
-            }
-            let known = filespaces.get(&filespace);
-            let mount_point = known.map_or(&b"/"[..], |known| model::mount_point(&known.name));
-            let path = record.directory().join(&object.name);
-            let path = if mount_point == b"/" { path } else { [mount_point, &path].concat() };
-            victims.named.push(Victim {
-                node: nodes.get(&node).map(|node| node.name.to_string()).unwrap_or_default(),
-                path,
-                is_active: matches!(record, Record::Page(_)),
-            });
+            Err(error) => return Err(error),
+        };
+        for object in objects.iter().filter(|object| places(object).any(is_lost)) {
+            let path = path_of(&filespace, &record.directory().join(&object.name));
+            victims.add(victim(&node, path, &record));
         }
         Ok(())
     })?;
