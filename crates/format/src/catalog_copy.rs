@@ -7,7 +7,10 @@
 //!     16      8  time at which it was taken, in microseconds
 //!     24      8  bytes of the catalogue
 //!     32     32  BLAKE3 of the catalogue
-//!     64         count of runs, then per run: place of its first block (signed difference from the
+//!     64     32  numbers of nodes, of filespaces, of pages, of versions, 8 bytes each
+//!     96      4  flags: 1 the copy is doubtful; the other bits are zero
+//!    100      4  reserved: zero
+//!    104         count of runs, then per run: place of its first block (signed difference from the
 //!                place after the run before, zigzag), count of blocks; LEB128
 //!                xxh3-64 of all bytes before it: the last 8 bytes
 //! ```
@@ -23,6 +26,16 @@ const CHECKSUM_BYTES: usize = 8;
 /// size, so that an unchanged part of the file gives the same block.
 pub const BLOCK_BYTES: u64 = 16 << 10;
 
+/// Numbers of rows in a catalogue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    pub nodes: u64,
+    pub filespaces: u64,
+    pub pages: u64,
+    /// Number of inactive versions.
+    pub versions: u64,
+}
+
 /// A copy of the catalogue.
 ///
 /// Invariant: there is one place for each block.
@@ -35,6 +48,10 @@ pub struct CatalogCopy {
     pub bytes: u64,
     /// BLAKE3 of the catalogue's file.
     pub digest: [u8; 32],
+    pub census: Census,
+    /// True if the catalogue was damaged when it was copied, or had lost many of its rows since the
+    /// copy before. Such a copy replaces no other one.
+    pub is_doubtful: bool,
     /// Place of each block.
     pub places: Vec<Place>,
 }
@@ -53,6 +70,12 @@ impl CatalogCopy {
         writer.raw(&self.taken.0.to_le_bytes());
         writer.raw(&self.bytes.to_le_bytes());
         writer.raw(&self.digest);
+        let Census { nodes, filespaces, pages, versions } = self.census;
+        for number in [nodes, filespaces, pages, versions] {
+            writer.raw(&number.to_le_bytes());
+        }
+        writer.raw(&u32::from(self.is_doubtful).to_le_bytes());
+        writer.raw(&[0; 4]);
         writer.varint(runs.len() as u64);
         let mut expected = 0_u64;
         for (first, count) in runs {
@@ -82,6 +105,18 @@ impl CatalogCopy {
         let taken = ServerTime(reader.u64()?.cast_signed());
         let bytes = reader.u64()?;
         let digest = reader.array()?;
+        let census = Census {
+            nodes: reader.u64()?,
+            filespaces: reader.u64()?,
+            pages: reader.u64()?,
+            versions: reader.u64()?,
+        };
+        let is_doubtful = match reader.u32()? {
+            0 => false,
+            1 => true,
+            _ => return Err(damaged("reserved flags are not zero")),
+        };
+        reader.zeros::<4>()?;
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         let mut places = Vec::new();
         let mut expected = 0_u64;
@@ -98,7 +133,7 @@ impl CatalogCopy {
         }
         reader.end()?;
         if places.len() as u64 == blocks {
-            Ok(Self { number, taken, bytes, digest, places })
+            Ok(Self { number, taken, bytes, digest, census, is_doubtful, places })
         } else {
             Err(damaged("it lists fewer blocks than the catalogue has"))
         }
@@ -131,6 +166,8 @@ mod tests {
             taken: ServerTime(1_760_000_000_000_001),
             bytes: (blocks * BLOCK_BYTES).saturating_sub(5),
             digest: [7; 32],
+            census: Census { nodes: 1, filespaces: 2, pages: 3, versions: 4 },
+            is_doubtful: blocks == 6,
             places: (0..blocks).map(place).collect(),
         }
     }

@@ -298,7 +298,7 @@ impl Admin for AdminApi {
         Ok(Response::new(report(outcomes::tending, move |listener| match request.work() {
             Work::Copy => {
                 if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
-                    catalog_copy::run(&store, &mut |_| true)?;
+                    catalog_copy::run(&store, catalog_copy::Order::default(), &mut |_| true)?;
                 }
                 pools::copy(&store, &request.pool, listener)
             }
@@ -467,11 +467,13 @@ impl Admin for AdminApi {
 
     async fn copy_catalog(
         &self,
-        _request: Request<proto::CopyCatalogRequest>,
+        request: Request<proto::CopyCatalogRequest>,
     ) -> Result<Response<Self::CopyCatalogStream>, Status> {
         let store = self.house()?;
+        let accepts_shrinking = request.into_inner().accepts_shrinking;
+        let order = catalog_copy::Order { accepts_shrinking };
         Ok(Response::new(report(messages::copies::outcome, move |listener| {
-            catalog_copy::run(&store, listener)
+            catalog_copy::run(&store, order, listener)
         })))
     }
 

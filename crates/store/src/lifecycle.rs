@@ -3,7 +3,9 @@
 
 pub mod archive;
 pub mod audit;
+pub mod catalog_check;
 pub mod catalog_copy;
+mod copy_retention;
 pub mod expire;
 pub mod object_lock;
 pub mod reclaim;

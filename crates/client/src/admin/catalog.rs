@@ -4,6 +4,7 @@ use model::ServerTime;
 use wire::proto;
 
 use super::connection::Admin;
+use super::optional;
 use crate::ClientError;
 use crate::link::portions::{self, Section};
 
@@ -16,10 +17,12 @@ pub struct CatalogCopy {
     pub bytes: u64,
     /// Pools that have the copy.
     pub pools: Vec<String>,
+    /// True if the catalogue was damaged or had shrunk oddly when it was copied.
+    pub is_doubtful: bool,
 }
 
 /// Progress of making a copy of the catalogue, or the result.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CatalogCopyProgress {
     pub number: u64,
     /// Size of the catalogue.
@@ -28,19 +31,21 @@ pub struct CatalogCopyProgress {
     pub bytes_done: u64,
     /// Size of the part that the copy before lacks, before compression.
     pub bytes_new: u64,
+    /// Reason why the copy replaces no other one; `None` if it may.
+    pub doubt: Option<String>,
 }
 
 impl From<proto::CatalogCopy> for CatalogCopy {
     fn from(message: proto::CatalogCopy) -> Self {
-        let proto::CatalogCopy { number, taken, bytes, pools } = message;
-        Self { number, taken: ServerTime(taken), bytes, pools }
+        let proto::CatalogCopy { number, taken, bytes, pools, is_doubtful } = message;
+        Self { number, taken: ServerTime(taken), bytes, pools, is_doubtful }
     }
 }
 
 impl From<proto::CopyCatalogReply> for CatalogCopyProgress {
     fn from(message: proto::CopyCatalogReply) -> Self {
-        let proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, .. } = message;
-        Self { number, bytes, bytes_done, bytes_new }
+        let proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, doubt, .. } = message;
+        Self { number, bytes, bytes_done, bytes_new, doubt: optional::text(doubt) }
     }
 }
 
@@ -55,12 +60,14 @@ impl Admin {
         Ok(copies.into_iter().map(CatalogCopy::from).collect())
     }
 
-    /// Copies the catalogue to the pools; `visit` sees the progress.
+    /// Copies the catalogue to the pools; `visit` sees the progress. With `accepts_shrinking` the
+    /// copy may replace others although the catalogue has lost many rows.
     pub fn copy_catalog(
         &mut self,
+        accepts_shrinking: bool,
         visit: &mut dyn FnMut(&CatalogCopyProgress),
     ) -> Result<CatalogCopyProgress, ClientError> {
-        let request = proto::CopyCatalogRequest {};
+        let request = proto::CopyCatalogRequest { accepts_shrinking };
         let stream = self.call(async |server| server.copy_catalog(request).await)?;
         self.follow(stream, visit)
     }

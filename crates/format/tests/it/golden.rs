@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
+use format::catalog_copy::{BLOCK_BYTES, CatalogCopy, Census};
 use format::stub::{Grains, State, Stub, SyncState};
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId, VolumeName,
@@ -131,6 +131,8 @@ fn catalog_copies() {
         taken: ServerTime(1_760_000_000_000_001),
         bytes: 3 * BLOCK_BYTES - 4096,
         digest: [5; 32],
+        census: Census { nodes: 2, filespaces: 3, pages: 400, versions: 5_000_000_000 },
+        is_doubtful: true,
         places: [(9, 3), (9, 4), (2, 0)]
             .map(|(pack, at)| Place::new(PackNumber(pack), at))
             .into(),

@@ -4,11 +4,12 @@ use store::lifecycle::catalog_copy::{CopySummary, Outcome};
 use wire::proto;
 
 pub(crate) fn copy(info: CopySummary) -> proto::CatalogCopy {
-    let CopySummary { number, taken, bytes, pools } = info;
-    proto::CatalogCopy { number, taken: taken.0, bytes, pools }
+    let CopySummary { number, taken, bytes, pools, is_doubtful } = info;
+    proto::CatalogCopy { number, taken: taken.0, bytes, pools, is_doubtful }
 }
 
 pub(crate) fn outcome(outcome: &Outcome, is_last: bool) -> proto::CopyCatalogReply {
-    let Outcome { number, bytes, bytes_done, bytes_new } = *outcome;
-    proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, is_last }
+    let Outcome { number, bytes, bytes_done, bytes_new, ref doubt } = *outcome;
+    let doubt = doubt.clone().unwrap_or_default();
+    proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, doubt, is_last }
 }

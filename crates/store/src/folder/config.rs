@@ -49,9 +49,21 @@ pub struct Config {
     /// when an administrator runs a copy.
     #[serde(default = "default_catalog_copy_hours")]
     pub catalog_copy_hours: u32,
-    /// Number of copies of the catalogue that are kept.
+    /// Number of the newest copies of the catalogue that are kept.
     #[serde(default = "default_catalog_copies_kept")]
     pub catalog_copies_kept: u16,
+    /// Number of hours of which the last copy of the catalogue is kept, beside the newest copies.
+    #[serde(default = "default_catalog_copies_hourly")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub catalog_copies_hourly: u16,
+    /// Number of days of which the last copy of the catalogue is kept, beside the newest copies.
+    #[serde(default = "default_catalog_copies_daily")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub catalog_copies_daily: u16,
+    /// Number of weeks of which the last copy of the catalogue is kept, beside the newest copies.
+    #[serde(default = "default_catalog_copies_weekly")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub catalog_copies_weekly: u16,
     /// Maximum size in bytes of the stage, which keeps packs that were read from volumes.
     #[serde(default = "default_stage_bytes")]
     pub stage_bytes: u64,
@@ -79,6 +91,18 @@ fn default_stage_bytes() -> u64 {
 
 fn default_catalog_copy_hours() -> u32 {
     24
+}
+
+fn default_catalog_copies_hourly() -> u16 {
+    24
+}
+
+fn default_catalog_copies_daily() -> u16 {
+    7
+}
+
+fn default_catalog_copies_weekly() -> u16 {
+    4
 }
 
 fn default_catalog_copies_kept() -> u16 {
@@ -167,6 +191,9 @@ impl Config {
             undo_days: default_undo_days(),
             catalog_copy_hours: default_catalog_copy_hours(),
             catalog_copies_kept: default_catalog_copies_kept(),
+            catalog_copies_hourly: default_catalog_copies_hourly(),
+            catalog_copies_daily: default_catalog_copies_daily(),
+            catalog_copies_weekly: default_catalog_copies_weekly(),
             stage_bytes: default_stage_bytes(),
             bucket_bytes: default_bucket_bytes(),
             index_share_minutes: default_index_share_minutes(),

@@ -23,13 +23,16 @@ use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use catalog::sqlite::inspection::RowCounts;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
-use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
+use format::catalog_copy::{BLOCK_BYTES, CatalogCopy, Census};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
 use pool::{Filler, Pools};
 
 use crate::error::StoreError;
 use crate::folder::config::CATALOG_FILE;
+use crate::lifecycle::catalog_check;
+use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, Task};
 use crate::store::{CATALOG_DOMAIN, Store};
 
@@ -51,6 +54,16 @@ pub struct CopySummary {
     /// Size of the catalogue.
     pub bytes: u64,
     pub pools: Vec<String>,
+    /// True if the copy was made of a catalogue that was damaged or had shrunk oddly.
+    pub is_doubtful: bool,
+}
+
+/// Order for a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Order {
+    /// True to let the copy replace others although the catalogue has shrunk: an administrator
+    /// knows why.
+    pub accepts_shrinking: bool,
 }
 
 /// Progress and result of a run.
@@ -63,6 +76,8 @@ pub struct Outcome {
     pub bytes_done: u64,
     /// Size of the blocks that the last copy lacks, before compression.
     pub bytes_new: u64,
+    /// Reason why the copy replaces no other one; `None` if it may.
+    pub doubt: Option<String>,
 }
 
 /// Function that a run calls with its progress. It returns false to cancel the run.
@@ -156,16 +171,22 @@ pub fn list(store: &Store) -> Result<Vec<CopySummary>, StoreError> {
     };
     let mut copies = Vec::new();
     for (number, pools) in numbers(&store.pools).iter().rev() {
-        if let Ok(CatalogCopy { number, taken, bytes, .. }) = load(&store.pools, *number) {
+        if let Ok(copy) = load(&store.pools, *number) {
+            let CatalogCopy { number, taken, bytes, is_doubtful, .. } = copy;
             let pools = pools.iter().map(name).collect();
-            copies.push(CopySummary { number, taken, bytes, pools });
+            copies.push(CopySummary { number, taken, bytes, pools, is_doubtful });
         }
     }
     Ok(copies)
 }
 
-/// Makes a copy, and removes old copies that are not to be kept.
-pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreError> {
+/// Makes a copy and checks it. Removes old copies that are not to be kept, unless the new copy is
+/// doubtful: a damaged catalogue must not push out its own sound copies.
+pub fn run(
+    store: &Arc<Store>,
+    order: Order,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
     let Some(_only) = store.try_copy() else {
         return Err(StoreError::busy("the catalogue is already being copied"));
     };
@@ -180,22 +201,44 @@ pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreE
     let taken = sys::clock::now();
     let copied = store.catalog.copy_to(&path).map_err(StoreError::from);
     let stored = copied.and_then(|()| {
+        let check = catalog_check::check(&path)?;
         let places = reusable(store, before.last());
-        BlockWriter::new(store, places, number, listener)?.store(&path)
+        Ok((check, BlockWriter::new(store, places, number, listener)?.store(&path)?))
     });
     remove_file(&path).map_err(|error| disk(&error))?;
-    let StoredFile { outcome, digest, places } = stored?;
+    let (check, StoredFile { mut outcome, digest, places }) = stored?;
+    let sound = before.iter().rev().find(|copy| !copy.is_doubtful);
+    let last = sound.filter(|_| !order.accepts_shrinking).map(|copy| row_counts(copy.census));
+    outcome.doubt = check.doubt(last);
     store.check_filled(&filling)?;
     assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
-    let copy = CatalogCopy { number, taken, bytes: outcome.bytes, digest, places };
+    let (census, is_doubtful) = (census(check.counts), outcome.doubt.is_some());
+    let bytes = outcome.bytes;
+    let copy = CatalogCopy { number, taken, bytes, digest, census, is_doubtful, places };
     let first = store.pools.present().first().copied();
     let pool = first.ok_or_else(|| StoreError::away("no pool is available"))?;
     store.pools.put_file(pool, &name(number), &copy.encode())?;
     prune(store)?;
-    let Outcome { number, bytes, bytes_new, .. } = outcome;
+    let Outcome { number, bytes, bytes_new, doubt, .. } = &outcome;
     let details = format!("copy {number}, {bytes} bytes, {bytes_new} of them new");
-    store.record("catalogue copied", details)?;
+    match doubt {
+        Some(doubt) => {
+            tracing::error!(number, doubt, "a copy of the catalogue is doubtful");
+            store.record("catalogue doubted", format!("{details}: {doubt}"))?;
+        }
+        None => store.record("catalogue copied", details)?,
+    }
     Ok(outcome)
+}
+
+fn census(counts: RowCounts) -> Census {
+    let RowCounts { nodes, filespaces, pages, versions } = counts;
+    Census { nodes, filespaces, pages, versions }
+}
+
+fn row_counts(census: Census) -> RowCounts {
+    let Census { nodes, filespaces, pages, versions } = census;
+    RowCounts { nodes, filespaces, pages, versions }
 }
 
 /// Fails if the server's folder has no room for a second catalogue. The size of a catalogue in a
@@ -235,15 +278,29 @@ fn reusable(store: &Store, last: Option<&CatalogCopy>) -> HashMap<ChunkDigest, P
     offered.collect()
 }
 
-/// Removes the lists of all but the newest copies from the available pools.
+/// Removes the lists of all copies that are not to be kept from the available pools. A list that
+/// cannot be read stays: it may be readable in a pool that is away.
 fn prune(store: &Store) -> Result<(), StoreError> {
     if store.check_released().is_err() {
         return Ok(());
     }
-    let copies = numbers(&store.pools);
-    let keep = usize::from(store.config.catalog_copies_kept.max(1));
-    let surplus = copies.len().saturating_sub(keep);
-    for (number, pools) in &copies[..surplus] {
+    let dated = |copy: &CatalogCopy| {
+        let CatalogCopy { number, taken, is_doubtful, .. } = *copy;
+        DatedCopy { number, taken, is_doubtful }
+    };
+    let readable: Vec<DatedCopy> = all(store).iter().map(dated).collect();
+    let config = &store.config;
+    let retention = Retention {
+        newest: config.catalog_copies_kept.into(),
+        hours: config.catalog_copies_hourly.into(),
+        days: config.catalog_copies_daily.into(),
+        weeks: config.catalog_copies_weekly.into(),
+    };
+    let kept = copy_retention::kept(&readable, retention);
+    let is_surplus =
+        |number: u64| readable.iter().any(|copy| copy.number == number) && !kept.contains(&number);
+    let numbers = numbers(&store.pools);
+    for (number, pools) in numbers.iter().filter(|(number, _)| is_surplus(*number)) {
         for pool in pools {
             remove_list(store, *pool, *number)?;
         }
@@ -264,10 +321,12 @@ fn remove_list(store: &Store, pool: PoolId, number: u64) -> Result<(), StoreErro
     }
 }
 
-/// Returns true if the newest copy is at least `hours` old. With 0 hours no copy is ever due.
+/// Returns true if the newest copy is at least `hours` old, or has a date in the future: then the
+/// clock was wrong when it was made, or is wrong now. With 0 hours no copy is ever due.
 fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
     let age = newest.map(|newest| now.0.saturating_sub(newest.0));
-    hours > 0 && age.is_none_or(|age| age >= i64::from(hours) * HOUR_MICROS)
+    let is_old = |age: i64| age < 0 || age >= i64::from(hours) * HOUR_MICROS;
+    hours > 0 && age.is_none_or(is_old)
 }
 
 /// Makes a copy if one is due.
@@ -278,21 +337,32 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
         return Ok(None);
     }
     let due = newest.map_or(now, |newest| ServerTime(newest.0 + i64::from(hours) * HOUR_MICROS));
-    let work = || run(store, &mut |_| !store.stopping.load(std::sync::atomic::Ordering::Relaxed));
-    tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |_| None).map(Some)
+    let work = || {
+        run(store, Order::default(), &mut |_| {
+            !store.stopping.load(std::sync::atomic::Ordering::Relaxed)
+        })
+    };
+    tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |done| done.doubt.clone()).map(Some)
 }
 
 /// Makes a new copy if there is an older one. Reclamation calls this before it removes a pack.
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
-    if !numbers(&store.pools).is_empty() {
-        run(store, &mut |_| true)?;
+    if numbers(&store.pools).is_empty() {
+        return Ok(());
     }
-    Ok(())
+    match run(store, Order::default(), &mut |_| true)?.doubt {
+        None => Ok(()),
+        // A recovery would use the sound copy before, which names packs that are about to go.
+        Some(doubt) => Err(StoreError::damaged(format!(
+            "no pack is removed while the copy of the catalogue is doubtful: {doubt}"
+        ))),
+    }
 }
 
-/// Writes the lists that a copy pool lacks to the pool, and removes lists that are too old. The
-/// pool already has its packs.
+/// Writes the lists that a copy pool lacks to the pool, and removes lists that are not to be kept,
+/// which the pool may have from a time when it was away. The pool already has its packs.
 pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
+    prune(store)?;
     let here: BTreeSet<u64> = store
         .pools
         .files(pool)
@@ -305,11 +375,6 @@ pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
         .filter(|(_, pools)| pools.iter().any(|other| *other != pool))
         .map(|(number, _)| number)
         .collect();
-    // A list that is newer than the lists in all other pools stays, because a recovery may need it.
-    let oldest = kept.first().copied().unwrap_or(0);
-    for number in here.range(..oldest).filter(|_| store.check_released().is_ok()) {
-        remove_list(store, pool, *number)?;
-    }
     let there = store.pools.packs_of(pool);
     for number in kept.difference(&here) {
         let Ok(copy) = load(&store.pools, *number) else { continue };
@@ -498,7 +563,7 @@ mod tests {
         assert!(!is_due(None, hours(0), 0));
         assert!(!is_due(Some(hours(1)), hours(24), 24));
         assert!(is_due(Some(hours(1)), hours(25), 24));
-        assert!(!is_due(Some(hours(1)), hours(0), 24), "the clock was set back");
+        assert!(is_due(Some(hours(1)), hours(0), 24), "the date of the copy is in the future");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::error::StoreError;
 use catalog::sqlite::Sqlite;
 use catalog::{CatalogError, Location, PackRow, PackState, PoolRow, Pools as _, Write};
 use data_encoding::HEXLOWER;
+use format::catalog_copy::CatalogCopy;
 use model::{PackNumber, Place, ServerTime};
 use pool::{Mark, PoolSpec, Pools, Role};
 use serde::{Deserialize, Serialize};
@@ -412,20 +413,7 @@ fn remake_catalog(
     let (pools, _) = opened.map_err(disk(folder))?;
     let mut rebuilt = RecoveryReport::default();
     let new = folder.join(format!("{CATALOG_FILE}.new"));
-    for (number, _) in catalog_copy::numbers(&pools).into_iter().rev() {
-        drop(std::fs::remove_file(&new));
-        let restored = catalog_copy::load(&pools, number).and_then(|copy| {
-            catalog_copy::restore(&pools, &copy, &new)?;
-            Ok(copy)
-        });
-        match restored {
-            Ok(copy) => {
-                rebuilt.copy = Some(CopyOrigin { number, taken: copy.taken, bytes: copy.bytes });
-                break;
-            }
-            Err(error) => rebuilt.passed_over.push((number, error.to_string())),
-        }
-    }
+    restore_best(&pools, &new, &mut rebuilt);
     drop(pools);
     if rebuilt.copy.is_none() {
         drop(std::fs::remove_file(&new));
@@ -444,6 +432,46 @@ fn remake_catalog(
     }
     sys::durable::sync_dir(folder).map_err(disk(folder))?;
     Ok(rebuilt)
+}
+
+/// Restores the newest sound copy of the catalogue that is whole to the new file `path`. Without
+/// one, restores the newest doubtful copy: some rows are more than none.
+fn restore_best(pools: &Pools, path: &Path, rebuilt: &mut RecoveryReport) {
+    let mut doubtful = Vec::new();
+    for (number, _) in catalog_copy::numbers(pools).into_iter().rev() {
+        match catalog_copy::load(pools, number) {
+            Ok(copy) if copy.is_doubtful => {
+                let reason = "the catalogue was damaged or had lost rows when it was copied";
+                rebuilt.passed_over.push((number, reason.to_owned()));
+                doubtful.push(copy);
+            }
+            Ok(copy) if restore_one(pools, &copy, path, rebuilt) => return,
+            Ok(_) => {}
+            Err(error) => rebuilt.passed_over.push((number, error.to_string())),
+        }
+    }
+    for copy in doubtful {
+        rebuilt.passed_over.retain(|(number, _)| *number != copy.number);
+        if restore_one(pools, &copy, path, rebuilt) {
+            return;
+        }
+    }
+}
+
+/// Restores one copy. Returns true if it is whole.
+fn restore_one(
+    pools: &Pools,
+    copy: &CatalogCopy,
+    path: &Path,
+    rebuilt: &mut RecoveryReport,
+) -> bool {
+    drop(std::fs::remove_file(path));
+    let CatalogCopy { number, taken, bytes, .. } = *copy;
+    match catalog_copy::restore(pools, copy, path) {
+        Ok(()) => rebuilt.copy = Some(CopyOrigin { number, taken, bytes }),
+        Err(error) => rebuilt.passed_over.push((number, error.to_string())),
+    }
+    rebuilt.copy.is_some()
 }
 
 fn make_private(path: &Path) -> io::Result<()> {

@@ -6,7 +6,7 @@ use client::admin::{Admin, CatalogCopy, CatalogCopyProgress};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
 use crate::output;
 use crate::quantity;
@@ -32,8 +32,15 @@ enum CatalogCommand {
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog list")]
     List,
     /// Store the changes since the last copy; the server does this by itself each day
+    ///
+    /// The copy is checked. A copy of a damaged catalogue, or of one that has lost most of its
+    /// rows, replaces no other copy, and the command ends with 8.
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog backup")]
-    Backup,
+    Backup {
+        /// Let the copy replace others although the catalogue has lost most of its rows
+        #[arg(long)]
+        accept: bool,
+    },
     /// Move the catalogue to a database, or back to the server's folder
     ///
     /// The server must not be running. It uses the old catalogue until all rows have been copied
@@ -95,7 +102,7 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match &args.command {
         CatalogCommand::List => list(&admin.catalog_copies()?, context),
-        CatalogCommand::Backup => back_up(admin, context)?,
+        CatalogCommand::Backup { accept } => return back_up(*accept, admin, context),
         CatalogCommand::Move { .. } => {
             return Err(CommandError::new("stop the server before you move its catalogue"));
         }
@@ -105,15 +112,16 @@ pub(super) fn run(
 
 /// `catalog backup --json`.
 #[derive(Serialize)]
-struct BackupDocument {
+struct BackupDocument<'a> {
     copy: u64,
     bytes: u64,
     bytes_new: u64,
+    doubt: Option<&'a str>,
 }
 
-fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+fn back_up(accept: bool, admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
     let shows = context.shows_steps();
-    let done = admin.copy_catalog(&mut |state| {
+    let done = admin.copy_catalog(accept, &mut |state| {
         if shows {
             output::say(&format!(
                 "{} of {} compared, {} new",
@@ -123,9 +131,10 @@ fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError>
             ));
         }
     })?;
-    let CatalogCopyProgress { number, bytes, bytes_new, .. } = done;
+    let CatalogCopyProgress { number, bytes, bytes_new, doubt, .. } = done;
+    let doubt = doubt.as_deref();
     if context.output.is_json() {
-        context.output.json(&BackupDocument { copy: number, bytes, bytes_new });
+        context.output.json(&BackupDocument { copy: number, bytes, bytes_new, doubt });
     } else {
         context.output.text(&format!(
             "Copy {number} of the catalogue is stored: {}, {} of it new.\n",
@@ -133,7 +142,12 @@ fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError>
             quantity::bytes_with_unit(bytes_new)
         ));
     }
-    Ok(())
+    let Some(doubt) = doubt else { return Ok(DONE) };
+    output::say(&format!(
+        "The copy replaces no other one: {doubt}. 'holdfast admin audit' names what is damaged; if \
+         the rows were removed on purpose, give --accept."
+    ));
+    Ok(WARNED)
 }
 
 /// `catalog list --json`, one document per line.
@@ -143,6 +157,7 @@ struct CopyDocument<'a> {
     taken: String,
     bytes: u64,
     pools: &'a [String],
+    doubtful: bool,
 }
 
 fn list(copies: &[CatalogCopy], context: &mut Context) {
@@ -153,6 +168,7 @@ fn list(copies: &[CatalogCopy], context: &mut Context) {
                 taken: moment::rfc3339(copy.taken),
                 bytes: copy.bytes,
                 pools: &copy.pools,
+                doubtful: copy.is_doubtful,
             });
         }
         return;
@@ -165,6 +181,7 @@ fn list(copies: &[CatalogCopy], context: &mut Context) {
         ("Copy", Align::Right),
         ("Taken", Align::Left),
         ("Size", Align::Right),
+        ("State", Align::Left),
         ("In the pools", Align::Left),
     ];
     let row = |copy: &CatalogCopy| {
@@ -172,6 +189,7 @@ fn list(copies: &[CatalogCopy], context: &mut Context) {
             copy.number.to_string(),
             moment::shown(copy.taken),
             quantity::bytes_with_unit(copy.bytes),
+            if copy.is_doubtful { "doubtful" } else { "sound" }.to_owned(),
             copy.pools.join(" "),
         ]
     };

@@ -147,7 +147,7 @@ impl World {
             }
         }
         self.compare_copies();
-        let made = catalog_copy::run(&self.store, &mut |_| true);
+        let made = catalog_copy::run(&self.store, Default::default(), &mut |_| true);
         let ended = made.map(|_| ());
         // `Busy` means that a reclamation is making another copy.
         assert!(matches!(ended, Ok(()) | Err(StoreError::Busy(_))), "{ended:?}");

@@ -10,7 +10,7 @@ fn server() -> TestServer {
     server.back_up("/a/", &[("x", &[1, 2])]);
     server.seal();
     server.add_pool("COPIES", true);
-    catalog_copy::run(&server.store, &mut |_| true).expect("is copied");
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
     crate::pools::copy(&server.store, "COPIES", &mut |_| true).expect("are copied");
     server
 }
@@ -86,7 +86,7 @@ fn a_damaged_copy_is_passed_over_for_the_one_before() {
     let server = server();
     let before = server.store.catalog.packs().expect("are listed").len();
     server.back_up("/b/", &[("y", &[3])]);
-    catalog_copy::run(&server.store, &mut |_| true).expect("is copied");
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
     server.seal();
     let packs = server.store.catalog.packs().expect("are listed");
     let newest = packs[before..].iter().find(|row| row.domain == CATALOG_DOMAIN);
@@ -98,6 +98,52 @@ fn a_damaged_copy_is_passed_over_for_the_one_before() {
     let [(passed, reason)] = &report.passed_over[..] else { panic!("{report:?}") };
     assert!(*passed == 2 && !reason.is_empty());
     assert!(report.packs_new > 0, "the older catalogue lacks the newer packs");
+}
+
+/// Copies of a damaged catalogue pushed out the sound ones: nine in a row left no sound copy.
+#[test]
+fn a_damaged_catalogue_pushes_out_no_sound_copy() {
+    let server = server();
+    let key = catalog::PageKey::first_of(directory("/a/"));
+    let page = server.store.catalog.page(server.filespace, &key).expect("is read");
+    let mut page = page.expect("is there");
+    page.body[0] ^= 0xff;
+    let put = Write::PutPage { filespace: server.filespace, page };
+    server.store.catalog.commit(vec![put]).expect("is written");
+    for _ in 0..9 {
+        let made = catalog_copy::run(&server.store, Default::default(), &mut |_| true);
+        let doubt = made.expect("is stored").doubt.expect("the page is damaged");
+        assert_eq!(doubt, "the catalogue is damaged: 1 row cannot be read");
+    }
+    let listed = catalog_copy::list(&server.store).expect("are listed");
+    let listed: Vec<_> = listed.iter().map(|copy| (copy.number, copy.is_doubtful)).collect();
+    assert_eq!(listed, [(10, true), (9, true), (1, false)]);
+    server.seal();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    assert_eq!(report.copy.map(|copy| copy.number), Some(1));
+    assert_eq!(report.passed_over.len(), 2, "{report:?}");
+    assert_eq!(files_in(&folder, server.filespace), 1);
+}
+
+#[test]
+fn a_doubtful_copy_is_better_than_none() {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1, 2])]);
+    server.back_up("/b/", &[("y", &[3])]);
+    let key = catalog::PageKey::first_of(directory("/b/"));
+    let page = server.store.catalog.page(server.filespace, &key).expect("is read");
+    let page = catalog::PageRow { body: vec![0xff], ..page.expect("is there") };
+    let put = Write::PutPage { filespace: server.filespace, page };
+    server.store.catalog.commit(vec![put]).expect("is written");
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is stored");
+    server.seal();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    assert_eq!(report.copy.map(|copy| copy.number), Some(1));
+    assert_eq!(files_in(&folder, server.filespace), 1, "the whole page of /a/");
 }
 
 #[test]

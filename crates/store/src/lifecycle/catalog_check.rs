@@ -1,0 +1,135 @@
+//! Check of a catalogue in a file: whether its database is sound and every page can be decoded.
+//!
+//! The check reads a copy of the catalogue that was made at one moment. So backups go on meanwhile,
+//! and a catalogue in a database is checked in the same way.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use catalog::sqlite::inspection::{self, BulkRow, RowCounts};
+use format::page;
+use model::{DirPath, FilespaceId, Object};
+
+use crate::error::StoreError;
+
+/// Maximum number of damaged directories that are listed.
+const DIRECTORIES_MAX: usize = 1000;
+/// Factor by which a catalogue may shrink between two copies. A catalogue that has lost more may
+/// have been replaced by another one, and its copy replaces no other.
+const SHRINKING_MAX: u64 = 2;
+/// Number of rows below which a catalogue may shrink by any factor.
+const FEW: u64 = 100;
+
+/// A directory with a page or a version that cannot be decoded.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DamagedDirectory {
+    pub filespace: FilespaceId,
+    pub directory: DirPath,
+}
+
+/// Findings about a catalogue.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CatalogCheck {
+    /// Faults of the database, in its own words.
+    pub faults: Vec<String>,
+    /// The first directories with damaged pages or versions.
+    pub directories: BTreeSet<DamagedDirectory>,
+    /// Number of pages and versions that cannot be decoded.
+    pub damaged_rows: u64,
+    pub counts: RowCounts,
+}
+
+impl CatalogCheck {
+    /// True if nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty() && self.damaged_rows == 0
+    }
+
+    fn note(&mut self, filespace: FilespaceId, directory: DirPath) {
+        self.damaged_rows += 1;
+        if self.directories.len() < DIRECTORIES_MAX {
+            self.directories.insert(DamagedDirectory { filespace, directory });
+        }
+    }
+
+    /// Reason why a copy of this catalogue must not replace the copy with the numbers `before`;
+    /// `None` if there is none.
+    pub(crate) fn doubt(&self, before: Option<RowCounts>) -> Option<String> {
+        if let Some(fault) = self.faults.first() {
+            return Some(format!("the catalogue is damaged: {fault}"));
+        }
+        if self.damaged_rows > 0 {
+            let rows = crate::counts::counted(self.damaged_rows, "row");
+            return Some(format!("the catalogue is damaged: {rows} cannot be read"));
+        }
+        let (before, now) = (before?, self.counts);
+        let shrinks = [
+            ("nodes", before.nodes, now.nodes),
+            ("filespaces", before.filespaces, now.filespaces),
+            ("directory pages", before.pages, now.pages),
+        ];
+        let is_odd = |(_, before, now): &(&str, u64, u64)| {
+            *before >= FEW && now.saturating_mul(SHRINKING_MAX) < *before
+        };
+        let (what, before, now) = shrinks.into_iter().find(is_odd)?;
+        Some(format!("the catalogue has {now} {what}, and had {before} at the copy before"))
+    }
+}
+
+/// Checks the catalogue in the file `path`, which nobody writes.
+pub fn check(path: &Path) -> Result<CatalogCheck, StoreError> {
+    let mut check = CatalogCheck::default();
+    let inspected = inspection::inspect(path, &mut |row| match row {
+        BulkRow::Page { filespace, page } => {
+            let objects = page::decode::<model::Place>(&page.body);
+            let is_whole = objects.is_ok_and(|all| all.len() == page.object_count as usize);
+            if !is_whole {
+                check.note(filespace, page.key.directory);
+            }
+        }
+        BulkRow::Version { filespace, directory, body } => {
+            let object: Result<Vec<Object>, _> = page::decode(body);
+            if !object.is_ok_and(|object| object.len() == 1) {
+                check.note(filespace, directory);
+            }
+        }
+    })?;
+    Ok(CatalogCheck { faults: inspected.faults, counts: inspected.counts, ..check })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(nodes: u64, pages: u64) -> RowCounts {
+        RowCounts { nodes, filespaces: nodes, pages, versions: 0 }
+    }
+
+    #[track_caller]
+    fn check_doubt(before: RowCounts, now: RowCounts, expected: Option<&str>) {
+        let check = CatalogCheck { counts: now, ..CatalogCheck::default() };
+        assert_eq!(check.doubt(Some(before)).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_catalogue_that_has_lost_most_of_its_rows_is_doubted() {
+        check_doubt(counts(3, 1000), counts(3, 1000), None);
+        check_doubt(counts(3, 1000), counts(1, 500), None);
+        let lost = "the catalogue has 499 directory pages, and had 1000 at the copy before";
+        check_doubt(counts(3, 1000), counts(3, 499), Some(lost));
+        check_doubt(counts(99, 99), counts(0, 0), None);
+        let lost = "the catalogue has 0 nodes, and had 100 at the copy before";
+        check_doubt(counts(100, 0), counts(0, 0), Some(lost));
+        assert_eq!(CatalogCheck::default().doubt(None), None, "the first copy");
+    }
+
+    #[test]
+    fn a_damaged_catalogue_is_doubted_whatever_its_size() {
+        let faults = vec!["malformed".to_owned()];
+        let check = CatalogCheck { faults, ..CatalogCheck::default() };
+        assert_eq!(check.doubt(None).as_deref(), Some("the catalogue is damaged: malformed"));
+        let check = CatalogCheck { damaged_rows: 1, ..CatalogCheck::default() };
+        let one = "the catalogue is damaged: 1 row cannot be read";
+        assert_eq!(check.doubt(None).as_deref(), Some(one));
+    }
+}
