@@ -22,7 +22,9 @@ mod tasks;
 mod volumes;
 mod words;
 
-pub use audit::{Audit, AuditRequest, ChunkRange, Damage, LostVersion};
+pub use audit::{
+    Audit, AuditRequest, CatalogFindings, ChunkRange, Damage, DamagedDirectory, LostVersion,
+};
 pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::Admin;
 pub use events::Event;

@@ -36,6 +36,31 @@ pub struct Audit {
     pub pools_away: Vec<String>,
     /// Pools on volumes, which have an audit of their own.
     pub pools_on_volumes: Vec<String>,
+    pub catalog: CatalogFindings,
+}
+
+/// Damage of the catalogue. Only the result has it.
+#[derive(Clone, Debug, Default)]
+pub struct CatalogFindings {
+    /// Faults of the database, in its own words.
+    pub faults: Vec<String>,
+    /// The first directories with rows that cannot be decoded.
+    pub directories: Vec<DamagedDirectory>,
+    /// Number of rows that cannot be decoded.
+    pub damaged_rows: u64,
+}
+
+/// A directory of a node whose rows in the catalogue are damaged.
+#[derive(Clone, Debug)]
+pub struct DamagedDirectory {
+    pub node: String,
+    pub path: Vec<u8>,
+}
+
+impl CatalogFindings {
+    pub fn is_damaged(&self) -> bool {
+        self.damaged_rows > 0 || !self.faults.is_empty()
+    }
 }
 
 /// A damaged part of a pack.
@@ -101,6 +126,10 @@ impl From<proto::AuditReply> for Audit {
             path: victim.path.to_vec(),
             is_active: victim.active,
         };
+        let directory = |damaged: proto::DamagedDirectory| DamagedDirectory {
+            node: damaged.node,
+            path: damaged.path.to_vec(),
+        };
         Self {
             packs: message.packs,
             packs_done: message.packs_done,
@@ -112,6 +141,11 @@ impl From<proto::AuditReply> for Audit {
             lost_versions_count: message.victim_count,
             pools_away: message.away,
             pools_on_volumes: message.on_volumes,
+            catalog: CatalogFindings {
+                faults: message.catalog_faults,
+                directories: message.catalog_directories.into_iter().map(directory).collect(),
+                damaged_rows: message.catalog_rows,
+            },
         }
     }
 }

@@ -59,6 +59,10 @@ pub(crate) fn audit(outcome: &audit::Outcome, is_last: bool) -> proto::AuditRepl
         path: victim.path.clone().into(),
         active: victim.is_active,
     };
+    let directory = |damaged: &audit::NamedDirectory| proto::DamagedDirectory {
+        node: damaged.node.clone(),
+        path: damaged.path.clone().into(),
+    };
     let mut reply = proto::AuditReply {
         packs: outcome.packs,
         packs_done: outcome.packs_done,
@@ -74,6 +78,10 @@ pub(crate) fn audit(outcome: &audit::Outcome, is_last: bool) -> proto::AuditRepl
         reply.away.clone_from(&outcome.away);
         reply.on_volumes.clone_from(&outcome.on_volumes);
         reply.victims = outcome.victims.named.iter().map(victim).collect();
+        reply.catalog_faults.clone_from(&outcome.catalog.faults);
+        let directories = outcome.catalog.directories.iter();
+        reply.catalog_directories = directories.map(directory).collect();
+        reply.catalog_rows = outcome.catalog.damaged_rows;
     }
     reply
 }

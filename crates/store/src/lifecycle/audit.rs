@@ -17,6 +17,8 @@ use format::pack::{QuantumEntry, Table};
 use model::{PackNumber, Place, PoolId};
 use pool::ReadError;
 
+use crate::lifecycle::catalog_check::{CatalogCheck, DamagedDirectory};
+use crate::lifecycle::catalog_copy;
 use crate::lifecycle::victims::{self, Victims};
 use crate::pools;
 use crate::store::Store;
@@ -59,6 +61,26 @@ pub struct Outcome {
     pub away: Vec<String>,
     /// Names of the pools on volumes. This audit does not read them.
     pub on_volumes: Vec<String>,
+    pub catalog: CatalogFindings,
+}
+
+/// Damage of the catalogue.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CatalogFindings {
+    /// Faults of the database, in its own words.
+    pub faults: Vec<String>,
+    /// The first directories with pages or versions that cannot be decoded.
+    pub directories: Vec<NamedDirectory>,
+    /// Number of pages and versions that cannot be decoded.
+    pub damaged_rows: u64,
+}
+
+/// A directory of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedDirectory {
+    pub node: String,
+    /// Full path on the node.
+    pub path: Vec<u8>,
 }
 
 /// Fault of one quantum of one copy of a pack.
@@ -97,6 +119,7 @@ pub fn run(
         outcome: begin(store)?,
         listener,
     };
+    audit.outcome.catalog = catalog_findings(store)?;
     audit.packs()?;
     audit.repair()?;
     audit.judge()?;
@@ -107,6 +130,34 @@ pub fn run(
         audit.note()?;
     }
     Ok(audit.outcome)
+}
+
+/// Checks a copy of the catalogue, as it is at one moment.
+fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
+    let CatalogCheck { faults, directories, damaged_rows, .. } = catalog_copy::check_now(store)?;
+    if damaged_rows > 0 || !faults.is_empty() {
+        let details = format!(
+            "faults of the database: {}, rows that cannot be read: {damaged_rows}",
+            faults.len()
+        );
+        store.record("catalogue damaged", details)?;
+    }
+    let mut names = BTreeMap::new();
+    for node in store.catalog.nodes()? {
+        for filespace in store.catalog.filespaces(node.id)? {
+            names.insert(filespace.id, (node.name.to_string(), filespace.name));
+        }
+    }
+    let name = |damaged: DamagedDirectory| {
+        let (node, filespace) = names.get(&damaged.filespace).cloned().unwrap_or_default();
+        let path = match model::mount_point(&filespace) {
+            b"/" => damaged.directory.as_bytes().to_vec(),
+            mount_point => [mount_point, damaged.directory.as_bytes()].concat(),
+        };
+        NamedDirectory { node, path }
+    };
+    let directories = directories.into_iter().map(name).collect();
+    Ok(CatalogFindings { faults, directories, damaged_rows })
 }
 
 fn begin(store: &Store) -> Result<Outcome, StoreError> {

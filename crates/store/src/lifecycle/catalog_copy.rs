@@ -31,13 +31,15 @@ use pool::{Filler, Pools};
 
 use crate::error::StoreError;
 use crate::folder::config::CATALOG_FILE;
-use crate::lifecycle::catalog_check;
+use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, Task};
 use crate::store::{CATALOG_DOMAIN, Store};
 
 /// Name of the file with the catalogue of one moment. The file exists while a copy is made.
 const TEMPORARY: &str = "catalog.copying";
+/// Name of the file with the catalogue of one moment, while an audit checks it.
+const CHECKED: &str = "catalog.checking";
 const EXTENSION: &str = ".copy";
 /// Maximum ratio of the blocks in the packs of the last copy to the blocks of that copy. Above this
 /// ratio the next copy has new blocks only.
@@ -229,6 +231,17 @@ pub fn run(
         None => store.record("catalogue copied", details)?,
     }
     Ok(outcome)
+}
+
+/// Checks the catalogue as it is now, by a copy that is not stored.
+pub(crate) fn check_now(store: &Store) -> Result<CatalogCheck, StoreError> {
+    check_room(store, all(store).last().map_or(0, |copy| copy.bytes))?;
+    let path = store.folder.join(CHECKED);
+    remove_file(&path).map_err(|error| disk(&error))?;
+    let copied = store.catalog.copy_to(&path).map_err(StoreError::from);
+    let checked = copied.and_then(|()| catalog_check::check(&path));
+    remove_file(&path).map_err(|error| disk(&error))?;
+    checked
 }
 
 fn census(counts: RowCounts) -> Census {

@@ -1,6 +1,6 @@
 //! `holdfast admin audit`: checks that the pools hold what was stored.
 
-use client::admin::{Admin, Audit, AuditRequest, ChunkRange};
+use client::admin::{Admin, Audit, AuditRequest, CatalogFindings, ChunkRange};
 use model::escaped;
 use serde::Serialize;
 
@@ -60,6 +60,9 @@ pub(super) fn run(
     } else {
         context.output.text(&text(&outcome, context.failures_max()));
     }
+    if outcome.catalog.is_damaged() {
+        return Ok(FAILED);
+    }
     Ok(if outcome.damages.is_empty() {
         if outcome.pools_away.is_empty() { DONE } else { WARNED }
     } else if outcome.damages.iter().all(|damage| damage.is_repaired) {
@@ -80,6 +83,7 @@ fn text(outcome: &Audit, named_max: usize) -> String {
         quantity::count(damaged),
         quantity::are(damaged),
     );
+    text.push_str(&catalog_text(&outcome.catalog, named_max));
     for pool in &outcome.pools_away {
         text.push_str(&["Pool ", pool, " is not available: its packs were not read.\n"].concat());
     }
@@ -126,6 +130,29 @@ fn text(outcome: &Audit, named_max: usize) -> String {
     text
 }
 
+fn catalog_text(catalog: &CatalogFindings, named_max: usize) -> String {
+    if !catalog.is_damaged() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for fault in catalog.faults.iter().take(named_max) {
+        text.push_str(&["The catalogue is damaged: ", &escaped(fault.as_bytes()), "\n"].concat());
+    }
+    if catalog.damaged_rows > 0 {
+        let rows = quantity::counted(catalog.damaged_rows, "row");
+        text.push_str(&["Rows of the catalogue that cannot be read: ", &rows, "\n"].concat());
+        for directory in catalog.directories.iter().take(named_max) {
+            let path = escaped(&directory.path);
+            text.push_str(&["  ", &directory.node, ":", &path, "\n"].concat());
+        }
+    }
+    text.push_str(
+        "Stop the server and run 'holdfast server rebuild-catalog': it takes the newest sound\n\
+         copy of the catalogue. Changes since then are lost; the next backups store them again.\n",
+    );
+    text
+}
+
 /// `audit --json`.
 #[derive(Serialize)]
 struct AuditDocument<'a> {
@@ -135,9 +162,18 @@ struct AuditDocument<'a> {
     data: bool,
     pools_away: &'a [String],
     pools_on_volumes: &'a [String],
+    catalog_faults: &'a [String],
+    catalog_rows_damaged: u64,
+    catalog_directories: Vec<DirectoryDocument<'a>>,
     damages: Vec<DamageDocument<'a>>,
     versions_lost: u64,
     versions: Vec<VersionDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct DirectoryDocument<'a> {
+    node: &'a str,
+    path: JsonPath<'a>,
 }
 
 #[derive(Serialize)]
@@ -175,6 +211,10 @@ impl<'a> AuditDocument<'a> {
             path: JsonPath(&version.path),
             active: version.is_active,
         });
+        let directories = outcome.catalog.directories.iter().map(|directory| DirectoryDocument {
+            node: &directory.node,
+            path: JsonPath(&directory.path),
+        });
         Self {
             packs: outcome.packs,
             quanta: outcome.quanta,
@@ -182,6 +222,9 @@ impl<'a> AuditDocument<'a> {
             data,
             pools_away: &outcome.pools_away,
             pools_on_volumes: &outcome.pools_on_volumes,
+            catalog_faults: &outcome.catalog.faults,
+            catalog_rows_damaged: outcome.catalog.damaged_rows,
+            catalog_directories: directories.collect(),
             damages: damages.collect(),
             versions_lost: outcome.lost_versions_count,
             versions: versions.collect(),
