@@ -167,9 +167,9 @@ pub enum CommitError {
 /// Writes in batches.
 pub trait Batches {
     /// Performs `writes` in their order as one batch. Batches of several callers may share one
-    /// commit. Fails with `NotFound` for an unknown filespace (such as that of a removed node),
-    /// volume, library or pool, and with `Exists` for a volume's new name that another volume of
-    /// the library has.
+    /// commit. Fails with `NotFound` for an unknown filespace (such as the filespace of a removed
+    /// node), volume, library or pool, and with `Exists` for a volume's new name that another
+    /// volume of the library has.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 
     /// Performs `writes` as [`Self::commit`] does. `generation` is the number of condemnations that

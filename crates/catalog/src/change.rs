@@ -114,7 +114,7 @@ fn position(objects: &[Object], name: &Name) -> Result<usize, usize> {
 
 /// Returns the object with its new attributes. If a restore would show the difference, the new
 /// state begins now, and the earlier state becomes an inactive version. Otherwise (change time,
-/// inode, link count, class) the new attributes replace the old ones.
+/// inode, link count, class) the new attributes replace the old attributes.
 fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, ChangeError> {
     assert_eq!(object.name, update.name, "an update is for the object of its name");
     let same_size = object.stat.kind != Kind::File || object.stat.size == update.stat.size;
@@ -144,7 +144,7 @@ pub fn deactivate(directory: &DirPath, object: Object, now: ServerTime) -> Versi
 }
 
 /// Divides `objects` into the pages that the change asks for. Fails if an object's name is below
-/// that of the first page.
+/// the first name of the first page.
 fn divide(
     key: &PageKey,
     mut objects: Vec<Object>,

@@ -45,8 +45,8 @@ pub trait Deletions {
         limit: usize,
     ) -> Result<Vec<DeletionRow>, CatalogError>;
 
-    /// At most `limit` versions in the deletion's trash after the first `skip` ones, by filespace
-    /// and directory.
+    /// At most `limit` versions in the deletion's trash after the first `skip` versions, by
+    /// filespace and directory.
     fn trash(
         &self,
         deletion: u64,

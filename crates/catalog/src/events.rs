@@ -1,4 +1,4 @@
-//! Events: the log of the server's and the administrators' actions.
+//! Events: the audit trail of the server's and the administrators' actions.
 
 use model::ServerTime;
 
@@ -15,14 +15,14 @@ pub struct EventRow {
     pub details: String,
 }
 
-/// An event in the log, with its number.
+/// An event in the audit trail, with its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedEvent {
     pub number: u64,
     pub event: EventRow,
 }
 
-/// The log of events.
+/// The audit trail.
 pub trait Events {
     /// At most `limit` events, newest first. The list begins with the event numbered `from`, or
     /// with the newest event if `from` is `None`.

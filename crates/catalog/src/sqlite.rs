@@ -1,8 +1,8 @@
 //! The embedded engine: one SQLite file in WAL mode with `synchronous=FULL`.
 //!
 //! One thread owns the writing connection. It takes all waiting pieces of work, performs each in a
-//! savepoint (unless there is only one), and commits once: sessions share the cost of making a
-//! commit durable. Readers take a connection from a free list and never wait for the writer.
+//! savepoint (unless there is only one piece), and commits once: sessions share the cost of making
+//! a commit durable. Readers take a connection from a free list and never wait for the writer.
 //!
 //! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup
 //! and therefore dense. A narrow clustered table finds them by path. Digests are in a table of

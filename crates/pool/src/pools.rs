@@ -9,7 +9,7 @@
 //! Invariants:
 //! 1. Everything that was appended before `sync` was called survives a power cut once `sync` has
 //!    returned.
-//! 2. A sealed pack is never written to; a damaged one is replaced as a whole.
+//! 2. A sealed pack is never written to; a damaged pack is replaced as a whole.
 //! 3. No place is ever given twice, not even after a crash: the quanta that an open pack lost in a
 //!    crash were never synced.
 //! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
@@ -67,7 +67,7 @@ pub struct Pools {
 
 impl Pools {
     /// Opens the pools of `specs`; the first primary pool takes new packs. New packs get their
-    /// numbers from `numbers`; the numbers of a server that is alone begin after those of all
+    /// numbers from `numbers`; the numbers of a server that is alone begin after the numbers of all
     /// existing packs. `records` has the catalogue's records of packs. `digest_of` computes a
     /// chunk's digest in a domain. It is needed for packs that were open when their server died.
     pub fn open(
@@ -162,7 +162,7 @@ impl Pools {
         state.open_pack(pack).is_some() || state.being_sealed.contains_key(&pack)
     }
 
-    /// True if a primary pool has `pack`, or may have it because that pool is away.
+    /// True if a primary pool has `pack`, or may have it because that pool is unavailable.
     pub fn has_primary(&self, pack: PackNumber) -> bool {
         self.state().primaries().any(|member| !member.is_there || member.has(pack))
     }
@@ -234,7 +234,7 @@ impl Pools {
 }
 
 /// Opens one pool. The catalogue knows the sizes of packs in a primary pool. The packs of a copy
-/// pool are measured, because the pool may have been away.
+/// pool are measured, because the pool may have been unavailable.
 pub(crate) fn open_member(
     spec: &PoolSpec,
     records: &BTreeMap<PackNumber, PackRecord>,

@@ -395,8 +395,8 @@ impl Store {
     }
 
     /// Calls `attempt` until it returns a value. It returns `None` where other servers have
-    /// condemned packs that this one has not heard of; then this server hears of them first.
-    /// Fails with `Busy` after many attempts.
+    /// condemned packs that this server does not know; then this server first learns of them. Fails
+    /// with `Busy` after many attempts.
     pub(crate) fn until_current<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, StoreError>,
@@ -616,7 +616,8 @@ impl Store {
     }
 }
 
-/// Fetches the chunk index that another server has stored, if this server's own lacks many packs.
+/// Fetches the chunk index that another server has stored, if this server's own index lacks many
+/// packs.
 fn fetch_index(pools: &Pools, folder: &Path) {
     let Some(bucket) = pools.first_bucket() else { return };
     match index_share::fetch(&bucket, &folder.join(INDEX), folder) {

@@ -30,7 +30,8 @@ const STANDARD: i64 = 1;
 /// A partitioned table.
 struct PartitionedTable {
     name: &'static str,
-    /// True if the table is partitioned by the number of a page, false if by that of a filespace.
+    /// True if the table is partitioned by the number of a page, false if by the number of a
+    /// filespace.
     by_page: bool,
 }
 

@@ -26,7 +26,7 @@ const KEEPALIVES: u32 = 3;
 /// Number of threads that drive all connections.
 const THREADS: usize = 2;
 
-/// Returns true if `url` is that of a PostgreSQL database.
+/// Returns true if `url` names a PostgreSQL database.
 pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
@@ -199,8 +199,8 @@ const SETTINGS: &str = "
     SET default_transaction_isolation = 'read committed';
 ";
 
-/// Returns a configuration of TLS that trusts the certificates in the file `roots`, or those of the
-/// system if `roots` is not given.
+/// Returns a configuration of TLS that trusts the certificates in the file `roots`, or the
+/// certificates of the system if `roots` is not given.
 fn tls(roots: Option<&Path>) -> Result<ClientConfig, UrlError> {
     let mut store = RootCertStore::empty();
     match roots {

@@ -99,7 +99,8 @@ impl Connections {
         Ok(done)
     }
 
-    /// Takes an idle connection or opens a new one. Waits while too many connections are open.
+    /// Takes an idle connection or opens a new connection. Waits while too many connections are
+    /// open.
     fn take(&self, patience: Duration) -> Result<Session, CatalogError> {
         {
             let mut list = self.list.lock();

@@ -217,9 +217,9 @@ impl Postgres {
         self.retry(|sql| sql.execute(statement, &[]).map(drop))
     }
 
-    /// Makes this server keep house if no server does, and removes those of the servers `dead` from
-    /// the list that are still silent. Returns the number of removed servers. Fails if the
-    /// transactions of others do not end soon: try again.
+    /// Makes this server keep house if no server does, and removes the servers of `dead` that are
+    /// still silent from the list. Returns the number of removed servers. Fails if the transactions
+    /// of others do not end soon: try again.
     pub fn tidy(&self, dead: &[u64]) -> Result<usize, CatalogError> {
         let id = self.server_id();
         self.transact(WriterLock::ExclusiveSoon, &mut |session| {
@@ -303,8 +303,8 @@ impl Postgres {
                         LEFT JOIN pack ON pack.number = changed.pack
                       ORDER BY changed.pack";
         self.retry(|sql| {
-            // The order of the two queries matters: each change that the first one sees is visible
-            // to the second.
+            // The order of the two queries matters: each change that the first query sees is
+            // visible to the second.
             let Visibility { generation, position: next } = Visibility::read(sql)?;
             let packs = sql.all(select, &[&position], pack_change)?;
             Ok(PackChanges { generation, position: next, packs })

@@ -38,8 +38,8 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
         )));
     }
     if version > 0 && version < MIGRATIONS.len() {
-        // A reader may wait for a transaction that waits for this one. The timeout ends such a
-        // deadlock: this transaction is begun again.
+        // A reader may wait for a transaction that waits for this transaction. The timeout ends
+        // such a deadlock: this transaction is begun again.
         session.command("SET LOCAL lock_timeout = '5s'")?;
     }
     for migration in MIGRATIONS.iter().skip(version) {

@@ -32,9 +32,9 @@ enum Failure {
 /// The lock that a transaction takes against other writers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriterLock {
-    /// The transaction waits until it is the only one.
+    /// The transaction waits until it is the only transaction.
     Exclusive,
-    /// The transaction is the only one, or fails if the others do not end soon.
+    /// The transaction is the only transaction, or fails if the others do not end soon.
     ExclusiveSoon,
     /// The transaction shares the lock with other batches.
     Shared,

@@ -261,8 +261,8 @@ pub(crate) fn check(sql: &dyn Sql) -> Result<(), CatalogError> {
     Ok(())
 }
 
-/// Replaces all rows of the catalogue `to` with those of `from`, and compares the checksums of each
-/// table. Returns the number of rows.
+/// Replaces all rows of the catalogue `to` with the rows of `from`, and compares the checksums of
+/// each table. Returns the number of rows.
 pub(crate) fn copy(
     from: &dyn Sql,
     to: &dyn Sql,

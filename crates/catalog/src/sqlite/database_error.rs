@@ -1,4 +1,4 @@
-//! Translation of SQLite's errors into those of the catalogue.
+//! Translation of SQLite's errors into errors of the catalogue.
 
 use rusqlite::ErrorCode;
 

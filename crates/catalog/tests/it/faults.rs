@@ -1,4 +1,5 @@
-//! Failures of PostgreSQL: connections are cut off, and its server is killed or away for a while.
+//! Failures of PostgreSQL: connections are cut off, and its server is killed or unavailable for a
+//! while.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

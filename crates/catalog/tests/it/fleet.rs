@@ -150,7 +150,7 @@ fn every_change_of_a_pack_is_heard_of() {
     let heard = hear(&mut position);
     assert!(heard.contains(&(1, Some(PackState::Condemned))), "{heard:?}");
     assert!(heard.contains(&(2, None)), "{heard:?}");
-    // A change is also reported if a later transaction has overtaken that of the change.
+    // A change is also reported if a later transaction has overtaken the transaction of the change.
     let slow = engine.cluster.slow_change(&engine.database, "UPDATE pack SET bytes = 11", 1500);
     pause(Duration::from_millis(400));
     one.commit(vec![put(3, PackState::Sealed)]).expect("is committed");

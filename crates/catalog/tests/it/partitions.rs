@@ -149,7 +149,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     sql(include_str!("../../src/postgres/schema/2.sql"));
     sql("CREATE TABLE holdfast_schema(version BIGINT NOT NULL, needs BIGINT NOT NULL)");
     sql("INSERT INTO holdfast_schema VALUES(2, 1)");
-    // The rows of a sample replace those of the new catalogue.
+    // The rows of a sample replace the rows of the new catalogue.
     let sample = PostgresInCluster::new().expect("was there");
     let samples = Postgres::open(&sample.url()).expect("opens");
     fill(&samples, "anna", 1);

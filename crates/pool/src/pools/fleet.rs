@@ -26,7 +26,7 @@ pub struct PackLimits {
 
 impl Pools {
     /// Returns the limits of this server's packs. If the server is `idle` and has no open pack, it
-    /// discards its numbers: its next pack gets a number above those of all packs that other
+    /// discards its numbers: its next pack gets a number above the numbers of all packs that other
     /// servers know by then.
     pub fn standing(&self, idle: bool) -> PackLimits {
         let mut state = self.state();
@@ -106,7 +106,8 @@ impl Pools {
         Ok(all)
     }
 
-    /// Ends uploads to object stores that nobody continues: all, or those of packs below a number.
+    /// Ends uploads to object stores that nobody continues: all uploads, or only uploads of packs
+    /// below a number.
     pub fn end_orphans(&self, below: Option<PackNumber>) {
         let storages = self.state().storages_there(|_| true);
         for (pool, storage) in storages {

@@ -27,7 +27,7 @@ impl Pools {
                 Presence::Gone if member.has(pack) => {
                     let mark = member.mark();
                     drop(state);
-                    // A pool whose disk is away has lost nothing.
+                    // A pool whose disk is unavailable has lost nothing.
                     if !storage.files().is_marked(mark) {
                         continue;
                     }

@@ -41,7 +41,7 @@ impl Pools {
         Ok(table)
     }
 
-    /// Computes the table from the records of `pack`, in the pool that has most of them.
+    /// Computes the table from the records of `pack`, in the pool that has most of the records.
     fn scanned(&self, pack: PackNumber) -> Option<Table> {
         let scan = |pool: &PoolId| {
             let source = self.source(*pool, pack)?;

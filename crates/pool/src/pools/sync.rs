@@ -91,7 +91,7 @@ impl Pools {
         synced.and(named)
     }
 
-    /// Records the results in the state. The error is that of the last pack that failed.
+    /// Records the results in the state. The error comes from the last pack that failed.
     fn note_outcome(&self, outcome: SyncOutcome) -> Result<(), AppendError> {
         let mut state = self.state();
         let mut failures = Vec::new();

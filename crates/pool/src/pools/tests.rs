@@ -469,7 +469,7 @@ fn a_pack_that_is_moved_by_hand_is_found_where_it_is() {
     pools.look_for(place.pack());
     assert_eq!(pools.homes(place.pack()), [PoolId(2)]);
     assert_eq!(read(&pools, place).expect("there"), b"one");
-    // A pool whose disk is away has lost nothing.
+    // A pool whose disk is unavailable has lost nothing.
     std::fs::remove_file(pack_file(folders[1].path())).expect("gone");
     unmark(folders[1].path()).expect("unmounted");
     pools.look_for(place.pack());
@@ -556,7 +556,8 @@ fn what_is_said_of_numbers_is_what_was_given() {
     pools.seal_all().expect("sealed");
     assert_eq!(pools.standing(true).horizon, Some(place.pack()), "the pack was not reported yet");
     assert_eq!(pools.take_news().len(), 1);
-    // An idle server discards its numbers. Its next number is above those that others took since.
+    // An idle server discards its numbers. Its next number is above the numbers that other servers
+    // took since.
     assert_eq!(pools.standing(true), PackLimits { horizon: None, numbers_end: end });
     let later = append(&pools, &[vec![8; 100]]);
     assert!(later.pack() >= end, "{later:?} is before {end:?}");

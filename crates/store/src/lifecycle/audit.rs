@@ -38,8 +38,8 @@ pub struct Damage {
     pub pack: PackNumber,
     /// Pool with the damaged copy.
     pub pool: PoolId,
-    /// Index of the first damaged chunk, and the index after the last one. `None` if the pack's
-    /// table is lost, so that the damaged chunks are not known.
+    /// Index of the first damaged chunk, and the index after the last damaged chunk. `None` if the
+    /// pack's table is lost, so that the damaged chunks are not known.
     pub chunks: Option<(u32, u32)>,
     pub reason: String,
     /// True after the copy was repaired from another pool.
@@ -92,7 +92,7 @@ enum QuantumError {
     /// The bytes are not a quantum. The copy is repaired.
     #[error(transparent)]
     Record(#[from] format::DamageError),
-    /// The bytes are another quantum than the one that was written. The copy is repaired.
+    /// The bytes are another quantum than the quantum that was written. The copy is repaired.
     #[error("a chunk does not match its digest")]
     Digest,
 }
@@ -100,8 +100,8 @@ enum QuantumError {
 /// Function that the audit calls with its progress. It returns false to cancel the audit.
 pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-/// Reads all packs, and repairs damaged ones. If data is lost, reads the catalogue for the versions
-/// that need this data.
+/// Reads all packs, and repairs damaged packs. If data is lost, reads the catalogue for the
+/// versions that need this data.
 pub fn run(
     store: &Arc<Store>,
     order: Order,

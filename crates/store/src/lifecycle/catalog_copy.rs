@@ -255,7 +255,7 @@ fn row_counts(census: Census) -> RowCounts {
 }
 
 /// Fails if the server's folder has no room for a second catalogue. The size of a catalogue in a
-/// database is assumed to be that of its last copy, `last_bytes`.
+/// database is assumed to be the size of its last copy, `last_bytes`.
 fn check_room(store: &Store, last_bytes: u64) -> Result<(), StoreError> {
     let path = store.folder.join(CATALOG_FILE);
     let bytes = std::fs::metadata(path).map_or(last_bytes, |metadata| metadata.len());
@@ -342,7 +342,7 @@ fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
     hours > 0 && age.is_none_or(is_old)
 }
 
-/// Makes a copy if one is due.
+/// Makes a copy if a copy is due.
 pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
     let newest = all(store).last().map(|copy| copy.taken);
     let (now, hours) = (sys::clock::now(), store.config.catalog_copy_hours);
@@ -358,7 +358,7 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
     tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |done| done.doubt.clone()).map(Some)
 }
 
-/// Makes a new copy if there is an older one. Reclamation calls this before it removes a pack.
+/// Makes a new copy if there is an older copy. Reclamation calls this before it removes a pack.
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
     if numbers(&store.pools).is_empty() {
         return Ok(());

@@ -16,7 +16,7 @@
 //! reads every directory with inactive versions once.
 //!
 //! Crash rule: the moment up to which a filespace is done is written after its last drop. The run
-//! after an interrupted one examines the same directories again.
+//! after an interrupted run examines the same directories again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -485,8 +485,8 @@ impl Round<'_> {
 }
 
 /// Returns the ranks of the versions that `set` drops at `now`. `rows` are the inactive versions of
-/// one object, newest first. All of them follow the class of the active version, or that of the
-/// newest inactive version if none is active.
+/// one object, newest first. All of them follow the class of the active version, or the class of
+/// the newest inactive version if no version is active.
 fn due(
     set: &PolicySet,
     rows: &[VersionRow],

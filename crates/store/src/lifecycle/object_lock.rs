@@ -92,7 +92,7 @@ fn add(holds: &mut Holds, object: &Object, hold: Hold) {
 /// Rules for the holds of a session's packs.
 pub struct HoldRules {
     set: PolicySet,
-    /// Beginning of the archive that the session writes, if it writes one.
+    /// Beginning of the archive that the session writes, if it writes an archive.
     archive: Option<ServerTime>,
 }
 

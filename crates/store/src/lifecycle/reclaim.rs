@@ -54,7 +54,7 @@ const REWRITE_BYTES_MAX: u64 = 8 << 30;
 
 /// Size below which a pack in an object store is small: a quarter of a full pack.
 const SMALL_BYTES: u64 = pool::PACK_BYTES / 4;
-/// Minimum number of small packs that a run joins to larger ones.
+/// Minimum number of small packs that a run joins to larger packs.
 const SMALL_MIN: usize = 16;
 
 /// An order for a reclamation.
@@ -263,7 +263,7 @@ impl Round<'_> {
         if goes_on { Ok(()) } else { Err(StoreError::cancelled("the reclamation was cancelled")) }
     }
 
-    /// Reads the whole catalogue, and returns the chunks that something names.
+    /// Reads the whole catalogue, and returns the chunks that a record names.
     fn mark(&mut self) -> Result<NamedChunks, StoreError> {
         let mut named = NamedChunks::new();
         self.records(&mut |_, record| {

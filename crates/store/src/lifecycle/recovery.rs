@@ -311,8 +311,8 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<RecoveryRepo
     Ok(rebuilt)
 }
 
-/// Makes `folder`, a copy of a server's folder, the server. The original must be permanently lost,
-/// because it is refused from then on. Returns the places of the available pools.
+/// Makes the copy `folder` of a server's folder the only folder of the server. The original must be
+/// permanently lost, because it is refused from then on. Returns the places of the available pools.
 pub fn adopt(folder: &Path) -> Result<Vec<PathBuf>, RecoveryError> {
     let config = Config::load(folder)?;
     let specs = pools_alone(&known_pools(folder, &config)?, folder, &config)?;
@@ -392,7 +392,8 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
     }
 }
 
-/// Makes the catalogue from the newest undamaged copy, or makes a new one if there is no such copy.
+/// Makes the catalogue from the newest undamaged copy, or makes a new catalogue if there is no such
+/// copy.
 fn remake_catalog(
     folder: &Path,
     config: &Config,
@@ -511,8 +512,8 @@ fn place_pools(
     Ok(())
 }
 
-/// Compares the packs in the pools with those that the catalogue names. Adds unknown packs to the
-/// catalogue, and adds all missing data to `rebuilt`.
+/// Compares the packs in the pools with the packs that the catalogue names. Adds unknown packs to
+/// the catalogue, and adds all missing data to `rebuilt`.
 fn survey(
     folder: &Path,
     config: &Config,

@@ -13,7 +13,7 @@ use crate::samples::{NOW, add_filespace, add_version, at, dir, directories, vers
 const DAY_SECS: i64 = 86_400;
 const ALL: RangeInclusive<Day> = Day(i64::MIN)..=Day(i64::MAX);
 
-/// The day `days` after that of [`NOW`].
+/// The day that is `days` after the day of [`NOW`].
 fn day(days: i64) -> Day {
     Day(Day::of(NOW).0 + days)
 }

@@ -63,7 +63,7 @@ pub(crate) fn a_pack_number_is_never_given_twice(engine: &dyn Engine) {
     let mut catalog = engine.open();
     let domain = add_node(&*catalog, "a").domain;
     assert_eq!(catalog.next_pack().expect("is known"), PackNumber(1));
-    // A number that is written after a higher one, or again, does not lower the count.
+    // A number that is written after a higher number, or again, does not lower the count.
     for (number, next) in [(1, 2), (2, 3), (9, 10), (4, 10), (9, 10), (10, 11)] {
         add(&*catalog, domain, number);
         assert_eq!(catalog.next_pack().expect("is known"), PackNumber(next));

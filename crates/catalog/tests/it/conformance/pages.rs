@@ -77,7 +77,7 @@ pub(crate) fn a_removed_page_is_gone_and_others_stay(engine: &dyn Engine) {
     let keys = [key(&a, b""), key(&a, b"m"), key(&a, b"m\0"), key(&dir("/b/"), b"m")];
     let mut rows = keys.each_ref().map(|key| page(key, 1)).to_vec();
     commit(&*catalog, rows.iter().map(|row| put(filespace, row.clone())).collect());
-    // The last page, the first and one between: an engine may count from any of them.
+    // The last page, the first page and a page between: an engine may count from any of them.
     for gone in [3, 0, 1] {
         let remove = Write::RemovePage { filespace, key: keys[gone].clone() };
         commit(&*catalog, vec![remove.clone()]);

@@ -126,7 +126,7 @@ impl Space {
 struct Reference {
     node: Node,
     filespaces: [FilespaceId; 2],
-    /// The first number of this case's packs, after those of other cases.
+    /// The first number of this case's packs, after the packs of other cases.
     pack_base: u64,
     spaces: [Space; 2],
     packs: BTreeMap<PackNumber, PackRow>,
