@@ -217,10 +217,31 @@ impl Audit<'_> {
             };
             self.damaged(pack, pools::FIRST, None, reason.to_owned());
         }
-        let homes = self.store.pools.homes(pack);
+        self.copies(pack)
+    }
+
+    /// Audits all copies of `pack`. A drain may move the pack to another pool meanwhile: then the
+    /// new copy is audited too, and findings about the copy that was removed do not count.
+    fn copies(&mut self, pack: PackNumber) -> Result<(), StoreError> {
+        let mut audited = BTreeSet::new();
+        let store = self.store;
         // Volumes are audited only on an administrator's request: see `shelving::audit`.
-        let mut homes = homes.into_iter().filter(|pool| !self.store.pools.is_shelf(*pool));
-        homes.try_for_each(|pool| self.copy(pack, pool))
+        let next = |audited: &BTreeSet<PoolId>| {
+            let homes = store.pools.homes(pack);
+            homes
+                .into_iter()
+                .find(|pool| !audited.contains(pool) && !store.pools.is_shelf(*pool))
+        };
+        while let Some(pool) = next(&audited) {
+            self.copy(pack, pool)?;
+            audited.insert(pool);
+        }
+        let homes = self.store.pools.homes(pack);
+        if self.store.pools.has_primary(pack) && !homes.is_empty() {
+            let damages = &mut self.outcome.damages;
+            damages.retain(|damage| damage.pack != pack || homes.contains(&damage.pool));
+        }
+        Ok(())
     }
 
     /// Restores the pack's locked object, if somebody has deleted or overwritten it in the bucket.

@@ -115,3 +115,30 @@ fn a_cancelled_audit_judges_nothing() {
     assert!(matches!(ended, Err(StoreError::Cancelled(_))), "{ended:?}");
     assert_eq!(states(&server), [PackState::Sealed; 2]);
 }
+
+/// An audit beside a drain reported "pack 29 has no chunk 0" and "repaired".
+#[test]
+fn a_pack_that_is_moved_during_its_audit_is_not_damaged() {
+    let server = TestServer::new();
+    server.add_pool("NEXT", false);
+    let next = Some(Some("NEXT".to_owned()));
+    let settings = pools::PoolSettings { next, ..pools::PoolSettings::default() };
+    let name = "PRIMARY".to_owned();
+    let change = pools::PoolChange { name, settings, ..pools::PoolChange::default() };
+    pools::change(&server.store, &change).expect("is changed");
+    server.back_up("/a/", &[("one", &[1, 2])]);
+    server.back_up("/a/", &[("two", &[3, 4, 5])]);
+    server.seal();
+    let mut is_moved = false;
+    let outcome = run(&server.store, DATA, &mut |_| {
+        if !is_moved {
+            let moved = pools::drain(&server.store, "PRIMARY", true, &mut |_| true);
+            assert_eq!(moved.expect("is moved").packs_done, 1);
+            is_moved = true;
+        }
+        true
+    });
+    let outcome = outcome.expect("runs to its end");
+    assert_eq!((outcome.packs, outcome.damages), (1, Vec::new()));
+    assert!(outcome.quanta >= 3, "the new copy is read as a whole: {}", outcome.quanta);
+}
