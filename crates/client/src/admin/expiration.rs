@@ -32,6 +32,8 @@ pub struct Expiration {
     pub nodes: u64,
     /// For a simulation: number of the expired versions that the active set would expire too.
     pub due_anyway: u64,
+    /// Number of directories that were passed over because the catalogue cannot read them.
+    pub damaged: u64,
     pub filespaces_done: u64,
     pub filespaces: u64,
 }
@@ -45,6 +47,7 @@ impl From<proto::ExpireReply> for Expiration {
             expired_bytes: message.expired_bytes,
             nodes: message.nodes.into(),
             due_anyway: message.due_anyway,
+            damaged: message.damaged,
             filespaces_done: message.filespaces_done.into(),
             filespaces: message.filespaces.into(),
         }

@@ -18,6 +18,7 @@ pub(crate) fn expiration(outcome: &expire::Outcome, is_last: bool) -> proto::Exp
         expired_bytes,
         nodes: outcome.nodes,
         due_anyway: outcome.due_anyway,
+        damaged: outcome.damaged,
         filespaces_done: outcome.filespaces_done,
         filespaces: outcome.filespaces,
         is_last,

@@ -79,6 +79,8 @@ pub struct Outcome {
     pub nodes: u32,
     /// In a simulation, the number of versions that the active policy drops too.
     pub due_anyway: u64,
+    /// Number of directories that were passed over because a page or a version is damaged.
+    pub damaged: u64,
     pub filespaces_done: u32,
     pub filespaces: u32,
 }
@@ -276,13 +278,25 @@ impl Round<'_> {
         let mut writes = Vec::new();
         let mut versions = 0;
         for (path, days) in batch {
-            versions += self.directory(target, &path, &days, &mut writes)?;
+            versions += match self.directory(target, &path, &days, &mut writes) {
+                Err(StoreError::Damaged(reason)) => {
+                    self.pass_over(&target.node, &reason);
+                    0
+                }
+                dropped => dropped?,
+            };
             if versions >= VERSIONS_BATCH {
                 self.write(&mut writes)?;
                 versions = 0;
             }
         }
         self.write(&mut writes)
+    }
+
+    /// Notes a directory that stays as it is because it cannot be read.
+    fn pass_over(&mut self, node: &Node, reason: &str) {
+        tracing::error!(node = %node.name, reason, "a directory is not expired");
+        self.outcome.damaged += 1;
     }
 
     fn write(&mut self, writes: &mut Vec<Write>) -> Result<(), StoreError> {
@@ -354,7 +368,13 @@ impl Round<'_> {
             let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
             let mut writes = Vec::new();
             for page in pages {
-                let mut objects = decode_page(&page)?;
+                let mut objects = match decode_page(&page) {
+                    Err(StoreError::Damaged(reason)) => {
+                        self.pass_over(node, &reason);
+                        continue;
+                    }
+                    objects => objects?,
+                };
                 let before = objects.len();
                 self.pace.wait(before);
                 self.outcome.examined += before as u64;
@@ -400,6 +420,7 @@ impl Round<'_> {
         self.pace.wait(rows.len());
         let active = self.active_classes(target, path, &rows)?;
         let mut dropped: Vec<VersionKey> = Vec::new();
+        let (mut dropped_bytes, mut due_anyway) = (0, 0);
         for of_object in rows.chunk_by(|a, b| a.name == b.name) {
             let active = active.get(&of_object[0].name).copied();
             let due =
@@ -407,12 +428,12 @@ impl Round<'_> {
             if self.order.draft.is_some() {
                 let anyway = self::due(&target.active, of_object, active, self.order.now)?;
                 let both = due.iter().filter(|rank| anyway.contains(rank)).count();
-                self.outcome.due_anyway += both as u64;
+                due_anyway += both as u64;
             }
             for rank in due {
                 let row = &of_object[rank];
                 let stat = object_of(row)?.stat;
-                self.outcome.expired_bytes += if stat.kind == Kind::File { stat.size } else { 0 };
+                dropped_bytes += if stat.kind == Kind::File { stat.size } else { 0 };
                 let VersionRow { name, inserted, deactivated, .. } = row.clone();
                 dropped.push(VersionKey { name, inserted, deactivated });
             }
@@ -420,6 +441,8 @@ impl Round<'_> {
         self.outcome.directories += 1;
         self.outcome.examined += rows.len() as u64;
         self.outcome.expired += dropped.len() as u64;
+        self.outcome.expired_bytes += dropped_bytes;
+        self.outcome.due_anyway += due_anyway;
         let count = dropped.len();
         assert!(count <= rows.len(), "each version is dropped once");
         if count > 0 && self.of_nodes.insert(target.node.id) {

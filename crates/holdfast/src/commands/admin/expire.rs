@@ -5,7 +5,7 @@ use client::admin::{Admin, Expiration, ExpirationRequest};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, WARNED};
 use crate::output;
 use crate::quantity;
 
@@ -50,7 +50,15 @@ pub(super) fn run(
     } else {
         context.output.text(&text(&outcome, args.dry_run));
     }
-    Ok(DONE)
+    if outcome.damaged == 0 {
+        return Ok(DONE);
+    }
+    output::say(&format!(
+        "The catalogue cannot read {}, which stayed as before. 'holdfast admin audit' tells which, \
+         and what to do.",
+        quantity::counted(outcome.damaged, "directory"),
+    ));
+    Ok(WARNED)
 }
 
 fn text(outcome: &Expiration, is_dry: bool) -> String {
@@ -93,6 +101,8 @@ pub(super) struct OutcomeDocument {
     nodes: u64,
     examined: u64,
     directories: u64,
+    /// Number of directories that were passed over because they are damaged.
+    damaged_directories: u64,
     dry_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     due_anyway: Option<u64>,
@@ -106,6 +116,7 @@ impl OutcomeDocument {
             nodes: outcome.nodes,
             examined: outcome.examined,
             directories: outcome.directories,
+            damaged_directories: outcome.damaged,
             dry_run,
             due_anyway: (outcome.due_anyway > 0).then_some(outcome.due_anyway),
         }

@@ -334,3 +334,26 @@ fn a_simulation_counts_what_a_run_then_drops() {
     let counted = |outcome: &Outcome| (outcome.expired, outcome.expired_bytes, outcome.nodes);
     assert_eq!(counted(&done), counted(&predicted));
 }
+
+#[test]
+fn a_damaged_directory_stays_and_the_others_expire() {
+    let mut world = World::new();
+    for of in [0, 1].into_iter().cycle().take(8) {
+        world.perform(&Step::Back { directory: of, name: 0, class: 0 });
+    }
+    let count = |world: &World, index| {
+        let versions = world.store.catalog.versions(world.filespace, &directory(index));
+        versions.expect("are read").len()
+    };
+    let before = count(&world, 0);
+    let key = PageKey::first_of(directory(0));
+    let page = world.store.catalog.page(world.filespace, &key).expect("is read");
+    let page = catalog::PageRow { body: vec![0xff], ..page.expect("is there") };
+    let put = Write::PutPage { filespace: world.filespace, page };
+    world.store.catalog.commit(vec![put]).expect("is written");
+    world.now += 400 * DAY_MICROS;
+    let outcome = world.expire(true);
+    assert_eq!((outcome.damaged, outcome.directories), (1, 1), "{outcome:?}");
+    assert_eq!((count(&world, 0), count(&world, 1)), (before, before - outcome.expired as usize));
+    assert!(outcome.expired > 0, "the undamaged directory expires");
+}
