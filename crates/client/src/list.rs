@@ -30,14 +30,17 @@ pub(crate) fn run(
 ) -> Result<(), ClientError> {
     let filespaces = link.filespaces_of(options.archive)?;
     let Some(path) = &options.path else {
+        let mut unreadable = None;
         for filespace in filespaces {
             let directory = model::DirPath::above_root();
             let place = Place { filespace, directory, name: None };
-            if list(link, &select(&place, options), visit)?.is_stopped {
+            let summary = list(link, &select(&place, options), visit)?;
+            unreadable = unreadable.or(summary.unreadable);
+            if summary.is_stopped {
                 break;
             }
         }
-        return Ok(());
+        return unreadable.map_or(Ok(()), Err);
     };
     let path = normalise(path)?;
     for place in places(filespaces.iter().map(Vec::as_slice), &path) {
@@ -69,6 +72,9 @@ fn list_place(
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<bool, ClientError> {
     let own = list(link, &select(place, options), visit)?;
+    if let Some(error) = own.unreadable {
+        return Err(error);
+    }
     if options.recursive {
         return Ok(own.versions > 0);
     }
@@ -79,6 +85,9 @@ fn list_place(
     // Objects in a directory may be stored although the directory itself is not stored.
     let selection = Selection::of_directory(&place.filespace, place.below());
     let below = list(link, &with_options(selection, options), visit)?;
+    if let Some(error) = below.unreadable {
+        return Err(error);
+    }
     Ok(own.versions + below.versions > 0)
 }
 
@@ -133,6 +142,8 @@ struct ListSummary {
     versions: u64,
     has_directory: bool,
     is_stopped: bool,
+    /// Reason why the server could not list some versions, if it has listed all others.
+    unreadable: Option<ClientError>,
 }
 
 fn list(
@@ -142,7 +153,16 @@ fn list(
 ) -> Result<ListSummary, ClientError> {
     let mut listing = link.list(selection)?;
     let mut summary = ListSummary::default();
-    while let Some(entries) = listing.next()? {
+    loop {
+        let entries = match listing.next() {
+            Ok(Some(entries)) => entries,
+            Ok(None) => return Ok(summary),
+            Err(error) if error.kind == ErrorKind::Damaged => {
+                summary.unreadable = Some(error);
+                return Ok(summary);
+            }
+            Err(error) => return Err(error),
+        };
         for listed in versions(link, &selection.filespace, entries) {
             summary.versions += 1;
             summary.has_directory |= listed.object.stat.kind == Kind::Directory;
@@ -152,7 +172,6 @@ fn list(
             }
         }
     }
-    Ok(summary)
 }
 
 /// Sorts the versions of a message by path, and the versions of one path from the newest to the

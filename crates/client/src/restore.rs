@@ -133,9 +133,13 @@ fn restore_path(
         let objects = link.count_objects(&place.filespace, directories)?;
         tally.progress.objects_expected.fetch_add(objects, Relaxed);
         let mut maker = Maker::new(&place, options, tally)?;
-        let found = receive(link, &selection, None, &mut maker, tally)?;
+        let received = receive(link, &selection, None, &mut maker, tally)?;
         maker.finish();
-        if found > 0 {
+        let is_here = received.versions > 0 || received.unreadable.is_some();
+        if let Some(error) = received.unreadable {
+            tally.fail(path.to_vec(), error.message);
+        }
+        if is_here {
             return Ok(true);
         }
     }

@@ -580,7 +580,7 @@ fn send_list(
 ) -> Result<(), StoreError> {
     let filespace = filespace(store, node, &selection.filespace)?;
     let selection = messages::selection::parse(selection, filespace.id)?;
-    selection.walk(&*store.catalog, |batch| {
+    let unreadable = selection.walk_readable(&*store.catalog, |batch| {
         let describe = |VersionBatch { directory, versions }| {
             let deactivated = versions.iter().map(|version| version.deactivated).collect();
             let objects: Vec<Object> = versions.into_iter().map(|version| version.object).collect();
@@ -594,5 +594,6 @@ fn send_list(
         let directories = selection::split(batch).into_iter().map(describe).collect();
         sys::fault::point("list");
         replies.blocking_send(Ok(proto::VersionsReply { directories })).map_err(gone)
-    })
+    })?;
+    unreadable.map_or(Ok(()), |unreadable| Err(unreadable.into()))
 }

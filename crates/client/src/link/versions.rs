@@ -180,7 +180,7 @@ impl Entry {
 /// Parses the versions of one directory.
 fn decode_directory(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, ClientError> {
     let damaged = |what: &dyn std::fmt::Display| {
-        ClientError::new(ErrorKind::Damaged, format!("the server sent a damaged page: {what}"))
+        ClientError::new(ErrorKind::Bug, format!("the server sent a damaged page: {what}"))
     };
     let directory = DirPath::new(&message.directory).map_err(|error| damaged(&error))?;
     let objects: Vec<Object> = page::decode(&message.page).map_err(|error| damaged(&error))?;

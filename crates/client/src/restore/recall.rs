@@ -65,7 +65,8 @@ pub(crate) fn recall(
     let selection = Selection { inactive: true, range: range.clone(), ..selection };
     let tally = Tally::new(Arc::clone(progress));
     let mut files = Files { link, recent, filling, range };
-    receive(link, &selection, Some(purpose), &mut files, &tally).map(drop)
+    let received = receive(link, &selection, Some(purpose), &mut files, &tally)?;
+    received.unreadable.map_or(Ok(()), Err)
 }
 
 struct Files<'a> {

@@ -27,22 +27,40 @@ const WINDOWS_AT_ONCE: u64 = 3;
 /// Number of files that are open for other reasons.
 const OTHER_FILES: u64 = 128;
 
-/// Receives the versions of `selection` into `destination`. Returns the number of versions. If data
-/// must be read from volumes, `purpose` decides when the server reads it.
+/// Result of a reception.
+pub(super) struct Received {
+    /// Number of versions.
+    pub(super) versions: u64,
+    /// Reason why the server could not send some versions, if it has sent all others.
+    pub(super) unreadable: Option<ClientError>,
+}
+
+/// Receives the versions of `selection` into `destination`. If data must be read from volumes,
+/// `purpose` decides when the server reads it.
 pub(super) fn receive<D: Destination>(
     link: &Link,
     selection: &Selection,
     purpose: Option<Purpose>,
     destination: &mut D,
     tally: &Tally,
-) -> Result<u64, ClientError> {
+) -> Result<Received, ClientError> {
     let directories_max = directories_max(sys::process::raise_open_files());
     let stream = link.restore(selection, purpose, directories_max)?;
     let builder = WindowBuilder::new();
     let ready = VecDeque::new();
     let mut reception = Reception { link, stream, tally, entries: 0, builder, ready };
-    while reception.receive_next(destination)? {}
-    Ok(reception.entries)
+    let unreadable = loop {
+        match reception.receive_next(destination) {
+            Ok(true) => {}
+            Ok(false) => break None,
+            // The server sends this error after the data of the last window.
+            Err(error) if error.kind == ErrorKind::Damaged && reception.ready.is_empty() => {
+                break Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(Received { versions: reception.entries, unreadable })
 }
 
 /// Returns the maximum number of directories of a window, so that the directories of all windows

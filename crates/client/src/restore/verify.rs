@@ -29,15 +29,21 @@ pub(crate) fn verify(
     let bytes = AtomicU64::new(0);
     let mut versions = 0;
     for Request { path, selections } in requests(link, options)? {
-        let mut found = 0;
+        let (mut found, mut is_damaged) = (0, false);
         for mut selection in selections {
             selection.all_versions = true;
             let filespace = selection.filespace.clone();
             let mut checker =
                 Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
-            found += receive(link, &selection, None, &mut checker, &tally)?;
+            let received = receive(link, &selection, None, &mut checker, &tally)?;
+            found += received.versions;
+            if let Some(error) = received.unreadable {
+                let place = path.clone().unwrap_or_else(|| selection.filespace.clone());
+                tally.fail(place, error.message);
+                is_damaged = true;
+            }
         }
-        if let Some(path) = path.filter(|_| found == 0) {
+        if let Some(path) = path.filter(|_| found == 0 && !is_damaged) {
             let message = format!("the server has no version of {}", model::escaped(&path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }

@@ -76,7 +76,8 @@ impl Window {
     }
 }
 
-/// Sends all versions that `selection` selects. Blocks, and ends early when the client is gone.
+/// Sends all versions that `selection` selects. Blocks, and ends early when the client is gone. If
+/// the catalogue cannot read some of them, sends all others, and fails then.
 ///
 /// `directories` is the number of directories that the client can keep open, if the client tells
 /// it.
@@ -97,8 +98,9 @@ pub fn serve(
         waiting: VecDeque::new(),
         window: Window::new(0, directories_max as usize),
     };
-    selection.walk(&*store.catalog, |batch| sender.add(batch))?;
-    sender.finish()
+    let unreadable = selection.walk_readable(&*store.catalog, |batch| sender.add(batch))?;
+    sender.finish(unreadable.is_none())?;
+    unreadable.map_or(Ok(()), |unreadable| Err(unreadable.into()))
 }
 
 /// Collects the packs on volumes that the selection needs, in the order in which it needs them.
@@ -113,7 +115,7 @@ fn look_ahead(
     }
     let mut seen = HashSet::new();
     let mut packs = Vec::new();
-    selection.walk(&*store.catalog, |batch| {
+    selection.walk_readable(&*store.catalog, |batch| {
         for object in batch.versions.iter().map(|version| &version.object) {
             for pack in packs_of(store, object, &selection.range) {
                 if seen.insert(pack) && store.pools.is_only_shelved(pack) {
@@ -233,10 +235,11 @@ impl Sender<'_> {
         if self.waiting.len() >= WINDOWS_AHEAD { self.send_data(false) } else { Ok(()) }
     }
 
-    fn finish(mut self) -> Result<(), StoreError> {
+    /// Ends the last window. If `is_whole` is false, an error comes after the last data.
+    fn finish(mut self, is_whole: bool) -> Result<(), StoreError> {
         self.end_window(true)?;
         while !self.waiting.is_empty() {
-            self.send_data(self.waiting.len() == 1)?;
+            self.send_data(is_whole && self.waiting.len() == 1)?;
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 //!
 //! Directories come in path order, page by page, so that a filespace of any size takes little
 //! memory. Inactive versions are read only if the choice needs them, for one directory at a time.
+//!
+//! A damaged record ends a walk, or, for readers that can use the rest, is noted and passed over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -35,6 +37,25 @@ pub struct VersionBatch {
     pub versions: Vec<Version>,
 }
 
+/// Records that a walk could not read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreadable {
+    /// Number of pages and versions.
+    pub count: u64,
+    /// What is wrong with the first of them.
+    pub first: String,
+}
+
+impl From<Unreadable> for StoreError {
+    fn from(Unreadable { count, first }: Unreadable) -> Self {
+        let rows = crate::counts::counted(count, "row");
+        Self::damaged(format!(
+            "{rows} of the catalogue cannot be read, all others are complete: {first}; \
+             'holdfast admin audit' says what to do"
+        ))
+    }
+}
+
 /// A walk through a span of a filespace.
 pub(super) struct Walk<'a> {
     catalog: &'a dyn Catalog,
@@ -52,6 +73,9 @@ pub(super) struct Walk<'a> {
     versions: BTreeMap<Name, Vec<VersionRow>>,
     /// The directory whose inactive versions were read last.
     versions_of: Option<DirPath>,
+    /// True if damaged records are passed over.
+    passes_over: bool,
+    unreadable: Option<Unreadable>,
 }
 
 impl<'a> Walk<'a> {
@@ -74,6 +98,20 @@ impl<'a> Walk<'a> {
             directories_end: choice == Choice::Active,
             versions: BTreeMap::new(),
             versions_of: None,
+            passes_over: false,
+            unreadable: None,
+        }
+    }
+
+    /// Returns the default of `T` in place of a damaged record, if this walk passes damage over.
+    fn or_note<T: Default>(&mut self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+        match read {
+            Err(StoreError::Damaged(first)) if self.passes_over => {
+                let none = Unreadable { count: 0, first };
+                self.unreadable.get_or_insert(none).count += 1;
+                Ok(T::default())
+            }
+            read => read,
         }
     }
 
@@ -89,19 +127,24 @@ impl<'a> Walk<'a> {
         };
         if has_no_page {
             let directory = self.directories.pop_front().expect("the queue has a front");
-            if self.choice == Choice::Newest && self.is_shadowed(&directory)? {
-                return Ok(Some(VersionBatch { directory, versions: Vec::new() }));
+            if self.choice == Choice::Newest {
+                let is_shadowed = self.is_shadowed(&directory);
+                if self.or_note(is_shadowed)? {
+                    return Ok(Some(VersionBatch { directory, versions: Vec::new() }));
+                }
             }
-            self.load_versions(&directory)?;
+            let loaded = self.load_versions(&directory);
+            self.or_note(loaded)?;
             return self.choose(directory, Vec::new(), None).map(Some);
         }
         let page = self.pages.pop_front().expect("the queue has a front");
         let directory = page.key.directory.clone();
         if self.directories.front() == Some(&directory) {
             self.directories.pop_front();
-            self.load_versions(&directory)?;
+            let loaded = self.load_versions(&directory);
+            self.or_note(loaded)?;
         }
-        let objects = decode_page(&page)?;
+        let objects = self.or_note(decode_page(&page))?;
         self.fill()?;
         let next = self.pages.front().filter(|next| next.key.directory == directory);
         let next_first = next.and_then(|next| Name::new(&next.key.first).ok());
@@ -171,10 +214,10 @@ impl<'a> Walk<'a> {
         let mut versions = Vec::with_capacity(objects.len());
         for object in objects {
             let rows = inactive.remove(&object.name).unwrap_or_default();
-            pick(self.choice, Some(object), &rows, &mut versions)?;
+            self.or_note(pick(self.choice, Some(object), &rows, &mut versions))?;
         }
         for rows in inactive.values() {
-            pick(self.choice, None, rows, &mut versions)?;
+            self.or_note(pick(self.choice, None, rows, &mut versions))?;
         }
         versions.sort_by(|a, b| a.object.name.cmp(&b.object.name));
         let is_before = |a: &Version, b: &Version| {
@@ -277,14 +320,37 @@ impl Selection {
         [directory.as_bytes(), name].concat()
     }
 
-    /// Calls `visit` with all selected versions, in path order.
+    /// Calls `visit` with all selected versions, in path order. Fails at a damaged record.
     pub fn walk(
         &self,
         catalog: &dyn Catalog,
-        mut visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
+        visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        let unreadable = self.walk_as(catalog, false, visit)?;
+        assert_eq!(unreadable, None, "a strict walk passes nothing over");
+        Ok(())
+    }
+
+    /// Calls `visit` with all selected versions that can be read, in path order. Returns the damage
+    /// that was passed over.
+    pub fn walk_readable(
+        &self,
+        catalog: &dyn Catalog,
+        visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
+    ) -> Result<Option<Unreadable>, StoreError> {
+        self.walk_as(catalog, true, visit)
+    }
+
+    fn walk_as(
+        &self,
+        catalog: &dyn Catalog,
+        passes_over: bool,
+        mut visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
+    ) -> Result<Option<Unreadable>, StoreError> {
+        let mut unreadable: Option<Unreadable> = None;
         for part in &self.parts {
-            let mut walk = Walk::new(catalog, self.filespace, part.span.clone(), self.choice);
+            let walk = Walk::new(catalog, self.filespace, part.span.clone(), self.choice);
+            let mut walk = Walk { passes_over, ..walk };
             while let Some(mut batch) = walk.next()? {
                 if let Some(name) = &part.name {
                     batch.versions.retain(|version| version.object.name == *name);
@@ -293,8 +359,14 @@ impl Selection {
                     visit(batch)?;
                 }
             }
+            unreadable = match (unreadable, walk.unreadable) {
+                (Some(before), Some(later)) => {
+                    Some(Unreadable { count: before.count + later.count, ..before })
+                }
+                (before, later) => before.or(later),
+            };
         }
-        Ok(())
+        Ok(unreadable)
     }
 }
 

@@ -272,3 +272,24 @@ fn objects_without_data_are_entries_alone() {
     assert_eq!(client.chunks().len(), 0);
     assert_eq!(client.objects()[0].stat.kind, Kind::Directory);
 }
+
+#[test]
+fn a_damaged_page_costs_its_own_directory_only() {
+    let server = filled();
+    let key = catalog::PageKey::first_of(DirPath::new(b"/07/").expect("a directory"));
+    let page = server.store.catalog.page(server.filespace, &key).expect("is read");
+    let page = catalog::PageRow { body: vec![0xff], ..page.expect("is there") };
+    let put = catalog::Write::PutPage { filespace: server.filespace, page };
+    server.store.commit(vec![put]).expect("is written");
+    let mut client = Client::new(&[]);
+    let sent = restore(&server, &everything(&server, 0..u64::MAX), Some(7), &mut client);
+    let error = sent.expect_err("a page is damaged").to_string();
+    assert!(error.starts_with("1 row of the catalogue cannot be read"), "{error}");
+    assert!(error.contains("/07/"), "{error}");
+    let (objects, chunks) = (client.objects(), client.chunks());
+    assert_eq!(objects.len(), 87, "all files of the other directories");
+    let is_whole = |object: &Object| content(object, &chunks).len() as u64 == object.stat.size;
+    assert!(objects.iter().all(is_whole));
+    let is_last = |message: &Message| matches!(message, Message::DataEnd(end) if end.last);
+    assert!(!client.messages.iter().any(is_last), "the error comes after the data");
+}
