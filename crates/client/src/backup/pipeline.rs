@@ -318,7 +318,11 @@ impl ReadStage<'_> {
                     if self.session.check().is_ok() {
                         match old.objects() {
                             Ok(old) => examiner.examine(segment, &old),
-                            Err(error) => self.answers.fail(error),
+                            // Other directories can be backed up.
+                            Err(error) => {
+                                let path = segment.path.as_bytes();
+                                self.session.fail(path, model::chain(&error));
+                            }
                         }
                     }
                 }
