@@ -348,3 +348,60 @@ fn nonsense_makes_no_server() {
     Server::command(&["recovery", "/nowhere"]).expect(&[12]).says("init");
     scene.compare("out");
 }
+
+/// Damages the page of the directory whose path ends in `end`.
+fn damage_page(server: &Path, end: &str) {
+    let catalog = rusqlite::Connection::open(server.join("catalog.sqlite")).unwrap();
+    let update = "UPDATE page SET body = x'ff' WHERE id IN
+                  (SELECT page FROM directory WHERE CAST(path AS TEXT) LIKE '%' || ?)";
+    assert_eq!(catalog.execute(update, [end]).unwrap(), 1, "a directory has one page");
+}
+
+#[test]
+fn a_damaged_page_of_the_catalogue_costs_one_directory_until_it_is_rebuilt() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(FILES, 2000);
+    let whole = names(&scene.tree.join("folder-00"));
+    scene.copy_no_catalog();
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.terminate().expect(&[0]);
+    damage_page(scene.server.dir(), "/folder-01/");
+    scene.server.restart();
+
+    let out = scene.scratch.folder("damaged");
+    let restored = scene.node.restore(&scene.tree, &out, &[]).expect(&[4]).says("folder-01");
+    assert_eq!(restored.failures().len(), 1, "{restored}");
+    assert_eq!(names(&out.join("tree/folder-00")), whole);
+    assert!(names(&out.join("tree/folder-01")).is_empty());
+    scene.node.verify().expect(&[4]).says("folder-01");
+    let list = ["list", "--recursive", scene.tree.to_str().unwrap()];
+    let listed = scene.node.run(&list).says("folder-00/file-0049");
+    assert_ne!(listed.code(), 0, "{listed}");
+    for folder in ["folder-00", "folder-01"] {
+        fs::write(scene.tree.join(folder).join("new"), folder).unwrap();
+    }
+    let backed_up = scene.node.backup(&scene.tree, &[]).expect(&[4]);
+    let [(path, _)] = &backed_up.failures()[..] else { panic!("{backed_up}") };
+    assert!(path.ends_with(b"/folder-01/"), "{backed_up}");
+
+    let audit = scene.server.try_admin(&["audit"]).expect(&[4]).json();
+    assert_eq!(audit["catalog_rows_damaged"], 1, "{audit}");
+    let damaged = audit["catalog_directories"][0]["path"].as_str().unwrap();
+    assert!(damaged.ends_with("/folder-01/"), "{audit}");
+    for _ in 0..9 {
+        scene.server.try_admin(&["catalog", "backup"]).expect(&[8]).says("damaged");
+    }
+    let listed = scene.server.admin(&["catalog", "list"]);
+    let oldest = listed.as_array().unwrap().last().unwrap();
+    assert_eq!((&oldest["copy"], &oldest["doubtful"]), (&1.into(), &false.into()), "{listed}");
+
+    scene.server.terminate().expect(&[0]);
+    let made = scene.rebuild().expect(&[8]).json();
+    assert_eq!((&made["copy"], &made["versions_lost"]), (&1.into(), &0.into()), "{made}");
+    scene.server.restart();
+    scene.backup().counts(&[("backed_up", 4)]);
+    scene.compare("rebuilt");
+}
