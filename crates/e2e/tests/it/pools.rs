@@ -175,7 +175,7 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
         .server
         .try_admin(&["pool", "set", "PRIMARY", "--replaced"])
         .expect(&[12])
-        .says("is there");
+        .says("is available");
     let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
     assert_eq!(audit["versions_lost"], 0, "{audit}");
     assert_eq!(packs(&scene.primary()), lost);
