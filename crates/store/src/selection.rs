@@ -8,7 +8,7 @@ mod staging;
 
 pub use recipient::{Answer, DirectoryVersions, Message, Recipient, WindowEnd};
 pub use restore::serve;
-pub use select::{Choice, Part, Selection, VersionBatch, split};
+pub use select::{Choice, Part, Selection, Unreadable, VersionBatch, split};
 pub use staging::{
     PlannedVolume, RecallListener, RecallMessage, RecallOrder, RecallPlan, UnavailableCopies,
     stage_copies,

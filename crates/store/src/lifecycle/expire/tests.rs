@@ -343,7 +343,7 @@ fn a_damaged_directory_stays_and_the_others_expire() {
     }
     let count = |world: &World, index| {
         let versions = world.store.catalog.versions(world.filespace, &directory(index));
-        versions.expect("are read").len()
+        versions.expect("are read").len() as u64
     };
     let before = count(&world, 0);
     let key = PageKey::first_of(directory(0));
@@ -354,6 +354,6 @@ fn a_damaged_directory_stays_and_the_others_expire() {
     world.now += 400 * DAY_MICROS;
     let outcome = world.expire(true);
     assert_eq!((outcome.damaged, outcome.directories), (1, 1), "{outcome:?}");
-    assert_eq!((count(&world, 0), count(&world, 1)), (before, before - outcome.expired as usize));
+    assert_eq!((count(&world, 0), count(&world, 1)), (before, before - outcome.expired));
     assert!(outcome.expired > 0, "the undamaged directory expires");
 }
