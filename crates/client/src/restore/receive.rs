@@ -28,7 +28,7 @@ const WINDOWS_AT_ONCE: u64 = 3;
 const OTHER_FILES: u64 = 128;
 
 /// Result of a reception.
-pub(super) struct Received {
+pub(super) struct Receipt {
     /// Number of versions.
     pub(super) versions: u64,
     /// Reason why the server could not send some versions, if it has sent all others.
@@ -43,7 +43,7 @@ pub(super) fn receive<D: Destination>(
     purpose: Option<Purpose>,
     destination: &mut D,
     tally: &Tally,
-) -> Result<Received, ClientError> {
+) -> Result<Receipt, ClientError> {
     let directories_max = directories_max(sys::process::raise_open_files());
     let stream = link.restore(selection, purpose, directories_max)?;
     let builder = WindowBuilder::new();
@@ -60,7 +60,7 @@ pub(super) fn receive<D: Destination>(
             Err(error) => return Err(error),
         }
     };
-    Ok(Received { versions: reception.entries, unreadable })
+    Ok(Receipt { versions: reception.entries, unreadable })
 }
 
 /// Returns the maximum number of directories of a window, so that the directories of all windows

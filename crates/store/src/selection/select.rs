@@ -42,7 +42,7 @@ pub struct VersionBatch {
 pub struct Unreadable {
     /// Number of pages and versions.
     pub count: u64,
-    /// What is wrong with the first of them.
+    /// Fault of the first of them.
     pub first: String,
 }
 
