@@ -142,7 +142,7 @@ struct ListSummary {
     versions: u64,
     has_directory: bool,
     is_stopped: bool,
-    /// Reason why the server could not list some versions, if it has listed all others.
+    /// Reason why the server could not list all versions.
     unreadable: Option<ClientError>,
 }
 

@@ -24,13 +24,14 @@ const STOP_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) enum Arrival {
     /// Entries of the newest window.
     Entries(Vec<Entry>),
-    /// End of the entries of the window with this number.
-    EntriesEnd { window: u64 },
+    /// End of the entries of the window with this number. `is_last` is true if no further window
+    /// follows.
+    EntriesEnd { window: u64, is_last: bool },
     /// Quantum for the oldest window whose data is not complete.
     Quantum(RestoredQuantum),
     /// Chunks for the same window that the server cannot read.
     Damaged(DamagedChunks),
-    /// End of the data of the same window. `is_last` is true if no further window follows.
+    /// End of the data of the same window. `is_last` is true if nothing follows.
     DataEnd { is_last: bool },
 }
 
@@ -120,7 +121,7 @@ fn parse(message: proto::restore_reply::Message) -> Result<Arrival, ClientError>
         Message::Entries(entries) => {
             Arrival::Entries(decode(&entries)?.into_iter().flatten().collect())
         }
-        Message::EntriesEnd(end) => Arrival::EntriesEnd { window: end.window },
+        Message::EntriesEnd(end) => Arrival::EntriesEnd { window: end.window, is_last: end.last },
         Message::Quantum(quantum) => {
             let proto::RestoredQuantum { first_place, record, digests } = quantum;
             Arrival::Quantum(RestoredQuantum { first_place, record, digests })

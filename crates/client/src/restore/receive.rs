@@ -48,13 +48,15 @@ pub(super) fn receive<D: Destination>(
     let stream = link.restore(selection, purpose, directories_max)?;
     let builder = WindowBuilder::new();
     let ready = VecDeque::new();
-    let mut reception = Reception { link, stream, tally, entries: 0, builder, ready };
+    let mut reception =
+        Reception { link, stream, tally, entries: 0, builder, ready, has_all_entries: false };
     let unreadable = loop {
         match reception.receive_next(destination) {
             Ok(true) => {}
             Ok(false) => break None,
-            // The server sends this error after the data of the last window.
-            Err(error) if error.kind == ErrorKind::Damaged && reception.ready.is_empty() => {
+            // The server sends this error after the data of the last window. Earlier, the rest is
+            // missing too.
+            Err(error) if error.kind == ErrorKind::Damaged && reception.is_complete() => {
                 break Some(error);
             }
             Err(error) => return Err(error),
@@ -81,9 +83,16 @@ struct Reception<'a, F> {
     builder: WindowBuilder<F>,
     /// Windows that have been answered, oldest first. Data arrives for the oldest window.
     ready: VecDeque<Arc<Window<F>>>,
+    /// True after the entries of the last window.
+    has_all_entries: bool,
 }
 
 impl<F: Send + Sync> Reception<'_, F> {
+    /// Returns true after the data of the last window.
+    fn is_complete(&self) -> bool {
+        self.has_all_entries && self.ready.is_empty()
+    }
+
     fn next(&mut self) -> Result<Arrival, ClientError> {
         self.stream.next(&self.tally.progress)
     }
@@ -99,7 +108,7 @@ impl<F: Send + Sync> Reception<'_, F> {
     ) -> Result<bool, ClientError> {
         match self.next()? {
             Arrival::Entries(entries) => self.take_entries(entries, destination),
-            Arrival::EntriesEnd { window } => self.answer(window)?,
+            Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
             Arrival::Quantum(quantum) => {
                 let window = Arc::clone(self.ready.front().ok_or_else(out_of_turn)?);
                 let first = Work { window, quantum };
@@ -134,7 +143,8 @@ impl<F: Send + Sync> Reception<'_, F> {
     }
 
     /// Ends the entries of a window, and asks for the data that its files lack.
-    fn answer(&mut self, number: u64) -> Result<(), ClientError> {
+    fn answer(&mut self, number: u64, is_last: bool) -> Result<(), ClientError> {
+        self.has_all_entries = is_last;
         let (window, bits) = std::mem::replace(&mut self.builder, WindowBuilder::new()).finish();
         self.ready.push_back(Arc::new(window));
         self.stream.answer(number, bits)
@@ -168,7 +178,7 @@ impl<F: Send + Sync> Reception<'_, F> {
                 }
                 Arrival::Damaged(damaged) => lose_damaged(&window, destination, &damaged),
                 Arrival::Entries(entries) => self.take_entries(entries, destination),
-                Arrival::EntriesEnd { window } => self.answer(window)?,
+                Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
                 Arrival::DataEnd { is_last } => break is_last,
             }
         };
@@ -221,7 +231,7 @@ impl<F: Send + Sync> Reception<'_, F> {
         for arrival in early {
             match arrival {
                 Arrival::Entries(entries) => self.take_entries(entries, destination),
-                Arrival::EntriesEnd { window } => self.answer(window)?,
+                Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
                 Arrival::Quantum(_) | Arrival::Damaged(_) | Arrival::DataEnd { .. } => {
                     return Err(out_of_turn());
                 }
