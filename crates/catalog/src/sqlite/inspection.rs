@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
+use format::catalog_copy::Census;
 use model::{DirPath, FilespaceId};
 use rusqlite::{Connection, OpenFlags};
 
@@ -16,16 +17,6 @@ use crate::{CatalogError, PageRow};
 
 /// Maximum number of faults of the database that are listed.
 const FAULTS_MAX: usize = 100;
-
-/// Numbers of rows in a catalogue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RowCounts {
-    pub nodes: u64,
-    pub filespaces: u64,
-    pub pages: u64,
-    /// Number of inactive versions.
-    pub versions: u64,
-}
 
 /// A row whose body only its user can decode.
 pub enum BulkRow<'a> {
@@ -46,7 +37,7 @@ pub enum BulkRow<'a> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Inspection {
     pub faults: Vec<String>,
-    pub counts: RowCounts,
+    pub census: Census,
 }
 
 /// Inspects the catalogue in the file `path`: its structure as SQLite checks it, and every row that
@@ -57,15 +48,15 @@ pub fn inspect(
 ) -> Result<Inspection, CatalogError> {
     let connection = open(path)?;
     let mut inspection = Inspection { faults: structure(&connection)?, ..Inspection::default() };
-    let read = |counted: Result<RowCounts, CatalogError>, faults: &mut Vec<String>| match counted {
-        Ok(counts) => Ok(counts),
+    let read = |counted: Result<Census, CatalogError>, faults: &mut Vec<String>| match counted {
+        Ok(census) => Ok(census),
         Err(CatalogError::Damaged(fault)) => {
             faults.push(fault);
-            Ok(RowCounts::default())
+            Ok(Census::default())
         }
         Err(error) => Err(error),
     };
-    inspection.counts = read(counts(&connection), &mut inspection.faults)?;
+    inspection.census = read(count_rows(&connection), &mut inspection.faults)?;
     for bulk in [visit_pages, visit_versions] {
         match bulk(&connection, visit) {
             Err(CatalogError::Damaged(fault)) => inspection.faults.push(fault),
@@ -110,12 +101,12 @@ fn structure(connection: &Connection) -> Result<Vec<String>, CatalogError> {
     Ok(faults)
 }
 
-fn counts(sql: &Connection) -> Result<RowCounts, CatalogError> {
+fn count_rows(sql: &Connection) -> Result<Census, CatalogError> {
     let count = |table: &str| {
         let select = format!("SELECT count(*) FROM {table}");
         (sql as &dyn Sql).one(&select, &[], |row| row.get::<u64>(0))
     };
-    Ok(RowCounts {
+    Ok(Census {
         nodes: count("node")?,
         filespaces: count("filespace")?,
         pages: count("directory")?,

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use catalog::sqlite::inspection::{self, BulkRow, RowCounts};
+use catalog::sqlite::inspection::{self, BulkRow};
+use format::catalog_copy::Census;
 use format::page;
 use model::{DirPath, FilespaceId, Object};
 
@@ -36,7 +37,7 @@ pub struct CatalogCheck {
     pub directories: BTreeSet<DamagedDirectory>,
     /// Number of pages and versions that cannot be decoded.
     pub damaged_rows: u64,
-    pub counts: RowCounts,
+    pub census: Census,
 }
 
 impl CatalogCheck {
@@ -54,7 +55,7 @@ impl CatalogCheck {
 
     /// Reason why a copy of this catalogue must not replace the copy with the numbers `before`;
     /// `None` if there is none.
-    pub(crate) fn doubt(&self, before: Option<RowCounts>) -> Option<String> {
+    pub(crate) fn doubt(&self, before: Option<Census>) -> Option<String> {
         if let Some(fault) = self.faults.first() {
             return Some(format!("the catalogue is damaged: {fault}"));
         }
@@ -62,7 +63,7 @@ impl CatalogCheck {
             let rows = crate::counts::counted(self.damaged_rows, "row");
             return Some(format!("the catalogue is damaged: {rows} cannot be read"));
         }
-        let (before, now) = (before?, self.counts);
+        let (before, now) = (before?, self.census);
         let shrinks = [
             ("nodes", before.nodes, now.nodes),
             ("filespaces", before.filespaces, now.filespaces),
@@ -94,32 +95,32 @@ pub fn check(path: &Path) -> Result<CatalogCheck, StoreError> {
             }
         }
     })?;
-    Ok(CatalogCheck { faults: inspected.faults, counts: inspected.counts, ..check })
+    Ok(CatalogCheck { faults: inspected.faults, census: inspected.census, ..check })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counts(nodes: u64, pages: u64) -> RowCounts {
-        RowCounts { nodes, filespaces: nodes, pages, versions: 0 }
+    fn census(nodes: u64, pages: u64) -> Census {
+        Census { nodes, filespaces: nodes, pages, versions: 0 }
     }
 
     #[track_caller]
-    fn check_doubt(before: RowCounts, now: RowCounts, expected: Option<&str>) {
-        let check = CatalogCheck { counts: now, ..CatalogCheck::default() };
+    fn check_doubt(before: Census, now: Census, expected: Option<&str>) {
+        let check = CatalogCheck { census: now, ..CatalogCheck::default() };
         assert_eq!(check.doubt(Some(before)).as_deref(), expected);
     }
 
     #[test]
     fn a_catalogue_that_has_lost_most_of_its_rows_is_doubted() {
-        check_doubt(counts(3, 1000), counts(3, 1000), None);
-        check_doubt(counts(3, 1000), counts(1, 500), None);
+        check_doubt(census(3, 1000), census(3, 1000), None);
+        check_doubt(census(3, 1000), census(1, 500), None);
         let lost = "the catalogue has 499 directory pages, and had 1000 at the copy before";
-        check_doubt(counts(3, 1000), counts(3, 499), Some(lost));
-        check_doubt(counts(99, 99), counts(0, 0), None);
+        check_doubt(census(3, 1000), census(3, 499), Some(lost));
+        check_doubt(census(99, 99), census(0, 0), None);
         let lost = "the catalogue has 0 nodes, and had 100 at the copy before";
-        check_doubt(counts(100, 0), counts(0, 0), Some(lost));
+        check_doubt(census(100, 0), census(0, 0), Some(lost));
         assert_eq!(CatalogCheck::default().doubt(None), None, "the first copy");
     }
 

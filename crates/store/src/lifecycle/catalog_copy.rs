@@ -23,9 +23,8 @@ use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::sqlite::inspection::RowCounts;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
-use format::catalog_copy::{BLOCK_BYTES, CatalogCopy, Census};
+use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
 use pool::{Filler, Pools};
 
@@ -210,11 +209,11 @@ pub fn run(
     remove_file(&path).map_err(|error| disk(&error))?;
     let (check, StoredFile { mut outcome, digest, places }) = stored?;
     let sound = before.iter().rev().find(|copy| !copy.is_doubtful);
-    let last = sound.filter(|_| !order.accepts_shrinking).map(|copy| row_counts(copy.census));
+    let last = sound.filter(|_| !order.accepts_shrinking).map(|copy| copy.census);
     outcome.doubt = check.doubt(last);
     store.check_filled(&filling)?;
     assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
-    let (census, is_doubtful) = (census(check.counts), outcome.doubt.is_some());
+    let (census, is_doubtful) = (check.census, outcome.doubt.is_some());
     let bytes = outcome.bytes;
     let copy = CatalogCopy { number, taken, bytes, digest, census, is_doubtful, places };
     let first = store.pools.present().first().copied();
@@ -242,16 +241,6 @@ pub(crate) fn check_now(store: &Store) -> Result<CatalogCheck, StoreError> {
     let checked = copied.and_then(|()| catalog_check::check(&path));
     remove_file(&path).map_err(|error| disk(&error))?;
     checked
-}
-
-fn census(counts: RowCounts) -> Census {
-    let RowCounts { nodes, filespaces, pages, versions } = counts;
-    Census { nodes, filespaces, pages, versions }
-}
-
-fn row_counts(census: Census) -> RowCounts {
-    let Census { nodes, filespaces, pages, versions } = census;
-    RowCounts { nodes, filespaces, pages, versions }
 }
 
 /// Fails if the server's folder has no room for a second catalogue. The size of a catalogue in a
