@@ -33,6 +33,8 @@ enum Origin {
     Connection,
     /// The server, which has answered that it cannot serve.
     Server,
+    /// A stream that takes no more messages. The answers on the same stream end with the reason.
+    ClosedStream,
 }
 
 /// Error that ends a command.
@@ -50,9 +52,15 @@ impl ClientError {
         Self { kind, message: message.into(), origin: Origin::Connection }
     }
 
-    /// Makes the error for a lost connection.
+    /// Makes the error for a stream that takes no more messages.
     pub(crate) fn lost() -> Self {
-        Self::new(ErrorKind::Retry, "the connection to the server was lost")
+        let error = Self::new(ErrorKind::Retry, "the connection to the server was lost");
+        Self { origin: Origin::ClosedStream, ..error }
+    }
+
+    /// Returns whether the error is a consequence of another one, which the server's answers have.
+    pub(crate) fn is_consequence(&self) -> bool {
+        self.origin == Origin::ClosedStream
     }
 
     pub(crate) fn interrupted() -> Self {
@@ -75,7 +83,9 @@ impl ClientError {
         match self.kind {
             ErrorKind::Retry => match self.origin {
                 Origin::Server => Some("try again later; the server's log has more"),
-                Origin::Connection => Some("is the server running, and is its address right?"),
+                Origin::Connection | Origin::ClosedStream => {
+                    Some("is the server running, and is its address right?")
+                }
             },
             ErrorKind::Busy => {
                 Some("wait until the other session or program has ended, then try again")
@@ -118,7 +128,7 @@ impl From<Status> for ClientError {
         let said = status.message();
         let mut message = match (kind, origin) {
             (ErrorKind::Retry, Origin::Server) => format!("the server cannot serve: {said}"),
-            (ErrorKind::Retry, Origin::Connection) => {
+            (ErrorKind::Retry, _) => {
                 format!("the connection to the server failed: {said}")
             }
             _ if status.code() == Code::Unimplemented => unknown(&status),

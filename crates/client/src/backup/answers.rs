@@ -43,15 +43,28 @@ impl Answers {
         self.state.lock()
     }
 
-    /// Ends the session with `error`, unless the session has failed before.
+    /// Ends the session with `error`, unless the session has failed before. An error replaces its
+    /// own consequence, which another thread may have met first.
     pub(super) fn fail(&self, error: ClientError) {
-        self.state().failure.get_or_insert(error);
+        let mut state = self.state();
+        if state.failure.as_ref().is_none_or(ClientError::is_consequence) {
+            state.failure = Some(error);
+        }
+        drop(state);
         self.has_failed.store(true, Relaxed);
         self.changed.notify_all();
     }
 
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Relaxed)
+    }
+
+    /// Fails with the reason why the session has failed, if it has.
+    pub(super) fn check(&self) -> Result<(), ClientError> {
+        if !self.has_failed() {
+            return Ok(());
+        }
+        self.state().failure.clone().map_or(Ok(()), Err)
     }
 
     /// Returns the bytes of the records of quanta that have arrived at the server.
@@ -224,6 +237,18 @@ mod tests {
         assert_eq!(answers.wait_for_answers(0).map_err(kind), Err(ErrorKind::NoSpace));
         let lost = || Err::<(), _>(ClientError::lost());
         assert_eq!(answers.conclude(lost()).map_err(kind), Err(ErrorKind::NoSpace));
+    }
+
+    #[test]
+    fn the_reason_of_the_server_replaces_its_consequence() {
+        let answers = Answers::default();
+        answers.check().expect("no failure yet");
+        answers.fail(ClientError::lost());
+        answers.fail(ClientError::new(ErrorKind::Bug, "the server failed"));
+        answers.fail(ClientError::lost());
+        let kind = |error: ClientError| error.kind;
+        assert_eq!(answers.check().map_err(kind), Err(ErrorKind::Bug));
+        assert_eq!(answers.conclude(Ok(())).map_err(kind), Err(ErrorKind::Bug));
     }
 
     #[test]

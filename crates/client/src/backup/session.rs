@@ -195,10 +195,7 @@ impl Session<'_> {
         if self.tally().progress.is_stopped() {
             return Err(ClientError::interrupted());
         }
-        if self.answers.has_failed() {
-            return Err(ClientError::new(ErrorKind::Retry, "the session has failed"));
-        }
-        Ok(())
+        self.answers.check()
     }
 
     /// Calls `give` with an examiner, and sends the objects that `give` has examined.

@@ -102,8 +102,7 @@ impl PageRequests {
     }
 
     fn send(&self, request: proto::PagesRequest) -> Result<(), ClientError> {
-        let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
-        self.sender.blocking_send(request).map_err(lost)
+        self.sender.blocking_send(request).map_err(|_| ClientError::lost())
     }
 }
 

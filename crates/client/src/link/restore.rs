@@ -108,10 +108,25 @@ impl RestoreStream<'_> {
 
     /// Asks for the data of entries of `window`. `bits` has one bit for each entry, in order of
     /// arrival; it is set if the data is wanted.
-    pub(crate) fn answer(&self, window: u64, bits: Vec<u8>) -> Result<(), ClientError> {
+    pub(crate) fn answer(&mut self, window: u64, bits: Vec<u8>) -> Result<(), ClientError> {
         let wanted = proto::Wanted { window, bits: bits.into() };
         let message = Some(proto::restore_request::Message::Wanted(wanted));
-        send(&self.answers, proto::RestoreRequest { message, ..Default::default() })
+        let request = proto::RestoreRequest { message, ..Default::default() };
+        send(&self.answers, request).map_err(|lost| self.reason().unwrap_or(lost))
+    }
+
+    /// Reads a stream that takes no more messages to its end, and returns the reason that the
+    /// server has given there.
+    fn reason(&mut self) -> Option<ClientError> {
+        self.link.runtime.block_on(async {
+            loop {
+                match self.messages.message().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return None,
+                    Err(status) => return Some(status.into()),
+                }
+            }
+        })
     }
 }
 
