@@ -12,6 +12,9 @@ use crate::nasty::Random;
 /// Path of the tree while a session is recorded.
 pub const RECORDED: &str = "/tmp/holdfast-session/tree";
 
+/// Folder of the retrieval while it is recorded.
+pub const RETRIEVED: &str = "/tmp/holdfast-session/out";
+
 /// Further sessions after backup, incremental, list and restore, in this order: a name and the
 /// arguments of the command.
 pub const FURTHER: [(&str, &[&str]); 8] = [
@@ -19,7 +22,7 @@ pub const FURTHER: [(&str, &[&str]); 8] = [
     ("archives", &["archives"]),
     ("hold", &["archives", "--hold", "1"]),
     ("release", &["archives", "--release", "1"]),
-    ("retrieve", &["retrieve", RECORDED, "--to", "/tmp/holdfast-session/out", "--archive", "1"]),
+    ("retrieve", &["retrieve", RECORDED, "--to", RETRIEVED, "--archive", "1"]),
     ("delete", &["delete", "/tmp/holdfast-session/tree/folder/noise"]),
     ("deletions", &["undelete"]),
     ("undelete", &["undelete", "1"]),

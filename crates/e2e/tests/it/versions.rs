@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use e2e::harness::{Node, Server};
 use e2e::scratch::Scratch;
-use e2e::session_tree::{self, RECORDED};
+use e2e::session_tree::{self, RECORDED, RETRIEVED};
 use e2e::transcript::{Entry, Event, Imitation, decode, end_of_call, replay};
 
 /// Versions of the protocol whose sessions are recorded.
@@ -36,6 +36,35 @@ fn an_older_client_is_answered_as_it_was() {
         // A client of the present version restores the backup of the older client.
         let out = restored(&node, &scratch);
         assert_same(&out, &changed_tree(&scratch));
+        server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+        // The retrieval was recorded at a server that had stored other quanta.
+        for (name, _) in session_tree::FURTHER.iter().filter(|(name, _)| *name != "retrieve") {
+            let found = replay(node.home(), server.port(), &transcript(protocol, name));
+            assert!(found.is_empty(), "{name} of protocol {protocol}:\n{}", found.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn an_older_server_serves_archives_and_deletions() {
+    for (protocol, (name, arguments)) in PROTOCOLS
+        .iter()
+        .flat_map(|protocol| session_tree::FURTHER.map(|further| (protocol, further)))
+    {
+        let (scratch, node) = imitated(*protocol, name);
+        let [tree, out] = ["tree", "out"].map(|name| scratch.folder(name));
+        session_tree::plant(&tree);
+        session_tree::change(&tree);
+        let path = |argument: &&str| match *argument {
+            RECORDED if name == "archive" => tree.to_str().unwrap().to_owned(),
+            RETRIEVED => out.to_str().unwrap().to_owned(),
+            argument => argument.to_owned(),
+        };
+        let arguments: Vec<_> = arguments.iter().map(path).collect();
+        node.run(&arguments).expect(&[0]);
+        if name == "retrieve" {
+            assert_same(&out.join("tree"), &tree);
+        }
     }
 }
 
