@@ -9,8 +9,8 @@ use sys::{Dir, ObjectStatus, Segment, SourceFile};
 use super::assembler::Assembler;
 use super::chunks::ChunkRef;
 use super::clock_step::{ClockStep, NO_CHANGE_TIME, clock_step};
+use crate::error::ClientError;
 use crate::options::Stream;
-use crate::progress::Progress;
 
 /// Maximum number of times that a file is read again because it changed (CHANGINGRETRIES).
 const CHANGING_RETRIES: u32 = 4;
@@ -271,10 +271,11 @@ impl FileReader {
     }
 }
 
-/// Reads `stream` into `sink` up to its end. Fails if the backup is stopped.
+/// Reads `stream` into `sink` up to its end. Fails when `check` fails, which is called after each
+/// read.
 pub(super) fn read_stream(
     stream: &mut dyn Stream,
-    progress: &Progress,
+    check: &dyn Fn() -> Result<(), ClientError>,
     sink: &mut impl Sink,
 ) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
@@ -289,9 +290,7 @@ pub(super) fn read_stream(
             }
             // This check follows the read, because the signal that stops the backup may have ended
             // the stream too.
-            if progress.is_stopped() {
-                return Err(io::Error::other("the backup was stopped"));
-            }
+            check().map_err(io::Error::other)?;
         }
         let mut cut = 0;
         while let Some(length) = chunk::cut(&buffer[cut..held], is_end) {

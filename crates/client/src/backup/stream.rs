@@ -65,15 +65,16 @@ impl Session<'_> {
         let segment = Segment::partial(Arc::new(root), directory.clone(), first, Vec::new());
         self.tally().inspect(1, 0);
         let repeats = stream.repeats();
+        let check = || self.check();
         self.send_with(&mut outbox, repeats, |examiner| {
-            examiner.take_stream(&segment, name, stream);
+            examiner.take_stream(&segment, name, stream, &check);
         })?;
         self.check()?;
         if repeats && !outbox.take_rejections().is_empty() {
             self.tally().backed_up.fetch_sub(1, Relaxed);
             self.tally().retries.fetch_add(1, Relaxed);
             self.send_with(&mut outbox, false, |examiner| {
-                examiner.take_stream(&segment, name, stream);
+                examiner.take_stream(&segment, name, stream, &check);
             })?;
             self.check()?;
         }
@@ -84,10 +85,16 @@ impl Session<'_> {
 }
 
 impl Examiner<'_> {
-    /// Reads and sends a stream as the file `name` of the segment's directory.
-    fn take_stream(&mut self, segment: &Segment, name: &Name, stream: &mut dyn Stream) {
+    /// Reads and sends a stream as the file `name` of the segment's directory, until `check` fails.
+    fn take_stream(
+        &mut self,
+        segment: &Segment,
+        name: &Name,
+        stream: &mut dyn Stream,
+        check: &dyn Fn() -> Result<(), ClientError>,
+    ) {
         let mut outcome = Outcome::default();
-        match self.draft_stream(segment, name, stream) {
+        match self.draft_stream(segment, name, stream, check) {
             Ok(draft) => {
                 // A stream that is read twice counts only once.
                 self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
@@ -105,6 +112,7 @@ impl Examiner<'_> {
         segment: &Segment,
         name: &Name,
         stream: &mut dyn Stream,
+        check: &dyn Fn() -> Result<(), ClientError>,
     ) -> Result<Draft, StreamFailure> {
         let class = self.class_of(segment, name, Kind::File);
         self.context.rules.check(class)?;
@@ -112,7 +120,7 @@ impl Examiner<'_> {
         self.assembler.treat(self.context.rules.treatment(path))?;
         let assembler = &mut self.assembler;
         let mut collector = ChunkCollector { assembler, content: Content::default() };
-        read_stream(stream, &self.context.tally.progress, &mut collector)?;
+        read_stream(stream, check, &mut collector)?;
         stream.finish()?;
         let content = collector.content;
         self.count_data(&content);

@@ -243,14 +243,13 @@ impl Stream for Pieces<'_> {
 fn a_stream_that_fails_or_is_stopped_is_no_shorter_stream() {
     let content = noise(1000);
     let stream = |end| Pieces { content: &content, lengths: vec![10, 0, 500], end };
-    let progress = Progress::default();
     let mut broken = stream(Err(io::ErrorKind::BrokenPipe.into()));
     let error =
-        read_stream(&mut broken, &progress, &mut ContentSink::default()).expect_err("broken");
+        read_stream(&mut broken, &|| Ok(()), &mut ContentSink::default()).expect_err("broken");
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
-    progress.stop();
-    let error = read_stream(&mut stream(Ok(0)), &progress, &mut ContentSink::default());
-    assert_eq!(error.expect_err("stopped").to_string(), "the backup was stopped");
+    let stopped = || Err(ClientError::interrupted());
+    let error = read_stream(&mut stream(Ok(0)), &stopped, &mut ContentSink::default());
+    assert_eq!(error.expect_err("stopped").to_string(), ClientError::interrupted().to_string());
 }
 
 proptest! {
@@ -300,7 +299,7 @@ proptest! {
         let (mut of_file, mut of_stream) = (Lengths::default(), Lengths::default());
         scene.read(None, Fidelity::Exact, &mut of_file).expect("read");
         let mut stream = Pieces { content: &content, lengths, end: Ok(0) };
-        read_stream(&mut stream, &Progress::default(), &mut of_stream).expect("read");
+        read_stream(&mut stream, &|| Ok(()), &mut of_stream).expect("read");
         prop_assert_eq!(of_file.0, of_stream.0);
         prop_assert_eq!(of_stream.1.finalize(), blake3::hash(&content));
     }
