@@ -18,6 +18,8 @@ pub struct TokenRow {
 pub struct Certificate {
     pub serial: Vec<u8>,
     pub node: NodeId,
+    /// End of the certificate for this server. A superseded certificate ends before the time that
+    /// is written in it.
     pub expires: ServerTime,
 }
 
@@ -50,8 +52,9 @@ pub trait Credentials {
     /// for an unknown node and `Exists` for a known hash.
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
 
-    /// Uses up the token with this `hash` and stores the certificate with this `serial` for its
-    /// node, in one batch. Returns the node.
+    /// Uses up the token with this `hash` and stores the certificate with this `serial` as the only
+    /// one of its node, in one batch: who has another certificate of the node has lost it or stolen
+    /// it. Returns the node.
     fn redeem_token(
         &self,
         hash: &[u8; 32],
@@ -63,13 +66,26 @@ pub trait Credentials {
     /// The node that the token with this `hash` enrols.
     fn token_node(&self, hash: &[u8; 32], now: ServerTime) -> Result<Node, TokenError>;
 
-    /// Stores a renewed certificate. Fails with `NotFound` for an unknown node and `Exists` for a
-    /// known serial number.
+    /// Stores a certificate. Fails with `NotFound` for an unknown node and `Exists` for a known
+    /// serial number.
     fn add_certificate(&self, certificate: &Certificate) -> Result<(), CatalogError>;
 
-    /// The node that holds the certificate with this serial number. Fails with `NotFound`.
-    fn certificate_node(&self, serial: &[u8]) -> Result<Node, CatalogError>;
+    /// Stores a renewed certificate like [`Self::add_certificate`]. The other certificates of the
+    /// node end at `others_end` at the latest.
+    fn renew_certificate(
+        &self,
+        renewed: &Certificate,
+        others_end: ServerTime,
+    ) -> Result<(), CatalogError>;
 
-    /// Returns true if the node has ever redeemed a token.
+    /// Ends all certificates of the node, and makes its unused token void. Returns the number of
+    /// certificates that could still be used at `now`. Fails with `NotFound`.
+    fn revoke_certificates(&self, node: NodeId, now: ServerTime) -> Result<usize, CatalogError>;
+
+    /// The node that holds the certificate with this serial number at `now`. Fails with `NotFound`,
+    /// also for a certificate that has ended.
+    fn certificate_node(&self, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError>;
+
+    /// Returns true if the node has a certificate.
     fn is_enrolled(&self, node: NodeId) -> Result<bool, CatalogError>;
 }

@@ -47,7 +47,7 @@ fn authenticate<T>(store: &Store, request: &Request<T>) -> Result<Node, Status> 
         let help = "no certificate; enrol this node with 'holdfast enroll'";
         return Err(Status::unauthenticated(help));
     };
-    match store.catalog.certificate_node(serial) {
+    match store.catalog.certificate_node(serial, sys::clock::system()) {
         Ok(node) if node.locked => Err(Status::permission_denied(format!(
             "node {} is locked; ask the administrator to unlock it",
             node.name

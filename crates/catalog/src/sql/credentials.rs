@@ -26,6 +26,7 @@ impl<E: Engine> Credentials for E {
                 Err(invalid) => return Ok(Err(invalid)),
             };
             use_token(sql, &hash)?;
+            remove_certificates(sql, node.id)?;
             let certificate = Certificate { serial: serial.clone(), node: node.id, expires };
             add_certificate(sql, &certificate)?;
             Ok(Ok(node))
@@ -42,8 +43,21 @@ impl<E: Engine> Credentials for E {
         self.write(move |sql| add_certificate(sql, &certificate))
     }
 
-    fn certificate_node(&self, serial: &[u8]) -> Result<Node, CatalogError> {
-        self.read(|sql| certificate_node(sql, serial))
+    fn renew_certificate(
+        &self,
+        renewed: &Certificate,
+        others_end: ServerTime,
+    ) -> Result<(), CatalogError> {
+        let renewed = renewed.clone();
+        self.write(move |sql| renew_certificate(sql, &renewed, others_end))
+    }
+
+    fn revoke_certificates(&self, node: NodeId, now: ServerTime) -> Result<usize, CatalogError> {
+        self.write(move |sql| revoke_certificates(sql, node, now))
+    }
+
+    fn certificate_node(&self, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError> {
+        self.read(|sql| certificate_node(sql, serial, now))
     }
 
     fn is_enrolled(&self, node: NodeId) -> Result<bool, CatalogError> {
@@ -53,11 +67,16 @@ impl<E: Engine> Credentials for E {
 
 fn add_token(sql: &dyn Sql, token: &TokenRow) -> Result<(), CatalogError> {
     find_node(sql, token.node)?;
-    let void = "UPDATE token SET state = 'replaced' WHERE node = ? AND state = 'new'";
-    sql.execute(void, params![token.node.0])?;
+    void_token(sql, token.node)?;
     let insert = "INSERT INTO token VALUES(?, ?, ?, 'new') ON CONFLICT(hash) DO NOTHING";
     let values = params![token.hash.as_slice(), token.node.0, token.expires.0];
     require_new(sql.execute(insert, values)?, "this token")
+}
+
+/// Makes the unused token of a node void.
+fn void_token(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
+    let void = "UPDATE token SET state = 'replaced' WHERE node = ? AND state = 'new'";
+    sql.execute(void, params![node.0]).map(drop)
 }
 
 fn token_node(
@@ -108,9 +127,39 @@ fn add_certificate(sql: &dyn Sql, certificate: &Certificate) -> Result<(), Catal
     require_new(sql.execute(insert, values)?, "this certificate")
 }
 
-fn certificate_node(sql: &dyn Sql, serial: &[u8]) -> Result<Node, CatalogError> {
-    let condition = "node.id = (SELECT node FROM certificate WHERE serial = ?)";
-    one_node(sql, condition, serial, "the node of this certificate")
+fn renew_certificate(
+    sql: &dyn Sql,
+    renewed: &Certificate,
+    others_end: ServerTime,
+) -> Result<(), CatalogError> {
+    let supersede = "UPDATE certificate SET expires = ? WHERE node = ? AND expires > ?";
+    sql.execute(supersede, params![others_end.0, renewed.node.0, others_end.0])?;
+    add_certificate(sql, renewed)
+}
+
+fn revoke_certificates(
+    sql: &dyn Sql,
+    node: NodeId,
+    now: ServerTime,
+) -> Result<usize, CatalogError> {
+    find_node(sql, node)?;
+    void_token(sql, node)?;
+    let good = "SELECT serial FROM certificate WHERE node = ? AND expires > ?";
+    let good: Vec<Vec<u8>> = sql.all(good, params![node.0, now.0], |row| row.get(0))?;
+    remove_certificates(sql, node)?;
+    Ok(good.len())
+}
+
+fn remove_certificates(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
+    sql.execute("DELETE FROM certificate WHERE node = ?", params![node.0]).map(drop)
+}
+
+fn certificate_node(sql: &dyn Sql, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError> {
+    let what = "the node of this certificate";
+    let select = "SELECT node FROM certificate WHERE serial = ? AND expires > ?";
+    let node: Option<u32> = sql.first(select, params![serial, now.0], |row| row.get(0))?;
+    let node = node.ok_or(CatalogError::NotFound { what })?;
+    one_node(sql, "node.id = ?", node, what)
 }
 
 fn is_enrolled(sql: &dyn Sql, node: NodeId) -> Result<bool, CatalogError> {

@@ -87,6 +87,8 @@ macro_rules! conformance {
                 a_failed_redemption_leaves_the_token_good,
                 a_secret_is_given_once,
                 renewed_certificates_lead_to_their_node,
+                a_certificate_ends_when_another_supersedes_it,
+                revocation_ends_all_that_a_node_could_enter_with,
                 a_serial_is_given_once,
             );
             conformance!(@theme filespaces, $new,

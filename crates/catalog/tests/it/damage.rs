@@ -93,7 +93,7 @@ fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.events(None, 10));
     for state in [1, 5, 9, 101] {
         note(errors, catalog.token_node(&[state; 32], NOW));
-        note(errors, catalog.certificate_node(&[state, 1]));
+        note(errors, catalog.certificate_node(&[state, 1], NOW));
     }
     for id in 1..=3 {
         note(errors, catalog.node(&node_name(["a", "b", "c"][id as usize - 1])));

@@ -103,7 +103,7 @@ pub(crate) fn a_reopened_catalogue_holds_everything(engine: &dyn Engine) {
     let catalog = engine.reopen(engine.reopen(catalog));
     assert_eq!(contents::of_catalog(&*catalog).expect("is read"), before);
     for state in [1, 2] {
-        catalog.certificate_node(&[state, 1]).expect("is known");
+        catalog.certificate_node(&[state, 1], NOW).expect("is known");
         catalog.token_node(&[state + 100; 32], NOW).expect("is good");
         assert_eq!(refusal(catalog.token_node(&[state; 32], NOW)), "token");
     }

@@ -103,7 +103,7 @@ pub(crate) fn a_renamed_node_keeps_all_but_its_name(engine: &dyn Engine) {
     assert_eq!(refusal(catalog.node(&node.name)), "not found");
     let renamed = Node { name: node_name("after"), ..node.clone() };
     assert_eq!(catalog.nodes().expect("are listed"), std::slice::from_ref(&renamed));
-    assert_eq!(catalog.certificate_node(&[1, 1]).expect("is known"), renamed);
+    assert_eq!(catalog.certificate_node(&[1, 1], NOW).expect("is known"), renamed);
     assert_eq!(catalog.token_node(&[101; 32], NOW).expect("is known"), renamed);
     assert_eq!(contents::of_node(&*catalog, node.id).expect("is read"), belongings);
     let again = add_node(&*catalog, "before");
@@ -132,12 +132,12 @@ pub(crate) fn removal_takes_all_of_the_node_and_nothing_else(engine: &dyn Engine
     assert_eq!(rest_now.map(Result::ok), rest.map(Result::ok));
     assert_eq!(catalog.packs().expect("are listed"), packs);
     assert_eq!(catalog.nodes().expect("are listed"), [before.clone(), behind]);
-    assert_eq!(catalog.certificate_node(&[1, 1]).expect("is known"), before);
+    assert_eq!(catalog.certificate_node(&[1, 1], NOW).expect("is known"), before);
     assert_eq!(catalog.token_node(&[101; 32], NOW).expect("is known"), before);
 
     assert_eq!(refusal(catalog.node(&gone.name)), "not found");
     check_unknown(&*catalog, gone.id);
-    assert_eq!(refusal(catalog.certificate_node(&[2, 1])), "not found");
+    assert_eq!(refusal(catalog.certificate_node(&[2, 1], NOW)), "not found");
     assert_eq!(refusal(catalog.token_node(&[2; 32], NOW)), "token");
     assert_eq!(refusal(catalog.token_node(&[102; 32], NOW)), "token");
     for space in spaces {
@@ -178,7 +178,7 @@ pub(crate) fn a_removed_node_gets_nothing_more(engine: &dyn Engine) {
     let holding = contents::of_filespace(&*catalog, filespace).expect("is read");
     assert_eq!(holding, FilespaceContents::default());
     assert_eq!(refusal(catalog.token_node(&[9; 32], NOW)), "token");
-    assert_eq!(refusal(catalog.certificate_node(&[9])), "not found");
+    assert_eq!(refusal(catalog.certificate_node(&[9], NOW)), "not found");
 }
 
 pub(crate) fn numbers_are_never_given_twice(engine: &dyn Engine) {

@@ -135,7 +135,7 @@ pub(crate) fn one_of_many_redeems_the_token(engine: &dyn Engine) {
     catalog.add_token(&token(&node, 1)).expect("is stored");
     let answers = in_threads(|thread| catalog.redeem_token(&[1; 32], &[thread], at(9), NOW));
     assert_eq!(only(answers, "token"), node);
-    let certificates = in_threads(|thread| catalog.certificate_node(&[thread]));
+    let certificates = in_threads(|thread| catalog.certificate_node(&[thread], NOW));
     assert_eq!(only(certificates, "not found"), node);
 }
 

@@ -18,8 +18,8 @@ pub(crate) fn a_token_enrols_its_node_once(engine: &dyn Engine) {
     let catalog = engine.reopen(catalog);
     assert_eq!(refusal(catalog.redeem_token(&[7; 32], b"second", at(9), NOW)), "token");
     assert_eq!(refusal(catalog.token_node(&[7; 32], NOW)), "token");
-    assert_eq!(catalog.certificate_node(b"serial").expect("is known"), node);
-    assert_eq!(refusal(catalog.certificate_node(b"second")), "not found");
+    assert_eq!(catalog.certificate_node(b"serial", NOW).expect("is known"), node);
+    assert_eq!(refusal(catalog.certificate_node(b"second", NOW)), "not found");
 }
 
 pub(crate) fn an_unknown_token_is_refused(engine: &dyn Engine) {
@@ -28,7 +28,7 @@ pub(crate) fn an_unknown_token_is_refused(engine: &dyn Engine) {
     catalog.add_token(&token(&node, 7)).expect("is stored");
     assert_eq!(refusal(catalog.token_node(&[8; 32], NOW)), "token");
     assert_eq!(refusal(catalog.redeem_token(&[8; 32], b"serial", at(9), NOW)), "token");
-    assert_eq!(refusal(catalog.certificate_node(b"serial")), "not found");
+    assert_eq!(refusal(catalog.certificate_node(b"serial", NOW)), "not found");
     assert!(!catalog.is_enrolled(node.id).expect("it is not"));
 }
 
@@ -71,7 +71,8 @@ pub(crate) fn a_used_token_stays_used(engine: &dyn Engine) {
     assert_eq!(refusal(catalog.redeem_token(&[1; 32], b"again", at(9), NOW)), "token");
     assert!(catalog.is_enrolled(node.id).expect("it is"));
     assert_eq!(catalog.redeem_token(&[2; 32], b"2", at(9), NOW).expect("is good"), node);
-    assert_eq!(catalog.certificate_node(b"1").expect("is known"), node);
+    assert_eq!(refusal(catalog.certificate_node(b"1", NOW)), "not found");
+    assert_eq!(catalog.certificate_node(b"2", NOW).expect("is known"), node);
 }
 
 pub(crate) fn a_failed_redemption_leaves_the_token_good(engine: &dyn Engine) {
@@ -82,7 +83,7 @@ pub(crate) fn a_failed_redemption_leaves_the_token_good(engine: &dyn Engine) {
     catalog.add_token(&token(&node, 1)).expect("is stored");
     assert_eq!(refusal(catalog.redeem_token(&[1; 32], b"taken", at(9), NOW)), "exists");
     assert!(!catalog.is_enrolled(node.id).expect("it is not"));
-    assert_eq!(catalog.certificate_node(b"taken").expect("is known"), other);
+    assert_eq!(catalog.certificate_node(b"taken", NOW).expect("is known"), other);
     assert_eq!(catalog.redeem_token(&[1; 32], b"free", at(9), NOW).expect("is good"), node);
 }
 
@@ -107,10 +108,57 @@ pub(crate) fn renewed_certificates_lead_to_their_node(engine: &dyn Engine) {
     }
     let catalog = engine.reopen(catalog);
     for (serial, node) in serials {
-        assert_eq!(catalog.certificate_node(serial).expect("is known"), *node);
+        assert_eq!(catalog.certificate_node(serial, NOW).expect("is known"), *node);
     }
-    assert_eq!(refusal(catalog.certificate_node(b"")), "not found");
-    assert_eq!(refusal(catalog.certificate_node(b"\0\0\0")), "not found");
+    assert_eq!(refusal(catalog.certificate_node(b"", NOW)), "not found");
+    assert_eq!(refusal(catalog.certificate_node(b"\0\0\0", NOW)), "not found");
+}
+
+pub(crate) fn a_certificate_ends_when_another_supersedes_it(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (other, node) = (add_node(&*catalog, "other"), add_node(&*catalog, "a"));
+    let certificate =
+        |serial: &[u8], node, expires| Certificate { serial: serial.to_vec(), node, expires };
+    for old in [
+        certificate(b"long", node.id, at(9)),
+        certificate(b"short", node.id, at(3)),
+        certificate(b"other", other.id, at(9)),
+    ] {
+        catalog.add_certificate(&old).expect("is stored");
+    }
+    let renewed = certificate(b"renewed", node.id, at(20));
+    catalog.renew_certificate(&renewed, at(5)).expect("is stored");
+    assert_eq!(refusal(catalog.renew_certificate(&renewed, at(1))), "exists");
+
+    let catalog = engine.reopen(catalog);
+    let ends: [(&[u8], _); 4] = [(b"long", 5), (b"short", 3), (b"other", 9), (b"renewed", 20)];
+    for (serial, end) in ends {
+        catalog.certificate_node(serial, at(end - 1)).expect("is still good");
+        assert_eq!(refusal(catalog.certificate_node(serial, at(end))), "not found");
+    }
+}
+
+pub(crate) fn revocation_ends_all_that_a_node_could_enter_with(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (other, node) = (add_node(&*catalog, "other"), add_node(&*catalog, "a"));
+    for (serial, node, expires) in [(1, &node, 9), (2, &node, 2), (3, &node, 20), (4, &other, 9)] {
+        let certificate = Certificate { serial: vec![serial], node: node.id, expires: at(expires) };
+        catalog.add_certificate(&certificate).expect("is stored");
+    }
+    catalog.add_token(&token(&node, 7)).expect("is stored");
+    catalog.add_token(&token(&other, 8)).expect("is stored");
+    assert_eq!(catalog.revoke_certificates(node.id, at(2)).expect("are revoked"), 2);
+
+    let catalog = engine.reopen(catalog);
+    for serial in [1, 2, 3] {
+        assert_eq!(refusal(catalog.certificate_node(&[serial], NOW)), "not found");
+    }
+    assert!(!catalog.is_enrolled(node.id).expect("it is not"));
+    assert_eq!(refusal(catalog.token_node(&[7; 32], NOW)), "token");
+    assert_eq!(catalog.certificate_node(&[4], NOW).expect("is known"), other);
+    assert_eq!(catalog.token_node(&[8; 32], NOW).expect("is good"), other);
+    assert_eq!(catalog.revoke_certificates(node.id, NOW).expect("none"), 0);
+    assert_eq!(refusal(catalog.revoke_certificates(NO_NODE, NOW)), "not found");
 }
 
 pub(crate) fn a_serial_is_given_once(engine: &dyn Engine) {
@@ -120,6 +168,6 @@ pub(crate) fn a_serial_is_given_once(engine: &dyn Engine) {
     catalog.add_certificate(&certificate).expect("is stored");
     let second = Certificate { node: other.id, ..certificate };
     assert_eq!(refusal(catalog.add_certificate(&second)), "exists");
-    assert_eq!(catalog.certificate_node(&[1]).expect("is known"), node);
+    assert_eq!(catalog.certificate_node(&[1], NOW).expect("is known"), node);
     assert!(!catalog.is_enrolled(other.id).expect("it is not"));
 }
