@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::clock;
 
@@ -33,6 +35,8 @@ pub struct Weather {
     is_silent: AtomicBool,
     asked_bytes: AtomicU64,
     requests: AtomicU32,
+    /// Address that the proxy connects from, as a number; 0 for any.
+    source: AtomicU32,
     heads: Mutex<Vec<String>>,
     /// Clients that are connected, by number.
     clients: Mutex<HashMap<u64, TcpStream>>,
@@ -62,6 +66,11 @@ impl Weather {
 
     pub fn cut_each(&self, count: u32) {
         self.cuts_each.store(count, SeqCst);
+    }
+
+    /// Makes the proxy connect from `address`, which is one of this machine.
+    pub fn come_from(&self, address: Ipv4Addr) {
+        self.source.store(address.to_bits(), SeqCst);
     }
 
     pub fn be_down(&self, is_down: bool) {
@@ -186,12 +195,28 @@ impl Proxy {
     }
 }
 
+/// Connects to `to` from the address `source`, or from any address if it is unspecified.
+fn connect(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    if source.is_unspecified() {
+        return TcpStream::connect(to);
+    }
+    let socket = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(source, 0))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
 fn carry(client: &TcpStream, to: SocketAddr, weather: &Arc<Weather>) -> std::io::Result<()> {
     if weather.is_down.load(SeqCst) {
         return client.shutdown(Shutdown::Both);
     }
     client.set_nodelay(true)?;
-    let server = TcpStream::connect(to)?;
+    let server = connect(Ipv4Addr::from_bits(weather.source.load(SeqCst)), to)?;
     server.set_nodelay(true)?;
     let was_answered = Arc::new(AtomicBool::new(true));
     let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
