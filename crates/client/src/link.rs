@@ -87,6 +87,13 @@ impl Link {
         Ok(Self { runtime, client, hello, agreement, domain_key, seal_keys, digest_key })
     }
 
+    /// Returns the server's reason if it refuses this node now. The server cuts the connections of
+    /// a node that an administrator has locked, and says why when the node connects again.
+    pub(crate) fn refusal(&self, home: &Home) -> Option<ClientError> {
+        let error = self.runtime.block_on(greet(home)).err()?;
+        (error.kind == ErrorKind::Refused).then(|| about_node(home, error))
+    }
+
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
     }

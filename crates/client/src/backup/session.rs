@@ -138,6 +138,10 @@ pub(super) fn in_session<T>(
         reading.map(joined);
         answers.conclude(outcome)
     })
+    .map_err(|error| match error.kind {
+        ErrorKind::Retry => link.refusal(home).unwrap_or(error),
+        _ => error,
+    })
 }
 
 fn open_cache(link: &Link, home: &Home) -> Cache {
