@@ -33,7 +33,7 @@ pub use libraries::{
     DriveState, Element, ElementKind, Library, LibraryChange, LibraryDrive, LibraryPlace,
     LibraryWork, NewLibrary,
 };
-pub use nodes::{IssuedToken, Node, NodeChange, NodeRegistration};
+pub use nodes::{IssuedToken, Node, NodeChange, NodeRegistration, Revocation};
 pub use option_sets::OptionSet;
 pub use optional::NameChange;
 pub use packs::{FailureSubject, PackFailure, PackWork};

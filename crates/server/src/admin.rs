@@ -93,7 +93,8 @@ impl Admin for AdminApi {
         request: Request<proto::SetNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
         let request = request.into_inner();
-        self.blocking(move |store| nodes::set(store, &request).map(messages::nodes::node))
+        let edge = Arc::clone(&self.edge);
+        self.blocking(move |_| nodes::set(&edge, &request).map(messages::nodes::node))
             .await
     }
 
@@ -102,8 +103,18 @@ impl Admin for AdminApi {
         request: Request<proto::RemoveNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
         let request = request.into_inner();
-        self.blocking(move |store| nodes::remove(store, &request).map(messages::nodes::node))
+        let edge = Arc::clone(&self.edge);
+        self.blocking(move |_| nodes::remove(&edge, &request).map(messages::nodes::node))
             .await
+    }
+
+    async fn revoke_node(
+        &self,
+        request: Request<proto::RevokeNodeRequest>,
+    ) -> Result<Response<proto::RevokeNodeReply>, Status> {
+        let request = request.into_inner();
+        let edge = Arc::clone(&self.edge);
+        self.blocking(move |_| nodes::revoke(&edge, &request)).await
     }
 
     async fn domains(

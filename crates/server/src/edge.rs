@@ -6,6 +6,7 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::identities::Identities;
 
 /// Number of quanta per processor that are stored at once: one of them may wait for the disk.
 const STORING_PER_PROCESSOR: usize = 2;
@@ -14,6 +15,7 @@ const STORING_PER_PROCESSOR: usize = 2;
 pub(crate) struct Edge {
     pub(crate) store: Arc<Store>,
     pub(crate) authority: Authority,
+    pub(crate) identities: Identities,
     /// Limit on the quanta that are stored at once: storing one needs a processor and memory.
     pub(crate) storing: Arc<Semaphore>,
 }
@@ -22,6 +24,7 @@ impl Edge {
     pub(crate) fn new(store: Arc<Store>) -> Result<Self, AuthorityError> {
         let authority = Authority::load(&store.folder, store.config.certificate_days)?;
         let at_once = STORING_PER_PROCESSOR * sys::process::processors();
-        Ok(Self { store, authority, storing: Arc::new(Semaphore::new(at_once)) })
+        let storing = Arc::new(Semaphore::new(at_once));
+        Ok(Self { store, authority, identities: Identities::default(), storing })
     }
 }

@@ -12,6 +12,7 @@
 //! | `admin` | requests of administrators |
 //! | `messages` | conversions between messages of the wire and types of the store |
 //! | `enrol`, `authority`, `tls` | certificates and connections |
+//! | `identities` | nodes that are connected, and from where |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
@@ -20,6 +21,7 @@ mod authority;
 mod bugs;
 mod edge;
 mod enrol;
+mod identities;
 mod init;
 #[cfg(test)]
 mod lists;

@@ -70,7 +70,10 @@ fn add_node(catalog: &dyn Catalog, name: &str) -> Node {
 /// Request with the certificate of the node.
 fn by_node<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.extensions_mut().insert(Peer { serial: Some(SERIAL.to_vec()) });
+    let (serial, address) = (Some(SERIAL.to_vec()), std::net::Ipv4Addr::LOCALHOST.into());
+    request
+        .extensions_mut()
+        .insert(Peer { serial, address, cutter: Arc::default() });
     request
 }
 

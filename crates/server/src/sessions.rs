@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{CatalogError, Filespace, Node, PageKey, PageRow};
 use chunk::ContentHasher;
-use model::{BACKUP_FILESPACE_MIN, DirPath, Extent, Object, Payload, archive_number};
+use model::{BACKUP_FILESPACE_MIN, DirPath, Extent, Object, Payload, ServerTime, archive_number};
 use store::lifecycle::archive;
 use store::selection::{self, DirectoryVersions, VersionBatch};
 use store::{DOMAIN, Store, StoreError, decode_page};
@@ -25,6 +25,7 @@ use wire::version::{self, Role, Speaker};
 
 use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying, streaming};
 use crate::edge::Edge;
+use crate::identities::TwoPlaces;
 use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::tls::Peer;
@@ -35,18 +36,36 @@ use crate::{messages, refusal, unknown};
 const DAMAGED_PACKS_MAX: usize = 1 << 16;
 /// Number of bytes of digest rows after which a message ends.
 const ROWS_BYTES: usize = 256 << 10;
+/// Days in which a node can still use the certificate that it has renewed. A node that is
+/// interrupted before it stores the new certificate renews the old one again.
+const RENEWAL_GRACE_DAYS: i64 = 7;
 
 pub(crate) struct NodeSessions {
     pub(crate) edge: Arc<Edge>,
 }
 
 /// Finds the node by the certificate of the request.
-fn authenticate<T>(store: &Store, request: &Request<T>) -> Result<Node, Status> {
+fn authenticate<T>(edge: &Arc<Edge>, request: &Request<T>) -> Result<Node, Status> {
     let peer = request.extensions().get::<Peer>();
-    let Some(serial) = peer.and_then(|peer| peer.serial.as_deref()) else {
+    let Some((peer, serial)) = peer.and_then(|peer| Some((peer, peer.serial.as_deref()?))) else {
         let help = "no certificate; enrol this node with 'holdfast enroll'";
         return Err(Status::unauthenticated(help));
     };
+    let node = admitted(&edge.store, serial)?;
+    if peer.cutter.is_registered() {
+        return Ok(node);
+    }
+    let now = sys::clock::monotonic();
+    if let Some(places) = edge.identities.note(node.id, peer.address, &peer.cutter, now) {
+        report(edge, &node, places);
+    }
+    // The node may have been locked just before its connection could be cut.
+    admitted(&edge.store, serial)
+}
+
+/// Finds the node by its certificate. Fails if the server does not admit the node, or not with this
+/// certificate.
+fn admitted(store: &Store, serial: &[u8]) -> Result<Node, Status> {
     match store.catalog.certificate_node(serial, sys::clock::system()) {
         Ok(node) if node.locked => Err(Status::permission_denied(format!(
             "node {} is locked; ask the administrator to unlock it",
@@ -54,10 +73,27 @@ fn authenticate<T>(store: &Store, request: &Request<T>) -> Result<Node, Status> 
         ))),
         Ok(node) => Ok(node),
         Err(CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
-            "the certificate was revoked or its node removed; enrol again with a new token",
+            "the certificate was revoked or superseded, or its node was removed; enrol again with \
+             a new token",
         )),
         Err(error) => Err(refusal::status(error.into())),
     }
+}
+
+/// Reports that a node is connected from two addresses at once.
+fn report(edge: &Arc<Edge>, node: &Node, TwoPlaces { known, new }: TwoPlaces) {
+    tracing::warn!(node = %node.name, %known, %new, "a node is connected from two addresses");
+    let details = format!(
+        "{0} from {known} and {new}; if these are two machines, somebody has a copy of its \
+         certificate: 'holdfast admin node revoke {0}'",
+        node.name
+    );
+    let edge = Arc::clone(edge);
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = edge.store.record("node connected from two addresses", details) {
+            tracing::warn!(%error, "cannot record this in the audit trail");
+        }
+    });
 }
 
 fn malformed(what: &str) -> Status {
@@ -105,12 +141,12 @@ impl NodeSessions {
         permit: impl FnOnce(&Node, &Q) -> Result<(), Status> + Send + 'static,
         answer: impl FnOnce(&Arc<Store>, &Node, Q) -> Result<A, StoreError> + Send + 'static,
     ) -> Result<Response<A>, Status> {
-        let store = Arc::clone(&self.edge.store);
+        let edge = Arc::clone(&self.edge);
         let answering = move || {
-            let node = authenticate(&store, &request)?;
+            let node = authenticate(&edge, &request)?;
             permit(&node, request.get_ref())?;
             sys::fault::point("answer");
-            answer(&store, &node, request.into_inner()).map_err(refusal::status)
+            answer(&edge.store, &node, request.into_inner()).map_err(refusal::status)
         };
         let answered = tokio::task::spawn_blocking(answering).await;
         answered.map_err(|_| refusal::panicked())?.map(Response::new)
@@ -124,10 +160,10 @@ impl NodeSessions {
         + Send
         + 'static,
     ) -> Response<ReplyStream<A>> {
-        let store = Arc::clone(&self.edge.store);
+        let edge = Arc::clone(&self.edge);
         Response::new(replying(move |replies| {
-            let node = authenticate(&store, &request)?;
-            answer(&store, &node, request.into_inner(), replies).map_err(refusal::status)
+            let node = authenticate(&edge, &request)?;
+            answer(&edge.store, &node, request.into_inner(), replies).map_err(refusal::status)
         }))
     }
 }
@@ -193,7 +229,7 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::PagesRequest>>,
     ) -> Result<Response<Self::PagesStream>, Status> {
         let store = Arc::clone(&self.edge.store);
-        let node = authenticate(&store, &request)?;
+        let node = authenticate(&self.edge, &request)?;
         let questions = forward(request.into_inner());
         let stream = streaming(move |replies| answer_pages(&store, &node, questions, replies));
         Ok(Response::new(stream))
@@ -224,9 +260,11 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::ToServer>>,
     ) -> Result<Response<Self::BackupStream>, Status> {
         let edge = Arc::clone(&self.edge);
-        let node = authenticate(&edge.store, &request)?;
+        let node = authenticate(&edge, &request)?;
+        let serial = request.extensions().get::<Peer>().and_then(|peer| peer.serial.clone());
+        let user = backup::User { node, serial: serial.unwrap_or_default() };
         let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
-        tokio::spawn(backup::serve(edge, node, request.into_inner(), replies));
+        tokio::spawn(backup::serve(edge, user, request.into_inner(), replies));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
@@ -324,7 +362,7 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::RestoreRequest>>,
     ) -> Result<Response<Self::RestoreStream>, Status> {
         let store = Arc::clone(&self.edge.store);
-        let node = authenticate(&store, &request)?;
+        let node = authenticate(&self.edge, &request)?;
         let mut requests = request.into_inner();
         let first = requests.message().await?;
         let first = first.ok_or_else(|| malformed("a restore must have a selection"))?;
@@ -425,18 +463,21 @@ fn option_set(store: &Store, node: &Node) -> Result<proto::OptionSet, StoreError
     Ok(messages::nodes::option_set(set))
 }
 
+/// Makes a certificate that supersedes the others of the node.
 fn renew(
     edge: &Edge,
     node: &Node,
     signing_request: &[u8],
 ) -> Result<proto::Certificate, StoreError> {
+    let now = sys::clock::system();
     let issued = edge
         .authority
-        .issue(&node.name, signing_request, sys::clock::system())
+        .issue(&node.name, signing_request, now)
         .map_err(|error| StoreError::malformed(model::chain(&error)))?;
     let certificate =
         catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };
-    edge.store.catalog.add_certificate(&certificate)?;
+    let others_end = ServerTime::from_secs(now.secs() + RENEWAL_GRACE_DAYS * 86_400);
+    edge.store.catalog.renew_certificate(&certificate, others_end)?;
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 

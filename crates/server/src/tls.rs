@@ -1,6 +1,7 @@
 //! TLS, version 1.3 only. The server asks every client for its certificate.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::identities::Cutter;
 
 /// Maximum duration of a handshake.
 const HANDSHAKE_SECS: u64 = 15;
@@ -28,18 +30,26 @@ const WAITING_MAX: usize = 64;
 pub(crate) struct Peer {
     /// The serial number of the client's certificate; `None` for a client without a certificate.
     pub(crate) serial: Option<Vec<u8>>,
+    pub(crate) address: IpAddr,
+    /// Switch that ends the connection.
+    pub(crate) cutter: Arc<Cutter>,
 }
 
 /// A served connection.
-pub(crate) struct Connection(TlsStream<TcpStream>);
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+    address: IpAddr,
+    cutter: Arc<Cutter>,
+}
 
 impl Connected for Connection {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        let (_, session) = self.0.get_ref();
+        let (_, session) = self.stream.get_ref();
         let leaf = session.peer_certificates().and_then(|chain| chain.first());
-        Peer { serial: leaf.and_then(|leaf| serial(leaf)) }
+        let serial = leaf.and_then(|leaf| serial(leaf));
+        Peer { serial, address: self.address, cutter: Arc::clone(&self.cutter) }
     }
 }
 
@@ -54,7 +64,10 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        if self.cutter.is_cut(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
@@ -64,15 +77,15 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -115,8 +128,9 @@ pub(crate) fn accept(
     tokio::spawn(async move {
         while !sender.is_closed() {
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    tokio::spawn(handshake(stream, acceptor.clone(), sender.clone()));
+                Ok((stream, from)) => {
+                    let address = from.ip().to_canonical();
+                    tokio::spawn(handshake(stream, address, acceptor.clone(), sender.clone()));
                 }
                 // No file descriptor is free, or a connection ended in the queue.
                 Err(error) => {
@@ -131,6 +145,7 @@ pub(crate) fn accept(
 
 async fn handshake(
     stream: TcpStream,
+    address: IpAddr,
     acceptor: TlsAcceptor,
     sender: mpsc::Sender<io::Result<Connection>>,
 ) {
@@ -139,8 +154,11 @@ async fn handshake(
     }
     let limit = Duration::from_secs(HANDSHAKE_SECS);
     match tokio::time::timeout(limit, acceptor.accept(stream)).await {
-        // No task receives connections while the server stops.
-        Ok(Ok(stream)) => drop(sender.send(Ok(Connection(stream))).await),
+        Ok(Ok(stream)) => {
+            let connection = Connection { stream, address, cutter: Arc::default() };
+            // No task receives connections while the server stops.
+            drop(sender.send(Ok(connection)).await);
+        }
         Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
         Err(_) => tracing::debug!("a handshake took too long"),
     }

@@ -71,6 +71,14 @@ pub struct IssuedToken {
     pub expires: ServerTime,
 }
 
+/// A node whose certificates have ended.
+#[derive(Clone, Debug)]
+pub struct Revocation {
+    pub node: Node,
+    /// Number of certificates that could still be used.
+    pub certificates: u64,
+}
+
 /// Changes of a node; `None` leaves a property as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeChange {
@@ -121,6 +129,14 @@ impl Admin {
             deletes_archives: change.deletes_archives,
         };
         Ok(self.call(async |server| server.set_node(request).await)?.into())
+    }
+
+    /// Ends the certificates and the unused token of a node.
+    pub fn revoke_node(&mut self, name: &str) -> Result<Revocation, ClientError> {
+        let request = proto::RevokeNodeRequest { name: name.to_owned() };
+        let reply = self.call(async |server| server.revoke_node(request).await)?;
+        let node = reply.node.ok_or_else(|| unreadable("the node"))?;
+        Ok(Revocation { node: node.into(), certificates: reply.certificates })
     }
 
     /// Removes a node. A node that has backups is removed only if `with_data` is set.

@@ -1,9 +1,13 @@
-//! Certificates are renewed automatically, and the previous certificate stays valid until its end.
+//! Certificates are renewed automatically, and the previous certificate stays valid for some days.
+//! A new token and a revocation end all certificates that a node has had.
 
 use std::fs;
+use std::path::Path;
 
-use e2e::harness::{Node, Server};
+use e2e::harness::{Node, Outcome, Server, binary, enrol, start};
 use e2e::scratch::Scratch;
+
+use crate::scene::Scene;
 
 #[test]
 fn certificate_that_is_near_its_end_is_renewed() {
@@ -33,4 +37,50 @@ fn certificate_that_is_near_its_end_is_renewed() {
 
     fs::write(&identity, &first).unwrap();
     bert.run(&["status"]).expect(&[0]);
+}
+
+/// Runs `status` with the home `home`.
+fn status(home: &Path) -> Outcome {
+    let arguments = ["status".into(), "--home".into(), home.into()];
+    start(&binary(), &arguments, home, None).wait()
+}
+
+/// Makes another token of the node `anna`.
+fn token_again(scene: &Scene) -> String {
+    let answer = scene.server.admin(&["node", "add", "anna", "--again"]);
+    answer["token"].as_str().expect("a token").to_owned()
+}
+
+#[test]
+fn a_new_token_ends_the_certificates_that_were_issued_before() {
+    let scene = Scene::with_files(5, 100);
+    scene.backup();
+    let token = token_again(&scene);
+    scene.backup().counts(&[("backed_up", 0)]);
+    let again = scene.scratch.join("again");
+    enrol(&again, &scene.server.address(), &token).expect(&[0]);
+    status(&again).expect(&[0]);
+    scene.node.run(&["status"]).expect(&[12]).says("enrol again with a new token");
+}
+
+#[test]
+fn a_revoked_node_enters_only_with_a_new_token() {
+    let scene = Scene::with_files(5, 100);
+    scene.backup();
+    let (address, other) = (scene.server.address(), scene.scratch.join("other"));
+    let unused = token_again(&scene);
+    let revoked = scene.server.admin(&["node", "revoke", "anna"]);
+    assert_eq!(revoked["certificates"], 1, "{revoked}");
+    scene.node.run(&["status"]).expect(&[12]).says("enrol again with a new token");
+    enrol(&other, &address, &unused).expect(&[12]).says("replaced");
+    let events = scene.server.admin(&["events"]).to_string();
+    assert!(events.contains("node revoked"), "{events}");
+
+    enrol(&other, &address, &token_again(&scene)).expect(&[0]);
+    status(&other).expect(&[0]);
+    scene
+        .server
+        .try_admin(&["node", "revoke", "nobody"])
+        .expect(&[12])
+        .says("nobody");
 }

@@ -31,6 +31,8 @@ mod full_disk;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
+mod identities;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod listing;

@@ -96,14 +96,15 @@ pub(super) fn add(
     })
 }
 
-/// Changes a node.
-pub(super) fn set(
-    store: &Store,
-    request: &proto::SetNodeRequest,
-) -> Result<NodeSummary, StoreError> {
+/// Changes a node. Locking it ends its sessions at once.
+pub(super) fn set(edge: &Edge, request: &proto::SetNodeRequest) -> Result<NodeSummary, StoreError> {
+    let store = &*edge.store;
     let mut node = find(store, &request.name)?;
     if let Some(locked) = request.locked {
         store.catalog.lock_node(node.id, locked)?;
+        if locked {
+            edge.identities.cut(node.id);
+        }
     }
     if let Some(new_name) = &request.new_name {
         let new_name = parse(new_name)?;
@@ -141,9 +142,10 @@ fn change_of(
 
 /// Removes a node. A node with backups or archives is removed only together with its data.
 pub(super) fn remove(
-    store: &Store,
+    edge: &Edge,
     request: &proto::RemoveNodeRequest,
 ) -> Result<NodeSummary, StoreError> {
+    let store = &*edge.store;
     let info = describe(store, find(store, &request.name)?)?;
     let node = &info.node;
     let archives = store.catalog.archives(node.id)?;
@@ -166,11 +168,28 @@ pub(super) fn remove(
         domains::check_unlocked(store, node, "removing")?;
     }
     store.catalog.remove_node(node.id)?;
+    edge.identities.cut(node.id);
     tracing::info!(node = %node.name, "node removed");
     let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();
     let details = format!("{} with {}", node.name, count(objects, "active object"));
     domains::note(store, sys::clock::now(), "node removed", &details)?;
     Ok(info)
+}
+
+/// Ends all certificates of a node, its unused token and its sessions.
+pub(super) fn revoke(
+    edge: &Edge,
+    request: &proto::RevokeNodeRequest,
+) -> Result<proto::RevokeNodeReply, StoreError> {
+    let store = &*edge.store;
+    let node = find(store, &request.name)?;
+    let revoked = store.catalog.revoke_certificates(node.id, sys::clock::system())? as u64;
+    edge.identities.cut(node.id);
+    tracing::info!(node = %node.name, certificates = revoked, "certificates revoked");
+    let details = format!("{}: {}", node.name, count(revoked, "certificate"));
+    domains::note(store, sys::clock::now(), "node revoked", &details)?;
+    let node = messages::nodes::node(describe(store, node)?);
+    Ok(proto::RevokeNodeReply { node: Some(node), certificates: revoked })
 }
 
 fn count(number: u64, noun: &str) -> String {

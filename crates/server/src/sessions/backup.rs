@@ -22,6 +22,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tonic::{Status, Streaming};
 use wire::proto;
 
+use super::admitted;
 use super::arrivals::Arrivals;
 use crate::edge::Edge;
 use crate::messages::changes;
@@ -50,15 +51,21 @@ enum Work {
     Close(proto::CloseBackup),
 }
 
+/// The node of a session, and the certificate that it came with.
+pub(super) struct User {
+    pub(super) node: Node,
+    pub(super) serial: Vec<u8>,
+}
+
 /// Serves the stream until it ends. The client gets the reason for an early end.
 pub(super) async fn serve(
     edge: Arc<Edge>,
-    node: Node,
+    user: User,
     mut stream: Streaming<proto::ToServer>,
     replies: Replies,
 ) {
     let sender = replies.clone();
-    let receiving = tokio::spawn(async move { receive(&edge, node, &mut stream, &sender).await });
+    let receiving = tokio::spawn(async move { receive(&edge, user, &mut stream, &sender).await });
     if let Err(status) = super::stream::ended(receiving.await) {
         // The send fails only if the client has disconnected.
         drop(replies.send(Err(status)).await);
@@ -67,7 +74,7 @@ pub(super) async fn serve(
 
 async fn receive(
     edge: &Arc<Edge>,
-    node: Node,
+    User { node, serial }: User,
     stream: &mut Streaming<proto::ToServer>,
     replies: &Replies,
 ) -> Result<(), Status> {
@@ -85,16 +92,17 @@ async fn receive(
     let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
     let filler = intake.filler();
     let mut committer = tokio::task::spawn_blocking({
-        let replies = replies.clone();
-        move || commit_all(intake, waiting, &replies)
+        let (replies, store) = (replies.clone(), Arc::clone(&edge.store));
+        let is_admitted = move || admitted(&store, &serial).map(drop);
+        move || commit_all(intake, &is_admitted, waiting, &replies)
     });
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
     let collector = Collector { edge, filler, work, arrivals };
     let received = tokio::select! {
         received = collector.run(stream) => received,
-        committed = &mut committer => return stored(committed),
+        committed = &mut committer => return super::stream::ended(committed),
     };
-    stored(committer.await).and(received)
+    super::stream::ended(committer.await).and(received)
 }
 
 /// Returns the result of a thread that works with the store.
@@ -191,28 +199,35 @@ impl Collector<'_> {
     }
 }
 
-/// Commits the transactions of a session, one after the other.
+/// Commits the transactions of a session, one after the other. `is_admitted` fails once the node
+/// is locked, removed or revoked, also by another server of the same catalogue.
 fn commit_all(
     mut intake: Intake,
+    is_admitted: &dyn Fn() -> Result<(), Status>,
     mut waiting: mpsc::Receiver<Work>,
     replies: &Replies,
-) -> Result<(), StoreError> {
+) -> Result<(), Status> {
     while let Some(work) = waiting.blocking_recv() {
-        let message = match work {
-            Work::Commit(transaction) => {
-                proto::from_server::Message::Committed(commit(&mut intake, transaction)?)
-            }
-            Work::Close(close) => {
-                intake.close(close.complete, &close.report_json)?;
-                proto::from_server::Message::Closed(proto::Closed {})
-            }
-        };
+        is_admitted()?;
+        let message = perform(&mut intake, work).map_err(refusal::status)?;
         let reply = proto::FromServer { message: Some(message) };
         if replies.blocking_send(Ok(reply)).is_err() {
             return Ok(());
         }
     }
     Ok(())
+}
+
+fn perform(intake: &mut Intake, work: Work) -> Result<proto::from_server::Message, StoreError> {
+    Ok(match work {
+        Work::Commit(transaction) => {
+            proto::from_server::Message::Committed(commit(intake, transaction)?)
+        }
+        Work::Close(close) => {
+            intake.close(close.complete, &close.report_json)?;
+            proto::from_server::Message::Closed(proto::Closed {})
+        }
+    })
 }
 
 fn commit(intake: &mut Intake, transaction: Transaction) -> Result<proto::Committed, StoreError> {

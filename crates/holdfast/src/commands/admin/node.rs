@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use client::admin::{Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration};
+use client::admin::{
+    Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
+};
 use model::escaped;
 use serde::Serialize;
 
@@ -38,6 +40,12 @@ enum NodeCommand {
     /// Admit a locked node again
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node unlock web-01")]
     Unlock(NameArgs),
+    /// End a node's certificates, which somebody else may have; a new token enrols it again
+    #[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node revoke web-01
+  holdfast admin --server /srv/holdfast node add web-01 --again")]
+    Revoke(NameArgs),
     Rename(RenameArgs),
     Set(SetArgs),
     Remove(RemoveArgs),
@@ -146,6 +154,7 @@ pub(super) fn run(
             let node = lock(admin, &args.name, false)?;
             tell(&node, &format!("Node {} is unlocked.", node.name), context);
         }
+        NodeCommand::Revoke(args) => revoke(&admin.revoke_node(&args.name)?, context),
         NodeCommand::Rename(args) => {
             let new_name = Some(args.new_name);
             let change = NodeChange { new_name, ..NodeChange::default() };
@@ -183,6 +192,27 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     let node = admin.set_node(&args.name, change)?;
     tell(&node, &format!("Node {} is changed.", node.name), context);
     Ok(())
+}
+
+/// `node revoke --json`.
+#[derive(Serialize)]
+struct RevocationDocument<'a> {
+    node: &'a str,
+    certificates: u64,
+}
+
+fn revoke(Revocation { node, certificates }: &Revocation, context: &mut Context) {
+    let (name, certificates) = (node.name.as_str(), *certificates);
+    if context.output.is_json() {
+        context.output.json(&RevocationDocument { node: name, certificates });
+    } else if !context.output.quiet {
+        let ended = quantity::counted(certificates, "certificate");
+        let text = format!(
+            "{ended} of node {name} cannot be used any more. To admit the node again, make a token \
+             with 'holdfast admin node add {name} --again'."
+        );
+        context.output.text(&text);
+    }
 }
 
 /// `node add --json`.

@@ -1,0 +1,179 @@
+//! Identities in use: which node is connected, and from which address.
+//!
+//! ```text
+//!   connection  --- serial of its certificate --->  node
+//!       ^                                            |
+//!       +---- is cut when the node is locked, -------+
+//!             revoked or removed
+//! ```
+//!
+//! A node that connects from two addresses at once is reported: somebody else may use a copy of its
+//! certificate. Nothing is refused for that reason, because a machine may have two addresses.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use futures_util::task::AtomicWaker;
+use model::NodeId;
+use sys::lock::Mutex;
+
+/// Time until the same node is reported again.
+const REPORT_PAUSE: Duration = Duration::from_secs(24 * 3600);
+
+/// Switch that ends a connection.
+#[derive(Default, Debug)]
+pub(crate) struct Cutter {
+    is_cut: AtomicBool,
+    reading: AtomicWaker,
+    /// True once the connection's node is known.
+    is_registered: AtomicBool,
+}
+
+impl Cutter {
+    /// Ends the connection: its reader wakes and fails.
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::Release);
+        self.reading.wake();
+    }
+
+    /// Returns true once the connection's node is known.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.is_registered.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the connection has been ended. Otherwise the task of `context` is woken when
+    /// that happens.
+    pub(crate) fn is_cut(&self, context: &Context<'_>) -> bool {
+        self.reading.register(context.waker());
+        self.is_cut.load(Ordering::Acquire)
+    }
+}
+
+/// Two addresses that a node is connected from at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TwoPlaces {
+    pub(crate) known: IpAddr,
+    pub(crate) new: IpAddr,
+}
+
+struct Place {
+    address: IpAddr,
+    /// The connection's switch; gone once the connection has ended.
+    cutter: Weak<Cutter>,
+}
+
+#[derive(Default)]
+struct Presence {
+    places: Vec<Place>,
+    reported: Option<Instant>,
+}
+
+/// The connections of each node.
+#[derive(Default)]
+pub(crate) struct Identities(Mutex<HashMap<NodeId, Presence>>);
+
+impl Identities {
+    /// Notes that `node` uses the connection of `cutter` from `address`. Returns the two addresses
+    /// if the node is also connected from another one, and that is to be reported.
+    pub(crate) fn note(
+        &self,
+        node: NodeId,
+        address: IpAddr,
+        cutter: &Arc<Cutter>,
+        now: Instant,
+    ) -> Option<TwoPlaces> {
+        if cutter.is_registered.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let mut nodes = self.0.lock();
+        let presence = nodes.entry(node).or_default();
+        presence.places.retain(|place| place.cutter.strong_count() > 0);
+        let other = presence.places.iter().find(|place| place.address != address);
+        let known = other.map(|place| place.address);
+        presence.places.push(Place { address, cutter: Arc::downgrade(cutter) });
+        let known = known?;
+        let is_due = |last: Instant| now.saturating_duration_since(last) >= REPORT_PAUSE;
+        if !presence.reported.is_none_or(is_due) {
+            return None;
+        }
+        presence.reported = Some(now);
+        Some(TwoPlaces { known, new: address })
+    }
+
+    /// Ends all connections of `node`. Returns their number.
+    pub(crate) fn cut(&self, node: NodeId) -> usize {
+        let places = self
+            .0
+            .lock()
+            .get_mut(&node)
+            .map(|presence| std::mem::take(&mut presence.places));
+        let cutters: Vec<_> = places
+            .into_iter()
+            .flatten()
+            .filter_map(|place| place.cutter.upgrade())
+            .collect();
+        cutters.iter().for_each(|cutter| cutter.cut());
+        cutters.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    const NODE: NodeId = NodeId(7);
+
+    fn address(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn is_cut(cutter: &Cutter) -> bool {
+        cutter.is_cut(&Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn two_places_at_once_are_reported_once_a_day() {
+        let identities = Identities::default();
+        let now = sys::clock::monotonic();
+        let [first, same, other, later, next_day] = [(); 5].map(|()| Arc::new(Cutter::default()));
+        assert_eq!(identities.note(NODE, address(1), &first, now), None);
+        assert_eq!(identities.note(NODE, address(1), &same, now), None);
+        assert_eq!(identities.note(NodeId(8), address(3), &Arc::default(), now), None);
+        let places = TwoPlaces { known: address(1), new: address(2) };
+        assert_eq!(identities.note(NODE, address(2), &other, now), Some(places));
+        assert_eq!(identities.note(NODE, address(2), &later, now), None, "reported already");
+        let tomorrow = now + REPORT_PAUSE;
+        assert_eq!(identities.note(NODE, address(2), &other, tomorrow), None, "known already");
+        assert_eq!(identities.note(NODE, address(2), &next_day, tomorrow), Some(places));
+    }
+
+    #[test]
+    fn an_address_after_the_other_is_no_second_place() {
+        let identities = Identities::default();
+        let now = sys::clock::monotonic();
+        let first = Arc::new(Cutter::default());
+        assert_eq!(identities.note(NODE, address(1), &first, now), None);
+        drop(first);
+        assert_eq!(identities.note(NODE, address(2), &Arc::default(), now), None);
+    }
+
+    #[test]
+    fn all_connections_of_a_node_are_cut_and_no_others() {
+        let identities = Identities::default();
+        let now = sys::clock::monotonic();
+        let [one, two, other] = [(); 3].map(|()| Arc::new(Cutter::default()));
+        for (node, cutter) in [(NODE, &one), (NODE, &two), (NodeId(8), &other)] {
+            identities.note(node, address(1), cutter, now);
+        }
+        assert_eq!(identities.cut(NodeId(9)), 0);
+        assert_eq!(identities.cut(NODE), 2);
+        assert_eq!([&one, &two, &other].map(|cutter| is_cut(cutter)), [true, true, false]);
+        assert_eq!(identities.cut(NODE), 0, "they are gone");
+    }
+}
