@@ -5,6 +5,7 @@
 //! environment. So every wrong decision can be tested without a server.
 
 mod class;
+pub mod clock_guard;
 pub mod expiry;
 pub mod expiry_guard;
 pub mod lock;
