@@ -30,6 +30,14 @@ pub fn put_ahead(by: Duration) {
     AHEAD_MICROS.store(micros, Ordering::Relaxed);
 }
 
+/// Returns the time since the machine was started, the time in which it slept included. Nobody can
+/// set this clock.
+pub fn uptime() -> Duration {
+    let uptime = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(part(uptime.tv_sec)) + Duration::from_nanos(part(uptime.tv_nsec))
+}
+
 /// A clock that never goes back, for measuring and for deadlines.
 pub fn monotonic() -> Instant {
     Instant::now()
@@ -52,6 +60,15 @@ mod tests {
         let modified = modified.duration_since(UNIX_EPOCH).expect("after 1970");
         // File systems stamp with the tick clock, which lags by up to 10 ms.
         assert!((before.secs() - 1..=now().secs()).contains(&(modified.as_secs() as i64)));
+    }
+
+    #[test]
+    fn the_uptime_goes_on_as_the_kernel_reports_it() {
+        let before = uptime();
+        let reported = std::fs::read_to_string("/proc/uptime").expect("the kernel reports it");
+        let reported: f64 = reported.split(' ').next().expect("a field").parse().expect("seconds");
+        assert!(before.as_secs_f64() - 0.011 <= reported, "{before:?} {reported}");
+        assert!(reported <= uptime().as_secs_f64(), "{before:?} {reported}");
     }
 
     #[test]
