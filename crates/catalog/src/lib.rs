@@ -89,4 +89,8 @@ pub trait Catalog:
 {
     /// Writes the catalogue, as it is at one moment, into the new file `path`, while writers go on.
     fn copy_to(&self, path: &std::path::Path) -> Result<(), CatalogError>;
+
+    /// Returns the time by the clock of the database; `None` if the database has no other clock
+    /// than this machine.
+    fn database_time(&self) -> Result<Option<model::ServerTime>, CatalogError>;
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use model::FilespaceId;
+use model::{FilespaceId, ServerTime};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -193,6 +193,11 @@ impl Engine for Sqlite {
                 _ => Err(CatalogError::failed("the catalogue could not be copied; try again")),
             }
         })
+    }
+
+    /// The database is in this process.
+    fn database_time(&self) -> Result<Option<ServerTime>, CatalogError> {
+        Ok(None)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use model::FilespaceId;
+use model::{FilespaceId, ServerTime};
 use sys::lock::{Mutex, MutexGuard};
 
 use super::connect::Connector;
@@ -235,5 +235,13 @@ impl Engine for Postgres {
     /// Writes the copy as an SQLite file: a restored server needs nothing else.
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
         self.look_at(&mut |session| crate::sqlite::write_copy(path, session))
+    }
+
+    /// A database on this machine, at this machine's address or at a socket, has the same clock.
+    fn database_time(&self) -> Result<Option<ServerTime>, CatalogError> {
+        let select = "SELECT CASE WHEN inet_server_addr() IS DISTINCT FROM inet_client_addr()
+                        THEN CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) END";
+        let time: Option<i64> = self.read(|sql| sql.one(select, params![], |row| row.get(0)))?;
+        Ok(time.map(ServerTime))
     }
 }

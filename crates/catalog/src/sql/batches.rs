@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use model::FilespaceId;
+use model::{FilespaceId, ServerTime};
 
 use super::{
     Engine, Sql, archives, deletions, events, expiry, filespaces, marks, packs, pages, sessions,
@@ -28,6 +28,10 @@ impl<E: Engine> Batches for E {
 impl<E: Engine> Catalog for E {
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
         Engine::copy_to(self, path)
+    }
+
+    fn database_time(&self) -> Result<Option<ServerTime>, CatalogError> {
+        Engine::database_time(self)
     }
 }
 

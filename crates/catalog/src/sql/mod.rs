@@ -33,7 +33,7 @@ pub(crate) mod volumes;
 
 use std::path::Path;
 
-use model::FilespaceId;
+use model::{FilespaceId, ServerTime};
 
 use crate::{CatalogError, CommitError, PageKey, PageRow, Write};
 
@@ -75,6 +75,9 @@ pub(crate) trait Engine: Send + Sync {
 
     /// See [`crate::Catalog::copy_to`].
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError>;
+
+    /// See [`crate::Catalog::database_time`].
+    fn database_time(&self) -> Result<Option<ServerTime>, CatalogError>;
 }
 
 /// A parameter of a statement.
