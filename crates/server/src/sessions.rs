@@ -180,6 +180,9 @@ impl NodeService for NodeSessions {
             tracing::debug!(node = %node.name, %client, "greeted");
             version::settle(&own, &client)
                 .map_err(|error| StoreError::Conflict(error.to_string()))?;
+            if let Some(clock) = request.clock {
+                store.hear_clock(node.id, ServerTime(clock));
+            }
             hello(store, node, own)
         })
         .await

@@ -4,6 +4,7 @@ mod claims;
 mod commit_failure;
 mod condemned_packs;
 mod following;
+mod node_clocks;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::claims::Claims;
 use self::condemned_packs::condemned_packs;
+use self::node_clocks::NodeClocks;
 use self::users::Users;
 use crate::error::StoreError;
 use crate::fleet::Fleet;
@@ -82,6 +84,8 @@ pub struct Store {
     /// True from the recovery of the server until an administrator releases it. Meanwhile the
     /// server removes no data that its catalogue does not name.
     pub(crate) recovered: AtomicBool,
+    /// Clocks of nodes, with which the server's clock is compared.
+    pub(crate) node_clocks: NodeClocks,
     /// True while a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// True from the moment at which the server begins to stop.
@@ -176,6 +180,7 @@ impl Store {
             tending: Mutex::default(),
             copying: Mutex::default(),
             recovered: AtomicBool::new(hold::is_held(folder)),
+            node_clocks: NodeClocks::default(),
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };

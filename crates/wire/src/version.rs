@@ -121,6 +121,7 @@ impl Speaker {
             protocol: self.protocol,
             oldest_protocol: self.oldest,
             capabilities: self.capability_numbers(),
+            clock: None,
         }
     }
 
