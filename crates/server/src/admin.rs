@@ -8,7 +8,7 @@ mod progress;
 use std::sync::Arc;
 
 use catalog::OptionSet;
-use store::lifecycle::expire::{self, Order};
+use store::lifecycle::expire::{self, Confirmation, Order};
 use store::lifecycle::{audit, catalog_copy, object_lock, reclaim, recovery};
 use store::{Store, StoreError, domains, pools};
 use tonic::{Request, Response, Status};
@@ -212,12 +212,17 @@ impl Admin for AdminApi {
         request: Request<proto::ExpireRequest>,
     ) -> Result<Response<Self::ExpireStream>, Status> {
         let store = self.house()?;
-        let proto::ExpireRequest { node, dry_run, rate, all } = request.into_inner();
+        let request = request.into_inner();
+        let proto::ExpireRequest { node, dry_run, rate, all, confirm_clock } = request;
         let rate = messages::positive(rate);
         Ok(Response::new(report(outcomes::expiration, move |listener| {
             let nodes = nodes::select(&store, messages::name(&node))?;
             let order = Order { is_dry: dry_run, rate, all, ..Order::due() };
-            expire::run(&store, &nodes, order, listener)
+            let confirmation = match confirm_clock {
+                true => Confirmation::Clock,
+                false => Confirmation::None,
+            };
+            expire::run_by_clock(&store, &nodes, order, confirmation, listener)
         })))
     }
 

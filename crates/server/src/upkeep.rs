@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use store::folder::Config;
+use store::lifecycle::clock::Watch;
 use store::lifecycle::{catalog_copy, expire, object_lock, reclaim};
-use store::{Store, pools};
+use store::{Store, StoreError, pools};
 use tokio::sync::watch;
 
 use crate::stop::{BEAT_PAUSE, stopped};
@@ -44,9 +45,7 @@ pub(crate) async fn expire_by_itself(
     config: Config,
     mut stop: watch::Receiver<bool>,
 ) {
-    if config.expire_every_hours == 0 {
-        return;
-    }
+    let mut watch = Watch::default();
     loop {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(EXPIRY_CHECK_SECS)) => {}
@@ -56,8 +55,16 @@ pub(crate) async fn expire_by_itself(
             continue;
         }
         let expiring = Arc::clone(&store);
-        let run = move || expire::run_due(&expiring, config.expire_every_hours);
-        match tokio::task::spawn_blocking(run).await {
+        let (mut looking, every_hours) = (std::mem::take(&mut watch), config.expire_every_hours);
+        let run = move || {
+            let outcome = expire_due(&expiring, &mut looking, every_hours);
+            (looking, outcome)
+        };
+        let done = tokio::task::spawn_blocking(run).await.map(|(looked, outcome)| {
+            watch = looked;
+            outcome
+        });
+        match done {
             Ok(Ok(Some(outcome))) => {
                 tracing::info!(expired = outcome.expired, examined = outcome.examined, "expired");
                 reclaim_by_itself(&store, config.reclaim_dead_percent).await;
@@ -67,6 +74,19 @@ pub(crate) async fn expire_by_itself(
             Err(error) => tracing::error!(%error, "expiration failed"),
         }
     }
+}
+
+/// Looks at the server's clock, even if nothing expires automatically, so that the record of time
+/// goes on. Expires the versions that are due if the clock may be trusted.
+fn expire_due(
+    store: &Store,
+    watch: &mut Watch,
+    every_hours: u32,
+) -> Result<Option<expire::Outcome>, StoreError> {
+    if !watch.look(store)? || every_hours == 0 {
+        return Ok(None);
+    }
+    expire::run_due(store, every_hours)
 }
 
 /// Maintains the pools at intervals.

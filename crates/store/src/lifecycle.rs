@@ -5,6 +5,7 @@ pub mod archive;
 pub mod audit;
 pub mod catalog_check;
 pub mod catalog_copy;
+pub mod clock;
 mod copy_retention;
 pub mod expire;
 pub mod object_lock;

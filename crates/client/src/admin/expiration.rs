@@ -16,6 +16,8 @@ pub struct ExpirationRequest {
     pub rate: Option<u32>,
     /// True to examine every version, and not only those that may be due.
     pub all: bool,
+    /// True to confirm that the server's clock is right, although it has jumped.
+    pub confirm_clock: bool,
 }
 
 /// Progress of an expiration, or its result.
@@ -66,6 +68,7 @@ impl Admin {
             dry_run: request.dry_run,
             rate: request.rate.unwrap_or(0),
             all: request.all,
+            confirm_clock: request.confirm_clock,
         };
         let stream = self.call(async |server| server.expire(request).await)?;
         self.follow(stream, visit)

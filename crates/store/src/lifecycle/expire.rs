@@ -33,6 +33,7 @@ use policy::{PolicySet, expiry};
 
 use crate::counts::counted;
 use crate::lifecycle::archive;
+use crate::lifecycle::clock::{self, Refusal};
 use crate::lifecycle::tasks::{self, Task};
 use crate::pages::{decode_page, rewritten};
 use crate::store::Store;
@@ -43,9 +44,6 @@ const DIRECTORIES_BATCH: usize = 256;
 const VERSIONS_BATCH: usize = 4096;
 /// Number of pages of a directory that are read at once.
 const PAGES_BATCH: usize = 64;
-/// Maximum number of days by which the clock of an automatic run may be ahead of the last run. A
-/// clock further ahead may be wrong, and correcting it would not bring dropped versions back.
-const LEAP_DAYS_MAX: i64 = 30;
 
 /// An order for an expiration.
 #[derive(Clone, Copy, Debug)]
@@ -603,8 +601,50 @@ impl Pace {
     }
 }
 
+/// Confirmation by the administrator who orders an expiration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Confirmation {
+    None,
+    /// The server's clock is right, although it has jumped.
+    Clock,
+}
+
+/// Expires versions by the server's clock, which must agree with the record of time or be
+/// confirmed. Otherwise it counts the versions, and fails with their number.
+pub fn run_by_clock(
+    store: &Store,
+    nodes: &[Node],
+    order: Order<'_>,
+    confirmation: Confirmation,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    if order.is_dry {
+        return run(store, nodes, order, listener);
+    }
+    match confirmation {
+        Confirmation::Clock => clock::confirm(store)?,
+        Confirmation::None => {
+            if let Some(refusal) = clock::check(store)? {
+                let counted = run(store, nodes, Order { is_dry: true, ..order }, listener)?;
+                return Err(refused(&refusal, &counted));
+            }
+        }
+    }
+    run(store, nodes, order, listener)
+}
+
+fn refused(refusal: &Refusal, outcome: &Outcome) -> StoreError {
+    let nodes = counted(u64::from(outcome.nodes), "node");
+    let versions = counted(outcome.expired, "version");
+    let bytes = counted(outcome.expired_bytes, "byte");
+    StoreError::conflict(format!(
+        "nothing expired; by the server's clock, {versions} ({bytes}, {nodes}) would expire, but \
+         {refusal}"
+    ))
+}
+
 /// Runs expiration, as a task of the server, for the nodes whose last run is at least `every_hours`
-/// ago.
+/// ago. The caller has seen that the clock may be trusted ([`clock::Watch`]).
 pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, StoreError> {
     let now = sys::clock::now();
     let every_micros = i64::from(every_hours) * 3_600_000_000;
@@ -621,14 +661,7 @@ pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, Store
                 is_due = true;
                 continue;
             };
-            let since = now.0 - done_to.0;
-            if since > LEAP_DAYS_MAX * 86_400_000_000 {
-                return Err(StoreError::conflict(format!(
-                    "the clock is more than {LEAP_DAYS_MAX} days ahead of the last expiration; if \
-                     the clock is right, run 'holdfast admin expire'"
-                )));
-            }
-            if since >= every_micros {
+            if now.0 - done_to.0 >= every_micros {
                 is_due = true;
                 due_since = due_since.min(ServerTime(done_to.0 + every_micros));
             }

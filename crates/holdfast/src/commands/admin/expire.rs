@@ -31,6 +31,12 @@ pub(crate) struct Args {
     /// Examine all versions, not only versions that may be due
     #[arg(long)]
     all: bool,
+    /// Confirm that the server's clock is right, although it has jumped
+    ///
+    /// The server keeps a record of time and expires nothing while its clock does not agree with
+    /// the record. With this option, the clock replaces the record.
+    #[arg(long, conflicts_with = "dry_run")]
+    confirm_clock: bool,
 }
 
 pub(super) fn run(
@@ -43,6 +49,7 @@ pub(super) fn run(
         dry_run: args.dry_run,
         rate: args.rate,
         all: args.all,
+        confirm_clock: args.confirm_clock,
     };
     let outcome = follow(context, |visit| admin.expire(request, visit))?;
     if context.output.is_json() {
