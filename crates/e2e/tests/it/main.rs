@@ -15,6 +15,8 @@ mod changing;
 #[cfg(test)]
 mod chaos;
 #[cfg(test)]
+mod clock;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod database_faults;
