@@ -104,11 +104,10 @@ pub fn stage_copies(
     reader: Reader,
     listener: &mut dyn RecallListener,
 ) -> Result<(), StoreError> {
-    let copies = find(store, filespace, &order.copies)?;
-    let found: BTreeSet<u32> = copies.iter().map(|copy| copy.index).collect();
-    let all = 0..u32::try_from(order.copies.len()).unwrap_or(u32::MAX);
-    let Plan { mut recall, packs } = Plan::new(store, copies);
-    recall.unknown = all.filter(|index| !found.contains(index)).collect();
+    let Search { found, unknown, unreadable } = find(store, filespace, &order.copies)?;
+    let Plan { mut recall, packs } = Plan::new(store, found);
+    recall.unknown = unknown;
+    recall.unavailable.extend(unreadable);
     send(listener, RecallMessage::Plan(recall))?;
     if order.is_preview || packs.is_empty() {
         return Ok(());
@@ -136,12 +135,18 @@ fn gone() -> StoreError {
     StoreError::cancelled("the client is gone")
 }
 
-/// Finds the ordered copies that the server has.
-fn find(
-    store: &Store,
-    filespace: FilespaceId,
-    order: &[CopyId],
-) -> Result<Vec<OrderedCopy>, StoreError> {
+/// Result of looking up the copies of an order in the catalogue.
+#[derive(Default)]
+struct Search {
+    found: Vec<OrderedCopy>,
+    /// Indices of the copies that the server does not have, in ascending order.
+    unknown: Vec<u32>,
+    /// Copies that the server may have. Rows of their batches are damaged.
+    unreadable: Vec<UnavailableCopies>,
+}
+
+/// Finds the ordered copies that the server has. A damaged batch costs its own copies only.
+fn find(store: &Store, filespace: FilespaceId, order: &[CopyId]) -> Result<Search, StoreError> {
     let mut by_batch: BTreeMap<BatchId, HashMap<u16, Vec<u32>>> = BTreeMap::new();
     for (index, copy) in (0..).zip(order) {
         by_batch
@@ -151,7 +156,7 @@ fn find(
             .or_default()
             .push(index);
     }
-    let mut copies = Vec::new();
+    let mut search = Search::default();
     for (batch, of_batch) in by_batch {
         let span = PageSpan::Directory(batch.directory());
         let selection = Selection {
@@ -161,16 +166,30 @@ fn find(
             parts: vec![select::Part { span, name: None }],
             range: 0..u64::MAX,
         };
-        selection.walk(&*store.catalog, |batch| {
+        let mut here = Vec::new();
+        let damage = selection.walk_readable(&*store.catalog, |batch| {
             for object in batch.versions.iter().map(|version| &version.object) {
                 let indices = CopyId::index_of(&object.name).and_then(|index| of_batch.get(&index));
                 let indices = indices.into_iter().flatten();
-                copies.extend(indices.map(|index| OrderedCopy::new(*index, object)));
+                here.extend(indices.map(|index| OrderedCopy::new(*index, object)));
             }
             Ok(())
         })?;
+        let indices: BTreeSet<u32> = here.iter().map(|copy| copy.index).collect();
+        let ordered = of_batch.into_values().flatten();
+        let missing: Vec<u32> = ordered.filter(|index| !indices.contains(index)).collect();
+        match damage {
+            Some(damage) if !missing.is_empty() => search.unreadable.push(UnavailableCopies {
+                reason: StoreError::from(damage).to_string(),
+                files: missing.len() as u64,
+                bytes: 0,
+            }),
+            _ => search.unknown.extend(missing),
+        }
+        search.found.extend(here);
     }
-    Ok(copies)
+    search.unknown.sort_unstable();
+    Ok(search)
 }
 
 impl OrderedCopy {
@@ -385,3 +404,6 @@ fn read_in_order(
     assert_eq!(packs.len(), ranks.len(), "each pack has one rank");
     packs
 }
+
+#[cfg(test)]
+mod tests;
