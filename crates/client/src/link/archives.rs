@@ -36,6 +36,8 @@ pub struct DeletionSummary {
     pub time: Option<ServerTime>,
     /// End of the time in which the deletion can be undone.
     pub until: Option<ServerTime>,
+    /// Rows of the catalogue that cannot be read, so that their versions stay.
+    pub damage: Option<String>,
 }
 
 fn time(micros: i64) -> Option<ServerTime> {
@@ -73,6 +75,7 @@ impl DeletionSummary {
             details: deletion.details,
             time: time(deletion.time),
             until: time(deletion.until),
+            damage: Some(deletion.damage).filter(|damage| !damage.is_empty()),
         }
     }
 }

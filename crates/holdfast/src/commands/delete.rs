@@ -6,8 +6,8 @@ use client::{DeleteOptions, DeletionSummary};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
-use crate::{moment, path, quantity};
+use crate::error::{CommandError, DONE, FAILED};
+use crate::{moment, output, path, quantity};
 
 /// Delete versions or archived objects at the server
 ///
@@ -47,9 +47,16 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         dry_run: args.dry_run,
     };
     let deletion = context.client()?.delete(&options)?;
+    let code = match &deletion.damage {
+        Some(damage) => {
+            output::say(&format!("Not all versions could be deleted: {damage}"));
+            FAILED
+        }
+        None => DONE,
+    };
     if context.output.is_json() {
         context.output.json(&DeletionDocument::new(&deletion));
-        return Ok(DONE);
+        return Ok(code);
     }
     let versions = quantity::counted(deletion.versions, "version");
     let are = quantity::are(deletion.versions);
@@ -62,7 +69,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         _ => format!("{versions} would be deleted.\n"),
     };
     context.output.text(&text);
-    Ok(DONE)
+    Ok(code)
 }
 
 /// `delete --json`, and `undelete --json`, one document per line.

@@ -2,7 +2,7 @@
 
 use store::StoreError;
 use store::lifecycle::archive::{
-    ArchiveOrder, ArchiveSummary, Deletion, DeletionOrder, DeletionResult, States,
+    ArchiveOrder, ArchiveSummary, Deletion, DeletionOrder, DeletionReport, DeletionResult, States,
 };
 use wire::proto;
 
@@ -48,14 +48,17 @@ pub(crate) fn deletion(deletion: Deletion) -> proto::Deletion {
         versions: row.versions,
         details: row.details,
         until: until.0,
+        damage: String::new(),
     }
 }
 
-pub(crate) fn deletion_result(result: DeletionResult) -> proto::Deletion {
-    match result {
+pub(crate) fn deletion_result(report: DeletionReport) -> proto::Deletion {
+    let done = match report.result {
         DeletionResult::Counted { versions } => {
             proto::Deletion { versions, ..proto::Deletion::default() }
         }
         DeletionResult::Done(done) => deletion(done),
-    }
+    };
+    let damage = report.unreadable.map(|damage| StoreError::from(damage).to_string());
+    proto::Deletion { damage: damage.unwrap_or_default(), ..done }
 }

@@ -17,7 +17,7 @@ use policy::PolicySet;
 use crate::counts::counted;
 use crate::error::StoreError;
 use crate::pages::{decode_page, rewritten};
-use crate::selection::select::{Choice, Selection, VersionBatch};
+use crate::selection::select::{Choice, Selection, Unreadable, VersionBatch};
 use crate::store::{CommitFailure, Store};
 
 /// Maximum length of a description.
@@ -85,6 +85,20 @@ pub enum DeletionResult {
         versions: u64,
     },
     Done(Deletion),
+}
+
+/// Result of an order to delete, with the damage of the catalogue that was passed over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeletionReport {
+    pub result: DeletionResult,
+    /// Rows that cannot be read. Their versions stay.
+    pub unreadable: Option<Unreadable>,
+}
+
+/// Selected versions that can be read.
+struct Count {
+    versions: u64,
+    unreadable: Option<Unreadable>,
 }
 
 /// Returns the number of the archive that has the filespace `name`. Fails if the archive is
@@ -210,13 +224,14 @@ fn event(node: &Node, time: ServerTime, what: &str, details: &str) -> EventRow {
     }
 }
 
-/// Deletes the versions that the node selects. They can be brought back for some days.
+/// Deletes the versions that the node selects. They can be brought back for some days. A damaged
+/// row of the catalogue stays as it is.
 pub fn delete(
     store: &Arc<Store>,
     node: &Node,
     filespace: &Filespace,
     order: DeletionOrder,
-) -> Result<DeletionResult, StoreError> {
+) -> Result<DeletionReport, StoreError> {
     assert_eq!(order.selection.filespace, filespace.id, "an order selects in its own filespace");
     let archive = archive_number(&filespace.name);
     let states = match archive {
@@ -226,9 +241,9 @@ pub fn delete(
     check_not_held(store, node, archive)?;
     let path = order.selection.path();
     let selection = Selection { choice: Choice::All, ..order.selection };
-    let versions = check_unlocked(store, node, &selection, states)?;
+    let Count { versions, unreadable } = check_unlocked(store, node, &selection, states)?;
     if versions == 0 || order.is_dry {
-        return Ok(DeletionResult::Counted { versions });
+        return Ok(DeletionReport { result: DeletionResult::Counted { versions }, unreadable });
     }
     let _claim = store.claim(filespace.id)?;
     let now = sys::clock::now();
@@ -242,7 +257,7 @@ pub fn delete(
     let removal = Removal { store, filespace: filespace.id, deletion: number, now, states };
     store.until_current(|| Ok(removal.run(&selection, archive)?.then_some(())))?;
     tracing::info!(node = %node.name, versions, "versions deleted");
-    Ok(DeletionResult::Done(deletion(store, row)))
+    Ok(DeletionReport { result: DeletionResult::Done(deletion(store, row)), unreadable })
 }
 
 fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
@@ -271,7 +286,7 @@ fn check_unlocked(
     node: &Node,
     selection: &Selection,
     states: States,
-) -> Result<u64, StoreError> {
+) -> Result<Count, StoreError> {
     let all = store.catalog.domains()?;
     let domain = all.into_iter().find(|domain| domain.id == node.domain);
     let policy = domain
@@ -279,7 +294,7 @@ fn check_unlocked(
         .active;
     let now = sys::clock::now();
     let mut versions = 0;
-    selection.walk(&*store.catalog, |batch| {
+    let unreadable = selection.walk_readable(&*store.catalog, |batch| {
         for version in batch.versions.iter().filter(|version| states.include(version)) {
             versions += 1;
             if let Some((class, until)) = lock_of(&policy, version.object.class, now) {
@@ -291,7 +306,7 @@ fn check_unlocked(
         }
         Ok(())
     })?;
-    Ok(versions)
+    Ok(Count { versions, unreadable })
 }
 
 /// Returns the name of the class and the last day of its lock; `None` if the class is not locked.
@@ -318,7 +333,7 @@ impl Removal<'_> {
         let mut is_over = true;
         // A moved version names the same places as before. So no pack may be condemned in between.
         let generation = store.condemned().generation;
-        selection.walk(&*store.catalog, |batch| {
+        selection.walk_readable(&*store.catalog, |batch| {
             let mut change = ArchiveChange::default();
             let mut writes = self.trash(batch, &mut change)?;
             writes.extend(archive.map(|number| Write::SetArchive { number, change }));
@@ -376,7 +391,11 @@ impl Removal<'_> {
         if !names.is_empty() {
             debug_assert!(names.is_sorted(), "a batch is sorted by name");
             for row in pages(self.store, filespace, &directory)? {
-                let mut objects = decode_page(&row)?;
+                let mut objects = match decode_page(&row) {
+                    // None of the selected versions was read from a damaged page.
+                    Err(StoreError::Damaged(_)) => continue,
+                    objects => objects?,
+                };
                 let before = objects.len();
                 objects.retain(|object| names.binary_search(&object.name).is_err());
                 if objects.len() < before {

@@ -3,7 +3,7 @@
 //! Directories come in path order, page by page, so that a filespace of any size takes little
 //! memory. Inactive versions are read only if the choice needs them, for one directory at a time.
 //!
-//! A damaged record ends a walk, or, for readers that can use the rest, is noted and passed over.
+//! A damaged record is noted and passed over: it costs its own objects only.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -73,8 +73,7 @@ pub(super) struct Walk<'a> {
     versions: BTreeMap<Name, Vec<VersionRow>>,
     /// The directory whose inactive versions were read last.
     versions_of: Option<DirPath>,
-    /// True if damaged records are passed over.
-    passes_over: bool,
+    /// Damaged records that were passed over.
     unreadable: Option<Unreadable>,
 }
 
@@ -98,15 +97,14 @@ impl<'a> Walk<'a> {
             directories_end: choice == Choice::Active,
             versions: BTreeMap::new(),
             versions_of: None,
-            passes_over: false,
             unreadable: None,
         }
     }
 
-    /// Returns the default of `T` in place of a damaged record, if this walk passes damage over.
+    /// Returns the default of `T` in place of a damaged record, which is noted.
     fn or_note<T: Default>(&mut self, read: Result<T, StoreError>) -> Result<T, StoreError> {
         match read {
-            Err(StoreError::Damaged(first)) if self.passes_over => {
+            Err(StoreError::Damaged(first)) => {
                 let none = Unreadable { count: 0, first };
                 self.unreadable.get_or_insert(none).count += 1;
                 Ok(T::default())
@@ -320,37 +318,16 @@ impl Selection {
         [directory.as_bytes(), name].concat()
     }
 
-    /// Calls `visit` with all selected versions, in path order. Fails at a damaged record.
-    pub fn walk(
-        &self,
-        catalog: &dyn Catalog,
-        visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let unreadable = self.walk_as(catalog, false, visit)?;
-        assert_eq!(unreadable, None, "a strict walk passes nothing over");
-        Ok(())
-    }
-
     /// Calls `visit` with all selected versions that can be read, in path order. Returns the damage
     /// that was passed over.
     pub fn walk_readable(
         &self,
         catalog: &dyn Catalog,
-        visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
-    ) -> Result<Option<Unreadable>, StoreError> {
-        self.walk_as(catalog, true, visit)
-    }
-
-    fn walk_as(
-        &self,
-        catalog: &dyn Catalog,
-        passes_over: bool,
         mut visit: impl FnMut(VersionBatch) -> Result<(), StoreError>,
     ) -> Result<Option<Unreadable>, StoreError> {
         let mut unreadable: Option<Unreadable> = None;
         for part in &self.parts {
-            let walk = Walk::new(catalog, self.filespace, part.span.clone(), self.choice);
-            let mut walk = Walk { passes_over, ..walk };
+            let mut walk = Walk::new(catalog, self.filespace, part.span.clone(), self.choice);
             while let Some(mut batch) = walk.next()? {
                 if let Some(name) = &part.name {
                     batch.versions.retain(|version| version.object.name == *name);

@@ -43,7 +43,9 @@ fn remove(
     filespace: &Filespace,
     order: DeletionOrder,
 ) -> Result<DeletionResult, StoreError> {
-    delete(&server.store, &server.node, filespace, order)
+    let report = delete(&server.store, &server.node, filespace, order)?;
+    assert_eq!(report.unreadable, None, "nothing is damaged");
+    Ok(report.result)
 }
 
 fn done(result: Result<DeletionResult, StoreError>) -> Deletion {
