@@ -19,6 +19,6 @@ pub mod quantum;
 pub mod resolve;
 mod session;
 
-pub use change::{KnownContent, PageChange, Reason, Rejection};
+pub use change::{KnownContent, PageChange, Reason, Rejection, Remnant};
 pub use quantum::{Check, StoredQuantum, take_in};
 pub use session::{CommitReceipt, Intake, QuantumGrants};

@@ -10,7 +10,7 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 use super::chunks::Chunks;
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
-use crate::link::backup::{Rejection, ServerMessage, SessionReceiver};
+use crate::link::backup::{Rejection, Remnant, ServerMessage, SessionReceiver};
 
 /// The server's answers so far, shared by all threads of a session.
 #[derive(Default)]
@@ -32,6 +32,7 @@ struct State {
     unanswered: u64,
     is_closed: bool,
     rejections: Vec<Rejection>,
+    remnants: Vec<Remnant>,
     failure: Option<ClientError>,
     /// True if the server has given no reason for the end of the session. Then the session ended
     /// because this side ended it, or because the server was stopped.
@@ -122,6 +123,11 @@ impl Answers {
         std::mem::take(&mut self.state().rejections)
     }
 
+    /// Returns the remnants that the server has reported since the last call.
+    pub(super) fn take_remnants(&self) -> Vec<Remnant> {
+        std::mem::take(&mut self.state().remnants)
+    }
+
     /// Reads answers until the stream ends.
     pub(super) fn read(
         &self,
@@ -158,6 +164,7 @@ impl Answers {
                 let mut state = self.state();
                 state.unanswered = state.unanswered.saturating_sub(1);
                 state.rejections.extend(commitment.rejections);
+                state.remnants.extend(commitment.remnants);
             }
             ServerMessage::Closed => self.state().is_closed = true,
         }
@@ -209,9 +216,11 @@ mod tests {
             first: Vec::new(),
             reason: "no".to_owned(),
         };
+        let remnant = Remnant { path: b"/d/gone/".to_vec(), reason: "damaged".to_owned() };
         let commitment = Commitment {
             grants: vec![QuantumGrants { number: 4, grants: vec![grant] }],
             rejections: vec![rejection.clone()],
+            remnants: vec![remnant.clone()],
             expired: 3,
         };
         answers.take_in(ServerMessage::Committed(commitment), &chunks, &tally);
@@ -219,6 +228,8 @@ mod tests {
         assert_eq!(chunks.grant_of(&digest), Some(grant));
         assert_eq!(answers.take_rejections(), [rejection]);
         assert_eq!(answers.take_rejections(), []);
+        assert_eq!(answers.take_remnants(), [remnant]);
+        assert_eq!(answers.take_remnants(), []);
         assert_eq!(tally.expired.load(Relaxed), 3);
         answers.take_in(ServerMessage::Arrived { bytes: 77 }, &chunks, &tally);
         assert_eq!(answers.arrived(), 77);

@@ -27,7 +27,7 @@ use super::threads::joined;
 use crate::cache::Cache;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::link::backup::{Rejection, SessionReceiver, SessionSender};
+use crate::link::backup::{Rejection, Remnant, SessionReceiver, SessionSender};
 use crate::node::home::Home;
 use crate::options::{BackupOptions, STREAM_FILESPACE};
 use crate::path::absolute;
@@ -242,6 +242,9 @@ impl Session<'_> {
     pub(super) fn settle(&self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
         outbox.finish();
         self.check()?;
+        for Remnant { path, reason } in self.answers.take_remnants() {
+            self.fail(&path, reason);
+        }
         let rejections = outbox.take_rejections();
         if rejections.is_empty() {
             return Ok(());

@@ -172,6 +172,7 @@ pub(crate) enum ServerMessage {
 pub(crate) struct Commitment {
     pub(crate) grants: Vec<QuantumGrants>,
     pub(crate) rejections: Vec<Rejection>,
+    pub(crate) remnants: Vec<Remnant>,
     /// Number of objects that became inactive.
     pub(crate) expired: u64,
 }
@@ -190,6 +191,14 @@ pub(crate) struct Rejection {
     pub(crate) name: Vec<u8>,
     /// First name of the object's page.
     pub(crate) first: Vec<u8>,
+    pub(crate) reason: String,
+}
+
+/// Directory that was removed, and below which pages of the catalogue are damaged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Remnant {
+    /// Path from the filespace's root.
+    pub(crate) path: Vec<u8>,
     pub(crate) reason: String,
 }
 
@@ -302,11 +311,14 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
         first: rejected.first.to_vec(),
         reason: rejected.reason,
     };
+    let remnant =
+        |left: proto::Remnant| Remnant { path: left.directory.to_vec(), reason: left.reason };
     match message {
         Message::Arrived(arrived) => Some(ServerMessage::Arrived { bytes: arrived.bytes }),
         Message::Committed(committed) => Some(ServerMessage::Committed(Commitment {
             grants: committed.grants.iter().map(quantum).collect(),
             rejections: committed.rejected.into_iter().map(rejection).collect(),
+            remnants: committed.remnants.into_iter().map(remnant).collect(),
             expired: committed.expired_objects,
         })),
         Message::Closed(proto::Closed {}) => Some(ServerMessage::Closed),

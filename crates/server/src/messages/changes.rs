@@ -6,7 +6,7 @@ use catalog::change::PageStart;
 use format::page;
 use model::{DirPath, DirectoryDigest, Name, Object};
 use store::StoreError;
-use store::intake::{Check, KnownContent, PageChange, Reason, Rejection};
+use store::intake::{Check, KnownContent, PageChange, Reason, Rejection, Remnant};
 use wire::proto;
 
 /// Returns the check that the client has sent with a quantum.
@@ -66,6 +66,11 @@ fn known(known: &proto::KnownContent) -> Result<KnownContent, StoreError> {
         directory: DirPath::new(&known.directory).map_err(StoreError::malformed)?,
         of: name(&known.of)?,
     })
+}
+
+pub(crate) fn remnant(remnant: Remnant) -> proto::Remnant {
+    let Remnant { directory, reason } = remnant;
+    proto::Remnant { directory: Bytes::copy_from_slice(directory.as_bytes()), reason }
 }
 
 pub(crate) fn rejection(rejection: Rejection) -> proto::Rejected {

@@ -238,10 +238,12 @@ fn commit(intake: &mut Intake, transaction: Transaction) -> Result<proto::Commit
     let grants =
         grants.map(|of| proto::QuantumGrants { number: of.number, grants: of.bytes.into() });
     let rejected = committed.rejected.into_iter().map(changes::rejection);
+    let remnants = committed.remnants.into_iter().map(changes::remnant);
     Ok(proto::Committed {
         number,
         grants: grants.collect(),
         rejected: rejected.collect(),
+        remnants: remnants.collect(),
         expired_objects: committed.expired_objects,
     })
 }

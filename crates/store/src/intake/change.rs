@@ -42,6 +42,15 @@ pub struct Rejection {
     pub reason: Reason,
 }
 
+/// A directory that the node has removed, and below which pages of the catalogue are damaged. These
+/// pages stay.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remnant {
+    pub directory: DirPath,
+    /// Fault of the first page.
+    pub reason: String,
+}
+
 /// Reason why an object was left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Reason {

@@ -18,7 +18,7 @@ use catalog::{ArchiveChange, PageKey, PageRow, PageSpan, Write};
 use model::{ClassId, DirPath, Kind, Name, Object, PackNumber, ServerTime};
 use pool::Hold;
 
-use super::change::Rejection;
+use super::change::{Rejection, Remnant};
 use super::session::Intake;
 use crate::intake::resolve::ResolvedChange;
 use crate::lifecycle::archive;
@@ -46,6 +46,7 @@ pub(super) struct CommitPoint {
 pub(super) struct Preparation {
     pub(super) writes: Vec<Write>,
     pub(super) rejected: Vec<Rejection>,
+    pub(super) remnants: Vec<Remnant>,
     /// Directories of the rejected objects.
     pub(super) lacking: BTreeSet<DirPath>,
     pub(super) expired_objects: u64,
@@ -59,6 +60,7 @@ impl Preparation {
     fn add(&mut self, other: Self) {
         self.writes.extend(other.writes);
         self.rejected.extend(other.rejected);
+        self.remnants.extend(other.remnants);
         self.lacking.extend(other.lacking);
         self.expired_objects += other.expired_objects;
         for (pack, hold) in other.holds {
@@ -147,7 +149,13 @@ impl Intake {
         prepared: &mut Preparation,
     ) -> Result<Effect, CommitFailure> {
         let ResolvedChange { key, mut change, rejected } = resolved;
-        if !rejected.is_empty() {
+        let current = self.current(&key, pages)?;
+        let vanishing = vanishing(&key.directory, &current, &change);
+        vanishing.iter().for_each(|directory| remove_subtree(pages, directory));
+        let remnants = self.expire_subtrees(vanishing, at, prepared)?;
+        // The directory of a remnant stays active, so that the next backup finds it gone again.
+        change.expired.retain(|name| !remnants.contains(&key.directory.child(name)));
+        if !rejected.is_empty() || !remnants.is_empty() {
             prepared.lacking.insert(key.directory.clone());
         }
         if [&self.lacking, &prepared.lacking]
@@ -157,7 +165,6 @@ impl Intake {
             change.pages.iter_mut().for_each(|page| page.digest = None);
         }
         prepared.rejected.extend(rejected);
-        let current = self.current(&key, pages)?;
         keep_locked(&self.locked, &current, &mut change.updated);
         let mut rebound = BTreeSet::new();
         if let Some(holding) = &self.holding {
@@ -166,10 +173,6 @@ impl Intake {
         }
         if self.archive.is_some() {
             archive::grow(&mut prepared.archived, &current, &change.backed_up);
-        }
-        for directory in vanishing(&key.directory, &current, &change) {
-            prepared.expired_objects += self.expire_subtree(&directory, at)?;
-            remove_subtree(pages, &directory);
         }
         let mut changed = apply(&key, current, change, at.now)
             .map_err(|error| StoreError::conflict(error.to_string()))?;
@@ -196,20 +199,55 @@ impl Intake {
         row.map_or(Ok(Vec::new()), |row| decode_page(&row))
     }
 
-    /// Deactivates all objects below `directory`, in batches. Returns their number.
-    fn expire_subtree(&self, directory: &DirPath, at: CommitPoint) -> Result<u64, CommitFailure> {
+    /// Deactivates all objects below `directories`. Returns the directories below which damaged
+    /// pages are left.
+    fn expire_subtrees(
+        &self,
+        directories: Vec<DirPath>,
+        at: CommitPoint,
+        prepared: &mut Preparation,
+    ) -> Result<BTreeSet<DirPath>, CommitFailure> {
+        let mut remnants = BTreeSet::new();
+        for directory in directories {
+            let mut damage = None;
+            prepared.expired_objects += self.expire_subtree(&directory, at, &mut damage)?;
+            if let Some(reason) = damage {
+                let filespace = self.filespace.id;
+                tracing::error!(%filespace, reason, "a damaged page is not expired");
+                remnants.insert(directory.clone());
+                prepared.remnants.push(Remnant { directory, reason });
+            }
+        }
+        Ok(remnants)
+    }
+
+    /// Deactivates all objects below `directory`, in batches. Returns their number. Damaged pages
+    /// stay, and `damage` becomes the fault of the first of them.
+    fn expire_subtree(
+        &self,
+        directory: &DirPath,
+        at: CommitPoint,
+        damage: &mut Option<String>,
+    ) -> Result<u64, CommitFailure> {
         let span = PageSpan::Subtree(directory.clone());
         let filespace = self.filespace.id;
-        let mut expired = 0;
+        let (mut expired, mut after) = (0, None);
         loop {
-            let pages = self.store.catalog.pages(filespace, &span, None, SUBTREE_PAGES)?;
-            if pages.is_empty() {
-                return Ok(expired);
-            }
+            let pages =
+                self.store.catalog.pages(filespace, &span, after.as_ref(), SUBTREE_PAGES)?;
+            let Some(last) = pages.last() else { return Ok(expired) };
+            after = Some(last.key.clone());
             let mut writes = Vec::new();
             for page in pages {
                 assert!(directory.contains(&page.key.directory), "only the subtree is removed");
-                for object in decode_page(&page)? {
+                let objects = match decode_page(&page) {
+                    Err(StoreError::Damaged(reason)) => {
+                        damage.get_or_insert(reason);
+                        continue;
+                    }
+                    objects => objects?,
+                };
+                for object in objects {
                     let version = deactivate(&page.key.directory, object, at.now);
                     writes.push(Write::AddVersion { filespace, version });
                     expired += 1;

@@ -8,7 +8,7 @@ use catalog::{Filespace, Node, SessionRow, Write};
 use model::{ClassId, DirPath, PlaceCode as _, ServerTime, SessionId};
 use pool::Filler;
 
-use super::change::{PageChange, Rejection};
+use super::change::{PageChange, Rejection, Remnant};
 use super::prepare::{CommitPoint, Preparation};
 use super::quantum::StoredQuantum;
 use super::resolve::{Quanta, ResolvedChange, Resolver};
@@ -56,6 +56,7 @@ pub struct CommitReceipt {
     /// Grants for the chunks of the transaction's quanta.
     pub grants: Vec<QuantumGrants>,
     pub rejected: Vec<Rejection>,
+    pub remnants: Vec<Remnant>,
     pub expired_objects: u64,
 }
 
@@ -130,12 +131,12 @@ impl Intake {
             numbers.iter().all(|number| self.quanta.contains_key(number)),
             "all quanta are kept"
         );
-        let Preparation { rejected, mut lacking, expired_objects, .. } =
+        let Preparation { rejected, remnants, mut lacking, expired_objects, .. } =
             self.commit_changes(parse)?;
         self.lacking.append(&mut lacking);
         let grants = numbers.iter().map(|&number| self.grants(number)).collect();
         self.forget_old_quanta(numbers);
-        Ok(CommitReceipt { grants, rejected, expired_objects })
+        Ok(CommitReceipt { grants, rejected, remnants, expired_objects })
     }
 
     fn commit_changes(
