@@ -23,7 +23,8 @@ mod volumes;
 mod words;
 
 pub use audit::{
-    Audit, AuditRequest, CatalogFindings, ChunkRange, Damage, DamagedDirectory, LostVersion,
+    Audit, AuditRequest, CatalogFindings, CatalogLoss, ChunkRange, Damage, DamagedDirectory,
+    LostVersion,
 };
 pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::Admin;

@@ -1,5 +1,6 @@
 //! Audit: the packs of all pools are read and compared with their checksums.
 
+use model::ServerTime;
 use wire::proto;
 
 use super::connection::Admin;
@@ -48,6 +49,20 @@ pub struct CatalogFindings {
     pub directories: Vec<DamagedDirectory>,
     /// Number of rows that cannot be decoded.
     pub damaged_rows: u64,
+    /// Loss if the newest sound copy replaces the catalogue; `None` if no available pool has one.
+    pub loss: Option<CatalogLoss>,
+}
+
+/// Part of the catalogue that its newest sound copy lacks.
+#[derive(Clone, Copy, Debug)]
+pub struct CatalogLoss {
+    /// Number of the copy.
+    pub copy: u64,
+    pub taken: ServerTime,
+    /// Number of readable versions that were made since then.
+    pub versions: u64,
+    /// Number of backups that have ended since then.
+    pub backups: u64,
 }
 
 /// A directory of a node whose rows in the catalogue are damaged.
@@ -145,6 +160,12 @@ impl From<proto::AuditReply> for Audit {
                 faults: message.catalog_faults,
                 directories: message.catalog_directories.into_iter().map(directory).collect(),
                 damaged_rows: message.catalog_rows,
+                loss: message.catalog_loss.map(|loss| CatalogLoss {
+                    copy: loss.copy,
+                    taken: ServerTime(loss.taken),
+                    versions: loss.versions,
+                    backups: loss.backups,
+                }),
             },
         }
     }

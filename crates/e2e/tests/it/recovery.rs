@@ -405,3 +405,50 @@ fn a_damaged_page_of_the_catalogue_costs_one_directory_until_it_is_rebuilt() {
     scene.backup().counts(&[("backed_up", 4)]);
     scene.compare("rebuilt");
 }
+
+/// A deletion, and a backup that found a directory gone, ended at the first damaged page.
+#[test]
+fn deletion_and_removal_go_on_beside_a_damaged_page_and_the_audit_says_what_a_copy_lacks() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(FILES, 2000);
+    scene.server.admin(&["node", "set", &scene.node.name, "--backdelete", "yes"]);
+    let gone = scene.tree.join("gone");
+    for folder in ["bad", "good"] {
+        fs::create_dir_all(gone.join(folder)).unwrap();
+        fs::write(gone.join(folder).join("file"), folder).unwrap();
+    }
+    scene.copy_no_catalog();
+    scene.backup();
+    scene.copy_catalog();
+    fs::write(scene.file(0), "after the copy").unwrap();
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    damage_page(scene.server.dir(), "/gone/bad/");
+    scene.server.restart();
+
+    let audit = scene.server.try_admin(&["audit"]).expect(&[4]).json();
+    let loss = &audit["catalog_loss"];
+    assert_eq!((&loss["copy"], &loss["backups"]), (&1.into(), &1.into()), "{audit}");
+    assert!((1..FILES as u64).contains(&loss["versions"].as_u64().unwrap()), "{audit}");
+
+    fs::remove_dir_all(&gone).unwrap();
+    for _ in 0..2 {
+        let backed_up = scene.node.backup(&scene.tree, &[]).expect(&[4]);
+        let [(path, _)] = &backed_up.failures()[..] else { panic!("{backed_up}") };
+        assert!(path.ends_with(b"/gone/"), "{backed_up}");
+        let good = scene.node.list(&gone.join("good/file"), &["--inactive"]);
+        assert_eq!(good[0]["state"], "I", "{good:?}");
+    }
+
+    let delete = ["delete", scene.tree.to_str().unwrap(), "--json"];
+    let deleted = scene.node.run(&delete).expect(&[4]).says("/gone/bad/").json();
+    assert!(deleted["versions"].as_u64().unwrap() > FILES as u64, "{deleted}");
+    let file = scene.file(0);
+    let list = ["list", file.to_str().unwrap(), "--inactive"];
+    scene.node.run(&list).expect(&[12]);
+    let number = deleted["deletion"].to_string();
+    scene.node.run(&["undelete", &number]).expect(&[0]);
+    scene.node.run(&list).expect(&[0]);
+}

@@ -83,6 +83,12 @@ pub(crate) fn audit(outcome: &audit::Outcome, is_last: bool) -> proto::AuditRepl
         let directories = outcome.catalog.directories.iter();
         reply.catalog_directories = directories.map(directory).collect();
         reply.catalog_rows = outcome.catalog.damaged_rows;
+        reply.catalog_loss = outcome.catalog.loss.map(|loss| proto::CatalogLoss {
+            copy: loss.copy,
+            taken: loss.taken.0,
+            versions: loss.versions,
+            backups: loss.backups,
+        });
     }
     reply
 }

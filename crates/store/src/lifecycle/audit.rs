@@ -14,14 +14,17 @@ use crate::error::StoreError;
 use catalog::{PackRow, PackState, Write};
 use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
-use model::{PackNumber, Place, PoolId};
+use model::{PackNumber, Place, PoolId, ServerTime};
 use pool::ReadError;
 
 use crate::lifecycle::catalog_check::{CatalogCheck, DamagedDirectory};
-use crate::lifecycle::catalog_copy;
+use crate::lifecycle::catalog_copy::{self, ComparedCheck};
 use crate::lifecycle::victims::{self, Victims};
 use crate::pools;
 use crate::store::Store;
+
+/// Maximum number of backups of a node that the audit counts.
+const BACKUPS_MAX: usize = 1000;
 
 /// An order for an audit.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +76,22 @@ pub struct CatalogFindings {
     pub directories: Vec<NamedDirectory>,
     /// Number of pages and versions that cannot be decoded.
     pub damaged_rows: u64,
+    /// Loss if the newest sound copy replaces the damaged catalogue. `None` if nothing is damaged,
+    /// or if no available pool has a sound copy.
+    pub loss: Option<CatalogLoss>,
+}
+
+/// Part of the catalogue that a copy lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CatalogLoss {
+    /// Number of the copy.
+    pub copy: u64,
+    /// Time at which the copy was made.
+    pub taken: ServerTime,
+    /// Number of readable versions that were made since then.
+    pub versions: u64,
+    /// Number of backups that have ended since then.
+    pub backups: u64,
 }
 
 /// A directory of a node.
@@ -134,7 +153,17 @@ pub fn run(
 
 /// Checks a copy of the catalogue, as it is at one moment.
 fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
-    let CatalogCheck { faults, directories, damaged_rows, .. } = catalog_copy::check_now(store)?;
+    let ComparedCheck { check, sound } = catalog_copy::check_now(store)?;
+    let loss = match sound.filter(|_| !check.is_sound()) {
+        Some(copy) => Some(CatalogLoss {
+            copy: copy.number,
+            taken: copy.taken,
+            versions: check.later_versions,
+            backups: backups_since(store, copy.taken)?,
+        }),
+        None => None,
+    };
+    let CatalogCheck { faults, directories, damaged_rows, .. } = check;
     if damaged_rows > 0 || !faults.is_empty() {
         let details = format!(
             "faults of the database: {}, rows that cannot be read: {damaged_rows}",
@@ -157,7 +186,18 @@ fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
         NamedDirectory { node, path }
     };
     let directories = directories.into_iter().map(name).collect();
-    Ok(CatalogFindings { faults, directories, damaged_rows })
+    Ok(CatalogFindings { faults, directories, damaged_rows, loss })
+}
+
+/// Returns the number of backups that have ended after `time`, of each node at most
+/// [`BACKUPS_MAX`].
+fn backups_since(store: &Store, time: ServerTime) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for node in store.catalog.nodes()? {
+        let sessions = store.catalog.sessions(node.id, BACKUPS_MAX)?;
+        count += sessions.iter().filter(|session| session.ended > time).count() as u64;
+    }
+    Ok(count)
 }
 
 fn begin(store: &Store) -> Result<Outcome, StoreError> {

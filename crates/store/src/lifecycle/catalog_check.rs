@@ -9,7 +9,7 @@ use std::path::Path;
 use catalog::sqlite::inspection::{self, BulkRow};
 use format::catalog_copy::Census;
 use format::page;
-use model::{DirPath, FilespaceId, Object};
+use model::{DirPath, FilespaceId, Object, ServerTime};
 
 use crate::error::StoreError;
 
@@ -37,6 +37,8 @@ pub struct CatalogCheck {
     pub directories: BTreeSet<DamagedDirectory>,
     /// Number of pages and versions that cannot be decoded.
     pub damaged_rows: u64,
+    /// Number of readable versions that were made after the moment to which the check compares.
+    pub later_versions: u64,
     pub census: Census,
 }
 
@@ -77,21 +79,24 @@ impl CatalogCheck {
     }
 }
 
-/// Checks the catalogue in the file `path`, which nobody writes.
-pub fn check(path: &Path) -> Result<CatalogCheck, StoreError> {
+/// Checks the catalogue in the file `path`, which nobody writes. Counts the versions that were made
+/// after `since`.
+pub fn check(path: &Path, since: Option<ServerTime>) -> Result<CatalogCheck, StoreError> {
     let mut check = CatalogCheck::default();
+    let is_later = |object: &&Object| since.is_some_and(|since| object.inserted > since);
     let inspected = inspection::inspect(path, &mut |row| match row {
         BulkRow::Page { filespace, page } => {
-            let objects = page::decode::<model::Place>(&page.body);
-            let is_whole = objects.is_ok_and(|all| all.len() == page.object_count as usize);
-            if !is_whole {
-                check.note(filespace, page.key.directory);
+            let objects: Result<Vec<Object>, _> = page::decode(&page.body);
+            match objects.ok().filter(|all| all.len() == page.object_count as usize) {
+                Some(all) => check.later_versions += all.iter().filter(is_later).count() as u64,
+                None => check.note(filespace, page.key.directory),
             }
         }
         BulkRow::Version { filespace, directory, body } => {
             let object: Result<Vec<Object>, _> = page::decode(body);
-            if !object.is_ok_and(|object| object.len() == 1) {
-                check.note(filespace, directory);
+            match object.ok().filter(|object| object.len() == 1) {
+                Some(all) => check.later_versions += all.iter().filter(is_later).count() as u64,
+                None => check.note(filespace, directory),
             }
         }
     })?;

@@ -202,7 +202,7 @@ pub fn run(
     let taken = sys::clock::now();
     let copied = store.catalog.copy_to(&path).map_err(StoreError::from);
     let stored = copied.and_then(|()| {
-        let check = catalog_check::check(&path)?;
+        let check = catalog_check::check(&path, None)?;
         let places = reusable(store, before.last());
         Ok((check, BlockWriter::new(store, places, number, listener)?.store(&path)?))
     });
@@ -232,15 +232,26 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Checks the catalogue as it is now, by a copy that is not stored.
-pub(crate) fn check_now(store: &Store) -> Result<CatalogCheck, StoreError> {
-    check_room(store, all(store).last().map_or(0, |copy| copy.bytes))?;
+/// Result of a check of the catalogue, with the copy to which it was compared.
+pub(crate) struct ComparedCheck {
+    pub check: CatalogCheck,
+    /// The newest copy that is not doubtful.
+    pub sound: Option<CatalogCopy>,
+}
+
+/// Checks the catalogue as it is now, by a copy that is not stored, and counts the versions that
+/// the newest sound copy lacks.
+pub(crate) fn check_now(store: &Store) -> Result<ComparedCheck, StoreError> {
+    let copies = all(store);
+    check_room(store, copies.last().map_or(0, |copy| copy.bytes))?;
+    let sound = copies.into_iter().rev().find(|copy| !copy.is_doubtful);
+    let since = sound.as_ref().map(|copy| copy.taken);
     let path = store.folder.join(CHECKED);
     remove_file(&path).map_err(|error| disk(&error))?;
     let copied = store.catalog.copy_to(&path).map_err(StoreError::from);
-    let checked = copied.and_then(|()| catalog_check::check(&path));
+    let checked = copied.and_then(|()| catalog_check::check(&path, since));
     remove_file(&path).map_err(|error| disk(&error))?;
-    checked
+    Ok(ComparedCheck { check: checked?, sound })
 }
 
 /// Fails if the server's folder has no room for a second catalogue. The size of a catalogue in a

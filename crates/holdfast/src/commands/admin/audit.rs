@@ -1,11 +1,12 @@
 //! `holdfast admin audit`: checks that the pools hold what was stored.
 
-use client::admin::{Admin, Audit, AuditRequest, CatalogFindings, ChunkRange};
+use client::admin::{Admin, Audit, AuditRequest, CatalogFindings, CatalogLoss, ChunkRange};
 use model::escaped;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, WARNED};
+use crate::moment;
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
@@ -146,11 +147,24 @@ fn catalog_text(catalog: &CatalogFindings, named_max: usize) -> String {
             text.push_str(&["  ", &directory.node, ":", &path, "\n"].concat());
         }
     }
-    text.push_str(
-        "Stop the server and run 'holdfast server rebuild-catalog': it takes the newest sound\n\
-         copy of the catalogue. Changes since then are lost; the next backups store them again.\n",
-    );
-    text
+    text + &advice(catalog.loss)
+}
+
+/// Returns the way to a sound catalogue, and the loss on that way.
+fn advice(loss: Option<CatalogLoss>) -> String {
+    let Some(CatalogLoss { copy, taken, versions, backups }) = loss else {
+        return "No pool that is available has a sound copy of the catalogue. Make the missing pools\n\
+                available before you stop the server and run 'holdfast server rebuild-catalog'.\n"
+            .to_owned();
+    };
+    format!(
+        "Stop the server and run 'holdfast server rebuild-catalog': it takes copy {copy} of {}, the\n\
+         newest sound copy of the catalogue. Lost since then: {} of {}.\n\
+         The next backups store again what the nodes still have.\n",
+        moment::shown(taken),
+        quantity::counted(versions, "version"),
+        quantity::counted(backups, "backup"),
+    )
 }
 
 /// `audit --json`.
@@ -165,6 +179,9 @@ struct AuditDocument<'a> {
     catalog_faults: &'a [String],
     catalog_rows_damaged: u64,
     catalog_directories: Vec<DirectoryDocument<'a>>,
+    /// The newest sound copy, if the catalogue is damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog_loss: Option<LossDocument>,
     damages: Vec<DamageDocument<'a>>,
     versions_lost: u64,
     versions: Vec<VersionDocument<'a>>,
@@ -174,6 +191,15 @@ struct AuditDocument<'a> {
 struct DirectoryDocument<'a> {
     node: &'a str,
     path: JsonPath<'a>,
+}
+
+/// Part of a damaged catalogue that its newest sound copy lacks.
+#[derive(Serialize)]
+struct LossDocument {
+    copy: u64,
+    taken: String,
+    versions: u64,
+    backups: u64,
 }
 
 #[derive(Serialize)]
@@ -225,6 +251,12 @@ impl<'a> AuditDocument<'a> {
             catalog_faults: &outcome.catalog.faults,
             catalog_rows_damaged: outcome.catalog.damaged_rows,
             catalog_directories: directories.collect(),
+            catalog_loss: outcome.catalog.loss.map(|loss| LossDocument {
+                copy: loss.copy,
+                taken: moment::rfc3339(loss.taken),
+                versions: loss.versions,
+                backups: loss.backups,
+            }),
             damages: damages.collect(),
             versions_lost: outcome.lost_versions_count,
             versions: versions.collect(),
