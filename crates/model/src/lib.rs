@@ -5,6 +5,7 @@
 //! of a filespace is itself an object: directory path empty, name `/`.
 
 mod chunk;
+mod escape;
 mod fault;
 mod filespace;
 mod id;
@@ -18,6 +19,7 @@ pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
     Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
 };
+pub use escape::{escaped, is_unprintable, printable};
 pub use fault::chain;
 pub use filespace::{
     BACKUP_FILESPACE_MIN, archive_filespace, archive_filespaces, archive_number,
@@ -28,7 +30,7 @@ pub use id::{
 };
 pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
-pub use path::{DirPath, Name, NameError, escaped};
+pub use path::{DirPath, Name, NameError};
 pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};
 

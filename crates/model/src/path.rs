@@ -1,7 +1,5 @@
 //! Names and directory paths: bytes, never text.
 
-use std::fmt::Write as _;
-
 use smallvec::SmallVec;
 
 /// Maximum length, in bytes, of a name that is stored without an allocation. In a source tree,
@@ -134,30 +132,6 @@ impl DirPath {
     }
 }
 
-/// Returns `bytes` as text for people. Valid UTF-8 stays as it is, except that a backslash becomes
-/// `\\`. Each byte of a control character or of invalid UTF-8 becomes `\xNN`.
-pub fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for part in bytes.utf8_chunks() {
-        for character in part.valid().chars() {
-            match character {
-                '\\' => text.push_str("\\\\"),
-                c if c.is_control() => {
-                    let mut utf8 = [0; 4];
-                    c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_hex(&mut text, byte));
-                }
-                c => text.push(c),
-            }
-        }
-        part.invalid().iter().for_each(|&byte| push_hex(&mut text, byte));
-    }
-    text
-}
-
-fn push_hex(text: &mut String, byte: u8) {
-    write!(text, "\\x{byte:02x}").expect("writing to a String cannot fail");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,11 +173,5 @@ mod tests {
             let in_range = other.as_bytes() >= dir.as_bytes() && other.as_bytes() < &end[..];
             assert_eq!(in_range, inside);
         }
-    }
-
-    #[test]
-    fn escaped_names_are_unambiguous() {
-        assert_eq!(escaped(b"plain \xc3\xa9"), "plain \u{e9}");
-        assert_eq!(escaped(b"a\nb\\c\xff"), "a\\x0ab\\\\c\\xff");
     }
 }
