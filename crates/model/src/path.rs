@@ -1,4 +1,11 @@
 //! Names and directory paths: bytes, never text.
+//!
+//! 1. A name is not empty, is neither `.` nor `..`, and has no `/` and no NUL. The root object of a
+//!    filespace alone is named `/`, and it lies alone in the directory above the root:
+//!    [`DirPath::can_hold`]. Everything that takes names together with a directory from a peer
+//!    checks this on arrival, because a path that is made of `/a/` and `/` names nothing.
+//! 2. A directory path is absolute, and its parts are names. So no path leads out of the directory
+//!    below which it is made.
 
 use smallvec::SmallVec;
 
@@ -20,13 +27,16 @@ pub enum NameError {
     /// The directory path does not start and end with `/`, or has an impossible part.
     #[error("a directory path must start and end with '/' and consist of names")]
     DirPath,
+    /// The directory cannot hold an object of this name.
+    #[error("the root of a filespace alone must be named '/', and lie alone above the root")]
+    Root,
 }
 
 impl Name {
     /// Maximum length of a name, in bytes, as in the file systems of Linux.
     pub const BYTES_MAX: usize = 255;
 
-    /// Parses `bytes`.
+    /// Parses `bytes`. [`DirPath::name`] parses the name of an object whose directory is known.
     pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
         if is_name(bytes) || bytes == b"/" {
             Ok(Self(SmallVec::from_slice(bytes)))
@@ -82,8 +92,20 @@ impl DirPath {
         Self(Vec::new())
     }
 
-    /// The directory path of the directory `name` in this directory.
+    /// Returns true if an object in this directory can have the name `name`.
+    pub fn can_hold(&self, name: &Name) -> bool {
+        self.0.is_empty() == (name.0[..] == b"/"[..])
+    }
+
+    /// Parses the name of an object in this directory.
+    pub fn name(&self, bytes: &[u8]) -> Result<Name, NameError> {
+        let name = Name::new(bytes)?;
+        if self.can_hold(&name) { Ok(name) } else { Err(NameError::Root) }
+    }
+
+    /// The directory path of the directory `name` in this directory, which can hold this name.
     pub fn child(&self, name: &Name) -> Self {
+        assert!(self.can_hold(name), "only the root lies above the root, and nowhere else");
         let mut bytes = Vec::with_capacity(self.0.len() + name.0.len() + 1);
         bytes.extend_from_slice(&self.0);
         bytes.extend_from_slice(&name.0);
@@ -173,5 +195,21 @@ mod tests {
             let in_range = other.as_bytes() >= dir.as_bytes() && other.as_bytes() < &end[..];
             assert_eq!(in_range, inside);
         }
+    }
+
+    #[test]
+    fn the_root_lies_alone_above_the_root() {
+        let (above, top) = (DirPath::above_root(), DirPath::root());
+        assert_eq!(above.name(b"/"), Ok(Name::root()));
+        assert_eq!(above.name(b"a"), Err(NameError::Root));
+        assert_eq!(top.name(b"/"), Err(NameError::Root));
+        assert_eq!(top.name(b"a").map(|name| top.child(&name)), DirPath::new(b"/a/"));
+        assert_eq!(top.name(b".."), Err(NameError::Name));
+    }
+
+    #[test]
+    #[should_panic(expected = "only the root lies above the root")]
+    fn no_directory_has_the_root_as_its_child() {
+        let _nowhere = DirPath::root().child(&Name::root());
     }
 }

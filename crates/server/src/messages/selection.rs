@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use catalog::PageSpan;
-use model::{DirPath, FilespaceId, Name, ServerTime};
+use model::{DirPath, FilespaceId, ServerTime};
 use store::StoreError;
 use store::selection::{Choice, DirectoryVersions, Part, Selection};
 use wire::proto;
@@ -28,7 +28,7 @@ pub(crate) fn parse(
         };
         vec![Part { span, name: None }]
     } else {
-        let name = Name::new(&message.name).map_err(malformed)?;
+        let name = directory.name(&message.name).map_err(malformed)?;
         let below = PageSpan::Subtree(directory.child(&name));
         let own = Part { span: PageSpan::Directory(directory), name: Some(name) };
         let below = message.recursive.then_some(Part { span: below, name: None });
@@ -93,7 +93,9 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_whole_is_refused() {
-        for (directory, name) in [(&b"a/"[..], &b""[..]), (b"/a", b""), (b"/", b"a/b")] {
+        for (directory, name) in
+            [(&b"a/"[..], &b""[..]), (b"/a", b""), (b"/", b"a/b"), (b"/", b"/"), (b"", b"a")]
+        {
             assert!(parse(&message(directory, name), FilespaceId(1)).is_err());
         }
     }

@@ -332,6 +332,8 @@ fn vanishing(directory: &DirPath, current: &[Object], change: &Change) -> Vec<Di
         .iter()
         .filter(is_directory)
         .filter(vanishes)
+        // An earlier server stored a name that leads nowhere. Nothing can lie below it.
+        .filter(|object| directory.can_hold(&object.name))
         .map(|object| directory.child(&object.name))
         .collect()
 }
