@@ -1,12 +1,14 @@
 //! The protocol between nodes and servers: gRPC services and messages, versions, the enrolment
 //! token, and the rows inside bulk messages. It has no business logic. See `docs/format/wire.md`.
 
+mod codec;
 mod grant;
 mod rows;
 mod token;
 mod trust;
 pub mod version;
 
+pub use codec::{FIELDS_MAX, MESSAGES_MAX, PACKED_BYTES_MAX};
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
 pub use token::{Token, TokenError};
