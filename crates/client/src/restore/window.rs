@@ -11,9 +11,8 @@ use crate::link::versions::Piece;
 /// File of a window that needs data.
 struct WindowFile<F> {
     file: F,
-    /// Number of pieces that have not arrived.
+    /// Number of pieces that have not arrived; 0 after the file was completed or lost.
     missing: AtomicU32,
-    is_lost: AtomicBool,
 }
 
 /// Checker of the chunks of a quantum, before they are written.
@@ -30,6 +29,8 @@ struct Need {
     piece: Piece,
     /// Index of the file in the window.
     file: u32,
+    /// True after the piece has arrived. A quantum may come twice.
+    has_arrived: AtomicBool,
 }
 
 /// Chunks that follow each other in a quantum and in a file.
@@ -55,7 +56,8 @@ impl Run<'_> {
 
 /// Window of a restore.
 ///
-/// Invariant: `needs` is sorted by place. A piece is put or lost at most once for each need.
+/// Invariant: `needs` is sorted by place. A piece is put at most once for each need. A file is
+/// completed or lost, and only once.
 pub(super) struct Window<F> {
     needs: Vec<Need>,
     files: Vec<WindowFile<F>>,
@@ -100,7 +102,10 @@ impl<F> Window<F> {
                 self.lose(destination, place, 1, "the content differs from its digest");
                 continue;
             }
-            for Need { piece, file } in needs {
+            for Need { piece, file, has_arrived } in needs {
+                if has_arrived.swap(true, Relaxed) {
+                    continue;
+                }
                 if piece.is_sealed {
                     let opened = checker.unseal(chunk, piece.bytes);
                     self.put_pieces(destination, *file, 1, |file| {
@@ -143,19 +148,18 @@ impl<F> Window<F> {
     ) {
         let needy = &self.files[file as usize];
         assert!(pieces > 0, "a write has at least one piece");
-        // A quantum that the server sends twice changes nothing.
-        if needy.is_lost.load(Relaxed) || needy.missing.load(Relaxed) == 0 {
+        if needy.missing.load(Relaxed) == 0 {
             return;
         }
         if let Err(error) = write(&needy.file) {
             return self.lose_file(destination, file, &error.to_string());
         }
         // The count follows the write, so the thread that counts down to zero knows that all pieces
-        // are written.
+        // are written. A file that was lost meanwhile has no count that could go down.
         let counted = needy
             .missing
             .fetch_update(AcqRel, Relaxed, |missing| missing.checked_sub(pieces));
-        if counted == Ok(pieces) && !needy.is_lost.load(Relaxed) {
+        if counted == Ok(pieces) {
             destination.complete(&needy.file);
         }
     }
@@ -177,7 +181,7 @@ impl<F> Window<F> {
 
     fn lose_file<D: Destination<File = F>>(&self, destination: &D, file: u32, reason: &str) {
         let needy = &self.files[file as usize];
-        if !needy.is_lost.swap(true, Relaxed) {
+        if needy.missing.swap(0, AcqRel) > 0 {
             destination.lose(&needy.file, reason);
         }
     }
@@ -214,10 +218,14 @@ impl<F> WindowBuilder<F> {
         let (Some(file), Some(pieces)) = (file, pieces) else { return };
         self.bits[position / 8] |= 1 << (position % 8);
         let number = u32::try_from(self.files.len()).expect("a window is bounded");
-        self.needs.extend(pieces.iter().map(|&piece| Need { piece, file: number }));
+        self.needs.extend(pieces.iter().map(|&piece| Need {
+            piece,
+            file: number,
+            has_arrived: AtomicBool::new(false),
+        }));
         let missing = u32::try_from(pieces.len()).expect("a file has fewer than 2^32 chunks");
         let missing = AtomicU32::new(missing);
-        self.files.push(WindowFile { file, missing, is_lost: AtomicBool::new(false) });
+        self.files.push(WindowFile { file, missing });
     }
 
     /// Returns the window, and a bit for each entry, which is set if the entry's data is needed.
@@ -356,5 +364,23 @@ mod tests {
         // The quantum with the last chunk of the file does not arrive.
         let written = put(&chunks[..1], &[&[(0, 0), (7, 3)]]);
         assert_eq!(written.of(0), ["0:abc", "the server did not send all data of the file"]);
+    }
+
+    #[test]
+    fn a_quantum_that_comes_twice_does_not_stand_for_another() {
+        let mut quantum = RawQuantum::default();
+        quantum.push(b"abc");
+        let mut builder = WindowBuilder::new();
+        let piece = |place, offset| Piece { place, offset, bytes: 3, is_sealed: false };
+        builder.add(Some(0), Some(&[piece(1, 0), piece(9, 3)]));
+        let (window, _) = builder.finish();
+        let written = RecordingDestination::default();
+        window.put(&written, 1, &quantum, &mut TextChecker);
+        window.put(&written, 1, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0), ["0:abc"]);
+        window.put(&written, 9, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0), ["0:abc", "3:abc", "whole"]);
+        window.lose(&written, 1, 1, "gone");
+        assert_eq!(written.of(0).len(), 3, "a file that is whole is lost no more");
     }
 }
