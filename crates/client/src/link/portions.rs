@@ -1,9 +1,14 @@
 //! Lists that the server sends in portions.
 
 use bytes::Bytes;
+use prost::Message;
 use wire::{PORTION_ITEMS_MAX, proto};
 
 use crate::error::{ClientError, ErrorKind};
+
+/// Maximum number of items of a list, and maximum number of their bytes on the wire.
+const ITEMS_MAX: usize = 1 << 20;
+const ITEMS_BYTES_MAX: usize = 128 << 20;
 
 /// Items of one reply.
 pub(crate) struct Section<T> {
@@ -14,35 +19,47 @@ pub(crate) struct Section<T> {
 }
 
 /// Reads a whole list. `ask` requests one portion of the list.
-pub(crate) fn all<T>(
+pub(crate) fn all<T: Message>(
     ask: impl FnMut(proto::Portion) -> Result<Section<T>, ClientError>,
 ) -> Result<Vec<T>, ClientError> {
-    first(usize::MAX, ask)
+    let items = first(ITEMS_MAX + 1, ask)?;
+    if items.len() <= ITEMS_MAX { Ok(items) } else { Err(too_long()) }
 }
 
-/// Reads the first `items_max` items of a list. `ask` requests one portion of the list.
-pub(crate) fn first<T>(
+/// Reads the first `items_max` items of a list. `ask` requests one portion of the list. A server
+/// that sends portions without end, or too much, is refused.
+pub(crate) fn first<T: Message>(
     items_max: usize,
     mut ask: impl FnMut(proto::Portion) -> Result<Section<T>, ClientError>,
 ) -> Result<Vec<T>, ClientError> {
     let mut items = Vec::new();
     let mut from = Bytes::new();
+    let mut bytes = 0;
     while items.len() < items_max {
         let missing = items_max - items.len();
         let wanted = u32::try_from(missing).unwrap_or(u32::MAX).min(PORTION_ITEMS_MAX);
         let Section { items: more, next } =
             ask(proto::Portion { items_max: wanted, from: from.clone() })?;
+        let is_empty = more.is_empty();
+        bytes += more.iter().map(Message::encoded_len).sum::<usize>();
+        if bytes > ITEMS_BYTES_MAX {
+            return Err(too_long());
+        }
         items.extend(more.into_iter().take(missing));
         if next.is_empty() {
             break;
         }
-        if next == from {
-            let message = "the server sent the same portion of a list twice";
+        if next == from || is_empty {
+            let message = "the server sent a list without end";
             return Err(ClientError::new(ErrorKind::Bug, message));
         }
         from = next;
     }
     Ok(items)
+}
+
+fn too_long() -> ClientError {
+    ClientError::new(ErrorKind::Bug, "the server sent a list that is too long to be read")
 }
 
 #[cfg(test)]
@@ -52,18 +69,19 @@ mod tests {
     use super::*;
 
     /// Answers like a server that has `items` and sends at most `limit` of them in a portion.
-    fn answer(items: &BTreeSet<u8>, limit: usize, portion: &proto::Portion) -> Section<u8> {
-        let from = portion.from.first().copied().unwrap_or(0);
+    fn answer(items: &BTreeSet<u32>, limit: usize, portion: &proto::Portion) -> Section<u32> {
+        let from = portion.from.first().copied().map_or(0, u32::from);
         let limit = limit.min(portion.items_max as usize);
         let mut rest = items.range(from..).copied();
         let items = rest.by_ref().take(limit).collect();
-        let next = rest.next().map_or(Bytes::new(), |next| vec![next].into());
+        let start = |next| vec![u8::try_from(next).expect("a small number")].into();
+        let next = rest.next().map_or(Bytes::new(), start);
         Section { items, next }
     }
 
     #[test]
     fn a_list_is_read_to_its_end() {
-        let items: BTreeSet<u8> = (1..=10).collect();
+        let items: BTreeSet<u32> = (1..=10).collect();
         for limit in [1, 3, 9, 10, 11] {
             let listed = all(|portion| Ok(answer(&items, limit, &portion))).expect("a list");
             assert!(listed.iter().eq(&items), "{limit}: {listed:?}");
@@ -74,11 +92,11 @@ mod tests {
 
     #[test]
     fn a_change_between_portions_loses_and_doubles_nothing() {
-        let mut items: BTreeSet<u8> = (10..20).collect();
+        let mut items: BTreeSet<u32> = (10..20).collect();
         let listed = all(|portion| {
             let section = answer(&items, 3, &portion);
             // The next item is removed, and items before and after it are added.
-            items.remove(section.next.first().unwrap_or(&0));
+            items.remove(&section.next.first().copied().map_or(0, u32::from));
             items.extend([1, 30]);
             Ok(section)
         });
@@ -87,22 +105,31 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_is_wanted() {
-        let items: BTreeSet<u8> = (1..=10).collect();
+        let items: BTreeSet<u32> = (1..=10).collect();
         let mut asked = Vec::new();
         let listed = first(5, |portion| {
             asked.push(portion.items_max);
             Ok(answer(&items, 3, &portion))
         });
         assert_eq!((listed.expect("a list"), asked), (vec![1, 2, 3, 4, 5], vec![5, 2]));
-        let none = first(0, |_| -> Result<Section<u8>, _> { panic!("nothing is wanted") });
+        let none = first(0, |_| -> Result<Section<u32>, _> { panic!("nothing is wanted") });
         assert!(none.expect("a list").is_empty());
     }
 
     #[test]
     fn a_list_without_portions_is_cut_and_one_without_end_is_refused() {
-        let whole = |_| Ok(Section { items: vec![1, 2, 3], next: Bytes::new() });
+        let whole = |_| Ok(Section { items: vec![1_u32, 2, 3], next: Bytes::new() });
         assert_eq!(first(2, whole).expect("a list"), [1, 2]);
-        let same = |_| Ok(Section { items: vec![1], next: Bytes::from_static(b"x") });
+        let same = |_| Ok(Section { items: vec![1_u32], next: Bytes::from_static(b"x") });
         assert_eq!(all(same).expect_err("the list has no end").kind, ErrorKind::Bug);
+        let mut count = 0_u32;
+        let mut next = || {
+            count += 1;
+            Bytes::from(count.to_le_bytes().to_vec())
+        };
+        let empty = |_| Ok(Section { items: Vec::<u32>::new(), next: next() });
+        assert_eq!(all(empty).expect_err("the list has no end").kind, ErrorKind::Bug);
+        let long = |_| Ok(Section { items: vec!["x".repeat(1 << 20)], next: next() });
+        assert_eq!(all(long).expect_err("the list is too long").kind, ErrorKind::Bug);
     }
 }
