@@ -20,6 +20,9 @@ pub(super) const CONFIG_FILE: &str = "client.toml";
 pub(super) const IDENTITY_FILE: &str = "node.pem";
 /// File with the addresses that a server has sent, one on each line.
 pub(super) const SERVERS_FILE: &str = "servers";
+/// Maximum number of servers whose addresses are stored, and maximum length of an address.
+const SERVERS_MAX: usize = 256;
+const ADDRESS_BYTES_MAX: usize = 300;
 
 /// Content of `client.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -163,10 +166,14 @@ impl Home {
 
     /// Stores the addresses of `servers`, for a time when no configured server answers.
     pub(crate) fn learn(&self, servers: &[String]) {
-        let is_address = |address: &&String| !address.is_empty() && !address.contains([',', '\n']);
+        let is_address = |address: &&String| {
+            let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b',';
+            (1..=ADDRESS_BYTES_MAX).contains(&address.len()) && address.bytes().all(is_plain)
+        };
         let text: String = servers
             .iter()
             .filter(is_address)
+            .take(SERVERS_MAX)
             .map(|address| format!("{address}\n"))
             .collect();
         if text.is_empty() || text == self.learned_servers() {
