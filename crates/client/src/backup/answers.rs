@@ -155,6 +155,11 @@ impl Answers {
         match message {
             // No thread waits for this message.
             ServerMessage::Arrived { bytes } => return self.arrived.store(bytes, Relaxed),
+            // Each answer may reject objects, so answers to nothing would grow without end.
+            ServerMessage::Committed(_) if self.state().unanswered == 0 => {
+                let message = "the server answered a transaction that was not sent";
+                self.fail(ClientError::new(ErrorKind::Bug, message));
+            }
             ServerMessage::Committed(commitment) => {
                 for quantum in &commitment.grants {
                     let digests = self.state().sent.remove(&quantum.number).unwrap_or_default();
@@ -235,6 +240,10 @@ mod tests {
         assert_eq!(answers.arrived(), 77);
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
+        let (grants, rejections) = (Vec::new(), Vec::new());
+        let unasked = Commitment { grants, rejections, expired: 0 };
+        answers.take_in(ServerMessage::Committed(unasked), &chunks, &tally);
+        assert_eq!(answers.check().map_err(|error| error.kind), Err(ErrorKind::Bug));
     }
 
     #[test]
