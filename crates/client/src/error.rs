@@ -6,6 +6,9 @@ use tonic::{Code, Status};
 
 use crate::link::version::unknown;
 
+/// Maximum number of bytes in a text of the server that becomes part of a message to people.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// Kind of an error. The kind decides the reaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
@@ -101,6 +104,12 @@ impl ClientError {
     }
 }
 
+/// Returns the beginning of a text of the server. Many errors may have it, so it is short.
+pub(crate) fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         let kind = match status.code() {
@@ -125,14 +134,14 @@ impl From<Status> for ClientError {
             (Code::Unavailable, None) => Origin::Server,
             _ => Origin::Connection,
         };
-        let said = status.message();
+        let said = shortened(status.message().to_owned());
         let mut message = match (kind, origin) {
             (ErrorKind::Retry, Origin::Server) => format!("the server cannot serve: {said}"),
             (ErrorKind::Retry, _) => {
                 format!("the connection to the server failed: {said}")
             }
             _ if status.code() == Code::Unimplemented => unknown(&status),
-            _ => said.to_owned(),
+            _ => said,
         };
         if let Some(source) = source {
             message = format!("{message}: {source}");
@@ -181,6 +190,13 @@ mod tests {
         // Only the kind and the code decide, whatever the message begins with.
         let error = ClientError::new(ErrorKind::Retry, "the server cannot serve");
         assert_eq!(error.hint(), Some("is the server running, and is its address right?"));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(shortened("short".to_owned()), "short");
+        let long = "\u{e9}".repeat(TEXT_BYTES_MAX);
+        assert_eq!(shortened(format!("a{long}")).len(), TEXT_BYTES_MAX - 1);
     }
 
     #[test]

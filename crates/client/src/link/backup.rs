@@ -13,7 +13,7 @@ use wire::proto;
 use wire::proto::Capability;
 
 use super::Link;
-use crate::error::{ClientError, ErrorKind};
+use crate::error::{ClientError, ErrorKind, shortened};
 
 /// Maximum number of messages that wait for the network.
 const MESSAGES_WAITING: usize = 4;
@@ -309,7 +309,7 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
         path: [&rejected.directory[..], &rejected.name].concat(),
         name: rejected.name.to_vec(),
         first: rejected.first.to_vec(),
-        reason: rejected.reason,
+        reason: shortened(rejected.reason),
     };
     let remnant =
         |left: proto::Remnant| Remnant { path: left.directory.to_vec(), reason: left.reason };
