@@ -76,7 +76,8 @@ impl Expiries<'_> {
         let directories = gone
             .filter(|(_, object)| object.kind == Kind::Directory)
             .map(|(page, object)| page.path.child(&object.name));
-        Ok(self.named() + self.link.count_objects(self.filespace, directories)?)
+        let below = self.link.count_objects(self.filespace, directories)?;
+        Ok(self.named().saturating_add(below))
     }
 
     /// Warns and returns true if so many objects are gone that this looks like a mistake.
@@ -91,7 +92,7 @@ impl Expiries<'_> {
             self.tally.warn(format!(
                 "{gone} of {} objects in {} are gone; they were not expired, because this looks \
                  like an unmounted disk; if they were deleted, run again with --confirm-expire",
-                gone + kept,
+                gone.saturating_add(kept),
                 model::escaped(self.filespace),
             ));
         }

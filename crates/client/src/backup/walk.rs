@@ -243,7 +243,8 @@ impl Walk<'_> {
             let (of_earlier, failed) =
                 unreadable.into_iter().partition(|name: &Vec<u8>| *name < first);
             unreadable = of_earlier;
-            let bytes = of_page.iter().map(|(_, found)| found.stat.size).sum();
+            let sizes = of_page.iter().map(|(_, found)| found.stat.size);
+            let bytes = sizes.fold(0, u64::saturating_add);
             self.tally.inspect(of_page.len() as u64, bytes);
             if failed.is_empty() && self.is_unchanged(&task.path, &of_page, digest, buffer) {
                 let kept = of_page.len() as u64;

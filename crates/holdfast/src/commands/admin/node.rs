@@ -340,7 +340,9 @@ fn nodes_table(nodes: &[Node]) -> String {
             node.collocation_group.as_deref().unwrap_or("-").to_owned(),
             state(node).to_owned(),
             filespaces.len().to_string(),
-            quantity::count(filespaces.iter().map(|one| one.active_objects).sum()),
+            quantity::count(
+                filespaces.iter().map(|one| one.active_objects).fold(0, u64::saturating_add),
+            ),
             moment::shown_or_never(newest),
         ]
     };

@@ -1,6 +1,7 @@
 //! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the waiting recalls.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ::hsm::{ListedFile, Reply, Request, RequestState, Settings};
 use model::{ServerTime, escaped};
@@ -316,9 +317,10 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
 fn row(request: &RequestState) -> [String; 8] {
     let estimate = request.estimate_secs.map_or_else(
         || "?".to_owned(),
-        |secs| quantity::clock(std::time::Duration::from_secs_f64(secs.max(0.0))),
+        |secs| quantity::clock(Duration::try_from_secs_f64(secs).unwrap_or_default()),
     );
-    let percent = request.done_bytes.min(request.bytes) * 100 / request.bytes.max(1);
+    let (done, bytes) = (u128::from(request.done_bytes), u128::from(request.bytes));
+    let percent = done.min(bytes) * 100 / bytes.max(1);
     [
         request.number.to_string(),
         request.state.clone(),
