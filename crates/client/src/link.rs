@@ -1,9 +1,13 @@
 //! Connection to the server: greeting, renewal of the certificate, and the messages.
 //!
 //! Types of the wire stay in this folder. The rest of the client uses types of its own.
+//!
+//! Everything from the server is parsed here into types that cannot be wrong: names, paths, and
+//! numbers that fit. The limits of what the client takes are in `bounds`.
 
 pub(crate) mod archives;
 pub(crate) mod backup;
+pub(crate) mod bounds;
 pub(crate) mod digests;
 pub(crate) mod hello;
 pub(crate) mod list;
@@ -37,6 +41,9 @@ use crate::node::keys;
 /// Remaining life of a certificate, in seconds, below which it is renewed: a third of the 90 days
 /// that servers give by default.
 const RENEW_SECS: i64 = 30 * 86_400;
+
+/// Maximum number of directories in one request for the number of objects below them.
+const DIRECTORIES_MAX: usize = 1 << 16;
 
 /// Filespace of the node, as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,14 +133,15 @@ impl Link {
     ) -> Result<u64, ClientError> {
         let bytes = |directory: DirPath| Bytes::copy_from_slice(directory.as_bytes());
         let directories: Vec<Bytes> = directories.map(bytes).collect();
-        if directories.is_empty() {
-            return Ok(0);
-        }
         let filespace = Bytes::copy_from_slice(filespace);
-        let request = proto::CountSubtreesRequest { filespace, directories };
-        let mut client = self.client();
-        let reply = self.runtime.block_on(client.count_subtrees(request))?.into_inner();
-        Ok(reply.objects.iter().sum())
+        let mut objects = Vec::new();
+        for some in directories.chunks(DIRECTORIES_MAX) {
+            let (filespace, directories) = (filespace.clone(), some.to_vec());
+            let request = proto::CountSubtreesRequest { filespace, directories };
+            let reply = self.runtime.block_on(self.client().count_subtrees(request))?.into_inner();
+            objects.extend(reply.objects);
+        }
+        total(&objects)
     }
 
     /// Returns the node's filespaces, with the filespaces of its archives if `archives` is set.
@@ -150,6 +158,15 @@ impl Link {
         };
         Ok(filespaces.into_iter().map(summary).collect())
     }
+}
+
+/// Adds up the numbers of objects that the server has counted.
+fn total(objects: &[u64]) -> Result<u64, ClientError> {
+    let total = objects.iter().try_fold(0_u64, |total, &more| total.checked_add(more));
+    total.ok_or_else(|| {
+        let message = "the server counts more objects than there can be";
+        ClientError::new(ErrorKind::Bug, message)
+    })
 }
 
 /// A connection after the greeting.
@@ -207,6 +224,13 @@ pub(crate) mod tests {
     use wire::version::{Role, Speaker, settle};
 
     use super::*;
+
+    #[test]
+    fn an_impossible_number_of_objects_is_refused() {
+        assert_eq!(total(&[1, 2]).expect("a small number"), 3);
+        let error = total(&[u64::MAX, 1]).expect_err("more than 64 bits");
+        assert_eq!(error.kind, ErrorKind::Bug);
+    }
 
     /// Makes a link to a server that has answered the greeting with `hello` and answers no more
     /// calls.

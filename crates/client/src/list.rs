@@ -177,14 +177,24 @@ fn list(
 /// Sorts the versions of a message by path, and the versions of one path from the newest to the
 /// oldest. The server sends the versions of a directory in rounds: the newest version of each name,
 /// then the next version of each name.
-fn versions(link: &Link, filespace: &[u8], entries: Vec<Entry>) -> Vec<ListedVersion> {
-    let version = |entry: Entry| ListedVersion {
+///
+/// The path of each version is made when the version is listed, because the entries of a directory
+/// share its path, which may be long.
+fn versions(
+    link: &Link,
+    filespace: &[u8],
+    mut entries: Vec<Entry>,
+) -> impl Iterator<Item = ListedVersion> {
+    entries.sort_by(|a, b| path(a).cmp(path(b)).then(b.object.inserted.cmp(&a.object.inserted)));
+    entries.into_iter().map(move |entry: Entry| ListedVersion {
         path: absolute(filespace, &entry.directory.join(&entry.object.name)),
         class: link.hello().class_name(entry.object.class).to_owned(),
         object: entry.object,
         deactivated: entry.deactivated,
-    };
-    let mut versions: Vec<ListedVersion> = entries.into_iter().map(version).collect();
-    versions.sort_by(|a, b| a.path.cmp(&b.path).then(b.object.inserted.cmp(&a.object.inserted)));
-    versions
+    })
+}
+
+/// Returns the bytes of the path of `entry` in its filespace.
+fn path(entry: &Entry) -> impl Iterator<Item = &u8> {
+    entry.directory.as_bytes().iter().chain(entry.object.name.as_bytes())
 }

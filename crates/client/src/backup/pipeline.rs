@@ -316,7 +316,7 @@ impl ReadStage<'_> {
                 Ok(Work { segment, old }) => {
                     let _filling = self.press.filling();
                     if self.session.check().is_ok() {
-                        match old.objects() {
+                        match old.objects(&segment.path) {
                             Ok(old) => examiner.examine(segment, &old),
                             // Other directories can be backed up.
                             Err(error) => {

@@ -138,7 +138,7 @@ pub(crate) fn backed_up(
     while let Some((name, _)) = files.get(done) {
         let KeyedPage { first, page } =
             link.page_holding(mount_point, directory, name.as_bytes())?;
-        let objects = page.objects()?;
+        let objects = page.objects(directory)?;
         // Files in the name range of this page: the files up to its last object, but at least one
         // file.
         let last = objects.last().map(|object| object.name.clone());

@@ -4,12 +4,13 @@ use tonic::Streaming;
 use wire::proto;
 
 use super::Link;
-use super::versions::{Entry, Selection, decode};
+use super::versions::{Entries, Entry, Selection, decode};
 use crate::error::ClientError;
 
 /// Versions that the server lists.
 pub(crate) struct Listing<'a> {
     link: &'a Link,
+    selection: Selection,
     stream: Streaming<proto::VersionsReply>,
 }
 
@@ -17,7 +18,7 @@ impl Link {
     pub(crate) fn list(&self, selection: &Selection) -> Result<Listing<'_>, ClientError> {
         let request = proto::ListRequest { selection: Some(selection.message()) };
         let stream = self.runtime.block_on(self.client().list(request))?.into_inner();
-        Ok(Listing { link: self, stream })
+        Ok(Listing { link: self, selection: selection.clone(), stream })
     }
 }
 
@@ -27,6 +28,7 @@ impl Listing<'_> {
         let Some(message) = self.link.runtime.block_on(self.stream.message())? else {
             return Ok(None);
         };
-        Ok(Some(decode(&message)?.into_iter().flatten().collect()))
+        let Entries { entries, .. } = decode(&message, &self.selection)?;
+        Ok(Some(entries))
     }
 }

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use format::page;
-use model::{DirPath, Object};
+use model::{DirPath, NameError, Object};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use wire::proto;
 
 use super::Link;
+use super::versions::damaged;
 use crate::error::{ClientError, ErrorKind};
 
 /// Maximum number of requests that wait to be sent.
@@ -127,13 +128,18 @@ pub(crate) struct OldPage(Bytes);
 
 impl OldPage {
     /// Decodes the page's objects, without the places of contents, which only the server
-    /// understands.
-    pub(crate) fn objects(&self) -> Result<Vec<Object>, ClientError> {
+    /// understands. The page must be a page of `directory`.
+    pub(crate) fn objects(&self, directory: &DirPath) -> Result<Vec<Object>, ClientError> {
         if self.0.is_empty() {
             return Ok(Vec::new());
         }
-        page::decode_without_contents(&self.0)
-            .map_err(|damage| ClientError::new(ErrorKind::Damaged, damage.to_string()))
+        let objects: Vec<Object> = page::decode_without_contents(&self.0)
+            .map_err(|damage| damaged(directory.as_bytes(), &damage))?;
+        if objects.iter().all(|object| directory.can_hold(&object.name)) {
+            Ok(objects)
+        } else {
+            Err(damaged(directory.as_bytes(), &NameError::Root))
+        }
     }
 }
 
@@ -158,8 +164,9 @@ mod tests {
 
     #[test]
     fn a_damaged_page_is_refused() {
-        assert_eq!(OldPage::default().objects().expect("an empty page"), []);
-        let error = OldPage(Bytes::from_static(b"no page")).objects().expect_err("damaged");
+        let root = DirPath::root();
+        assert_eq!(OldPage::default().objects(&root).expect("an empty page"), []);
+        let error = OldPage(Bytes::from_static(b"no page")).objects(&root).expect_err("damaged");
         assert_eq!(error.kind, ErrorKind::Damaged);
     }
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use format::quantum::RECORD_BYTES_MAX;
+use model::QUANTUM_BYTES_MAX;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -10,8 +12,8 @@ use wire::proto;
 
 use super::Link;
 use super::stage::Purpose;
-use super::versions::{Entry, Selection, decode};
-use crate::error::{ClientError, ErrorKind};
+use super::versions::{Entries, Selection, decode};
+use crate::error::{ClientError, ErrorKind, shortened};
 use crate::progress::Progress;
 
 /// Maximum number of answers that wait for the network.
@@ -20,10 +22,14 @@ const ANSWERS_WAITING: usize = 4;
 /// minutes.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Maximum number of bytes in the digests of a quantum. A quantum may have one chunk for each of
+/// its bytes, but a message has no room for that many digests.
+const DIGESTS_BYTES_MAX: usize = 32 * (QUANTUM_BYTES_MAX / 4);
+
 /// Message of the server in a restore.
 pub(crate) enum Arrival {
     /// Entries of the newest window.
-    Entries(Vec<Entry>),
+    Entries(Entries),
     /// End of the entries of the window with this number. `is_last` is true if no further window
     /// follows.
     EntriesEnd { window: u64, is_last: bool },
@@ -37,7 +43,7 @@ pub(crate) enum Arrival {
 
 /// Quantum as it lies in its pack.
 pub(crate) struct RestoredQuantum {
-    /// Code of the place of the quantum's first chunk.
+    /// Code of the place of the quantum's first chunk. All chunks have places.
     pub(crate) first_place: u64,
     pub(crate) record: Bytes,
     /// Digests of the quantum's chunks, 32 bytes each.
@@ -54,6 +60,7 @@ pub(crate) struct DamagedChunks {
 /// Open stream of a restore.
 pub(crate) struct RestoreStream<'a> {
     link: &'a Link,
+    selection: Selection,
     messages: Streaming<proto::RestoreReply>,
     answers: mpsc::Sender<proto::RestoreRequest>,
 }
@@ -77,7 +84,7 @@ impl Link {
             .runtime
             .block_on(client.restore(ReceiverStream::new(receiver)))?
             .into_inner();
-        Ok(RestoreStream { link: self, messages, answers })
+        Ok(RestoreStream { link: self, selection: selection.clone(), messages, answers })
     }
 }
 
@@ -103,7 +110,8 @@ impl RestoreStream<'_> {
             }
         };
         let reply = message?.ok_or_else(ended)?;
-        parse(reply.message.ok_or_else(|| self.link.unknown_message())?)
+        let message = reply.message.ok_or_else(|| self.link.unknown_message())?;
+        parse(message, &self.selection)
     }
 
     /// Asks for the data of entries of `window`. `bits` has one bit for each entry, in order of
@@ -130,21 +138,74 @@ impl RestoreStream<'_> {
     }
 }
 
-fn parse(message: proto::restore_reply::Message) -> Result<Arrival, ClientError> {
+fn parse(
+    message: proto::restore_reply::Message,
+    selection: &Selection,
+) -> Result<Arrival, ClientError> {
     use proto::restore_reply::Message;
     Ok(match message {
-        Message::Entries(entries) => {
-            Arrival::Entries(decode(&entries)?.into_iter().flatten().collect())
-        }
+        Message::Entries(entries) => Arrival::Entries(decode(&entries, selection)?),
         Message::EntriesEnd(end) => Arrival::EntriesEnd { window: end.window, is_last: end.last },
-        Message::Quantum(quantum) => {
-            let proto::RestoredQuantum { first_place, record, digests } = quantum;
-            Arrival::Quantum(RestoredQuantum { first_place, record, digests })
-        }
+        Message::Quantum(quantum) => Arrival::Quantum(quantum_of(quantum)?),
         Message::Damaged(damaged) => {
             let proto::DamagedQuantum { first_place, chunk_count: count, reason } = damaged;
-            Arrival::Damaged(DamagedChunks { first_place, count, reason })
+            Arrival::Damaged(DamagedChunks { first_place, count, reason: shortened(reason) })
         }
         Message::DataEnd(end) => Arrival::DataEnd { is_last: end.last },
     })
+}
+
+/// Parses a quantum. It is bounded before it waits for a thread.
+fn quantum_of(message: proto::RestoredQuantum) -> Result<RestoredQuantum, ClientError> {
+    let proto::RestoredQuantum { first_place, record, digests } = message;
+    let impossible = |what: &str| {
+        let message = format!("the server sent a quantum that cannot be: {what}");
+        ClientError::new(ErrorKind::Damaged, message)
+    };
+    if record.len() > RECORD_BYTES_MAX {
+        return Err(impossible("its record is too long"));
+    }
+    if digests.len() > DIGESTS_BYTES_MAX {
+        return Err(impossible("it has too many digests"));
+    }
+    if first_place.checked_add(digests.len() as u64).is_none() {
+        return Err(impossible("its chunks lie beyond the last place"));
+    }
+    Ok(RestoredQuantum { first_place, record, digests })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(first_place: u64, record: usize, digests: usize, expected: Result<(), &str>) {
+        let (record, digests) = (vec![0; record].into(), vec![0; digests].into());
+        let message = proto::RestoredQuantum { first_place, record, digests };
+        let parsed = quantum_of(message).map(|_| ()).map_err(|error| error.message);
+        match expected {
+            Ok(()) => assert_eq!(parsed, Ok(())),
+            Err(part) => assert!(parsed.is_err_and(|message| message.contains(part))),
+        }
+    }
+
+    #[test]
+    fn a_quantum_that_cannot_be_is_refused() {
+        check(1, RECORD_BYTES_MAX, 64, Ok(()));
+        check(1, RECORD_BYTES_MAX + 1, 64, Err("too long"));
+        check(1, 10, DIGESTS_BYTES_MAX + 1, Err("too many digests"));
+        check(u64::MAX, 10, 32, Err("beyond the last place"));
+        check(u64::MAX, 10, 0, Ok(()));
+    }
+
+    #[test]
+    fn the_reason_of_damage_is_short() {
+        let reason = "x".repeat(1 << 20);
+        let damaged =
+            proto::DamagedQuantum { first_place: u64::MAX, chunk_count: u32::MAX, reason };
+        let message = proto::restore_reply::Message::Damaged(damaged);
+        let arrival = parse(message, &Selection::of_filespace(b"/")).ok();
+        let Some(Arrival::Damaged(damaged)) = arrival else { panic!("a report of damage") };
+        assert!(damaged.reason.len() < 10_000);
+    }
 }

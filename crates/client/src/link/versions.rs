@@ -1,12 +1,16 @@
 //! Versions on the wire: selections, and the entries that the server sends.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use format::{Reader, page};
-use model::{DirPath, Extent, Kind, Name, Object, Payload, PlaceCode as _, ServerTime, Stat};
+use model::{
+    DirPath, Extent, Kind, Name, NameError, Object, Payload, PlaceCode as _, ServerTime, Stat,
+};
 use wire::proto;
 
-use crate::error::{ClientError, ErrorKind};
+use super::bounds::{Room, Size};
+use crate::error::{ClientError, ErrorKind, shortened};
 use crate::options::VersionChoice;
 use crate::path::Place;
 
@@ -68,6 +72,24 @@ impl Selection {
         Self { at: choice.at, inactive: choice.inactive, ..self }
     }
 
+    /// Returns true if all objects in `directory` may be selected.
+    fn covers(&self, directory: &DirPath) -> bool {
+        match &self.scope {
+            Scope::Filespace => true,
+            Scope::Object(_) => false,
+            Scope::Subtree(place) if place.name.is_some() => place.below().contains(directory),
+            Scope::Subtree(place) => place.directory.contains(directory),
+            Scope::Directory(own) => own == directory,
+        }
+    }
+
+    /// Returns true if the selection names the object `name` of `directory`.
+    fn is_of(&self, directory: &DirPath, name: &Name) -> bool {
+        let (Scope::Object(place) | Scope::Subtree(place)) = &self.scope else { return false };
+        let is_named = place.name.as_ref().map_or_else(|| *name == Name::root(), |own| own == name);
+        is_named && *directory == place.directory
+    }
+
     pub(super) fn message(&self) -> proto::Selection {
         let (directory, name, recursive) = match &self.scope {
             Scope::Filespace => (DirPath::above_root(), Vec::new(), false),
@@ -102,15 +124,48 @@ pub(crate) fn has_data(stat: &Stat) -> bool {
     stat.kind == Kind::File && stat.size > 0
 }
 
-/// Parses the directories of a message, in order.
-pub(super) fn decode(message: &proto::VersionsReply) -> Result<Vec<Vec<Entry>>, ClientError> {
-    message.directories.iter().map(decode_directory).collect()
+/// Entries of one message.
+pub(crate) struct Entries {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) size: Size,
+}
+
+/// Parses the directories of a message, in order. The message must have only objects of
+/// `selection`.
+pub(super) fn decode(
+    message: &proto::VersionsReply,
+    selection: &Selection,
+) -> Result<Entries, ClientError> {
+    let mut room = Room::of_a_message();
+    let mut all = Entries { entries: Vec::new(), size: Size::default() };
+    for directory in &message.directories {
+        let Entries { entries, size } = decode_directory(directory)?;
+        room.take(size)?;
+        expect_selected(&entries, selection)?;
+        all.entries.extend(entries);
+        all.size = all.size.plus(size);
+    }
+    Ok(all)
+}
+
+/// Fails unless `entries`, which are of one directory, are of `selection`. A server has no reason
+/// to send others, and a restore would make them in the wrong place.
+fn expect_selected(entries: &[Entry], selection: &Selection) -> Result<(), ClientError> {
+    if entries.first().is_none_or(|first| selection.covers(&first.directory)) {
+        return Ok(());
+    }
+    let is_foreign = |entry: &&Entry| !selection.is_of(&entry.directory, &entry.object.name);
+    let Some(foreign) = entries.iter().find(is_foreign) else { return Ok(()) };
+    let path = shortened(model::escaped(&foreign.directory.join(&foreign.object.name)));
+    Err(ClientError::new(ErrorKind::Bug, format!("the server sent {path} unasked")))
 }
 
 /// Version of an object, as the server sends it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) directory: DirPath,
+    /// Directory of the object, which can hold the object's name. All entries of a directory share
+    /// its path.
+    pub(crate) directory: Arc<DirPath>,
     pub(crate) object: Object,
     /// Time at which the version became inactive; `None` for an active version.
     pub(crate) deactivated: Option<ServerTime>,
@@ -152,7 +207,7 @@ impl Entry {
                 Extent::Chunks(range) => {
                     for number in 0..u64::from(range.count) {
                         let length = *lengths.next().filter(|&&length| length > 0)?;
-                        let place = range.first.code() + number;
+                        let place = range.first.code().checked_add(number)?;
                         pieces.push(Piece { place, offset, bytes: length, is_sealed: false });
                         offset = offset.checked_add(u64::from(length))?;
                     }
@@ -177,19 +232,28 @@ impl Entry {
     }
 }
 
+/// Makes the error for a page of `directory` that makes no sense.
+pub(super) fn damaged(directory: &[u8], why: &dyn std::fmt::Display) -> ClientError {
+    let directory = shortened(model::escaped(directory));
+    let message = format!("the server sent a damaged page of the directory {directory}: {why}");
+    ClientError::new(ErrorKind::Damaged, message)
+}
+
 /// Parses the versions of one directory.
-fn decode_directory(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, ClientError> {
-    let damaged = |what: &dyn std::fmt::Display| {
-        ClientError::new(ErrorKind::Bug, format!("the server sent a damaged page: {what}"))
-    };
+fn decode_directory(message: &proto::DirectoryVersions) -> Result<Entries, ClientError> {
+    let damaged = |why: &dyn std::fmt::Display| damaged(&message.directory, why);
     let directory = DirPath::new(&message.directory).map_err(|error| damaged(&error))?;
+    let directory = Arc::new(directory);
     let objects: Vec<Object> = page::decode(&message.page).map_err(|error| damaged(&error))?;
+    if !objects.iter().all(|object| directory.can_hold(&object.name)) {
+        return Err(damaged(&NameError::Root));
+    }
     let mut lengths = Reader::new(&message.chunk_lengths, "chunk lengths");
     let mut entries = Vec::with_capacity(objects.len());
     for (at, object) in objects.into_iter().enumerate() {
         let chunk_count = match &object.payload {
             Payload::Extents(extents) if has_data(&object.stat) => extents.iter().map(chunks).sum(),
-            _ => 0,
+            _ => 0_u64,
         };
         let known = if lengths.rest().is_empty() { 0 } else { chunk_count };
         let chunk_lengths = (0..known)
@@ -197,21 +261,20 @@ fn decode_directory(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, Cl
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(&error))?;
         let deactivated = message.deactivated.get(at).copied().filter(|time| *time != 0);
-        let directory = directory.clone();
+        let directory = Arc::clone(&directory);
         let deactivated = deactivated.map(ServerTime);
         entries.push(Entry { directory, object, deactivated, chunk_lengths });
     }
-    Ok(entries)
+    let size = Size::of(&directory, &entries);
+    Ok(Entries { entries, size })
 }
 
-fn chunks(extent: &Extent) -> u32 {
-    extent.chunks().map_or(0, |range| range.count)
+fn chunks(extent: &Extent) -> u64 {
+    extent.chunks().map_or(0, |range| u64::from(range.count))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use model::{ChunkRange, ClassId, PackNumber, Place as ChunkPlace, Timestamp};
 
     use super::*;
@@ -242,7 +305,7 @@ mod tests {
             payload: Payload::Extents(extents),
         };
         let chunk_lengths = chunk_lengths.to_vec();
-        Entry { directory: DirPath::root(), object, deactivated: None, chunk_lengths }
+        Entry { directory: Arc::new(DirPath::root()), object, deactivated: None, chunk_lengths }
     }
 
     fn chunks(first: u32, count: u32) -> Extent {
@@ -292,15 +355,86 @@ mod tests {
             chunk_lengths: chunk_lengths.to_vec().into(),
             deactivated: vec![5],
         };
-        let received = decode_directory(&message(&lengths)).expect("a page");
+        let received = decode_directory(&message(&lengths)).expect("a page").entries;
         assert_eq!(received.len(), 1);
         assert_eq!(received[0].directory.as_bytes(), b"/a/");
         assert_eq!(received[0].object, sent.object);
         assert_eq!(received[0].deactivated, Some(ServerTime(5)));
         assert_eq!(received[0].pieces(), sent.pieces());
         // A message without lengths means that the server does not know where the data lies.
-        assert_eq!(decode_directory(&message(b"")).expect("a page")[0].pieces(), None);
+        assert_eq!(decode_directory(&message(b"")).expect("a page").entries[0].pieces(), None);
         assert!(decode_directory(&message(&lengths[..1])).is_err());
+    }
+
+    /// Makes the message for a directory with the empty file `name`.
+    fn of_name(directory: &[u8], name: &[u8]) -> proto::DirectoryVersions {
+        let mut object = entry(0, Vec::new(), &[]).object;
+        object.name = Name::new(name).expect("a name");
+        object.payload = Payload::Nothing;
+        proto::DirectoryVersions {
+            directory: directory.to_vec().into(),
+            page: page::encode(&[object]).into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_page_with_an_impossible_path_is_damaged_and_named() {
+        for (directory, name, shown) in [
+            (&b"/a/"[..], &b"/"[..], "directory /a/:"),
+            (b"", b"a", "directory :"),
+            (b"/a/../", b"a", "directory /a/../:"),
+            (b"/a//", b"a", "directory /a//:"),
+            (b"a/", b"a", "directory a/:"),
+            (b"/\x1b[2J\n/", b"/", "directory /\\x1b[2J\\x0a/:"),
+        ] {
+            let error = decode_directory(&of_name(directory, name)).err().expect("refused");
+            assert_eq!(error.kind, ErrorKind::Damaged);
+            assert!(error.message.contains(shown), "{}", error.message);
+        }
+        assert!(decode_directory(&of_name(b"", b"/")).is_ok());
+    }
+
+    #[test]
+    fn a_message_has_room_for_some_entries() {
+        // A long path counts for each directory.
+        let long = [&b"/"[..], &b"d/".repeat(1 << 20)].concat();
+        let size = decode_directory(&of_name(&long, b"f")).expect("a page").size;
+        let mut room = Room::of_a_message();
+        let taken = std::iter::repeat_with(|| room.take(size)).take(1000).take_while(Result::is_ok);
+        assert!((100..200).contains(&taken.count()));
+        let small = decode_directory(&of_name(b"/a/", b"f")).expect("a page").size;
+        let mut room = Room::of_a_message();
+        let taken = std::iter::repeat_with(|| room.take(small)).take_while(Result::is_ok);
+        assert!((100_000..1_000_000).contains(&taken.count()));
+    }
+
+    #[test]
+    fn only_selected_objects_are_taken() {
+        let at = |directory: &[u8], name: Option<&[u8]>| Place {
+            filespace: b"/".to_vec(),
+            directory: DirPath::new(directory).expect("a directory"),
+            name: name.map(|name| Name::new(name).expect("a name")),
+        };
+        let (own, whole) = (at(b"/a/", Some(b"b")), at(b"", None));
+        let directory = DirPath::new(b"/a/").expect("a directory");
+        for (selection, directory, name, is_taken) in [
+            (Selection::of_object(&own), &b"/a/"[..], &b"b"[..], true),
+            (Selection::of_object(&own), b"/a/", b"c", false),
+            (Selection::of_object(&own), b"/a/b/", b"c", false),
+            (Selection::of_subtree(&own), b"/a/", b"b", true),
+            (Selection::of_subtree(&own), b"/a/b/c/", b"d", true),
+            (Selection::of_subtree(&own), b"/a/", b"c", false),
+            (Selection::of_subtree(&own), b"/etc/", b"passwd", false),
+            (Selection::of_subtree(&whole), b"/etc/", b"passwd", true),
+            (Selection::of_subtree(&whole), b"", b"/", true),
+            (Selection::of_directory(b"/", directory.clone()), b"/a/", b"c", true),
+            (Selection::of_directory(b"/", directory), b"/a/b/", b"c", false),
+        ] {
+            let message = proto::VersionsReply { directories: vec![of_name(directory, name)] };
+            let decoded = decode(&message, &selection);
+            assert_eq!(decoded.is_ok(), is_taken, "{selection:?} {directory:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Hard links: the first name of an inode is restored, and the other names are linked to it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use model::{DirPath, Kind, Name, Stat, Timestamp};
 use sys::lock::{Mutex, MutexGuard};
@@ -36,7 +37,7 @@ impl Group {
 /// Name in the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
-    pub(super) directory: DirPath,
+    pub(super) directory: Arc<DirPath>,
     pub(super) name: Name,
 }
 
@@ -120,7 +121,7 @@ mod tests {
 
     fn spot(name: &str) -> Spot {
         let name = Name::new(name.as_bytes()).expect("a name");
-        Spot { directory: DirPath::root(), name }
+        Spot { directory: Arc::new(DirPath::root()), name }
     }
 
     #[test]

@@ -37,8 +37,9 @@ pub(super) struct Maker<'a> {
 /// File that waits for its data.
 pub(super) struct File<'a> {
     site: Arc<Site<'a>>,
+    /// Directory of the object, for messages.
+    directory: Arc<DirPath>,
     object: Object,
-    path: Vec<u8>,
     link: Option<LinkName>,
     replaces: bool,
     /// New file; `None` before the first chunk, and after the file was finished or lost.
@@ -75,12 +76,12 @@ enum NameState {
 impl<'a> File<'a> {
     fn new(
         site: Arc<Site<'a>>,
+        directory: Arc<DirPath>,
         object: Object,
-        path: Vec<u8>,
         link: Option<LinkName>,
         replaces: bool,
     ) -> Self {
-        Self { site, object, path, link, replaces, open: Mutex::new(None) }
+        Self { site, directory, object, link, replaces, open: Mutex::new(None) }
     }
 }
 
@@ -153,15 +154,15 @@ impl<'a> Maker<'a> {
 
     fn take_object(&mut self, entry: Entry) -> Option<File<'a>> {
         let Entry { directory, object, .. } = entry;
-        let path = self.tree.node_path(&directory.join(&object.name));
         let Some(site) = self.tree.site(&directory) else {
+            let path = self.tree.node_path(&directory.join(&object.name));
             self.tally.fail(path, "the directory of the object could not be made");
             return None;
         };
         if is_left_out(&object.stat, self.left_out_from) {
             return None;
         }
-        let spot = Spot { directory, name: object.name.clone() };
+        let spot = Spot { directory: Arc::clone(&directory), name: object.name.clone() };
         let link = Group::of(&object.stat).map(|group| LinkName { group, spot });
         if let Some(LinkName { group, spot }) = &link {
             match self.links.turn(*group, spot, &site) {
@@ -172,6 +173,7 @@ impl<'a> Maker<'a> {
                     return None;
                 }
                 Turn::Fail => {
+                    let path = self.tree.node_path(&directory.join(&object.name));
                     self.tally
                         .fail(path, "the file with which it shares an inode could not be restored");
                     return None;
@@ -184,8 +186,8 @@ impl<'a> Maker<'a> {
             false => self.present(&site.dir, &object),
         };
         match present {
-            Ok(NameState::Absent) => self.begin(File::new(site, object, path, link, false)),
-            Ok(NameState::Replace) => self.begin(File::new(site, object, path, link, true)),
+            Ok(NameState::Absent) => self.begin(File::new(site, directory, object, link, false)),
+            Ok(NameState::Replace) => self.begin(File::new(site, directory, object, link, true)),
             Ok(NameState::Right) => {
                 self.tally.skipped(false);
                 self.settle(link, true);
@@ -201,6 +203,7 @@ impl<'a> Maker<'a> {
                 None
             }
             Err(error) => {
+                let path = self.tree.node_path(&directory.join(&object.name));
                 self.tally.fail(path, error.to_string());
                 self.settle(link, false);
                 None
@@ -232,7 +235,7 @@ impl<'a> Maker<'a> {
             (_, kind) => dir.make_node(name, kind, stat.device)?,
         }
         let applied = dir.apply_to_name(name, stat, &object.attributes, self.owner)?;
-        note_refusals(self.tally, &file.path, &applied, self.owner);
+        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
         Ok(())
     }
 
@@ -247,13 +250,18 @@ impl<'a> Maker<'a> {
             new.set_len(object.stat.size)?;
         }
         let applied = new.apply(&object.stat, &object.attributes, self.owner);
-        note_refusals(self.tally, &file.path, &applied, self.owner);
+        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
         if file.replaces {
             clear_other(&site.dir, object.name.as_bytes())?;
         }
         let applied = new.publish(file.replaces)?;
-        note_refusals(self.tally, &file.path, &applied, self.owner);
+        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
         Ok(())
+    }
+
+    /// Returns the path of `file` on the node, for messages.
+    fn path_of(&self, file: &File<'_>) -> Vec<u8> {
+        self.tree.node_path(&file.directory.join(&file.object.name))
     }
 
     fn conclude(&self, file: &File<'_>, made: io::Result<()>) {
@@ -272,7 +280,7 @@ impl<'a> Maker<'a> {
                 self.tally.skipped(false);
                 return self.settle(file.link.clone(), true);
             }
-            Err(error) => self.tally.fail(file.path.clone(), error.to_string()),
+            Err(error) => self.tally.fail(self.path_of(file), error.to_string()),
         }
         self.settle(file.link.clone(), is_made);
     }
@@ -352,7 +360,7 @@ impl<'a> Destination for Maker<'a> {
     type File = File<'a>;
 
     fn take(&mut self, entry: Entry) -> Option<File<'a>> {
-        if entry.directory == DirPath::above_root() {
+        if *entry.directory == DirPath::above_root() {
             // The root of a filespace is not made, because the target stands for it.
             return None;
         }

@@ -1,5 +1,12 @@
 //! Reception: takes windows of entries and their quanta from the server and passes them to a
 //! destination.
+//!
+//! The server decides the order of its messages, but not how much the client keeps of them:
+//!
+//! 1. The entries of all windows that are not complete have room in [`Room::of_all_windows`].
+//! 2. At most [`WINDOWS_AT_ONCE`] windows are not complete. Their numbers count from 0, and nothing
+//!    follows the last window.
+//! 3. A window gets data only while it is the oldest, and not much more than it needs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,9 +20,10 @@ use super::tally::Tally;
 use super::window::{Window, WindowBuilder};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::bounds::Room;
 use crate::link::restore::{Arrival, DamagedChunks, RestoreStream};
 use crate::link::stage::Purpose;
-use crate::link::versions::{Entry, Selection};
+use crate::link::versions::{Entries, Selection};
 
 /// Maximum number of quanta that wait for a thread.
 const QUANTA_WAITING: usize = 8;
@@ -24,6 +32,8 @@ const QUANTA_WAITING: usize = 8;
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
 /// Number of windows whose directories are open: one window gets its data, two are being answered.
 const WINDOWS_AT_ONCE: u64 = 3;
+/// Maximum number of messages with entries that wait until the data of a window is complete.
+const EARLY_MAX: usize = 4096;
 /// Number of files that are open for other reasons.
 const OTHER_FILES: u64 = 128;
 
@@ -48,8 +58,10 @@ pub(super) fn receive<D: Destination>(
     let stream = link.restore(selection, purpose, directories_max)?;
     let builder = WindowBuilder::new();
     let ready = VecDeque::new();
+    let room = Room::of_all_windows();
+    let (entries, windows, has_all_entries) = (0, 0, false);
     let mut reception =
-        Reception { link, stream, tally, entries: 0, builder, ready, has_all_entries: false };
+        Reception { link, stream, tally, entries, room, builder, windows, ready, has_all_entries };
     let unreadable = loop {
         match reception.receive_next(destination) {
             Ok(true) => {}
@@ -79,8 +91,12 @@ struct Reception<'a, F> {
     tally: &'a Tally,
     /// Number of entries so far.
     entries: u64,
+    /// Room for the entries of windows that are not complete.
+    room: Room,
     /// Window whose entries are arriving.
     builder: WindowBuilder<F>,
+    /// Number of windows whose entries have arrived.
+    windows: u64,
     /// Windows that have been answered, oldest first. Data arrives for the oldest window.
     ready: VecDeque<Arc<Window<F>>>,
     /// True after the entries of the last window.
@@ -107,10 +123,11 @@ impl<F: Send + Sync> Reception<'_, F> {
         destination: &mut D,
     ) -> Result<bool, ClientError> {
         match self.next()? {
-            Arrival::Entries(entries) => self.take_entries(entries, destination),
+            Arrival::Entries(entries) => self.take_entries(entries, destination)?,
             Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
             Arrival::Quantum(quantum) => {
                 let window = Arc::clone(self.ready.front().ok_or_else(out_of_turn)?);
+                window.count_message()?;
                 let first = Work { window, quantum };
                 let is_last = match first.window.is_small() {
                     true => self.take_little_data(first, destination)?,
@@ -120,30 +137,56 @@ impl<F: Send + Sync> Reception<'_, F> {
             }
             Arrival::Damaged(damaged) => {
                 let window = self.ready.front().ok_or_else(out_of_turn)?;
+                window.count_message()?;
                 lose_damaged(window, destination, &damaged);
             }
             // The window gets no more data: all of it is damaged, or no data was wanted.
             Arrival::DataEnd { is_last } => {
-                if let Some(window) = self.ready.pop_front() {
-                    window.lose_rest(destination);
-                }
+                self.complete(destination)?;
                 return Ok(!is_last);
             }
         }
         Ok(true)
     }
 
-    fn take_entries<D: Destination<File = F>>(&mut self, entries: Vec<Entry>, to: &mut D) {
+    fn take_entries<D: Destination<File = F>>(
+        &mut self,
+        Entries { entries, size }: Entries,
+        to: &mut D,
+    ) -> Result<(), ClientError> {
+        if self.has_all_entries {
+            return Err(out_of_turn());
+        }
+        self.room.take(size)?;
+        self.builder.count(size);
         for entry in entries {
             self.entries += 1;
             let pieces = entry.pieces_within(&to.range());
+            if !self.builder.has_room_for(pieces.as_ref().map_or(0, Vec::len)) {
+                let message = "the server sent more chunks at once than a file can have";
+                return Err(ClientError::new(ErrorKind::Bug, message));
+            }
             let file = to.take(entry);
             self.builder.add(file, pieces.as_deref());
         }
+        Ok(())
+    }
+
+    /// Ends the oldest window, because all its data has arrived.
+    fn complete<D: Destination<File = F>>(&mut self, destination: &D) -> Result<(), ClientError> {
+        let window = self.ready.pop_front().ok_or_else(out_of_turn)?;
+        window.lose_rest(destination);
+        self.room.give_back(window.size());
+        Ok(())
     }
 
     /// Ends the entries of a window, and asks for the data that its files lack.
     fn answer(&mut self, number: u64, is_last: bool) -> Result<(), ClientError> {
+        let is_in_turn = number == self.windows && !self.has_all_entries;
+        if !is_in_turn || self.ready.len() as u64 == WINDOWS_AT_ONCE {
+            return Err(out_of_turn());
+        }
+        self.windows += 1;
         self.has_all_entries = is_last;
         let (window, bits) = std::mem::replace(&mut self.builder, WindowBuilder::new()).finish();
         self.ready.push_back(Arc::new(window));
@@ -174,16 +217,19 @@ impl<F: Send + Sync> Reception<'_, F> {
             }
             match self.next()? {
                 Arrival::Quantum(quantum) => {
+                    window.count_message()?;
                     next = Some(Work { window: Arc::clone(&window), quantum });
                 }
-                Arrival::Damaged(damaged) => lose_damaged(&window, destination, &damaged),
-                Arrival::Entries(entries) => self.take_entries(entries, destination),
+                Arrival::Damaged(damaged) => {
+                    window.count_message()?;
+                    lose_damaged(&window, destination, &damaged);
+                }
+                Arrival::Entries(entries) => self.take_entries(entries, destination)?,
                 Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
                 Arrival::DataEnd { is_last } => break is_last,
             }
         };
-        window.lose_rest(destination);
-        self.ready.pop_front();
+        self.complete(destination)?;
         Ok(is_last)
     }
 
@@ -198,6 +244,7 @@ impl<F: Send + Sync> Reception<'_, F> {
         destination: &mut D,
     ) -> Result<bool, ClientError> {
         let mut early = Vec::new();
+        let mut early_room = Room::of_all_windows();
         let link = self.link;
         let window = Arc::clone(&first.window);
         let shared: &D = destination;
@@ -218,19 +265,30 @@ impl<F: Send + Sync> Reception<'_, F> {
                 }
                 match self.next()? {
                     Arrival::Quantum(quantum) => {
+                        window.count_message()?;
                         next = Some(Work { window: Arc::clone(&window), quantum });
                     }
-                    Arrival::Damaged(damaged) => lose_damaged(&window, shared, &damaged),
+                    Arrival::Damaged(damaged) => {
+                        window.count_message()?;
+                        lose_damaged(&window, shared, &damaged);
+                    }
                     Arrival::DataEnd { is_last } => return Ok(is_last),
-                    arrival => early.push(arrival),
+                    arrival => {
+                        if let Arrival::Entries(entries) = &arrival {
+                            early_room.take(entries.size)?;
+                        }
+                        if early.len() == EARLY_MAX {
+                            return Err(out_of_turn());
+                        }
+                        early.push(arrival);
+                    }
                 }
             }
         })?;
-        window.lose_rest(destination);
-        self.ready.pop_front();
+        self.complete(destination)?;
         for arrival in early {
             match arrival {
-                Arrival::Entries(entries) => self.take_entries(entries, destination),
+                Arrival::Entries(entries) => self.take_entries(entries, destination)?,
                 Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
                 Arrival::Quantum(_) | Arrival::Damaged(_) | Arrival::DataEnd { .. } => {
                     return Err(out_of_turn());

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use model::archive_number;
+use model::{DirPath, Name, archive_number};
 
 use super::destination::Destination;
 use super::receive::receive;
@@ -94,36 +94,42 @@ struct Checker<'a> {
     reads: bool,
 }
 
-impl Destination for Checker<'_> {
-    /// Path of the version.
-    type File = Vec<u8>;
+/// Version whose data is checked.
+struct CheckedFile {
+    directory: Arc<DirPath>,
+    name: Name,
+}
 
-    fn take(&mut self, entry: Entry) -> Option<Vec<u8>> {
+impl Destination for Checker<'_> {
+    type File = CheckedFile;
+
+    fn take(&mut self, entry: Entry) -> Option<CheckedFile> {
         if !has_data(&entry.object.stat) {
             return None;
         }
-        let path = entry.directory.join(&entry.object.name);
-        let path = absolute(&self.filespace, &path);
-        if entry.pieces().is_none() {
-            self.tally.fail(path, "the data of the file is lost or damaged at the server");
+        let is_whole = entry.pieces().is_some();
+        let file = CheckedFile { directory: entry.directory, name: entry.object.name };
+        if !is_whole {
+            self.lose(&file, "the data of the file is lost or damaged at the server");
             return None;
         }
         self.tally.progress.objects.fetch_add(1, Relaxed);
-        self.reads.then_some(path)
+        self.reads.then_some(file)
     }
 
-    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64) -> io::Result<()> {
+    fn write(&self, _: &CheckedFile, chunk: &[u8], _: u64) -> io::Result<()> {
         let bytes = chunk.len() as u64;
         self.bytes.fetch_add(bytes, Relaxed);
         self.tally.progress.bytes.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
-    fn complete(&self, _: &Vec<u8>) {
+    fn complete(&self, _: &CheckedFile) {
         self.tally.progress.done.fetch_add(1, Relaxed);
     }
 
-    fn lose(&self, path: &Vec<u8>, reason: &str) {
-        self.tally.fail(path.clone(), reason);
+    fn lose(&self, CheckedFile { directory, name }: &CheckedFile, reason: &str) {
+        let path = absolute(&self.filespace, &directory.join(name));
+        self.tally.fail(path, reason);
     }
 }

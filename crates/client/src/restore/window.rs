@@ -1,11 +1,18 @@
 //! Windows: the chunks that the files of a window need, and the files that still lack chunks.
+//!
+//! 1. Places, offsets and lengths come from the server. They are compared and looked up, and a sum
+//!    that they do not have is never computed.
+//! 2. A window needs at most [`PIECES_MAX`] pieces, and gets at most a few messages more than it
+//!    needs pieces.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
 use chunk::{RawQuantum, UnsealError};
 
 use super::destination::Destination;
+use crate::error::{ClientError, ErrorKind};
+use crate::link::bounds::Size;
 use crate::link::versions::Piece;
 
 /// File of a window that needs data.
@@ -50,7 +57,8 @@ impl Run<'_> {
     /// run.
     fn goes_on(&self, file: u32, offset: u64, begin: usize) -> bool {
         let bytes = self.bytes.len();
-        (self.file, self.offset + bytes as u64, self.begin + bytes) == (file, offset, begin)
+        let end = self.offset.checked_add(bytes as u64);
+        (self.file, end, self.begin + bytes) == (file, Some(offset), begin)
     }
 }
 
@@ -61,10 +69,19 @@ impl Run<'_> {
 pub(super) struct Window<F> {
     needs: Vec<Need>,
     files: Vec<WindowFile<F>>,
+    size: Size,
+    /// Number of messages with data that may still arrive.
+    messages_left: AtomicU64,
 }
 
 /// Maximum number of pieces of a small window.
 const SMALL_PIECES_MAX: usize = 4;
+/// Maximum number of pieces of a window. One message has the lengths of fewer chunks, if all chunks
+/// but the last of a file have the minimum length.
+const PIECES_MAX: usize = 12 << 20;
+/// Number of messages with data that a window without needs may get. A quantum or a report of
+/// damage has at least one piece that the window needs, and may come twice.
+const MESSAGES_MIN: u64 = 16;
 
 impl<F> Window<F> {
     /// Returns true if the window needs few pieces.
@@ -72,9 +89,25 @@ impl<F> Window<F> {
         self.needs.len() <= SMALL_PIECES_MAX
     }
 
-    fn needs_at(&self, place: u64) -> &[Need] {
+    /// Returns the size of the window's entries.
+    pub(super) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Counts a message with data. Fails if the server sends more of them than the window needs.
+    pub(super) fn count_message(&self) -> Result<(), ClientError> {
+        let take = |left: u64| left.checked_sub(1);
+        let counted = self.messages_left.fetch_update(Relaxed, Relaxed, take);
+        counted.map(drop).map_err(|_| {
+            ClientError::new(ErrorKind::Bug, "the server sent data that was not asked for")
+        })
+    }
+
+    /// Returns the needs of the `count` chunks from `place` on.
+    fn needs_from(&self, place: u64, count: u32) -> &[Need] {
         let from = self.needs.partition_point(|need| need.piece.place < place);
-        let to = from + self.needs[from..].partition_point(|need| need.piece.place == place);
+        let is_before_end = |need: &Need| need.piece.place - place < u64::from(count);
+        let to = from + self.needs[from..].partition_point(is_before_end);
         &self.needs[from..to]
     }
 
@@ -93,8 +126,9 @@ impl<F> Window<F> {
         for (index, chunk) in quantum.chunks().enumerate() {
             let begin = end;
             end += chunk.len();
-            let place = first_place + index as u64;
-            let needs = self.needs_at(place);
+            // A quantum whose chunks lie beyond the last place is refused when it arrives.
+            let Some(place) = first_place.checked_add(index as u64) else { break };
+            let needs = self.needs_from(place, 1);
             if needs.is_empty() {
                 continue;
             }
@@ -111,6 +145,10 @@ impl<F> Window<F> {
                     self.put_pieces(destination, *file, 1, |file| {
                         destination.write(file, &opened.map_err(io::Error::other)?, piece.offset)
                     });
+                    continue;
+                }
+                if chunk.len() != piece.bytes as usize {
+                    self.lose_file(destination, *file, "a chunk has another length than stated");
                     continue;
                 }
                 if let Some(run) = &mut run
@@ -172,10 +210,8 @@ impl<F> Window<F> {
         count: u32,
         reason: &str,
     ) {
-        for place in (place..).take(count as usize) {
-            for need in self.needs_at(place) {
-                self.lose_file(destination, need.file, reason);
-            }
+        for need in self.needs_from(place, count) {
+            self.lose_file(destination, need.file, reason);
         }
     }
 
@@ -203,11 +239,23 @@ pub(super) struct WindowBuilder<F> {
     /// A bit for each entry, lowest bit first. It is set if the entry's data is needed.
     bits: Vec<u8>,
     objects: usize,
+    size: Size,
 }
 
 impl<F> WindowBuilder<F> {
     pub(super) fn new() -> Self {
-        Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0 }
+        let size = Size::default();
+        Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0, size }
+    }
+
+    /// Counts the size of entries that are added.
+    pub(super) fn count(&mut self, size: Size) {
+        self.size = self.size.plus(size);
+    }
+
+    /// Returns true if the window has room for `pieces` more pieces.
+    pub(super) fn has_room_for(&self, pieces: usize) -> bool {
+        pieces <= PIECES_MAX - self.needs.len()
     }
 
     /// Adds an entry. `file` receives the entry's data, if the data is needed.
@@ -218,12 +266,13 @@ impl<F> WindowBuilder<F> {
         let (Some(file), Some(pieces)) = (file, pieces) else { return };
         self.bits[position / 8] |= 1 << (position % 8);
         let number = u32::try_from(self.files.len()).expect("a window is bounded");
+        assert!(self.has_room_for(pieces.len()), "the caller has looked for room");
         self.needs.extend(pieces.iter().map(|&piece| Need {
             piece,
             file: number,
             has_arrived: AtomicBool::new(false),
         }));
-        let missing = u32::try_from(pieces.len()).expect("a file has fewer than 2^32 chunks");
+        let missing = u32::try_from(pieces.len()).expect("the pieces of a window are bounded");
         let missing = AtomicU32::new(missing);
         self.files.push(WindowFile { file, missing });
     }
@@ -232,7 +281,9 @@ impl<F> WindowBuilder<F> {
     pub(super) fn finish(mut self) -> (Window<F>, Vec<u8>) {
         assert_eq!(self.bits.len(), self.objects.div_ceil(8), "a bit for each entry");
         self.needs.sort_unstable_by_key(|need| (need.piece.place, need.file));
-        (Window { needs: self.needs, files: self.files }, self.bits)
+        let messages_left = AtomicU64::new(self.needs.len() as u64 * 2 + MESSAGES_MIN);
+        let Self { needs, files, size, .. } = self;
+        (Window { needs, files, size, messages_left }, self.bits)
     }
 }
 
@@ -303,7 +354,8 @@ mod tests {
             let piece = |&(index, offset): &(u64, u64)| {
                 let chunk = chunks.get(usize::try_from(index).unwrap());
                 let is_sealed = chunk.is_some_and(|chunk| chunk.is_ascii() && chunk[0] < b'a');
-                Piece { place: FIRST_PLACE + index, offset, bytes: 3, is_sealed }
+                let bytes = chunk.map_or(3, |chunk| u32::try_from(chunk.len()).unwrap());
+                Piece { place: FIRST_PLACE + index, offset, bytes, is_sealed }
             };
             let pieces: Vec<Piece> = pieces.iter().map(piece).collect();
             builder.add(Some(number), Some(&pieces));
@@ -380,7 +432,74 @@ mod tests {
         assert_eq!(written.of(0), ["0:abc"]);
         window.put(&written, 9, &quantum, &mut TextChecker);
         assert_eq!(written.of(0), ["0:abc", "3:abc", "whole"]);
+    }
+
+    #[test]
+    fn a_file_that_is_whole_is_lost_no_more() {
+        let mut quantum = RawQuantum::default();
+        quantum.push(b"abc");
+        let window = window(1, 0);
+        let written = RecordingDestination::default();
+        window.put(&written, 1, &quantum, &mut TextChecker);
         window.lose(&written, 1, 1, "gone");
-        assert_eq!(written.of(0).len(), 3, "a file that is whole is lost no more");
+        window.lose_rest(&written);
+        assert_eq!(written.of(0), ["0:abc", "whole"]);
+    }
+
+    /// Makes a window with one file that needs three bytes at `offset`, from the chunk at `place`.
+    fn window(place: u64, offset: u64) -> Window<usize> {
+        let mut builder = WindowBuilder::new();
+        builder.add(Some(0), Some(&[Piece { place, offset, bytes: 3, is_sealed: false }]));
+        builder.finish().0
+    }
+
+    #[test]
+    fn places_and_offsets_at_the_end_of_all_numbers_are_no_fault() {
+        let mut quantum = RawQuantum::default();
+        [b"abc", b"def"].iter().for_each(|chunk| _ = quantum.push(*chunk));
+        let written = RecordingDestination::default();
+        window(u64::MAX, u64::MAX - 3).put(&written, u64::MAX, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0), [&format!("{}:abc", u64::MAX - 3), "whole"]);
+        // The run ends beyond the last offset.
+        let mut builder = WindowBuilder::new();
+        let piece = |place| Piece { place, offset: u64::MAX - 1, bytes: 3, is_sealed: false };
+        builder.add(Some(0), Some(&[piece(1), piece(2)]));
+        let written = RecordingDestination::default();
+        builder.finish().0.put(&written, 1, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0).len(), 3);
+    }
+
+    #[test]
+    fn damage_of_any_number_of_chunks_is_looked_up_at_once() {
+        for (place, first, count, is_lost) in [
+            (5, 0, u32::MAX, true),
+            (5, 5, 1, true),
+            (5, 6, u32::MAX, false),
+            (5, 0, 5, false),
+            (u64::MAX, u64::MAX, u32::MAX, true),
+            (u64::MAX, u64::MAX - 1, u32::MAX, true),
+        ] {
+            let lost = RecordingDestination::default();
+            window(place, 0).lose(&lost, first, count, "gone");
+            assert_eq!(!lost.of(0).is_empty(), is_lost, "{place} {first} {count}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_with_another_length_is_not_written() {
+        let mut quantum = RawQuantum::default();
+        quantum.push(b"abcd");
+        let written = RecordingDestination::default();
+        window(1, 0).put(&written, 1, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0), ["a chunk has another length than stated"]);
+    }
+
+    #[test]
+    fn data_that_nobody_needs_ends_the_restore() {
+        let window = window(1, 0);
+        let counted = std::iter::repeat_with(|| window.count_message()).take(1000);
+        let taken = counted.take_while(Result::is_ok).count() as u64;
+        assert_eq!(taken, 2 + MESSAGES_MIN);
+        assert_eq!(window.count_message().expect_err("too many").kind, ErrorKind::Bug);
     }
 }

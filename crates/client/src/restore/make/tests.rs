@@ -122,6 +122,7 @@ impl Version {
         let stat = Stat { kind, mode, uid, gid, size, mtime, ctime, inode, linked, device };
         let (attributes, class, inserted) = (Arc::default(), ClassId(1), ServerTime(1));
         let object = Object { name, stat, attributes, class, inserted, payload };
+        let directory = Arc::new(directory);
         let entry = Entry { directory, object, deactivated: None, chunk_lengths: lengths };
         Self { entry, parts: Vec::new() }
     }
