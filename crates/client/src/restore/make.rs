@@ -12,7 +12,7 @@ use super::attributes::{note_refusals, same_stat};
 use super::destination::Destination;
 use super::links::{Group, Links, Spot, Turn};
 use super::tally::Tally;
-use super::tree::{DirState, Site, Tree};
+use super::tree::{DirState, Site, Tree, is_too_deep};
 use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
 use crate::options::{ReplaceRule, RestoreOptions, is_left_out};
@@ -362,6 +362,11 @@ impl<'a> Destination for Maker<'a> {
     fn take(&mut self, entry: Entry) -> Option<File<'a>> {
         if *entry.directory == DirPath::above_root() {
             // The root of a filespace is not made, because the target stands for it.
+            return None;
+        }
+        if is_too_deep(&entry.directory) {
+            let path = self.tree.node_path(entry.directory.as_bytes());
+            self.tally.fail(path, "the directory is too deep to be restored");
             return None;
         }
         if entry.object.stat.kind == Kind::Directory {

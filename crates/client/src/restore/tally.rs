@@ -8,6 +8,9 @@ use sys::lock::Mutex;
 use crate::progress::Progress;
 use crate::report::{FAILURES_LISTED, Failure, RestoreReport};
 
+/// Maximum number of bytes of the path of a failure. Nothing with a longer path can be restored.
+const PATH_BYTES_MAX: usize = 128 << 10;
+
 /// Report of a restore in progress.
 pub(super) struct Tally {
     pub(super) progress: Arc<Progress>,
@@ -30,7 +33,7 @@ impl Tally {
         self.progress.bytes.fetch_add(bytes, Relaxed);
         self.note(|report| {
             report.restored += 1;
-            report.bytes_restored += bytes;
+            report.bytes_restored = report.bytes_restored.saturating_add(bytes);
         });
     }
 
@@ -45,7 +48,8 @@ impl Tally {
         });
     }
 
-    pub(super) fn fail(&self, path: Vec<u8>, error: impl Into<String>) {
+    pub(super) fn fail(&self, mut path: Vec<u8>, error: impl Into<String>) {
+        path.truncate(PATH_BYTES_MAX);
         self.progress.objects.fetch_add(1, Relaxed);
         self.progress.failed.fetch_add(1, Relaxed);
         let failure = Failure { path, error: error.into() };

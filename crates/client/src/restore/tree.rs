@@ -1,5 +1,8 @@
 //! Directories of the target. Each is made when it is needed, and finished when everything in it
 //! has been made.
+//!
+//! Only directories of the selection get here, with paths that consist of names. So no step leaves
+//! the target, and each step makes an announced directory or passes over it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +14,19 @@ use super::attributes::{note_refusals, same_stat};
 use super::tally::Tally;
 use crate::options::ReplaceRule;
 use crate::path::{absolute, absolute_dir, components};
+
+/// Maximum number of bytes of directories that wait until they are made.
+const ANNOUNCED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of a directory that waits, besides its path.
+const ANNOUNCED_BYTES: usize = 256;
+/// Maximum length of a path times its number of levels. Each level has its path while it is open,
+/// so this bounds the memory of the open levels: about 5,000 levels with names of one byte, 500
+/// with the longest names.
+const LEVELS_BYTES_MAX: usize = 64 << 20;
+/// Length of a path, in bytes, that is never too deep.
+const SHALLOW_BYTES: usize = 8000;
+
+const _: () = assert!(SHALLOW_BYTES * SHALLOW_BYTES / 2 < LEVELS_BYTES_MAX, "few levels");
 
 /// State of a directory, which is set when everything in it has been made.
 #[derive(Clone)]
@@ -56,6 +72,8 @@ pub(super) struct Tree<'a> {
     owner: bool,
     /// Directories that were announced and have not been made, in path order.
     announced: BTreeMap<DirPath, DirState>,
+    /// Bytes of the announced directories.
+    announced_bytes: usize,
     /// Chain of open directories from the base to the current directory.
     open: Vec<(DirPath, Arc<Site<'a>>)>,
     /// Directory that could not be made. Nothing below it can be made.
@@ -78,6 +96,7 @@ impl<'a> Tree<'a> {
             replace,
             owner: sys::process::is_root(),
             announced: BTreeMap::new(),
+            announced_bytes: 0,
             open: Vec::new(),
             broken: None,
         }
@@ -92,9 +111,33 @@ impl<'a> Tree<'a> {
         absolute(&self.filespace, path)
     }
 
-    /// Notes that the directory `path` has to be made.
+    /// Notes that the directory `path` has to be made. If very many directories wait, the first of
+    /// them are made at once. If objects come into them later, they keep the times of these
+    /// objects.
     pub(super) fn announce(&mut self, path: DirPath, state: DirState) {
-        self.announced.insert(path, state);
+        let bytes = announced_bytes(&path);
+        if self.announced.insert(path, state).is_none() {
+            self.announced_bytes += bytes;
+        }
+        while self.announced_bytes > ANNOUNCED_BYTES_MAX
+            && let Some((first, _)) = self.announced.first_key_value()
+        {
+            let first = first.clone();
+            self.make_announced(&first);
+        }
+    }
+
+    /// Makes the announced directory `path`. Whatever becomes of it, it is announced no more.
+    fn make_announced(&mut self, path: &DirPath) {
+        // A failure is counted.
+        let _site = self.enter(path);
+        self.take_announced(path);
+    }
+
+    fn take_announced(&mut self, path: &DirPath) -> Option<DirState> {
+        let state = self.announced.remove(path)?;
+        self.announced_bytes -= announced_bytes(path);
+        Some(state)
     }
 
     /// Returns the site of `directory`. Makes the directory, and all directories above it, if
@@ -113,9 +156,7 @@ impl<'a> Tree<'a> {
             && !path.contains(directory)
         {
             let path = path.clone();
-            if self.enter(&path).is_none() {
-                self.announced.remove(&path);
-            }
+            self.make_announced(&path);
         }
         self.enter(directory)
     }
@@ -131,6 +172,7 @@ impl<'a> Tree<'a> {
     fn enter(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         self.leave(directory);
         let from = self.open.last().map_or_else(|| self.above.clone(), |(path, _)| path.clone());
+        assert!(from.contains(directory), "only objects of the selection are restored");
         let rest = directory.as_bytes().strip_prefix(from.as_bytes()).unwrap_or_default();
         let mut path = from;
         if self.open.is_empty() {
@@ -149,7 +191,7 @@ impl<'a> Tree<'a> {
         for part in components(rest) {
             let name = model::Name::new(part).ok()?;
             path = path.child(&name);
-            let state = self.announced.remove(&path);
+            let state = self.take_announced(&path);
             let parent = Arc::clone(&self.open.last()?.1);
             match self.make(&parent, &path, part, state) {
                 Ok(site) => self.open.push((path.clone(), Arc::new(site))),
@@ -229,12 +271,22 @@ impl<'a> Tree<'a> {
     pub(super) fn finish(&mut self) {
         while let Some((path, _)) = self.announced.first_key_value() {
             let path = path.clone();
-            if self.enter(&path).is_none() {
-                self.announced.remove(&path);
-            }
+            self.make_announced(&path);
         }
-        self.open.clear();
+        // From the innermost directory outwards, because each holds its parent.
+        while self.open.pop().is_some() {}
     }
+}
+
+/// Returns true if objects of `directory` cannot be restored, because too many directories would be
+/// open at once.
+pub(super) fn is_too_deep(directory: &DirPath) -> bool {
+    let path = directory.as_bytes();
+    path.len() > SHALLOW_BYTES && components(path).count() * path.len() > LEVELS_BYTES_MAX
+}
+
+fn announced_bytes(path: &DirPath) -> usize {
+    path.as_bytes().len() + ANNOUNCED_BYTES
 }
 
 fn is_right(dir: &Dir, state: &DirState, owner: bool) -> bool {

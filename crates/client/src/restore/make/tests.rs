@@ -579,3 +579,22 @@ proptest! {
         prop_assert!(fs::read(scene.path("f")).unwrap() == expected);
     }
 }
+
+#[test]
+fn a_directory_that_is_sent_twice_is_made_once() {
+    let scene = Scene::new();
+    let folder = Version::folder(b"/d");
+    let versions = [folder.clone(), Version::file(b"/d/f", CONTENT), folder.clone(), folder];
+    let report = scene.restore(ReplaceRule::No, &versions);
+    assert_eq!((report.failed, fs::read(scene.path("d/f")).unwrap()), (0, CONTENT.to_vec()));
+}
+
+#[test]
+fn a_path_with_too_many_levels_costs_only_its_objects() {
+    let scene = Scene::new();
+    let deep = [&b"/a"[..], &b"/d".repeat(100_000), b"/f"].concat();
+    let versions = [Version::file(&deep, CONTENT), Version::file(b"/f", CONTENT)];
+    let report = scene.restore(ReplaceRule::No, &versions);
+    assert_eq!((report.failed, report.restored), (1, 1), "{:?}", report.failures.len());
+    assert_eq!(scene.names("target"), BTreeSet::from([b"f".to_vec()]));
+}
