@@ -56,7 +56,7 @@ pub(crate) fn run(
 /// Returns a shell that runs `command` without input and writes to standard error.
 fn shell(command: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(io::stderr());
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(output::of_command());
     shell
 }
 

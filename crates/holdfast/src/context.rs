@@ -115,7 +115,7 @@ impl Context {
         if !self.global.quiet {
             self.output.text(text);
         } else if !troubles.is_empty() {
-            output::say(troubles.trim_end());
+            output::say_lines(troubles);
         }
     }
 }

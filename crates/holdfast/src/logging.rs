@@ -32,10 +32,11 @@ pub(crate) fn start(level: Level) -> Result<(), CommandError> {
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::LogLines)
         // A lost standard error cannot be reported anywhere, and must not end the program.
         .log_internal_errors(false)
-        .with_ansi(output::stderr_is_terminal())
+        // Colours are sequences, which no message may hold.
+        .with_ansi(false)
         .with_target(level == Level::Verbose)
         .init();
     Ok(())

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use client::{Phase, Progress};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::output;
 use crate::quantity;
@@ -88,13 +88,7 @@ struct Display {
 
 impl Display {
     fn new(mode: Mode) -> Self {
-        let bar = (mode == Mode::Terminal).then(|| {
-            let style = ProgressStyle::with_template("{spinner} {wide_msg}")
-                .expect("the template is well formed");
-            let bar = ProgressBar::no_length().with_style(style);
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-            bar
-        });
+        let bar = (mode == Mode::Terminal).then(output::progress_bar);
         let mut pace = Pace::default();
         pace.observe(Reading::default());
         Self { bar, began: sys::clock::monotonic(), pace, readings: 0 }

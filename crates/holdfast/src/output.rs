@@ -1,11 +1,24 @@
 //! The only way to standard output and standard error.
 //!
-//! Standard output carries only results. A reader that closes the pipe (`holdfast list | head`)
-//! ends the output only: the command keeps its exit code. [`Output::finish`] returns any other
-//! fault of standard output.
+//! 1. Standard output carries only results. A reader that closes the pipe (`holdfast list | head`)
+//!    ends the output only: the command keeps its exit code. [`Output::finish`] returns any other
+//!    fault of standard output.
+//! 2. Nothing that a terminal obeys leaves this file: text passes `model::printable`, line by line,
+//!    whoever has sent it and however it came here. A string from elsewhere (from a server, a tree,
+//!    a file or a device) that becomes a part of a text with several lines passes it earlier too,
+//!    because its own line ends must not look like lines of the text. `xtask tidy` refuses every
+//!    other way out of the process.
+//! 3. A document keeps its values. What a terminal obeys is written as JSON writes it.
+//!
+//! The progress bar is drawn here with sequences of its own, and its text is made of numbers.
 
-use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
+use std::process::Stdio;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::{is_unprintable, printable};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -48,22 +61,34 @@ impl Output {
         matches!(self.state, State::Open)
     }
 
-    /// Writes `text`, with a newline at its end.
+    /// Writes the lines of `text`, with a newline at the end.
     pub(crate) fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
+        self.bytes(printable_lines(text).as_bytes());
         if !text.ends_with('\n') {
             self.bytes(b"\n");
         }
+    }
+
+    /// Writes `line`, which has no line end of its own.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.bytes(printable(line).as_bytes());
+        self.bytes(b"\n");
     }
 
     /// Writes one document on one line.
     pub(crate) fn json(&mut self, document: &impl Serialize) {
         let line = serde_json::to_string(document)
             .expect("all keys are strings, and nothing else can fail");
-        self.text(&line);
+        self.bytes(plain_json(&line).as_bytes());
+        self.bytes(b"\n");
     }
 
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    /// Writes a script that was made by the program itself.
+    pub(crate) fn script(&mut self, script: &[u8]) {
+        self.bytes(script);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
         let written = if self.is_open() { self.stdout.write_all(bytes) } else { Ok(()) };
         self.heed(written);
     }
@@ -107,7 +132,69 @@ impl Output {
 /// Writes `line` to standard error.
 pub(crate) fn say(line: &str) {
     // A lost standard error cannot be reported anywhere.
-    drop(writeln!(io::stderr().lock(), "{line}"));
+    drop(writeln!(io::stderr().lock(), "{}", printable(line)));
+}
+
+/// Writes the lines of `text` to standard error.
+pub(crate) fn say_lines(text: &str) {
+    text.lines().for_each(say);
+}
+
+/// Standard error for messages of the program while it runs. Each call of [`Write::write`] has one
+/// message.
+pub(crate) struct LogLines;
+
+impl Write for LogLines {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        say(String::from_utf8_lossy(message).trim_end_matches('\n'));
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns standard error as the output of a command that the user has configured.
+pub(crate) fn of_command() -> Stdio {
+    io::stderr().into()
+}
+
+/// Makes a progress bar on a terminal. Its messages must be made of numbers.
+pub(crate) fn progress_bar() -> ProgressBar {
+    let style =
+        ProgressStyle::with_template("{spinner} {wide_msg}").expect("the template is well formed");
+    let bar = ProgressBar::no_length().with_style(style);
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    bar
+}
+
+/// Returns `text` with each of its lines printable.
+fn printable_lines(text: &str) -> Cow<'_, str> {
+    if !text.contains(|character| character != '\n' && is_unprintable(character)) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
+/// Returns a document on one line with each unprintable character as `\uNNNN`. Such characters are
+/// only in its strings, where JSON allows this form.
+fn plain_json(line: &str) -> Cow<'_, str> {
+    if !line.contains(is_unprintable) {
+        return Cow::Borrowed(line);
+    }
+    let mut plain = String::with_capacity(line.len());
+    for character in line.chars() {
+        if is_unprintable(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write!(plain, "\\u{unit:04x}").expect("writing to a String cannot fail");
+            }
+        } else {
+            plain.push(character);
+        }
+    }
+    Cow::Owned(plain)
 }
 
 pub(crate) fn say_error(error: &CommandError) {
@@ -125,4 +212,30 @@ pub(crate) fn help(help: &clap::Error) {
 
 pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stay_lines_and_nothing_else_is_obeyed() {
+        for (text, expected) in [
+            ("a\nb\n", "a\nb\n"),
+            ("a\u{1b}[2J\nb\r\n", "a\\x1b[2J\nb\\x0d\n"),
+            ("\u{202e}a\u{9b}\tb", "\\xe2\\x80\\xaea\\xc2\\x9b\\x09b"),
+            ("\\x1b stays", "\\x1b stays"),
+        ] {
+            assert_eq!(printable_lines(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_document_keeps_its_values() {
+        let value = "a\u{1b}\n\u{7f}\u{9b}\u{202e}\u{e9}\u{1f600}\\";
+        let line = serde_json::to_string(value).expect("a text");
+        let plain = plain_json(&line);
+        assert!(!plain.contains(is_unprintable), "{plain:?}");
+        assert_eq!(serde_json::from_str::<String>(&plain).expect("a text"), value);
+    }
 }

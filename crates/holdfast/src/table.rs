@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use model::printable;
 use unicode_width::UnicodeWidthStr as _;
 
 /// Side of a column on which its cells are aligned.
@@ -39,21 +40,6 @@ fn pad(cell: &str, align: Align, width: usize) -> String {
     }
 }
 
-/// Returns `cell` with its control characters escaped.
-fn printable(cell: &str) -> Cow<'_, str> {
-    if !cell.contains(char::is_control) {
-        return Cow::Borrowed(cell);
-    }
-    let escape = |character: char| {
-        if character.is_control() {
-            character.escape_unicode().to_string()
-        } else {
-            character.to_string()
-        }
-    };
-    Cow::Owned(cell.chars().map(escape).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +61,7 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
-        let text = render([("Name", Align::Left)], &[["a\u{1b}[2Jb".to_owned()]]);
-        assert_eq!(text, "Name\na\\u{1b}[2Jb\n");
+        let text = render([("Name", Align::Left)], &[["a\u{1b}[2J\nb".to_owned()]]);
+        assert_eq!(text, "Name\na\\x1b[2J\\x0ab\n");
     }
 }

@@ -23,6 +23,6 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, definition, "holdfast", &mut script);
-    context.output.bytes(&script);
+    context.output.script(&script);
     Ok(DONE)
 }

@@ -55,7 +55,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             enrolment.server,
             home.display()
         );
-        context.output.text(&text);
+        context.output.line(&text);
     }
     Ok(DONE)
 }

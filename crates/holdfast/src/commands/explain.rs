@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use client::{Decision, PreviewOptions, RuleSummary};
-use model::{Kind, escaped};
+use model::{Kind, escaped, printable};
 use policy::BackupCopyGroup;
 use serde::Serialize;
 
@@ -125,14 +125,16 @@ fn text(ruled: &Decision) -> String {
     };
     let verdict = match (&ruled.rule, ruled.included) {
         (None, _) => "included: no statement matches".to_owned(),
-        (Some(rule), true) => format!("included by '{}', {}", rule.text, rule.source),
+        (Some(rule), true) => {
+            format!("included by '{}', {}", printable(&rule.text), printable(&rule.source))
+        }
         (Some(rule), false) => {
             let about = rule
                 .about
                 .as_ref()
                 .map(|about| format!(", which leaves out {}", escaped(about)));
             let about = about.unwrap_or_default();
-            format!("left out by '{}', {}{about}", rule.text, rule.source)
+            format!("left out by '{}', {}{about}", printable(&rule.text), printable(&rule.source))
         }
     };
     let retention = if ruled.included { retention(ruled) } else { String::new() };
@@ -141,7 +143,7 @@ fn text(ruled: &Decision) -> String {
 
 /// Returns the lines about the management class of an included object.
 fn retention(ruled: &Decision) -> String {
-    let class = &ruled.class;
+    let class = printable(&ruled.class);
     let Some(group) = &ruled.keeps else {
         return format!("  Its class {class} has no backup copy group: it is not backed up.\n");
     };

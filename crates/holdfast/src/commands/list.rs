@@ -67,7 +67,7 @@ fn list_versions(
     let mut headed = context.output.is_json() || context.output.quiet;
     client.list(&options, &mut |version| {
         if !headed {
-            context.output.text(&text_line("Size", "Backup time", "Class", "A/I", "Path"));
+            context.output.line(&text_line("Size", "Backup time", "Class", "A/I", "Path"));
             headed = true;
         }
         write(version, &mut context.output);
@@ -88,7 +88,7 @@ fn write(version: &ListedVersion, output: &mut Output) {
         state(version),
         &escaped(&version.path),
     );
-    output.text(&line);
+    output.line(&line);
 }
 
 /// Formats one line. The columns have fixed widths, because each line is written before the next is

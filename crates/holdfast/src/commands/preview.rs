@@ -61,7 +61,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         }
         if ruled.included {
             totals.included += 1;
-            totals.included_bytes += ruled.bytes;
+            totals.included_bytes = totals.included_bytes.saturating_add(ruled.bytes);
         } else {
             totals.excluded += 1;
         }
@@ -96,5 +96,5 @@ fn write(ruled: &Decision, output: &mut Output) {
     let (sign, class) = if ruled.included { ("+", ruled.class.as_str()) } else { ("-", "") };
     let path = escaped(&ruled.path);
     let bytes = quantity::count(ruled.bytes);
-    output.text(&format!("{sign} {bytes:>15}  {class:<12}  {path}{}", rule.unwrap_or_default()));
+    output.line(&format!("{sign} {bytes:>15}  {class:<12}  {path}{}", rule.unwrap_or_default()));
 }

@@ -1,7 +1,7 @@
 //! `holdfast status`: the node, its server, and the filespaces at risk.
 
 use client::{Client, FilespaceSummary, Hello};
-use model::{ServerTime, escaped};
+use model::{ServerTime, escaped, printable};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -88,9 +88,10 @@ fn document<'a>(
 
 fn text(hello: &Hello, server: &str, filespaces: &[FilespaceSummary]) -> String {
     let head = format!(
-        "Node:    {}\nServer:  {server} (version {})\nClient:  version {}\n",
-        hello.node,
-        hello.server_version,
+        "Node:    {}\nServer:  {} (version {})\nClient:  version {}\n",
+        printable(&hello.node),
+        printable(server),
+        printable(&hello.server_version),
         env!("CARGO_PKG_VERSION")
     );
     if filespaces.is_empty() {

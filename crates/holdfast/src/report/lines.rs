@@ -1,7 +1,7 @@
 //! Lines and parts of documents that all reports have.
 
 use client::Failure;
-use model::escaped;
+use model::{escaped, printable};
 use serde::Serialize;
 
 use crate::path::JsonPath;
@@ -63,7 +63,9 @@ pub(super) fn failure_lines(
     shown_max: usize,
 ) -> String {
     let shown = failures.iter().take(shown_max);
-    let line = |failure: &Failure| format!("  {}: {}\n", escaped(&failure.path), failure.error);
+    let line = |failure: &Failure| {
+        format!("  {}: {}\n", escaped(&failure.path), printable(&failure.error))
+    };
     let lines: Vec<_> = shown.map(line).collect();
     if lines.is_empty() {
         return String::new();
@@ -82,7 +84,7 @@ pub(super) fn failure_lines(
 /// Lists the warnings after an empty line. Returns an empty text if there are no warnings.
 pub(super) fn warning_lines(warnings: &[String]) -> String {
     let gap = if warnings.is_empty() { "" } else { "\n" };
-    let lines = warnings.iter().map(|warning| format!("Warning: {warning}\n"));
+    let lines = warnings.iter().map(|warning| format!("Warning: {}\n", printable(warning)));
     format!("{gap}{}", lines.collect::<String>())
 }
 
