@@ -16,6 +16,7 @@ mod locks;
 mod manifest;
 mod modules;
 mod names;
+mod output;
 mod prose;
 mod ratchet;
 mod text;
@@ -67,6 +68,7 @@ fn all_findings(files: &[SourceFile]) -> Vec<Finding> {
     let tree = Tree::parse(files);
     found.extend(circles::check(&tree));
     found.extend(edge::check(&tree));
+    found.extend(output::check(&tree));
     found
 }
 

@@ -20,6 +20,7 @@ pub(crate) enum Rule {
     Links,
     Locks,
     MachinePath,
+    Output,
     Ratchet,
     Spelling,
     TypeName,
@@ -29,7 +30,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// All rules that the ratchet can hold back.
-    const RATCHETED: [Self; 19] = [
+    const RATCHETED: [Self; 20] = [
         Self::Ascii,
         Self::Blanks,
         Self::Circles,
@@ -45,6 +46,7 @@ impl Rule {
         Self::Links,
         Self::Locks,
         Self::MachinePath,
+        Self::Output,
         Self::Spelling,
         Self::TypeName,
         Self::Unfinished,
@@ -68,6 +70,7 @@ impl Rule {
             Self::Links => "links",
             Self::Locks => "locks",
             Self::MachinePath => "machine-path",
+            Self::Output => "output",
             Self::Ratchet => "ratchet",
             Self::Spelling => "spelling",
             Self::TypeName => "type-name",
