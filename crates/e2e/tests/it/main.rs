@@ -33,6 +33,8 @@ mod full_disk;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod identities;
 #[cfg(test)]
 mod kills;

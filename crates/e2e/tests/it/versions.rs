@@ -18,7 +18,7 @@ const SERVERS_MAX: usize = 20;
 /// Message with only the field 99, which no message has. The value of the field is 1.
 const UNKNOWN: [u8; 3] = [0x98, 0x06, 1];
 
-fn transcript(protocol: u32, name: &str) -> Vec<Entry> {
+pub(crate) fn transcript(protocol: u32, name: &str) -> Vec<Entry> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
     let path = folder.join(format!("sessions-v{protocol}")).join(name);
     decode(&fs::read(path).unwrap()).unwrap()
@@ -266,7 +266,7 @@ fn backed_up(scratch: &Scratch, protocol: u32) -> (Server, Node) {
 }
 
 /// Returns the number of the first call of the method whose path ends with `path`.
-fn call_of(entries: &[Entry], path: &str) -> u32 {
+pub(crate) fn call_of(entries: &[Entry], path: &str) -> u32 {
     let is_call = |entry: &&Entry| matches!(&entry.event, Event::Call(of) if of.ends_with(path));
     entries.iter().find(is_call).unwrap().call
 }
@@ -277,7 +277,7 @@ fn imitated(protocol: u32, name: &str) -> (Scratch, Node) {
 }
 
 /// Makes a node whose server only repeats the session `entries`.
-fn imitation(entries: &[Entry]) -> (Scratch, Node) {
+pub(crate) fn imitation(entries: &[Entry]) -> (Scratch, Node) {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "anna");
