@@ -16,10 +16,12 @@
 
 mod compare;
 mod grpc;
+mod hostile;
 mod recorder;
 mod replay;
 mod stage;
 
+pub use hostile::{Credential, HostileClient};
 pub use recorder::Recorder;
 pub use replay::{Imitation, end_of_call, replay};
 

@@ -19,7 +19,7 @@ use super::recorder::{listen, run};
 use super::{Entry, Event, stage};
 
 /// Time limit for one answer.
-const ANSWER_MAX: Duration = Duration::from_secs(60);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Number of the field that reports arrivals in an answer to a backup. Such answers come at times
 /// that may differ.
 const ARRIVED: u32 = 4;
@@ -67,17 +67,17 @@ pub fn end_of_call(home: &Path, port: u16, path: &str, questions: &[Vec<u8>]) ->
 }
 
 /// Call of the imitated client.
-struct Call {
+pub(super) struct Call {
     path: String,
-    questions: SendStream<Bytes>,
+    pub(super) questions: SendStream<Bytes>,
     response: Option<ResponseFuture>,
     answers: Option<MessageStream>,
     /// Status of a call that has no other answer.
-    status: Option<String>,
+    pub(super) status: Option<String>,
 }
 
 impl Call {
-    async fn new(sender: &SendRequest<Bytes>, path: &str) -> Self {
+    pub(super) async fn new(sender: &SendRequest<Bytes>, path: &str) -> Self {
         let mut sender = sender.clone().ready().await.expect("the connection is open");
         let sent = sender.send_request(grpc::request(path), false);
         let (response, questions) = sent.expect("the connection is open");
@@ -86,7 +86,7 @@ impl Call {
     }
 
     /// Waits for the head of the answers.
-    async fn begin(&mut self) {
+    pub(super) async fn begin(&mut self) {
         let Some(response) = self.response.take() else { return };
         match response.await {
             Ok(response) if response.headers().contains_key("grpc-status") => {
@@ -97,7 +97,7 @@ impl Call {
         }
     }
 
-    async fn answer(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn answer(&mut self) -> Option<Vec<u8>> {
         self.begin().await;
         loop {
             let answer = self.answers.as_mut()?.next().await?;
@@ -107,7 +107,7 @@ impl Call {
         }
     }
 
-    async fn end(&mut self) -> String {
+    pub(super) async fn end(&mut self) -> String {
         while self.answer().await.is_some() {}
         match self.answers.take() {
             Some(answers) => answers.status().await,
