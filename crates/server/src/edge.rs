@@ -6,7 +6,9 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::guesses::Guesses;
 use crate::identities::Identities;
+use crate::limits::Limits;
 
 /// Number of quanta per processor that are stored at once: one of them may wait for the disk.
 const STORING_PER_PROCESSOR: usize = 2;
@@ -18,6 +20,9 @@ pub(crate) struct Edge {
     pub(crate) identities: Identities,
     /// Limit on the quanta that are stored at once: storing one needs a processor and memory.
     pub(crate) storing: Arc<Semaphore>,
+    pub(crate) limits: Limits,
+    /// Failed enrolments.
+    pub(crate) guesses: Guesses,
 }
 
 impl Edge {
@@ -25,6 +30,7 @@ impl Edge {
         let authority = Authority::load(&store.folder, store.config.certificate_days)?;
         let at_once = STORING_PER_PROCESSOR * sys::process::processors();
         let storing = Arc::new(Semaphore::new(at_once));
-        Ok(Self { store, authority, identities: Identities::default(), storing })
+        let (limits, identities) = (Limits::new(&store.config), Identities::default());
+        Ok(Self { store, authority, identities, storing, limits, guesses: Guesses::default() })
     }
 }

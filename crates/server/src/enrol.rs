@@ -1,15 +1,21 @@
 //! Enrolment: a node gives its token and gets a certificate.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::TokenError;
 use store::StoreError;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use wire::proto;
 use wire::proto::enrolment_server::Enrolment;
 
+use crate::connection::Peer;
 use crate::edge::Edge;
+use crate::origin::Origin;
 use crate::refusal;
+
+/// Maximum size in bytes of a request: a token and a signing request have some hundred.
+pub(crate) const ENROL_BYTES_MAX: usize = 16 << 10;
 
 /// The service for clients without a certificate.
 pub(crate) struct EnrolmentApi {
@@ -27,11 +33,34 @@ impl Enrolment for EnrolmentApi {
         &self,
         request: Request<proto::EnrolRequest>,
     ) -> Result<Response<proto::Certificate>, Status> {
+        let peer = request.extensions().get::<Peer>();
+        let origin = peer.expect("each connection has a peer").origin;
+        let admitted = self.edge.guesses.admit(origin, sys::clock::monotonic());
+        admitted.map_err(|pause| too_many(origin, pause))?;
         let edge = Arc::clone(&self.edge);
         let request = request.into_inner();
         let enrolled = tokio::task::spawn_blocking(move || enrol(&edge, &request)).await;
-        enrolled.map_err(|_| refusal::panicked())?.map(Response::new)
+        let enrolled = enrolled.map_err(|_| refusal::panicked())?;
+        match &enrolled {
+            Ok(_) => self.edge.guesses.succeeded(origin),
+            Err(status) if status.code() == Code::PermissionDenied => {
+                self.edge.guesses.failed(origin, sys::clock::monotonic());
+            }
+            Err(_) => {}
+        }
+        enrolled.map(Response::new)
     }
+}
+
+/// Status of an attempt that comes in the pause after failed enrolments.
+fn too_many(origin: Origin, pause: Duration) -> Status {
+    tracing::warn!(%origin, "an enrolment was refused, because too many of this address failed");
+    let secs = pause.as_secs() + 1;
+    let unit = if secs == 1 { "second" } else { "seconds" };
+    Status::aborted(format!(
+        "too many enrolments from {origin} failed; wait {secs} {unit}, then try again with a new \
+         token"
+    ))
 }
 
 fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {

@@ -11,21 +11,30 @@
 //! | `sessions` | requests of nodes: backup, restore, lists, archives, recalls |
 //! | `admin` | requests of administrators |
 //! | `messages` | conversions between messages of the wire and types of the store |
-//! | `enrol`, `authority`, `tls` | certificates and connections |
+//! | `port`, `gate` | the port of nodes with its threads, and the check of each request |
+//! | `enrol`, `authority`, `tls`, `connection` | certificates and connections |
 //! | `identities` | nodes that are connected, and from where |
+//! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
 mod admin;
 mod authority;
 mod bugs;
+mod connection;
 mod edge;
 mod enrol;
+mod gate;
+mod guesses;
 mod identities;
 mod init;
+mod limits;
 #[cfg(test)]
 mod lists;
 mod messages;
+mod origin;
+mod port;
+mod quota;
 mod refusal;
 mod run;
 mod sessions;
@@ -38,9 +47,6 @@ pub use authority::AuthorityError;
 pub use init::{InitError, init};
 pub use run::{Readiness, RunError, run};
 pub use tls::TlsError;
-
-/// Maximum number of threads that may block: a session holds one or two for as long as it lasts.
-pub const BLOCKING_THREADS_MAX: usize = 4096;
 
 /// The administration socket's name in the server's folder.
 pub const ADMIN_SOCKET: &str = "admin.sock";

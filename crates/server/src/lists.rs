@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{
-    Catalog, Certificate, EventRow, LibraryRow, Node, VolumeAccess, VolumeRow, VolumeState, Write,
-};
+use catalog::{Catalog, EventRow, LibraryRow, Node, VolumeAccess, VolumeRow, VolumeState, Write};
 use model::{NodeName, ServerTime, archive_filespace};
 use store::Store;
 use store::folder::Database;
@@ -18,11 +16,10 @@ use wire::proto::node_server::Node as _;
 
 use crate::admin::AdminApi;
 use crate::edge::Edge;
+use crate::gate::Caller;
 use crate::sessions::NodeSessions;
-use crate::tls::Peer;
 
 const NOW: ServerTime = ServerTime(1);
-const SERIAL: [u8; 2] = [1, 2];
 
 /// A server with one node, whose services are called without a network.
 struct Bench {
@@ -44,9 +41,6 @@ impl Bench {
         let catalog = database.catalog();
         prepare(&*catalog);
         let node = add_node(&*catalog, "node-0");
-        let certificate =
-            Certificate { serial: SERIAL.to_vec(), node: node.id, expires: ServerTime(i64::MAX) };
-        catalog.add_certificate(&certificate).expect("is added");
         let ownership = Ownership::take(&folder).expect("nobody has it");
         let store = Store::open(&folder, &config, &database, None, ownership).expect("opens");
         let edge = Arc::new(Edge::new(Arc::new(store)).expect("an edge"));
@@ -54,6 +48,15 @@ impl Bench {
         let admin = AdminApi { edge: Arc::clone(&edge) };
         let sessions = NodeSessions { edge };
         Self { runtime, admin, sessions, catalog, node, _folder: parent }
+    }
+
+    /// Makes a request of the node.
+    fn by_node<T>(&self, message: T) -> Request<T> {
+        let caller = Caller::new(&self.sessions.edge, self.node.clone(), Vec::new())
+            .expect("it is the first");
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(caller);
+        request
     }
 
     /// Waits for the answer to a call.
@@ -65,16 +68,6 @@ impl Bench {
 fn add_node(catalog: &dyn Catalog, name: &str) -> Node {
     let name = NodeName::new(name).expect("a name");
     catalog.add_node(&name, policy::STANDARD, NOW).expect("is added")
-}
-
-/// Request with the certificate of the node.
-fn by_node<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    let (serial, address) = (Some(SERIAL.to_vec()), std::net::Ipv4Addr::LOCALHOST.into());
-    request
-        .extensions_mut()
-        .insert(Peer { serial, address, cutter: Arc::default() });
-    request
 }
 
 /// Items of a reply by a property, and the start of the next portion.
@@ -140,7 +133,7 @@ fn filespaces_come_in_portions() {
     }
     let ask = |archives, portion| {
         let request = proto::FilespacesRequest { archives, portion };
-        let answer = bench.reply(bench.sessions.filespaces(by_node(request)));
+        let answer = bench.reply(bench.sessions.filespaces(bench.by_node(request)));
         reply(answer.filespaces, |filespace| filespace.name.to_vec(), answer.next)
     };
     let listed = portions(|portion| ask(false, Some(portion)), || open(b"/tmp"));
@@ -168,14 +161,14 @@ fn archives_and_deletions_come_in_portions() {
     (0..5).for_each(|_| add());
     let archives = |portion| {
         let answer =
-            bench.reply(bench.sessions.archives(by_node(proto::ArchivesRequest { portion })));
+            bench.reply(bench.sessions.archives(bench.by_node(proto::ArchivesRequest { portion })));
         let own = |archive: &proto::Archive| archive_filespace(archive.number, b"/home");
         assert!(answer.archives.iter().all(|archive| archive.filespaces == [own(archive)]));
         reply(answer.archives, |archive| archive.number, answer.next)
     };
     let deletions = |portion| {
-        let answer =
-            bench.reply(bench.sessions.deletions(by_node(proto::DeletionsRequest { portion })));
+        let answer = bench
+            .reply(bench.sessions.deletions(bench.by_node(proto::DeletionsRequest { portion })));
         reply(answer.deletions, |deletion| deletion.number, answer.next)
     };
     let listed = portions(

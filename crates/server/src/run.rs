@@ -11,35 +11,24 @@ use catalog::CatalogError;
 use store::folder::{Config, Database, Membership, OpenError, check_catalog};
 use store::ownership::{LostOwnership, Ownership};
 use store::{Store, pools};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 use tokio::sync::watch;
-use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use wire::proto::admin_server::AdminServer;
-use wire::proto::enrolment_server::EnrolmentServer;
-use wire::proto::node_server::NodeServer;
-use wire::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 
 use crate::admin::AdminApi;
 use crate::authority::AuthorityError;
 use crate::bugs;
 use crate::edge::Edge;
-use crate::enrol::EnrolmentApi;
-use crate::sessions::NodeSessions;
+use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
 use crate::tls::TlsError;
-use crate::unknown::VersionNotice;
 use crate::upkeep::{expire_by_itself, index_by_itself, lock_by_itself, tend_by_itself};
 use crate::{ADMIN_SOCKET, tls};
 
 /// Time in seconds that sessions have to finish their transactions when the server stops.
 const STOP_SECS: u64 = 10;
-/// Interval in seconds between two probes of a connection that is silent.
-const KEEPALIVE_SECS: u64 = 20;
-/// Maximum number of streams on one connection: a node's recalls that wait for volumes, and all its
-/// other calls.
-const STREAMS_MAX: u32 = 320;
-
 /// Pause between two checks that no other server has taken this server's folder or its pools.
 const WATCH_PAUSE: Duration = Duration::from_secs(10);
 
@@ -64,6 +53,11 @@ pub enum RunError {
     Close(String),
 }
 
+/// Makes the error for a panic of a thread, or for a failure to close.
+fn unexpected(error: impl std::fmt::Display) -> RunError {
+    RunError::Close(error.to_string())
+}
+
 /// Announcement that nodes can connect to the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
@@ -81,7 +75,7 @@ async fn enter(
     loop {
         let (entering, folder, listen) = (database.clone(), folder.to_owned(), listen.to_owned());
         let entered = tokio::task::spawn_blocking(move || entering.try_enter(&folder, &listen));
-        match entered.await.map_err(|error| RunError::Close(error.to_string()))? {
+        match entered.await.map_err(unexpected)? {
             Ok(Some(entered)) => return Ok(Some(entered)),
             Ok(None) => {
                 if let Some(waits) = waits.take() {
@@ -119,7 +113,7 @@ async fn watch_by_itself(store: Arc<Store>) -> RunError {
         match tokio::task::spawn_blocking(move || watching.check_ownership()).await {
             Ok(Ok(())) => {}
             Ok(Err(lost)) => return lost.into(),
-            Err(error) => return RunError::Close(error.to_string()),
+            Err(error) => return unexpected(error),
         }
     }
 }
@@ -137,7 +131,7 @@ async fn beat_by_itself(store: Arc<Store>) -> RunError {
                 error = model::chain(&error),
                 "cannot report the state of this server; trying again"
             ),
-            Err(error) => return RunError::Close(error.to_string()),
+            Err(error) => return unexpected(error),
         }
     }
 }
@@ -156,7 +150,7 @@ async fn open(
     let opening = move || Database::open(&open_config, &open_folder);
     let database = tokio::task::spawn_blocking(opening)
         .await
-        .map_err(|error| RunError::Close(error.to_string()))?
+        .map_err(unexpected)?
         .map_err(OpenError::from)?;
     let entering = enter(&database, (folder, &config.listen), (waits, stop)).await?;
     let Some(entered) = entering else { return Ok(None) };
@@ -170,9 +164,7 @@ async fn open(
         beat(&store)?;
         Ok::<_, OpenError>(store)
     };
-    let store = tokio::task::spawn_blocking(opening)
-        .await
-        .map_err(|error| RunError::Close(error.to_string()))??;
+    let store = tokio::task::spawn_blocking(opening).await.map_err(unexpected)??;
     Ok(Some(Arc::new(store)))
 }
 
@@ -192,24 +184,21 @@ pub async fn run(
     let edge = Arc::new(Edge::new(Arc::clone(&store))?);
 
     let listen = |source| RunError::Listen { address: config.listen.clone(), source };
-    let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
+    let threads = NodeThreads::start().map_err(listen)?;
+    let listener = threads.listen(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let admin_listener = admin_listener(folder).map_err(failed)?;
-    let connections = tls::accept(listener, tls::acceptor(&edge.authority)?);
+    let nodes = threads.serve(listener, &edge, tls::acceptor(&edge.authority)?, &stop);
     ready(Readiness { address });
 
-    let (mut stop_nodes, mut stop_admin) = (stop.clone(), stop.clone());
-    let nodes = node_server(&edge).serve_with_incoming_shutdown(
-        ReceiverStream::new(connections),
-        async move {
-            stopped(&mut stop_nodes).await;
-        },
-    );
+    let nodes = async { nodes.await.map_err(unexpected)?.map_err(RunError::from) };
+    let mut stop_admin = stop.clone();
     let admin = Server::builder()
         .add_service(AdminServer::new(AdminApi { edge: Arc::clone(&edge) }))
         .serve_with_incoming_shutdown(UnixListenerStream::new(admin_listener), async move {
             stopped(&mut stop_admin).await;
         });
+    let admin = async { admin.await.map_err(RunError::from) };
     let expiring = tokio::spawn(expire_by_itself(Arc::clone(&store), config, stop.clone()));
     let tending = tokio::spawn(tend_by_itself(Arc::clone(&store), stop.clone()));
     let indexing = tokio::spawn(index_by_itself(Arc::clone(&store), stop.clone()));
@@ -235,22 +224,6 @@ pub async fn run(
     close(&store).await
 }
 
-fn node_server(edge: &Arc<Edge>) -> tonic::transport::server::Router {
-    let keepalive = Duration::from_secs(KEEPALIVE_SECS);
-    let node = NodeServer::new(NodeSessions { edge: Arc::clone(edge) })
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    Server::builder()
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_frame_size(FRAME_BYTES)
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_keepalive_interval(Some(keepalive))
-        .http2_keepalive_timeout(Some(keepalive))
-        .add_service(EnrolmentServer::new(EnrolmentApi { edge: Arc::clone(edge) }))
-        .add_service(VersionNotice(node))
-}
-
 /// Opens the administration socket. Only the owner may enter its folder. The socket is bound by a
 /// path relative to that folder, because the length of socket paths is limited.
 fn admin_listener(folder: &Path) -> io::Result<UnixListener> {
@@ -269,7 +242,5 @@ async fn close(store: &Arc<Store>) -> Result<(), RunError> {
     let store = Arc::clone(store);
     let closing = move || store.close().inspect(|()| store.leave());
     let closed = tokio::task::spawn_blocking(closing).await;
-    closed
-        .map_err(|error| RunError::Close(error.to_string()))?
-        .map_err(|error| RunError::Close(error.to_string()))
+    closed.map_err(unexpected)?.map_err(unexpected)
 }

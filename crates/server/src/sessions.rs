@@ -1,8 +1,9 @@
-//! Requests of enrolled nodes. Every method first finds the node by its certificate. No message of
-//! a node can name another node's data.
+//! Requests of enrolled nodes. The gate has found the node of each request by its certificate. No
+//! message of a node can name another node's data.
 
 mod arrivals;
 mod backup;
+mod pages;
 mod recall;
 mod restore;
 pub(crate) mod stream;
@@ -10,25 +11,22 @@ pub(crate) mod stream;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{CatalogError, Filespace, Node, PageKey, PageRow};
-use chunk::ContentHasher;
-use model::{BACKUP_FILESPACE_MIN, DirPath, Extent, Object, Payload, ServerTime, archive_number};
+use catalog::{Filespace, Node};
+use model::{BACKUP_FILESPACE_MIN, DirPath, Object, ServerTime, archive_number};
 use store::lifecycle::archive;
 use store::selection::{self, DirectoryVersions, VersionBatch};
-use store::{DOMAIN, Store, StoreError, decode_page};
+use store::{DOMAIN, Store, StoreError};
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use wire::proto;
 use wire::proto::node_server::Node as NodeService;
 use wire::version::{self, Role, Speaker};
 
-use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying, streaming};
+use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
 use crate::edge::Edge;
-use crate::identities::TwoPlaces;
+use crate::gate::Caller;
 use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
-use crate::tls::Peer;
 use crate::{messages, refusal, unknown};
 
 /// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
@@ -44,64 +42,8 @@ pub(crate) struct NodeSessions {
     pub(crate) edge: Arc<Edge>,
 }
 
-/// Finds the node by the certificate of the request.
-fn authenticate<T>(edge: &Arc<Edge>, request: &Request<T>) -> Result<Node, Status> {
-    let peer = request.extensions().get::<Peer>();
-    let Some((peer, serial)) = peer.and_then(|peer| Some((peer, peer.serial.as_deref()?))) else {
-        let help = "no certificate; enrol this node with 'holdfast enroll'";
-        return Err(Status::unauthenticated(help));
-    };
-    let node = admitted(&edge.store, serial)?;
-    if peer.cutter.is_registered() {
-        return Ok(node);
-    }
-    let now = sys::clock::monotonic();
-    if let Some(places) = edge.identities.note(node.id, peer.address, &peer.cutter, now) {
-        report(edge, &node, places);
-    }
-    // The node may have been locked just before its connection could be cut.
-    admitted(&edge.store, serial)
-}
-
-/// Finds the node by its certificate. Fails if the server does not admit the node, or not with this
-/// certificate.
-fn admitted(store: &Store, serial: &[u8]) -> Result<Node, Status> {
-    match store.catalog.certificate_node(serial, sys::clock::system()) {
-        Ok(node) if node.locked => Err(Status::permission_denied(format!(
-            "node {} is locked; ask the administrator to unlock it",
-            node.name
-        ))),
-        Ok(node) => Ok(node),
-        Err(CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
-            "the certificate was revoked or superseded, or its node was removed; enrol again with \
-             a new token",
-        )),
-        Err(error) => Err(refusal::status(error.into())),
-    }
-}
-
-/// Reports that a node is connected from two addresses at once.
-fn report(edge: &Arc<Edge>, node: &Node, TwoPlaces { known, new }: TwoPlaces) {
-    tracing::warn!(node = %node.name, %known, %new, "a node is connected from two addresses");
-    let details = format!(
-        "{0} from {known} and {new}; if these are two machines, somebody has a copy of its \
-         certificate: 'holdfast admin node revoke {0}'",
-        node.name
-    );
-    let edge = Arc::clone(edge);
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = edge.store.record("node connected from two addresses", details) {
-            tracing::warn!(%error, "cannot record this in the audit trail");
-        }
-    });
-}
-
 fn malformed(what: &str) -> Status {
     refusal::status(StoreError::malformed(what))
-}
-
-fn gone<T>(_: T) -> StoreError {
-    StoreError::cancelled("the client has disconnected")
 }
 
 fn filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespace, StoreError> {
@@ -143,10 +85,10 @@ impl NodeSessions {
     ) -> Result<Response<A>, Status> {
         let edge = Arc::clone(&self.edge);
         let answering = move || {
-            let node = authenticate(&edge, &request)?;
-            permit(&node, request.get_ref())?;
+            let caller = Caller::of(&request);
+            permit(&caller.node, request.get_ref())?;
             sys::fault::point("answer");
-            answer(&edge.store, &node, request.into_inner()).map_err(refusal::status)
+            answer(&edge.store, &caller.node, request.into_inner()).map_err(refusal::status)
         };
         let answered = tokio::task::spawn_blocking(answering).await;
         answered.map_err(|_| refusal::panicked())?.map(Response::new)
@@ -160,10 +102,11 @@ impl NodeSessions {
         + Send
         + 'static,
     ) -> Response<ReplyStream<A>> {
-        let edge = Arc::clone(&self.edge);
-        Response::new(replying(move |replies| {
-            let node = authenticate(&edge, &request)?;
-            answer(&edge.store, &node, request.into_inner(), replies).map_err(refusal::status)
+        let store = Arc::clone(&self.edge.store);
+        let caller = Caller::of(&request);
+        let right = Some(Arc::clone(&caller.right));
+        Response::new(replying(right, move |replies| {
+            answer(&store, &caller.node, request.into_inner(), replies).map_err(refusal::status)
         }))
     }
 }
@@ -232,10 +175,11 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::PagesRequest>>,
     ) -> Result<Response<Self::PagesStream>, Status> {
         let store = Arc::clone(&self.edge.store);
-        let node = authenticate(&self.edge, &request)?;
-        let questions = forward(request.into_inner());
-        let stream = streaming(move |replies| answer_pages(&store, &node, questions, replies));
-        Ok(Response::new(stream))
+        let caller = Caller::of(&request);
+        let right = Some(Arc::clone(&caller.right));
+        let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
+        tokio::spawn(pages::serve(store, caller, request.into_inner(), replies));
+        Ok(Response::new(stream::body(right, receiver)))
     }
 
     async fn count_subtrees(
@@ -263,12 +207,17 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::ToServer>>,
     ) -> Result<Response<Self::BackupStream>, Status> {
         let edge = Arc::clone(&self.edge);
-        let node = authenticate(&edge, &request)?;
-        let serial = request.extensions().get::<Peer>().and_then(|peer| peer.serial.clone());
-        let user = backup::User { node, serial: serial.unwrap_or_default() };
+        let caller = Caller::of(&request);
+        let right = Some(Arc::clone(&caller.right));
+        let backup = edge.limits.backup(&caller.node)?;
         let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
-        tokio::spawn(backup::serve(edge, user, request.into_inner(), replies));
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        tokio::spawn(async move {
+            let user = backup::User { node: caller.node, serial: caller.serial };
+            backup::serve(edge, user, request.into_inner(), replies).await;
+            // The rights last until the session has ended, even if the client has left before.
+            drop((backup, caller.right));
+        });
+        Ok(Response::new(stream::body(right, receiver)))
     }
 
     async fn open_archive(
@@ -365,9 +314,9 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::RestoreRequest>>,
     ) -> Result<Response<Self::RestoreStream>, Status> {
         let store = Arc::clone(&self.edge.store);
-        let node = authenticate(&self.edge, &request)?;
+        let Caller { node, right, .. } = Caller::of(&request);
         let mut requests = request.into_inner();
-        let first = requests.message().await?;
+        let first = stream::opening(requests.message()).await?;
         let first = first.ok_or_else(|| malformed("a restore must have a selection"))?;
         let start = match first.message {
             Some(proto::restore_request::Message::Start(start)) => start,
@@ -377,7 +326,9 @@ impl NodeService for NodeSessions {
         let reader = messages::recall::reader(&node, first.purpose);
         let directories = messages::positive(first.directories_max);
         let answers = restore::forward(requests);
-        let stream = replying(move |replies| {
+        let of_body = Some(Arc::clone(&right));
+        let stream = replying(of_body, move |replies| {
+            let _right = right;
             let mut client = restore::Client::new(answers, replies);
             let serve = || {
                 let filespace = filespace(&store, &node, &start.filespace)?;
@@ -516,104 +467,13 @@ fn send_digests(
         wire::encode_digest_row(&mut rows, &row);
         if rows.len() >= ROWS_BYTES {
             let full = std::mem::replace(&mut rows, Vec::with_capacity(ROWS_BYTES + 512));
-            sent = replies.blocking_send(Ok(proto::Rows { rows: full.into() })).map_err(gone);
+            sent = replies.blocking_send(Ok(proto::Rows { rows: full.into() }));
         }
         sent.is_ok()
     })?;
     sent?;
     sys::fault::point("digests");
-    replies.blocking_send(Ok(proto::Rows { rows: rows.into() })).map_err(gone)
-}
-
-/// Hands the stream over to a thread that may block.
-fn forward(mut requests: Streaming<proto::PagesRequest>) -> mpsc::Receiver<proto::PagesRequest> {
-    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
-    tokio::spawn(async move {
-        while let Ok(Some(request)) = requests.message().await {
-            if sender.send(request).await.is_err() {
-                break;
-            }
-        }
-    });
-    receiver
-}
-
-fn answer_pages(
-    store: &Store,
-    node: &Node,
-    mut questions: mpsc::Receiver<proto::PagesRequest>,
-    replies: &Replies<proto::PagesReply>,
-) -> Result<(), StoreError> {
-    let mut last: Option<Filespace> = None;
-    while let Some(question) = questions.blocking_recv() {
-        let same = last.take().filter(|filespace| filespace.name == question.filespace[..]);
-        let found = match same {
-            Some(filespace) => Some(filespace),
-            None => find_filespace(store, node, &question.filespace)?,
-        };
-        let Some(filespace) = found else {
-            // A filespace that was never backed up has no pages.
-            replies.blocking_send(Ok(proto::PagesReply::default())).map_err(gone)?;
-            continue;
-        };
-        let row = find_page(store, &filespace, &question)?;
-        let reply = match row {
-            None => proto::PagesReply::default(),
-            Some(row) if question.contents_of.is_empty() => proto::PagesReply {
-                page: row.body.into(),
-                contents: Bytes::new(),
-                first: row.key.first.into(),
-            },
-            Some(row) => proto::PagesReply {
-                page: Bytes::new(),
-                contents: contents(store, &decode_page(&row)?, &question.contents_of),
-                first: row.key.first.into(),
-            },
-        };
-        last = Some(filespace);
-        sys::fault::point("page");
-        replies.blocking_send(Ok(reply)).map_err(gone)?;
-    }
-    Ok(())
-}
-
-fn find_page(
-    store: &Store,
-    filespace: &Filespace,
-    question: &proto::PagesRequest,
-) -> Result<Option<PageRow>, StoreError> {
-    let directory = directory(&question.directory)?;
-    if question.holding.is_empty() {
-        let key = PageKey { directory, first: question.first.to_vec() };
-        return Ok(store.catalog.page(filespace.id, &key)?);
-    }
-    let name = &question.holding;
-    Ok(store.catalog.page_holding(filespace.id, &directory, name)?)
-}
-
-fn contents(store: &Store, objects: &[Object], names: &[Bytes]) -> Bytes {
-    let digest = |name: &Bytes| {
-        let found = objects.binary_search_by(|object| object.name.as_bytes().cmp(name));
-        found.ok().and_then(|at| content(store, &objects[at])).unwrap_or([0; 16])
-    };
-    names.iter().flat_map(digest).collect()
-}
-
-fn content(store: &Store, object: &Object) -> Option<[u8; 16]> {
-    let Payload::Extents(extents) = &object.payload else { return None };
-    let mut hasher = ContentHasher::new();
-    for extent in extents {
-        if let Extent::Hole { bytes } = extent {
-            hasher.hole(*bytes);
-        }
-        let Some(range) = extent.chunks() else { continue };
-        let table = store.pools.table(range.first.pack()).ok()?;
-        for offset in 0..range.count {
-            let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
-            hasher.chunk(&digest);
-        }
-    }
-    Some(hasher.finish())
+    replies.blocking_send(Ok(proto::Rows { rows: rows.into() }))
 }
 
 fn send_list(
@@ -637,7 +497,7 @@ fn send_list(
         };
         let directories = selection::split(batch).into_iter().map(describe).collect();
         sys::fault::point("list");
-        replies.blocking_send(Ok(proto::VersionsReply { directories })).map_err(gone)
+        replies.blocking_send(Ok(proto::VersionsReply { directories }))
     })?;
     unreadable.map_or(Ok(()), |unreadable| Err(unreadable.into()))
 }

@@ -2,92 +2,26 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::PrivatePkcs8KeyDer;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
-use tonic::transport::server::Connected;
 
 use crate::authority::{Authority, AuthorityError};
-use crate::identities::Cutter;
+use crate::connection::Connection;
+use crate::edge::Edge;
+use crate::limits::Entry;
+use crate::origin::Origin;
 
 /// Maximum duration of a handshake.
 const HANDSHAKE_SECS: u64 = 15;
 /// Maximum number of connections that wait to be served.
 const WAITING_MAX: usize = 64;
-
-/// The client at the other end of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    /// The serial number of the client's certificate; `None` for a client without a certificate.
-    pub(crate) serial: Option<Vec<u8>>,
-    pub(crate) address: IpAddr,
-    /// Switch that ends the connection.
-    pub(crate) cutter: Arc<Cutter>,
-}
-
-/// A served connection.
-pub(crate) struct Connection {
-    stream: TlsStream<TcpStream>,
-    address: IpAddr,
-    cutter: Arc<Cutter>,
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        let (_, session) = self.stream.get_ref();
-        let leaf = session.peer_certificates().and_then(|chain| chain.first());
-        let serial = leaf.and_then(|leaf| serial(leaf));
-        Peer { serial, address: self.address, cutter: Arc::clone(&self.cutter) }
-    }
-}
-
-fn serial(leaf: &[u8]) -> Option<Vec<u8>> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
-    Some(certificate.raw_serial().to_vec())
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.cutter.is_cut(context) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
 
 /// Reason why the server cannot speak TLS.
 #[derive(Debug, thiserror::Error)]
@@ -118,19 +52,34 @@ pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts connections until the receiver is dropped. The channel gets each connection after its
-/// handshake.
-pub(crate) fn accept(
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-) -> mpsc::Receiver<io::Result<Connection>> {
-    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+/// Connections after their handshake.
+pub(crate) struct Arrivals {
+    /// Connections with a certificate.
+    pub(crate) nodes: mpsc::Receiver<io::Result<Connection>>,
+    /// Connections without a certificate.
+    pub(crate) guests: mpsc::Receiver<io::Result<Connection>>,
+}
+
+/// Destinations of connections after their handshake.
+#[derive(Clone)]
+struct Destinations {
+    nodes: mpsc::Sender<io::Result<Connection>>,
+    guests: mpsc::Sender<io::Result<Connection>>,
+}
+
+/// Accepts connections until the receivers are dropped. Closes the connections that are too many.
+pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, edge: Arc<Edge>) -> Arrivals {
+    let (nodes, node_arrivals) = mpsc::channel(WAITING_MAX);
+    let (guests, guest_arrivals) = mpsc::channel(WAITING_MAX);
+    let destinations = Destinations { nodes, guests };
     tokio::spawn(async move {
-        while !sender.is_closed() {
+        while !destinations.nodes.is_closed() {
             match listener.accept().await {
-                Ok((stream, from)) => {
-                    let address = from.ip().to_canonical();
-                    tokio::spawn(handshake(stream, address, acceptor.clone(), sender.clone()));
+                Ok((stream, address)) => {
+                    let address = address.ip().to_canonical();
+                    let Some(entry) = edge.limits.enter(Origin::of(address)) else { continue };
+                    let stranger = Stranger { stream, address, entry };
+                    tokio::spawn(handshake(stranger, acceptor.clone(), destinations.clone()));
                 }
                 // No file descriptor is free, or a connection ended in the queue.
                 Err(error) => {
@@ -140,26 +89,33 @@ pub(crate) fn accept(
             }
         }
     });
-    receiver
+    Arrivals { nodes: node_arrivals, guests: guest_arrivals }
+}
+
+/// A connection before its handshake.
+struct Stranger {
+    stream: TcpStream,
+    address: IpAddr,
+    entry: Entry,
 }
 
 async fn handshake(
-    stream: TcpStream,
-    address: IpAddr,
+    Stranger { stream, address, entry }: Stranger,
     acceptor: TlsAcceptor,
-    sender: mpsc::Sender<io::Result<Connection>>,
+    destinations: Destinations,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot switch off Nagle's algorithm");
     }
     let limit = Duration::from_secs(HANDSHAKE_SECS);
-    match tokio::time::timeout(limit, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => {
-            let connection = Connection { stream, address, cutter: Arc::default() };
-            // No task receives connections while the server stops.
-            drop(sender.send(Ok(connection)).await);
-        }
-        Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
-        Err(_) => tracing::debug!("a handshake took too long"),
-    }
+    let stream = match tokio::time::timeout(limit, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "a handshake failed"),
+        Err(_) => return tracing::debug!("a handshake took too long"),
+    };
+    let connection = Connection::new(stream, address, entry);
+    let Destinations { nodes, guests } = destinations;
+    let destination = if connection.has_certificate() { nodes } else { guests };
+    // No task receives connections while the server stops.
+    drop(destination.send(Ok(connection)).await);
 }

@@ -23,6 +23,8 @@ mod database_faults;
 #[cfg(test)]
 mod deletion;
 #[cfg(test)]
+mod edge;
+#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod encryption;

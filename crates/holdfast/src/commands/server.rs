@@ -151,7 +151,6 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
     }
     sys::process::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(server::BLOCKING_THREADS_MAX)
         .enable_all()
         .build()
         .map_err(|error| CommandError::new(format!("cannot start threads: {error}")))?;

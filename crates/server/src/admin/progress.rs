@@ -24,8 +24,6 @@ pub(super) fn report<O: 'static, R: Send + 'static>(
             reported_at = sys::clock::monotonic();
             replies.blocking_send(Ok(reply(outcome, false))).is_ok()
         })?;
-        replies
-            .blocking_send(Ok(reply(&outcome, true)))
-            .map_err(|_| StoreError::cancelled("the client has disconnected"))
+        replies.blocking_send(Ok(reply(&outcome, true)))
     })
 }

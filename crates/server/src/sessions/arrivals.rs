@@ -2,22 +2,24 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
+use tonic::Status;
 use wire::proto;
 
-use super::stream::Replies;
+type Replies = mpsc::Sender<Result<proto::FromServer, Status>>;
 
 /// Minimum interval between two reports.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Counter of the bytes in a session's quanta.
 pub(super) struct Arrivals {
-    replies: Replies<proto::FromServer>,
+    replies: Replies,
     bytes: u64,
     reported_at: Instant,
 }
 
 impl Arrivals {
-    pub(super) fn new(replies: Replies<proto::FromServer>) -> Self {
+    pub(super) fn new(replies: Replies) -> Self {
         Self { replies, bytes: 0, reported_at: sys::clock::monotonic() }
     }
 
@@ -38,10 +40,8 @@ impl Arrivals {
 
 #[cfg(test)]
 mod tests {
-    use proto::from_server::Message;
-    use tokio::sync::mpsc;
-
     use super::*;
+    use proto::from_server::Message;
 
     #[test]
     fn a_late_report_has_all_bytes_and_none_waits() {

@@ -22,9 +22,10 @@ use tokio::task::{JoinError, JoinHandle};
 use tonic::{Status, Streaming};
 use wire::proto;
 
-use super::admitted;
 use super::arrivals::Arrivals;
+use super::stream::opening;
 use crate::edge::Edge;
+use crate::gate::admitted;
 use crate::messages::changes;
 use crate::{refusal, unknown};
 
@@ -36,7 +37,7 @@ const WAITING_MAX: usize = 4;
 /// Maximum number of changes in one transaction.
 const CHANGES_MAX: usize = 100_000;
 
-type Replies = super::stream::Replies<proto::FromServer>;
+type Replies = mpsc::Sender<Result<proto::FromServer, Status>>;
 type StoreTask = JoinHandle<Result<StoredQuantum, StoreError>>;
 
 /// The quanta and changes that the client closed with one commit.
@@ -78,7 +79,7 @@ async fn receive(
     stream: &mut Streaming<proto::ToServer>,
     replies: &Replies,
 ) -> Result<(), Status> {
-    let open = match next(stream).await? {
+    let open = match opening(next(stream)).await? {
         Some(proto::to_server::Message::Open(open)) => open,
         Some(_) => return Err(malformed("a backup must begin with open")),
         None => return Ok(()),

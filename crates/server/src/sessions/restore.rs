@@ -3,11 +3,12 @@
 use model::PlaceCode as _;
 use store::StoreError;
 use store::selection::{Answer, Message, Recipient, WindowEnd};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 use wire::proto;
 
-use super::stream::{REPLIES_WAITING, Replies};
+use super::stream::{REPLIES_WAITING, Replies, SILENCE_MAX, silent};
 use crate::messages::selection;
 use crate::{refusal, unknown};
 
@@ -44,7 +45,9 @@ impl Recipient for Client<'_> {
     }
 
     fn answer(&mut self) -> Option<Answer> {
-        match self.answers.blocking_recv()? {
+        let answer = tokio::time::timeout(SILENCE_MAX, self.answers.recv());
+        let late = |_| Some(Err(refusal::status(silent("gave no answer"))));
+        match Handle::current().block_on(answer).unwrap_or_else(late)? {
             Ok(proto::Wanted { window, bits }) => Some(Answer { window, bits: bits.into() }),
             Err(refusal) => {
                 self.refusal = Some(refusal);

@@ -1,36 +1,81 @@
 //! Streams of replies from threads that may block.
 
 use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use store::StoreError;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::{SendTimeoutError, TrySendError};
 use tokio::task::JoinError;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
+use crate::gate::CallRight;
 use crate::refusal;
 
 /// Maximum number of messages of a stream that wait to be sent.
 pub(crate) const REPLIES_WAITING: usize = 8;
+/// Maximum time for which a thread waits for a client: to take a reply, or to give an answer. A
+/// restore may wait that long for a slow disk, and a list for its reader.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(3600);
+/// Maximum time from the head of a call to its first message, if a thread or a session waits for it.
+const OPENING_MAX: Duration = Duration::from_secs(60);
 
-pub(crate) type Replies<T> = mpsc::Sender<Result<T, Status>>;
 pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Replies of a thread that may block.
+pub(crate) struct Replies<T>(mpsc::Sender<Result<T, Status>>);
+
+impl<T> Replies<T> {
+    /// Sends a reply. Waits while too many replies wait, and fails if the client takes none of them
+    /// for a long time.
+    pub(crate) fn blocking_send(&self, reply: Result<T, Status>) -> Result<(), StoreError> {
+        let gone = || StoreError::cancelled("the client has disconnected");
+        let reply = match self.0.try_send(reply) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+            Err(TrySendError::Full(reply)) => reply,
+        };
+        let sending = self.0.send_timeout(reply, SILENCE_MAX);
+        Handle::current().block_on(sending).map_err(|error| match error {
+            SendTimeoutError::Closed(_) => gone(),
+            SendTimeoutError::Timeout(_) => silent("took no message"),
+        })
+    }
+
+    /// Returns true if the client is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// Returns the error for a client that has been silent for too long.
+pub(super) fn silent(fault: &str) -> StoreError {
+    let minutes = SILENCE_MAX.as_secs() / 60;
+    StoreError::cancelled(format!(
+        "the client {fault} for {minutes} minutes; run the same command again"
+    ))
+}
 
 /// Runs `work` on a thread that may block. Returns a stream of the messages that `work` sends.
 pub(crate) fn streaming<T: Send + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), StoreError> + Send + 'static,
 ) -> ReplyStream<T> {
-    replying(move |replies| work(replies).map_err(refusal::status))
+    replying(None, move |replies| work(replies).map_err(refusal::status))
 }
 
 /// Runs `work` like [`streaming`], where `work` fails with a status. A panic of `work` ends the
 /// stream with a status too: a stream that ends without a status counts as whole.
+///
+/// The stream holds `right` for as long as it has replies. `work` must hold it too.
 pub(crate) fn replying<T: Send + 'static>(
+    right: Option<CallRight>,
     work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
 ) -> ReplyStream<T> {
     let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
-    let sender = replies.clone();
+    let sender = Replies(replies.clone());
     let working = tokio::task::spawn_blocking(move || work(&sender));
     tokio::spawn(async move {
         if let Err(status) = ended(working.await) {
@@ -38,7 +83,41 @@ pub(crate) fn replying<T: Send + 'static>(
             drop(replies.send(Err(status)).await);
         }
     });
-    Box::pin(ReceiverStream::new(receiver))
+    body(right, receiver)
+}
+
+/// Returns the stream of the replies that come from `replies`.
+pub(super) fn body<T: Send + 'static>(
+    right: Option<CallRight>,
+    replies: mpsc::Receiver<Result<T, Status>>,
+) -> ReplyStream<T> {
+    Box::pin(ReplyBody { replies, _right: right })
+}
+
+/// Replies that wait for the network, and the right to the call.
+struct ReplyBody<T> {
+    replies: mpsc::Receiver<Result<T, Status>>,
+    _right: Option<CallRight>,
+}
+
+impl<T> Stream for ReplyBody<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, Status>>> {
+        self.replies.poll_recv(context)
+    }
+}
+
+/// Waits for the first message of a stream. Fails if it does not come soon.
+pub(super) async fn opening<T>(
+    message: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let late = "the call has sent no message; run the same command again";
+    let message = tokio::time::timeout(OPENING_MAX, message).await;
+    message.map_err(|_| refusal::status(StoreError::cancelled(late)))?
 }
 
 /// Returns the result of a thread or task, whose panic becomes a status.

@@ -1,6 +1,7 @@
 //! The configuration file of a server, and the names of the other files in its folder.
 
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -30,6 +31,19 @@ pub struct Config {
     /// URL of the catalogue: `sqlite:` is a file in the server's folder,
     /// `postgres://USER@HOST/DATABASE` a database.
     pub catalog: String,
+    /// Maximum number of connections of all nodes. Further connections are closed.
+    #[serde(default = "default_connections")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub connections_max: NonZeroU32,
+    /// Maximum number of connections from one address, or from one network (/64) of IPv6. Nodes
+    /// behind one router that translates addresses have one address.
+    #[serde(default = "default_address_connections")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub address_connections_max: NonZeroU32,
+    /// Maximum number of connections of one node. Each running command has one.
+    #[serde(default = "default_node_connections")]
+    #[schemars(extend("x-unit" = "number"))]
+    pub node_connections_max: NonZeroU32,
     /// Lifetime of the nodes' certificates, in days. Nodes renew them 30 days before their end.
     #[serde(default = "default_certificate_days")]
     pub certificate_days: u16,
@@ -75,6 +89,23 @@ pub struct Config {
     /// is not stored.
     #[serde(default = "default_index_share_minutes")]
     pub index_share_minutes: u32,
+}
+
+/// A number of connections that is enough for 1,000 nodes: an agent and some commands of each.
+const CONNECTIONS: NonZeroU32 = NonZeroU32::new(10_000).expect("it is not zero");
+const ADDRESS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(5_000).expect("it is not zero");
+const NODE_CONNECTIONS: NonZeroU32 = NonZeroU32::new(256).expect("it is not zero");
+
+fn default_connections() -> NonZeroU32 {
+    CONNECTIONS
+}
+
+fn default_address_connections() -> NonZeroU32 {
+    ADDRESS_CONNECTIONS
+}
+
+fn default_node_connections() -> NonZeroU32 {
+    NODE_CONNECTIONS
 }
 
 fn default_index_share_minutes() -> u32 {
@@ -185,6 +216,9 @@ impl Config {
             listen: listen.to_owned(),
             pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
             catalog: catalog.unwrap_or("sqlite:").to_owned(),
+            connections_max: default_connections(),
+            address_connections_max: default_address_connections(),
+            node_connections_max: default_node_connections(),
             certificate_days: default_certificate_days(),
             expire_every_hours: default_expire_hours(),
             reclaim_dead_percent: default_reclaim_percent(),

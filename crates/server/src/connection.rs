@@ -1,0 +1,168 @@
+//! A connection to the port of the nodes, and its client as the services see it.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use model::NodeId;
+use sys::lock::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use crate::identities::Cutter;
+use crate::limits::Entry;
+use crate::origin::Origin;
+use crate::quota::{Excess, Quota, Share};
+
+/// Maximum number of calls of one connection whose node is looked up at once. A client that opens
+/// and ends calls quickly leaves no more look-ups than these.
+const LOOKUPS_MAX: usize = 4;
+
+/// Maximum time for which a connection is open before a node makes a call on it.
+const GUEST_MAX: Duration = Duration::from_secs(120);
+
+/// The client at the other end of a connection.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    /// The serial number of the client's certificate; `None` for a client without a certificate.
+    pub(crate) serial: Option<Vec<u8>>,
+    pub(crate) address: IpAddr,
+    pub(crate) origin: Origin,
+    pub(crate) seat: Arc<Seat>,
+    /// Switch that ends the connection.
+    pub(crate) cutter: Arc<Cutter>,
+}
+
+/// Place of a connection among the connections of its node, or, before the first call of a node,
+/// among those of clients that nobody knows.
+pub(crate) struct Seat {
+    right: Mutex<SeatRight>,
+    lookups: Arc<Semaphore>,
+}
+
+/// Right to a connection, which lasts as long as the connection.
+enum SeatRight {
+    Guest { _share: Share<Origin> },
+    Node { _share: Share<NodeId> },
+}
+
+impl Seat {
+    fn new(guest: Share<Origin>) -> Self {
+        let right = Mutex::new(SeatRight::Guest { _share: guest });
+        Self { right, lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+    }
+
+    fn is_of_node(&self) -> bool {
+        matches!(*self.right.lock(), SeatRight::Node { .. })
+    }
+
+    /// Waits until one more call may look for its node.
+    pub(crate) async fn lookup(&self) -> OwnedSemaphorePermit {
+        let permit = Arc::clone(&self.lookups).acquire_owned().await;
+        permit.expect("nobody closes the semaphore")
+    }
+
+    /// Counts the connection among the connections of `node` from its first call on.
+    pub(crate) fn take(
+        &self,
+        connections: &Arc<Quota<NodeId>>,
+        node: NodeId,
+    ) -> Result<(), Excess> {
+        let mut right = self.right.lock();
+        if matches!(*right, SeatRight::Guest { .. }) {
+            *right = SeatRight::Node { _share: connections.take(node)? };
+        }
+        Ok(())
+    }
+}
+
+/// A served connection.
+pub(crate) struct Connection {
+    stream: TlsStream<TcpStream>,
+    peer: Peer,
+    /// End of a connection on which no node makes a call.
+    deadline: Option<Pin<Box<Sleep>>>,
+    _right: Share<Origin>,
+}
+
+impl Connection {
+    /// Makes the connection of a client after its handshake.
+    pub(crate) fn new(stream: TlsStream<TcpStream>, address: IpAddr, entry: Entry) -> Self {
+        let (_, session) = stream.get_ref();
+        let leaf = session.peer_certificates().and_then(|chain| chain.first());
+        let serial = leaf.and_then(|leaf| serial(leaf));
+        let Entry { connection, guest } = entry;
+        let (origin, seat) = (*guest.holder(), Arc::new(Seat::new(guest)));
+        let deadline = Some(Box::pin(tokio::time::sleep(GUEST_MAX)));
+        let peer = Peer { serial, address, origin, seat, cutter: Arc::default() };
+        Self { stream, peer, deadline, _right: connection }
+    }
+
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.peer.serial.is_some()
+    }
+
+    /// Returns true once the connection has been open for too long without a call of a node.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(deadline) = &mut self.deadline else { return false };
+        if self.peer.seat.is_of_node() {
+            self.deadline = None;
+            return false;
+        }
+        deadline.as_mut().poll(context).is_ready()
+    }
+}
+
+fn serial(leaf: &[u8]) -> Option<Vec<u8>> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
+    Some(certificate.raw_serial().to_vec())
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.peer.cutter.is_cut(context) {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.is_late(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

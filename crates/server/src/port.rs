@@ -1,0 +1,171 @@
+//! The port to which nodes connect: its threads, and the two servers behind it. One serves the
+//! connections with a certificate. The other serves those without a certificate, which can only
+//! enrol: it takes little memory for each of them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use wire::proto::enrolment_server::EnrolmentServer;
+use wire::proto::node_server::NodeServer;
+use wire::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
+
+use crate::edge::Edge;
+use crate::enrol::{ENROL_BYTES_MAX, EnrolmentApi};
+use crate::gate::Gate;
+use crate::sessions::NodeSessions;
+use crate::stop::stopped;
+use crate::tls::{self, Arrivals};
+use crate::unknown::VersionNotice;
+
+/// Maximum number of threads that may block for nodes: a session holds one or two for as long as it
+/// lasts. Administrators and the server's own tasks have other threads, so that they work even if
+/// nodes have all of these.
+const BLOCKING_THREADS_MAX: usize = 4096;
+/// Interval between two probes of a connection that is silent.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Maximum number of streams on one connection: a node's recalls that wait for volumes, and all its
+/// other calls.
+const STREAMS_MAX: u32 = 320;
+
+/// Maximum number of streams on a connection without a certificate.
+const GUEST_STREAMS_MAX: u32 = 4;
+/// Maximum number of unacknowledged bytes on a connection without a certificate, and on each of its
+/// streams: the smallest window that a connection of HTTP/2 can have.
+const GUEST_WINDOW_BYTES: u32 = 65_535;
+/// Time limit for one enrolment, from the head of its request to the answer.
+const ENROL_LIMIT: Duration = Duration::from_secs(60);
+
+/// The threads that serve nodes. Dropping them does not wait for calls that are under way.
+pub(crate) struct NodeThreads(Option<Runtime>);
+
+impl NodeThreads {
+    pub(crate) fn start() -> io::Result<Self> {
+        Self::with(BLOCKING_THREADS_MAX)
+    }
+
+    fn with(blocking_threads_max: usize) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .max_blocking_threads(blocking_threads_max)
+            .thread_name("nodes")
+            .enable_all()
+            .build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("the threads are there until they are dropped").handle()
+    }
+
+    /// Listens on `address`.
+    pub(crate) async fn listen(&self, address: &str) -> io::Result<TcpListener> {
+        let listening = self.handle().spawn(TcpListener::bind(address.to_owned()));
+        listening.await.map_err(io::Error::other)?
+    }
+
+    /// Serves the connections of `listener` until `stop` becomes true and they have ended.
+    pub(crate) fn serve(
+        &self,
+        listener: TcpListener,
+        edge: &Arc<Edge>,
+        acceptor: TlsAcceptor,
+        stop: &watch::Receiver<bool>,
+    ) -> JoinHandle<Result<(), tonic::transport::Error>> {
+        let edge = Arc::clone(edge);
+        let (mut stop_nodes, mut stop_guests) = (stop.clone(), stop.clone());
+        self.handle().spawn(async move {
+            let Arrivals { nodes, guests } = tls::accept(listener, acceptor, Arc::clone(&edge));
+            let nodes = node_server(&edge).serve_with_incoming_shutdown(
+                ReceiverStream::new(nodes),
+                async move {
+                    stopped(&mut stop_nodes).await;
+                },
+            );
+            let guests = guest_server(&edge).serve_with_incoming_shutdown(
+                ReceiverStream::new(guests),
+                async move {
+                    stopped(&mut stop_guests).await;
+                },
+            );
+            tokio::try_join!(nodes, guests).map(|_| ())
+        })
+    }
+}
+
+impl Drop for NodeThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The server of connections with a certificate.
+fn node_server(edge: &Arc<Edge>) -> Router {
+    Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .add_service(enrolment(edge))
+        .add_service(nodes(edge))
+}
+
+/// The server of connections without a certificate. Its gate tells the client of a node's call that
+/// it has no certificate.
+fn guest_server(edge: &Arc<Edge>) -> Router {
+    Server::builder()
+        .initial_stream_window_size(GUEST_WINDOW_BYTES)
+        .initial_connection_window_size(GUEST_WINDOW_BYTES)
+        .max_concurrent_streams(GUEST_STREAMS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .timeout(ENROL_LIMIT)
+        .add_service(enrolment(edge))
+        .add_service(nodes(edge))
+}
+
+fn enrolment(edge: &Arc<Edge>) -> EnrolmentServer<EnrolmentApi> {
+    EnrolmentServer::new(EnrolmentApi { edge: Arc::clone(edge) })
+        .max_decoding_message_size(ENROL_BYTES_MAX)
+}
+
+fn nodes(edge: &Arc<Edge>) -> Gate<VersionNotice<NodeServer<NodeSessions>>> {
+    let node = NodeServer::new(NodeSessions { edge: Arc::clone(edge) })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    Gate { edge: Arc::clone(edge), inner: VersionNotice(node) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Nodes may have all their threads. Other threads are still free.
+    #[test]
+    fn threads_of_nodes_are_not_those_of_administrators() {
+        let own = Builder::new_current_thread().build().expect("a runtime");
+        let threads = NodeThreads::with(1).expect("threads");
+        let (release, held) = mpsc::channel::<()>();
+        own.block_on(async {
+            threads.handle().spawn_blocking(move || held.recv().is_err());
+            let waiting = threads.handle().spawn_blocking(|| ());
+            tokio::task::spawn_blocking(|| ()).await.expect("a thread is free");
+            assert!(!waiting.is_finished(), "the thread of nodes should be taken");
+            drop(release);
+            waiting.await.expect("the thread is given back");
+        });
+    }
+}
