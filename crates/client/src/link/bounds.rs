@@ -15,13 +15,13 @@ use super::versions::Entry;
 use crate::error::{ClientError, ErrorKind};
 
 /// Limits of the entries of one message.
-const MESSAGE_ROOM: Room = Room { entries: 1 << 20, bytes: 320 << 20 };
+const MESSAGE_ROOM: Room = Room { entries: 1 << 19, bytes: 320 << 20 };
 /// Limits of the entries of all windows of a restore that are not complete: enough for two files of
 /// a TiB whose chunks lie apart.
 const WINDOWS_ROOM: Room = Room { entries: 1 << 20, bytes: 448 << 20 };
 /// Bytes that a file takes while it waits for its data, besides its entry, in lists that grow by
 /// doubling.
-const FILE_BYTES: usize = 1024;
+const FILE_BYTES: u64 = 1024;
 
 /// Room that is left for entries: their number, and the memory that they take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +73,13 @@ impl Size {
         Self { entries: entries.len() as u64, bytes }
     }
 
+    /// Returns the size of the entries while they wait for their data.
+    #[must_use]
+    pub(crate) fn waiting(self) -> Self {
+        let files = self.entries.saturating_mul(FILE_BYTES);
+        Self { bytes: self.bytes.saturating_add(files), ..self }
+    }
+
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
@@ -90,7 +97,7 @@ fn entry_bytes(entry: &Entry) -> u64 {
         Payload::Target(target) => target.len(),
     };
     let lengths = entry.chunk_lengths.len() * size_of::<u32>();
-    let fixed = size_of::<Entry>() + FILE_BYTES + name.as_bytes().len();
+    let fixed = size_of::<Entry>() + name.as_bytes().len();
     (fixed + payload + lengths) as u64 + attributes_share(attributes)
 }
 
@@ -115,6 +122,7 @@ mod tests {
         room.give_back(size);
         assert_eq!(room, Room { entries: 2, bytes: 10 });
         assert!(room.take(Size { entries: 3, bytes: 0 }).is_err());
+        assert!(room.take(size.waiting()).is_err(), "a file takes more while it waits");
         assert!(room.take(size.plus(Size { entries: u64::MAX, bytes: u64::MAX })).is_err());
     }
 }

@@ -157,6 +157,7 @@ impl<F: Send + Sync> Reception<'_, F> {
         if self.has_all_entries {
             return Err(out_of_turn());
         }
+        let size = size.waiting();
         self.room.take(size)?;
         self.builder.count(size);
         for entry in entries {
@@ -275,7 +276,7 @@ impl<F: Send + Sync> Reception<'_, F> {
                     Arrival::DataEnd { is_last } => return Ok(is_last),
                     arrival => {
                         if let Arrival::Entries(entries) = &arrival {
-                            early_room.take(entries.size)?;
+                            early_room.take(entries.size.waiting())?;
                         }
                         if early.len() == EARLY_MAX {
                             return Err(out_of_turn());

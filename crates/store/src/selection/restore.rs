@@ -163,11 +163,12 @@ impl Sender<'_> {
     fn add(&mut self, batch: VersionBatch) -> Result<(), StoreError> {
         for VersionBatch { directory, versions } in split(batch) {
             self.add_page(directory, versions);
-        }
-        if self.window.message.len() >= MESSAGE_DIRECTORIES
-            || self.window.message_objects >= MESSAGE_OBJECTS
-        {
-            self.send_entries()?;
+            // A directory may have very many versions.
+            if self.window.message.len() >= MESSAGE_DIRECTORIES
+                || self.window.message_objects >= MESSAGE_OBJECTS
+            {
+                self.send_entries()?;
+            }
         }
         if self.window.is_full() {
             self.end_window(false)?;
