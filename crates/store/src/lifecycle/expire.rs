@@ -661,7 +661,9 @@ pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, Store
                 is_due = true;
                 continue;
             };
-            if now.0 - done_to.0 >= every_micros {
+            // The clock was set back since a run that is dated in the future.
+            let was_set_back = done_to > now;
+            if was_set_back || now.0 - done_to.0 >= every_micros {
                 is_due = true;
                 due_since = due_since.min(ServerTime(done_to.0 + every_micros));
             }

@@ -357,3 +357,19 @@ fn a_damaged_directory_stays_and_the_others_expire() {
     assert_eq!((count(&world, 0), count(&world, 1)), (before, before - outcome.expired));
     assert!(outcome.expired > 0, "the undamaged directory expires");
 }
+
+/// A run by a clock that was years ahead stopped all automatic runs for years.
+#[test]
+fn a_run_that_is_dated_in_the_future_does_not_stop_the_next() {
+    let server = samples::TestServer::new();
+    let done_to = || server.store.catalog.expiry(server.filespace).expect("is read").done_to;
+    let later = ServerTime(sys::clock::now().0 + 4000 * DAY_MICROS);
+    let state = ExpiryState { done_to: Some(later) };
+    let write = Write::SetExpiry { filespace: server.filespace, state };
+    server.store.catalog.commit(vec![write]).expect("is written");
+    assert_eq!(done_to(), Some(later));
+    let outcome = run_due(&server.store, 24).expect("runs");
+    assert!(outcome.is_some_and(|outcome| outcome.filespaces_done == 1));
+    assert!(done_to() < Some(later));
+    assert_eq!(run_due(&server.store, 24).expect("looks"), None);
+}
