@@ -1,6 +1,6 @@
 //! Failures that nobody can cause through the trait of the catalogue.
 
-use model::{DirPath, NodeName, ServerTime};
+use model::{DirPath, NodeName};
 
 use super::*;
 use crate::{Filespaces as _, Nodes as _, PageSpan, Pages as _};

@@ -241,7 +241,7 @@ mod tests {
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
         let (grants, rejections) = (Vec::new(), Vec::new());
-        let unasked = Commitment { grants, rejections, expired: 0 };
+        let unasked = Commitment { grants, rejections, expired: 0, remnants: Vec::new() };
         answers.take_in(ServerMessage::Committed(unasked), &chunks, &tally);
         assert_eq!(answers.check().map_err(|error| error.kind), Err(ErrorKind::Bug));
     }

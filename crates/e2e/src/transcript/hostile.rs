@@ -85,8 +85,8 @@ impl HostileClient {
         grpc::finish(questions);
     }
 
-    /// Waits for the head of the answer. Returns the status of a call that has ended with it; `None`
-    /// if the call goes on.
+    /// Waits for the head of the answer. Returns the status of a call that has ended with it;
+    /// `None` if the call goes on.
     pub fn head(&mut self, call: usize) -> Option<String> {
         let call = &mut self.calls[call];
         let head = async { tokio::time::timeout(ANSWER_MAX, call.begin()).await };

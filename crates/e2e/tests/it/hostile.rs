@@ -38,7 +38,7 @@ const DECEIT: &str = "a\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\nholdfast: all is w
 fn assert_printable(outcome: &Outcome) {
     for text in [&outcome.stdout, &outcome.stderr] {
         let found = text.chars().find(|&c| c != '\n' && model::is_unprintable(c));
-        assert_eq!(found, None, "{:?}", text);
+        assert_eq!(found, None, "{text:?}");
     }
     assert!(
         !outcome

@@ -1,3 +1,5 @@
+//! Tests of the guard: single readings, and random histories of a machine and its clock.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -89,7 +91,7 @@ fn a_kernel_without_a_number_of_its_start_counts_as_started_again() {
     assert!(matches!(refused, Verdict::Refused(_)), "{refused:?}");
 }
 
-/// What happens to a machine between two readings.
+/// Events of a machine between two readings.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// Microseconds that pass.

@@ -20,7 +20,8 @@ pub(crate) const REPLIES_WAITING: usize = 8;
 /// Maximum time for which a thread waits for a client: to take a reply, or to give an answer. A
 /// restore may wait that long for a slow disk, and a list for its reader.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(3600);
-/// Maximum time from the head of a call to its first message, if a thread or a session waits for it.
+/// Maximum time from the head of a call to its first message, if a thread or a session waits for
+/// it.
 const OPENING_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

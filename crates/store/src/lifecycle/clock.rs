@@ -20,7 +20,6 @@ use model::ServerTime;
 use policy::clock_guard::{self, Discrepancy, Reading, Record, Start, Verdict};
 
 use crate::counts::counted;
-use crate::domains;
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -29,6 +28,8 @@ const SEEN: &str = "clock seen";
 /// Mark with the number of the start of the machine, and mark with the moment of that start.
 const START_TAG: &str = "clock start";
 const START_MOMENT: &str = "clock start moment";
+/// Actor of events that the server raises by itself.
+const SERVER: &str = "server";
 /// Number of microseconds after which the record is written again.
 const KEEP_MICROS: i64 = 600_000_000;
 const HOUR_MICROS: i64 = 3_600_000_000;
@@ -65,7 +66,7 @@ impl Watch {
             Some(refusal) if !self.refused => {
                 let reason = refusal.to_string();
                 tracing::warn!(reason, "nothing expires by the server's clock");
-                note(store, "expiration refused", reason)?;
+                note(store, SERVER, "expiration refused", reason)?;
             }
             None if self.refused => tracing::info!("the server's clock is trusted again"),
             _ => {}
@@ -93,7 +94,7 @@ fn check_at(store: &Store, clocks: &Clocks) -> Result<Option<Refusal>, StoreErro
                 "the clocks of others confirm the server's clock"
             );
             put(store, &clock_guard::renewed(reading))?;
-            note(store, "clock confirmed by other clocks", refusal.jump())?;
+            note(store, SERVER, "clock confirmed by other clocks", refusal.jump())?;
         }
         Verdict::Refused(discrepancy) => return Ok(Some(Refusal { discrepancy })),
     }
@@ -116,7 +117,7 @@ fn confirm_at(store: &Store, clocks: &Clocks) -> Result<(), StoreError> {
             Refusal { discrepancy }.jump()
         }
     };
-    domains::note(store, sys::clock::now(), "clock confirmed", &details)
+    note(store, "administrator", "clock confirmed", details)
 }
 
 fn read() -> Clocks {
@@ -181,8 +182,8 @@ fn put(store: &Store, record: &Record) -> Result<(), StoreError> {
     Ok(store.catalog.commit(marks)?)
 }
 
-fn note(store: &Store, what: &str, details: String) -> Result<(), StoreError> {
-    let (time, actor, what) = (sys::clock::now(), "server".to_owned(), what.to_owned());
+fn note(store: &Store, actor: &str, what: &str, details: String) -> Result<(), StoreError> {
+    let (time, actor, what) = (sys::clock::now(), actor.to_owned(), what.to_owned());
     Ok(store
         .catalog
         .commit(vec![Write::AddEvent(EventRow { time, actor, what, details })])?)

@@ -66,7 +66,7 @@ mod tests {
         clocks.hear_at(NodeId(1), ServerTime(5_000_000), hour);
         clocks.hear_at(NodeId(2), ServerTime(i64::MIN), 2 * hour);
         clocks.hear_at(NodeId(1), ServerTime(7_000_000), 2 * hour);
-        let later = |micros| ServerTime(7_000_000 + micros);
+        let later = |micros: i64| ServerTime(7_000_000 + micros);
         assert_eq!(clocks.times(3 * hour)[0], later(3_600_000_000));
         assert_eq!(clocks.times(26 * hour)[0], later(24 * 3_600_000_000));
         assert_eq!(clocks.times(26 * hour + Duration::from_micros(1)), []);

@@ -153,13 +153,14 @@ fn catalog_text(catalog: &CatalogFindings, named_max: usize) -> String {
 /// Returns the way to a sound catalogue, and the loss on that way.
 fn advice(loss: Option<CatalogLoss>) -> String {
     let Some(CatalogLoss { copy, taken, versions, backups }) = loss else {
-        return "No pool that is available has a sound copy of the catalogue. Make the missing pools\n\
-                available before you stop the server and run 'holdfast server rebuild-catalog'.\n"
+        return "No pool that is available has a sound copy of the catalogue. Make the missing\n\
+                pools available before you stop the server and run 'holdfast server\n\
+                rebuild-catalog'.\n"
             .to_owned();
     };
     format!(
-        "Stop the server and run 'holdfast server rebuild-catalog': it takes copy {copy} of {}, the\n\
-         newest sound copy of the catalogue. Lost since then: {} of {}.\n\
+        "Stop the server and run 'holdfast server rebuild-catalog': it takes copy {copy} of {},\n\
+         the newest sound copy of the catalogue. Lost since then: {} of {}.\n\
          The next backups store again what the nodes still have.\n",
         moment::shown(taken),
         quantity::counted(versions, "version"),

@@ -1,3 +1,5 @@
+//! Tests of the record of time in a real catalogue.
+
 use catalog::ExpiryState;
 use model::NodeId;
 

@@ -1,3 +1,5 @@
+//! Tests of the list of a recall in a real catalogue.
+
 use catalog::change::Change;
 use catalog::{PageKey, PageRow, Write};
 use model::{ClassId, Extent, ServerTime};
