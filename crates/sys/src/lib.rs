@@ -17,6 +17,7 @@ mod apply;
 mod attributes;
 pub mod clock;
 pub mod dir;
+pub mod disk_error;
 pub mod durable;
 pub mod entropy;
 #[expect(
