@@ -26,6 +26,7 @@ mod open;
 mod owner;
 mod pack;
 mod pools;
+mod reserve;
 mod shelf;
 mod source;
 mod spec;
@@ -47,6 +48,7 @@ pub use pack::{Filler, PACK_BYTES, PACK_CHUNKS, PackNews, PackRecord, SealedPack
 pub use pools::fleet::PackLimits;
 pub use pools::volumes::PackReader;
 pub use pools::{Inventory, Pools};
+pub use reserve::{Purpose, Reserve};
 pub use shelf::Shelf;
 pub use spec::{PoolSpec, Role, Storage, is_marked};
 pub use state::WriteFailure;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::{PackNumber, PoolId};
 
 use crate::mark::Mark;
+use crate::reserve::{Purpose, Reserve};
 use crate::spec::{PoolSpec, Role};
 use crate::storage::{Distance, PackStorage, RecordedBytes, Survey};
 
@@ -19,7 +20,7 @@ pub struct Usage {
     /// Size of all packs, in bytes.
     pub bytes: u64,
     /// Number of bytes that fit: the pool's capacity, or its packs and the free space of its disk
-    /// together; 0 if unknown.
+    /// together, without the reserve; 0 if unknown.
     pub bytes_max: u64,
 }
 
@@ -116,9 +117,15 @@ impl Member {
         self.bytes -= before;
     }
 
+    /// Returns the number of bytes for which the pool's capacity has room.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        let room = |capacity: u64| capacity.saturating_sub(self.bytes);
+        self.spec.capacity_bytes.map_or(u64::MAX, room)
+    }
+
     /// Returns true if the pool's capacity has room for `bytes` more.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        self.spec.capacity_bytes.is_none_or(|capacity| self.bytes + bytes <= capacity)
+        bytes <= self.room_bytes()
     }
 
     /// Returns the usage without the free space of the disk, because asking the disk may take long.
@@ -133,12 +140,15 @@ impl Member {
 }
 
 impl Usage {
-    /// Adds the free space of the disk for a pool that has no capacity of its own.
-    pub(crate) fn with_free_space(self, storage: &dyn PackStorage) -> Self {
+    /// Adds the free space of the disk, except for `reserve`, for a pool that has no capacity of its
+    /// own.
+    pub(crate) fn with_free_space(self, storage: &dyn PackStorage, reserve: Reserve) -> Self {
         if self.bytes_max > 0 || !self.is_there {
             return self;
         }
-        let bytes_max = storage.free_bytes().map_or(0, |free| self.bytes.saturating_add(free));
+        let bytes_max = storage
+            .room(reserve, Purpose::Data)
+            .map_or(0, |room| self.bytes.saturating_add(room));
         Self { bytes_max, ..self }
     }
 }

@@ -15,6 +15,7 @@ use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
 use crate::layout;
 use crate::pack::{PACK_BYTES, PACK_CHUNKS, SealedPack};
+use crate::reserve::Margin;
 
 /// Number of bytes of which space is claimed from the file system at a time. So a full disk is
 /// noticed before the server accepts a quantum that it could not store.
@@ -69,6 +70,7 @@ impl OpenPack {
     pub(crate) fn create(
         folder: &Path,
         id: NewPackId,
+        margin: Margin,
         sealer: impl FnOnce(&Arc<File>) -> Box<dyn Sealer>,
     ) -> io::Result<Self> {
         let NewPackId { pool, pack, domain } = id;
@@ -87,7 +89,7 @@ impl OpenPack {
         };
         assert_eq!(open.bytes(), HEADER_BYTES as u64, "a new pack is a header");
         let begun = open
-            .claim(HEADER_BYTES as u64)
+            .claim(HEADER_BYTES as u64, margin)
             .and_then(|()| open.file.write_all_at(&Header { pack, domain }.encode(), 0))
             .and_then(|()| layout::sync(layout::subfolder(&path)));
         if let Err(error) = begun {
@@ -124,12 +126,12 @@ impl OpenPack {
     }
 
     /// Writes the record at the end. Returns the place of the first of its chunks.
-    pub(crate) fn append(&mut self, quantum: NewQuantum<'_>) -> io::Result<Place> {
+    pub(crate) fn append(&mut self, quantum: NewQuantum<'_>, margin: Margin) -> io::Result<Place> {
         let NewQuantum { record, lengths, digests } = quantum;
         assert!(!self.is_full(), "a full pack takes no more");
         assert_eq!(lengths.len(), digests.len(), "one digest for each chunk");
         let end = self.table.end();
-        self.claim(end + record.len() as u64)?;
+        self.claim(end + record.len() as u64, margin)?;
         // A record that was not written completely is not in the table: the next record overwrites
         // it.
         self.file.write_all_at(record, end)?;
@@ -148,12 +150,17 @@ impl OpenPack {
         self.sealer.ends_with_sync()
     }
 
-    /// Claims space from the file system up to `end`.
-    fn claim(&mut self, end: u64) -> io::Result<()> {
+    /// Claims space from the file system up to `end`. Fails with `StorageFull` if `margin` does not
+    /// leave that much.
+    fn claim(&mut self, end: u64, margin: Margin) -> io::Result<()> {
         while self.claimed_bytes < end {
-            let step = CLAIM_BYTES.max(end - self.claimed_bytes);
-            let claimed = sys::durable::claim(&self.file, self.claimed_bytes, step);
             let small_step = end - self.claimed_bytes;
+            let room = margin.room(&*self.file);
+            if room < small_step {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let step = CLAIM_BYTES.max(small_step).min(room);
+            let claimed = sys::durable::claim(&self.file, self.claimed_bytes, step);
             match claimed {
                 Ok(()) => self.claimed_bytes += step,
                 Err(error) if error.kind() == io::ErrorKind::StorageFull && small_step < step => {

@@ -39,6 +39,7 @@ use crate::error::{AppendError, ReadError};
 use crate::member::{Member, Usage};
 use crate::numbers::Numbers;
 use crate::pack::{PackNews, PackRecord, SealedPack};
+use crate::reserve::{Purpose, Reserve};
 use crate::spec::PoolSpec;
 use crate::state::State;
 use crate::storage::{Distance, PackStorage, Recovery};
@@ -104,6 +105,12 @@ impl Pools {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Keeps `reserve` free on the file systems of all pools. Without this call nothing is kept
+    /// free.
+    pub fn keep_reserve(&self, reserve: Reserve) {
+        self.state().reserve = reserve;
     }
 
     /// Computes the digest of `chunk` in `domain`.
@@ -194,13 +201,36 @@ impl Pools {
 
     /// Tells how full a pool is.
     pub fn usage(&self, pool: PoolId) -> Usage {
-        let found = {
-            let state = self.state();
-            let member = state.members.get(&pool);
-            member.map(|member| (member.usage(), Arc::clone(&member.storage)))
-        };
+        let state = self.state();
+        let Some(member) = state.members.get(&pool) else { return Usage::default() };
+        let (usage, storage) = (member.usage(), Arc::clone(&member.storage));
+        let reserve = state.reserve;
+        drop(state);
         // The state is not locked here, so that a disk that does not answer blocks nobody else.
-        found.map_or_else(Usage::default, |(usage, storage)| usage.with_free_space(&*storage))
+        usage.with_free_space(&*storage, reserve)
+    }
+
+    /// Number of errors at the local files of a pool, since the process began.
+    pub fn disk_errors(&self, pool: PoolId) -> u64 {
+        let storage = self.storage_of(pool);
+        storage.map_or(0, |storage| sys::disk_error::count_in(&storage.files().place()))
+    }
+
+    /// Returns the number of bytes that packs may take that are written again before other packs
+    /// are removed: the room in the pool that has most room. Nothing is known of the room in an
+    /// object store.
+    pub fn room_for_upkeep(&self) -> u64 {
+        let state = self.state();
+        let reserve = state.reserve;
+        let members = state.chain().into_iter().map(|pool| &state.members[&pool]);
+        let rooms = members.map(|member| (member.room_bytes(), Arc::clone(&member.storage)));
+        let rooms: Vec<_> = rooms.collect();
+        drop(state);
+        let of_disk = |storage: &dyn PackStorage| storage.room(reserve, Purpose::Upkeep);
+        let rooms = rooms
+            .iter()
+            .map(|(capacity, storage)| of_disk(&**storage).unwrap_or(u64::MAX).min(*capacity));
+        rooms.max().unwrap_or(0)
     }
 
     /// Lists the available pools, primary pools first.

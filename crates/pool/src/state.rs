@@ -16,6 +16,7 @@ use crate::member::Member;
 use crate::numbers::{Numbers, Stock};
 use crate::open::{NewPackId, OpenPack, SyncPoint};
 use crate::pack::{Filler, PackNews, SealedPack};
+use crate::reserve::{Margin, Purpose, Reserve};
 use crate::storage::PackStorage;
 
 /// Maximum number of tables of sealed packs in memory.
@@ -46,6 +47,7 @@ pub struct WriteFailure {
 /// The pools and packs as this server knows them. See the module.
 pub(crate) struct State {
     pub(crate) numbers: Stock,
+    pub(crate) reserve: Reserve,
     pub(crate) members: BTreeMap<PoolId, Member>,
     pub(crate) open: BTreeMap<Slot, OpenPack>,
     /// Full packs, which the next sync seals.
@@ -70,6 +72,7 @@ impl State {
         let last = members.values().filter_map(|member| member.packs().keys().last()).max();
         Self {
             numbers: Stock::new(numbers, last.copied()),
+            reserve: Reserve::default(),
             members,
             open: BTreeMap::new(),
             sealing: Vec::new(),
@@ -126,7 +129,8 @@ impl State {
     }
 
     /// Creates the next pack of a slot. Fails with `Away` if the pool's disk is not available.
-    pub(crate) fn create(&mut self, slot: Slot) -> Result<OpenPack, AppendError> {
+    pub(crate) fn create(&mut self, slot: Slot, purpose: Purpose) -> Result<OpenPack, AppendError> {
+        let margin = Margin { reserve: self.reserve, purpose };
         let member = &self.members[&slot.pool];
         let folder = &member.spec.folder;
         let intake = member.storage.intake();
@@ -139,7 +143,7 @@ impl State {
             let pack = taken.map_err(|source| AppendError::Numbers { source })?;
             assert!(!self.is_used(pack), "a number is given to one pack only");
             let id = NewPackId { pool: slot.pool, pack, domain: slot.filler.domain };
-            match intake.create(id) {
+            match intake.create(id, margin) {
                 // Somebody else has put a file with this name there, so the next number is tried.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {

@@ -26,6 +26,7 @@ use crate::mark::Mark;
 use crate::open::{NewPackId, OpenPack};
 use crate::owner::Owner;
 use crate::pack::{PackRecord, SealedPack};
+use crate::reserve::{Margin, Purpose, Reserve};
 use crate::source::Source;
 use crate::table::DigestOf;
 
@@ -147,8 +148,8 @@ pub(crate) trait PackStorage: Send + Sync {
     /// Returns the time at which the pack arrived, by the clock of the machine that wrote it.
     fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime>;
 
-    /// Returns the number of bytes that are free for packs, if the storage knows a limit.
-    fn free_bytes(&self) -> Option<u64> {
+    /// Returns the number of bytes that may be written for `purpose`, if the storage knows a limit.
+    fn room(&self, _reserve: Reserve, _purpose: Purpose) -> Option<u64> {
         None
     }
 
@@ -166,7 +167,7 @@ pub(crate) trait Intake {
     fn is_ready(&self, mark: Mark, was_there: bool) -> bool;
 
     /// Creates an open pack. Fails with `AlreadyExists` if the storage has the pack.
-    fn create(&self, id: NewPackId) -> io::Result<OpenPack>;
+    fn create(&self, id: NewPackId, margin: Margin) -> io::Result<OpenPack>;
 
     /// Makes the names of the packs that were synced or sealed since the last call durable. `pack`
     /// is one of them: an error names it.

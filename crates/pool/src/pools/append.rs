@@ -6,6 +6,7 @@ use super::Pools;
 use crate::error::AppendError;
 use crate::open::{NewQuantum, OpenPack};
 use crate::pack::Filler;
+use crate::reserve::{Margin, Purpose};
 use crate::state::{Slot, State, WriteFailure};
 
 impl Pools {
@@ -19,16 +20,36 @@ impl Pools {
         lengths: &[u32],
         digests: &[ChunkDigest],
     ) -> Result<Place, AppendError> {
+        self.append_for(Purpose::Data, filler, NewQuantum { record, lengths, digests })
+    }
+
+    /// Appends a quantum as [`Pools::append`] does, for work without which no space becomes free.
+    pub fn append_for_upkeep(
+        &self,
+        filler: Filler,
+        record: &[u8],
+        lengths: &[u32],
+        digests: &[ChunkDigest],
+    ) -> Result<Place, AppendError> {
+        self.append_for(Purpose::Upkeep, filler, NewQuantum { record, lengths, digests })
+    }
+
+    fn append_for(
+        &self,
+        purpose: Purpose,
+        filler: Filler,
+        quantum: NewQuantum<'_>,
+    ) -> Result<Place, AppendError> {
+        let NewQuantum { lengths, digests, .. } = quantum;
         assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
         if let Err(error) = self.stock_up() {
             // The source is asked again when no number is left.
             tracing::warn!(%error, "cannot take more numbers for packs");
         }
-        let quantum = NewQuantum { record, lengths, digests };
         let mut state = self.state();
         let mut full = None;
         for pool in state.chain() {
-            match append_to(&mut state, Slot { filler, pool }, quantum) {
+            match append_to(&mut state, Slot { filler, pool }, purpose, quantum) {
                 Err(error @ AppendError::Full { .. }) => full = full.or(Some(error)),
                 other => return other,
             }
@@ -49,7 +70,13 @@ impl Pools {
     }
 }
 
-fn append_to(state: &mut State, slot: Slot, quantum: NewQuantum<'_>) -> Result<Place, AppendError> {
+fn append_to(
+    state: &mut State,
+    slot: Slot,
+    purpose: Purpose,
+    quantum: NewQuantum<'_>,
+) -> Result<Place, AppendError> {
+    let margin = Margin { reserve: state.reserve, purpose };
     let member = &state.members[&slot.pool];
     if !member.has_room(quantum.record.len() as u64) {
         return Err(AppendError::Full { folder: member.spec.place() });
@@ -59,12 +86,12 @@ fn append_to(state: &mut State, slot: Slot, quantum: NewQuantum<'_>) -> Result<P
         state.sealing.push(pack);
     }
     if !state.open.contains_key(&slot) {
-        let made = state.create(slot)?;
+        let made = state.create(slot, purpose)?;
         state.open.insert(slot, made);
     }
     let open = state.open.get_mut(&slot).expect("it was made just above");
     let pack = open.number();
-    let error = match open.append(quantum) {
+    let error = match open.append(quantum, margin) {
         Ok(place) => {
             let bytes = open.bytes();
             state.set_bytes(slot.pool, pack, bytes);

@@ -13,8 +13,8 @@ use model::{PackNumber, PoolId};
 use super::Pools;
 use crate::error::{AppendError, PutError};
 use crate::layout;
-use crate::member::Member;
 use crate::pack::pack_bytes;
+use crate::reserve::Purpose;
 use crate::storage::{Intake, PackStorage};
 
 /// Extension of a file that becomes a pack when it is complete.
@@ -68,13 +68,21 @@ impl Pools {
         pool: PoolId,
     ) -> Result<Arc<dyn PackStorage>, AppendError> {
         let storage = self.storage_there(pool)?;
+        let folder = intake_of(&*storage).folder();
         let state = self.state();
         let bytes = state.bytes_of(pack).unwrap_or(0);
-        let takes = |member: &Member| member.has(pack) || member.has_room(bytes);
-        if state.members.get(&pool).is_some_and(takes) {
+        let member = state.members.get(&pool);
+        let has_pack = member.is_some_and(|member| member.has(pack));
+        let is_below_capacity = has_pack || member.is_some_and(|member| member.has_room(bytes));
+        let reserve = state.reserve;
+        drop(state);
+        // A repair replaces a pack, so that it takes no more space in the end.
+        let purpose = if has_pack { Purpose::Upkeep } else { Purpose::Data };
+        let has_room = reserve.room(folder, purpose).map_or(true, |room| bytes <= room);
+        if is_below_capacity && has_room {
             Ok(storage)
         } else {
-            Err(AppendError::Full { folder: intake_of(&*storage).folder().to_owned() })
+            Err(AppendError::Full { folder: folder.to_owned() })
         }
     }
 

@@ -18,6 +18,7 @@ use crate::mark::{Mark, mark, unmark};
 use crate::numbers::{NumberSource, Numbers};
 use crate::open::NewPackId;
 use crate::pack::{Filler, PackRecord};
+use crate::reserve::{Margin, Purpose, Reserve};
 use crate::shelf::Shelf;
 use crate::spec::{PoolSpec, Role, Storage};
 use crate::storage::Intake as _;
@@ -173,7 +174,8 @@ fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
 fn an_empty_pack_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
     let id = NewPackId { pool: PoolId(1), pack: PackNumber(1), domain: DOMAIN };
-    drop(FolderStorage::new(folder.path(), true).create(id).expect("made"));
+    let margin = Margin { reserve: Reserve::default(), purpose: Purpose::Data };
+    drop(FolderStorage::new(folder.path(), true).create(id, margin).expect("made"));
     let (_, opened) = open(folder.path());
     assert!(opened.sealed.is_empty() && opened.recovered.is_empty() && opened.damaged.is_empty());
     assert!(!pack_file(folder.path()).try_exists().expect("asked"));
@@ -356,6 +358,51 @@ fn a_pool_that_comes_back_has_had_its_numbers() {
     assert_eq!(place.pack(), PackNumber(7));
     pools.refresh();
     assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(8));
+}
+
+/// Returns a reserve that leaves no space of the folder's file system for data, but some for
+/// upkeep.
+fn reserve_of(folder: &Path) -> Reserve {
+    let file = File::open(folder).expect("a folder");
+    let room = sys::space::room(&file).expect("it tells its room");
+    Reserve { percent: 100, bytes_max: room.free_bytes / 2 * 3 }
+}
+
+#[test]
+fn data_stops_before_the_reserve_and_upkeep_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pool, _) = open(folder.path());
+    let kept = append(&pool, &[b"kept".to_vec()]);
+    pool.seal_all().expect("sealed");
+    pool.keep_reserve(reserve_of(folder.path()));
+    let (record, lengths, digests) = quantum(&[vec![1; 1000]]);
+    let filler = Filler::any(DOMAIN);
+    let refused = pool.append(filler, &record, &lengths, &digests).expect_err("it is full");
+    assert!(matches!(refused, AppendError::Full { .. }), "{refused}");
+    assert_eq!(pool.failures(), 0, "no pack has failed");
+    let written = pool.append_for_upkeep(filler, &record, &lengths, &digests);
+    let written = written.expect("upkeep may use a part of the reserve");
+    pool.seal_all().expect("sealed");
+    assert_eq!(read(&pool, written).expect("there"), vec![1; 1000]);
+    assert_eq!(read(&pool, kept).expect("there"), b"kept");
+    assert!(pool.room_for_upkeep() > 0);
+    pool.keep_reserve(Reserve { percent: 100, bytes_max: u64::MAX });
+    let usage = pool.usage(PoolId(1));
+    assert_eq!(usage.bytes_max, usage.bytes, "nothing more fits");
+    pool.keep_reserve(Reserve::default());
+    append(&pool, &[vec![1; 1000]]);
+}
+
+#[test]
+fn a_pool_takes_no_second_copy_into_its_reserve() {
+    let (pools, [first, _second]) = open_two(Role::Copy, None);
+    let place = append(&pools, &[b"one".to_vec()]);
+    pools.seal_all().expect("sealed");
+    pools.keep_reserve(reserve_of(first.path()));
+    let refused = pools.put(place.pack(), PoolId(2)).expect_err("it is full");
+    assert!(matches!(refused, PutError::Write(AppendError::Full { .. })), "{refused}");
+    pools.keep_reserve(Reserve::default());
+    pools.put(place.pack(), PoolId(2)).expect("there is room");
 }
 
 #[test]

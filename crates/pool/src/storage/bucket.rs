@@ -21,6 +21,7 @@ use crate::mark::{MARK_FILE, Mark, marked_by_another};
 use crate::open::{self, NewPackId, OpenPack, Sealer};
 use crate::owner::{self, OWNER_FILE, Owner};
 use crate::pack::pack_bytes;
+use crate::reserve::Margin;
 use crate::source::Source;
 
 /// Prefix of the keys of the files beside the packs.
@@ -127,8 +128,8 @@ impl Intake for BucketStorage {
         was_there || self.is_marked(mark)
     }
 
-    fn create(&self, id: NewPackId) -> io::Result<OpenPack> {
-        OpenPack::create(&self.folder, id, |file| {
+    fn create(&self, id: NewPackId, margin: Margin) -> io::Result<OpenPack> {
+        OpenPack::create(&self.folder, id, margin, |file| {
             let upload = Upload::new(Arc::clone(&self.bucket), id.pack, Arc::clone(file));
             let state = UploadState::Filling(upload);
             Box::new(UploadSealer { file: Arc::clone(file), state })

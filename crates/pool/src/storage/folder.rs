@@ -20,6 +20,7 @@ use crate::layout;
 use crate::mark::Mark;
 use crate::open::{self, NewPackId, OpenPack, Sealer};
 use crate::pack::{PackRecord, SealedPack};
+use crate::reserve::{Margin, Purpose, Reserve};
 use crate::source::Source;
 use crate::table::{self, DigestOf};
 
@@ -142,8 +143,8 @@ impl PackStorage for FolderStorage {
         std::fs::metadata(self.path(pack))?.modified()
     }
 
-    fn free_bytes(&self) -> Option<u64> {
-        Some(sys::durable::free_bytes(&self.folder).unwrap_or(0))
+    fn room(&self, reserve: Reserve, purpose: Purpose) -> Option<u64> {
+        Some(reserve.room(&self.folder, purpose).unwrap_or(0))
     }
 }
 
@@ -153,8 +154,10 @@ impl Intake for FolderStorage {
         self.files.is_marked(mark)
     }
 
-    fn create(&self, id: NewPackId) -> io::Result<OpenPack> {
-        OpenPack::create(&self.folder, id, |file| Box::new(FileSealer { file: Arc::clone(file) }))
+    fn create(&self, id: NewPackId, margin: Margin) -> io::Result<OpenPack> {
+        OpenPack::create(&self.folder, id, margin, |file| {
+            Box::new(FileSealer { file: Arc::clone(file) })
+        })
     }
 
     fn sync_names(&self, mark: Mark, pack: PackNumber) -> Result<(), AppendError> {
