@@ -5,6 +5,7 @@ mod commit_failure;
 mod condemned_packs;
 mod following;
 mod node_clocks;
+mod room;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +152,7 @@ impl Store {
             keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
         })
         .map_err(|source| OpenError::Pool { place: specs[0].place(), source })?;
+        pools.keep_reserve(config.reserve());
         for (pack, error) in &opened.damaged {
             tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
         }
@@ -355,6 +357,7 @@ impl Store {
         generation: u64,
         writes: Vec<Write>,
     ) -> Result<(), CommitFailure> {
+        self.check_commit_room()?;
         self.commit_if(writes, Some(generation), &|| self.check_filled(filling))
     }
 
@@ -612,8 +615,12 @@ impl Store {
             return Ok(());
         }
         let pool::WriteFailure { reason, is_full } = self.pools.last_failure();
+        if is_full {
+            let text = format!("the pool is full, and not all data could be stored: {reason}");
+            return Err(StoreError::no_space(text));
+        }
         let text = format!("not all data could be stored; run the command again: {reason}");
-        Err(if is_full { StoreError::no_space(text) } else { StoreError::away(text) })
+        Err(StoreError::away(text))
     }
 
     pub(crate) fn next_session(&self) -> SessionId {

@@ -61,6 +61,8 @@ mod replace;
 #[cfg(test)]
 mod report;
 #[cfg(test)]
+mod reserve;
+#[cfg(test)]
 mod round_trip;
 #[cfg(test)]
 mod rules;

@@ -4,6 +4,7 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use pool::Reserve;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub const CA_KEY: &str = "ca.key";
 /// URL of the first pool by default. The pool is in the server's folder, so that both can be moved
 /// together.
 const DEFAULT_POOL: &str = "file:pool";
+/// URL of a catalogue that is a file in the server's folder.
+const CATALOG_IN_FOLDER: &str = "sqlite:";
 
 /// Content of `server.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -85,6 +88,15 @@ pub struct Config {
     /// the server's disk.
     #[serde(default = "default_bucket_bytes")]
     pub bucket_bytes: u64,
+    /// Share of a file system that only deletion may use, in per cent. The reserve of the file
+    /// systems of the pools and of the server's folder is the smaller one of this share and
+    /// `reserve_bytes_max`. With 0, nothing is kept free.
+    #[serde(default = "default_reserve_percent")]
+    pub reserve_percent: u8,
+    /// Maximum size of the reserve of a file system, in bytes. With 0, nothing is kept free.
+    #[serde(default = "default_reserve_bytes_max")]
+    #[schemars(extend("x-unit" = "bytes"))]
+    pub reserve_bytes_max: u64,
     /// Minutes after which a fleet's chunk index is stored again for new servers. With 0, the index
     /// is not stored.
     #[serde(default = "default_index_share_minutes")]
@@ -110,6 +122,14 @@ fn default_node_connections() -> NonZeroU32 {
 
 fn default_index_share_minutes() -> u32 {
     60
+}
+
+fn default_reserve_percent() -> u8 {
+    2
+}
+
+fn default_reserve_bytes_max() -> u64 {
+    1 << 30
 }
 
 fn default_bucket_bytes() -> u64 {
@@ -215,7 +235,7 @@ impl Config {
         Self {
             listen: listen.to_owned(),
             pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
-            catalog: catalog.unwrap_or("sqlite:").to_owned(),
+            catalog: catalog.unwrap_or(CATALOG_IN_FOLDER).to_owned(),
             connections_max: default_connections(),
             address_connections_max: default_address_connections(),
             node_connections_max: default_node_connections(),
@@ -230,6 +250,8 @@ impl Config {
             catalog_copies_weekly: default_catalog_copies_weekly(),
             stage_bytes: default_stage_bytes(),
             bucket_bytes: default_bucket_bytes(),
+            reserve_percent: default_reserve_percent(),
+            reserve_bytes_max: default_reserve_bytes_max(),
             index_share_minutes: default_index_share_minutes(),
         }
     }
@@ -250,9 +272,19 @@ impl Config {
         sys::durable::write(&folder.join(CONFIG_FILE), text.as_bytes(), 0o600)
     }
 
+    /// Returns the reserve of the file systems of the pools and of the server's folder.
+    pub(crate) fn reserve(&self) -> Reserve {
+        Reserve { percent: self.reserve_percent, bytes_max: self.reserve_bytes_max }
+    }
+
+    /// Returns true if the catalogue is a file in the server's folder.
+    pub(crate) fn keeps_catalog_in_folder(&self) -> bool {
+        self.catalog == CATALOG_IN_FOLDER
+    }
+
     /// Fails for a catalogue that this version cannot use.
     pub(crate) fn check_catalog(&self) -> Result<(), ConfigError> {
-        if self.catalog == "sqlite:" || catalog::postgres::is_postgres(&self.catalog) {
+        if self.keeps_catalog_in_folder() || catalog::postgres::is_postgres(&self.catalog) {
             Ok(())
         } else {
             Err(ConfigError::Catalog { url: self.catalog.clone() })

@@ -259,13 +259,14 @@ pub(crate) fn check_now(store: &Store) -> Result<ComparedCheck, StoreError> {
 fn check_room(store: &Store, last_bytes: u64) -> Result<(), StoreError> {
     let path = store.folder.join(CATALOG_FILE);
     let bytes = std::fs::metadata(path).map_or(last_bytes, |metadata| metadata.len());
-    match sys::durable::free_bytes(&store.folder) {
-        Ok(free) if free < bytes => Err(StoreError::no_space(format!(
-            "a copy of the catalogue needs {bytes} bytes in {}; {free} bytes are free",
-            store.folder.display()
-        ))),
-        _ => Ok(()),
+    let room = store.folder_room();
+    if bytes <= room {
+        return Ok(());
     }
+    Err(StoreError::no_space(format!(
+        "a copy of the catalogue needs {bytes} bytes in {}; there is room for {room} bytes",
+        store.folder.display()
+    )))
 }
 
 fn remove_file(path: &Path) -> io::Result<()> {
@@ -493,7 +494,7 @@ impl<'a> BlockWriter<'a> {
         }
         assert_eq!(self.digests.len(), self.open.lengths().len(), "each block has a digest");
         let record = self.compressor.encode(&self.open);
-        let first = self.store.pools.append(
+        let first = self.store.pools.append_for_upkeep(
             Filler::any(CATALOG_DOMAIN),
             &record,
             self.open.lengths(),

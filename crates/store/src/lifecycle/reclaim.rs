@@ -25,6 +25,8 @@
 //! 6. A page is rewritten only if the catalogue still has it as it was read. If a backup has
 //!    changed the page meanwhile, the page names the old place. The second look finds this, and the
 //!    pack is reinstated.
+//! 7. On a full disk, a run writes no more than half of the reserve holds, and packs without live
+//!    data are removed even if nothing can be written again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -196,10 +198,25 @@ impl Round<'_> {
             !dead.iter().any(|pack| sparse.contains_key(pack)),
             "no dead pack is written again"
         );
-        let rewritten = self.rewrite(&named, &sparse)?;
+        let rewritten = self.rewrite(&named, &sparse);
+        let (rewritten, refusal) = match rewritten {
+            // Packs without live data need no room. Their removal makes room for the next run.
+            Err(StoreError::NoSpace(error)) => (BTreeSet::new(), Some(error)),
+            other => (other?, None),
+        };
         dead.extend(rewritten);
         self.condemn(&dead)?;
-        self.look_again(&packs)
+        self.look_again(&packs)?;
+        match refusal {
+            Some(error) if self.outcome.packs_removed + self.outcome.packs_waiting == 0 => {
+                Err(StoreError::NoSpace(error))
+            }
+            Some(error) => {
+                tracing::warn!(error, "no room: only packs without live data were removed");
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds the candidates that an object lock keeps to `locked`, and counts them.
@@ -307,6 +324,9 @@ impl Round<'_> {
         let mut by_life: Vec<(u64, PackNumber)> =
             sparse.iter().map(|(pack, alive)| (*alive, *pack)).collect();
         by_life.sort_unstable();
+        // The packs with the least live data come first, so that a run on a full disk frees much more
+        // than it writes.
+        let bytes_max = self.store.pools.room_for_upkeep().min(REWRITE_BYTES_MAX);
         let mut chosen = BTreeSet::new();
         let mut bytes = 0;
         let mut staged_bytes = 0;
@@ -315,7 +335,7 @@ impl Round<'_> {
             if self.store.pools.is_only_shelved(pack) {
                 staged_bytes += self.store.pools.bytes_of(pack);
             }
-            if bytes > REWRITE_BYTES_MAX || staged_bytes > shelving::staged_max(self.store) {
+            if bytes > bytes_max || staged_bytes > shelving::staged_max(self.store) {
                 break;
             }
             chosen.insert(pack);
@@ -655,7 +675,12 @@ impl<'a> Rewrite<'a> {
         }
         let record = self.compressor.encode(&self.open);
         let digests: Vec<ChunkDigest> = self.origins.iter().map(|(_, digest)| *digest).collect();
-        let first = self.store.pools.append(self.filler, &record, self.open.lengths(), &digests)?;
+        let first = self.store.pools.append_for_upkeep(
+            self.filler,
+            &record,
+            self.open.lengths(),
+            &digests,
+        )?;
         let mut entries = Vec::with_capacity(digests.len());
         for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {
             let place = Place::new(first.pack(), first.index() + offset);

@@ -104,3 +104,27 @@ fn a_server_does_not_open_with_the_key_of_another() {
     let error = model::chain(&opened.expect_err("it is another key"));
     assert!(error.contains("the key of another server"), "{error}");
 }
+
+#[test]
+fn a_full_disk_takes_no_backups_but_the_servers_own_records() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("server");
+    let mut config = samples::server(&folder);
+    // Half of this reserve is the whole file system.
+    (config.reserve_percent, config.reserve_bytes_max) = (200, u64::MAX);
+    let store = Store::open_alone(&folder, &config).expect("opens on a full disk");
+    let refused = store_quantum(&store, &quantum(&store, 0..4)).map(drop).expect_err("no data");
+    assert!(matches!(&refused, StoreError::NoSpace(text) if text.contains("the pool in")));
+    let refused = store.check_commit_room().expect_err("no commit of a backup");
+    assert!(matches!(&refused, StoreError::NoSpace(text) if text.contains("the server's folder")));
+    store
+        .record("expired", "an event of deletion".to_owned())
+        .expect("it is recorded");
+    store.commit(Vec::new()).expect("other work is committed");
+    store.close().expect("the store closes");
+    drop(store);
+    config.reserve_percent = 0;
+    let store = Store::open_alone(&folder, &config).expect("opens");
+    store.check_commit_room().expect("there is room");
+    store_quantum(&store, &quantum(&store, 0..4)).expect("space");
+}

@@ -476,30 +476,64 @@ fn what_is_named_stays_readable_whatever_happens() {
     }
 }
 
+impl World {
+    /// Backs up the file with this index, which has six chunks of its own.
+    fn back_up_own(&mut self, index: usize) {
+        let content: Content = (0..6).map(|offset| (index * 6 + offset) as u64).collect();
+        let stored = self.store(&content);
+        let filling = self.store.use_packs(true);
+        let filler = Filler { _filling: filling, directory: 0, name: index, content, stored };
+        self.commit(filler);
+    }
+
+    /// Drops all versions of the files with an even index.
+    fn drop_even(&mut self) {
+        self.now += 1;
+        self.change(0, Change { expired: vec![name(0), name(2)], ..Change::default() });
+        self.model.active.retain(|(_, index), _| index % 2 == 1);
+        let rows = self.rows(0);
+        let key = |row: &VersionRow| VersionKey {
+            name: row.name.clone(),
+            inserted: row.inserted,
+            deactivated: row.deactivated,
+        };
+        let (filespace, versions) = (self.filespace, rows.iter().map(key).collect());
+        let drop = Write::DropVersions { filespace, directory: directory(0), versions };
+        self.store.commit(vec![drop]).expect("is performed");
+    }
+}
+
+/// On a full disk nothing can be written again. Packs without live data are removed all the same.
+#[test]
+fn a_full_disk_becomes_emptier_without_room_for_live_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path().join("server"), 1);
+    world.back_up_own(0);
+    world.store.pools.seal_all().expect("is sealed");
+    (1..3).for_each(|index| world.back_up_own(index));
+    world.store.pools.seal_all().expect("is sealed");
+    world.drop_even();
+    world
+        .store
+        .pools
+        .keep_reserve(pool::Reserve { percent: 200, bytes_max: u64::MAX });
+    let order = Order { is_dry: false, dead_percent: 30 };
+    let full = run(&world.store, order, &mut |_| true).expect("runs");
+    assert_eq!((full.packs_rewritten, full.packs_removed), (0, 1));
+    world.compare_all();
+    world.store.pools.keep_reserve(pool::Reserve::default());
+    let outcome = run(&world.store, order, &mut |_| true).expect("runs");
+    assert_eq!((outcome.packs_rewritten, outcome.packs_removed), (1, 1));
+    world.compare_all();
+}
+
 #[test]
 fn what_is_alive_in_a_sparse_pack_moves_together() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(folder.path().join("server"), 1);
-    for index in 0..NAMES {
-        let content: Content = (0..6).map(|offset| (index * 6 + offset) as u64).collect();
-        let stored = world.store(&content);
-        let filling = world.store.use_packs(true);
-        let filler = Filler { _filling: filling, directory: 0, name: index, content, stored };
-        world.commit(filler);
-    }
+    (0..NAMES).for_each(|index| world.back_up_own(index));
     world.store.pools.seal_all().expect("is sealed");
-    world.now += 1;
-    world.change(0, Change { expired: vec![name(0), name(2)], ..Change::default() });
-    world.model.active.retain(|(_, index), _| index % 2 == 1);
-    let rows = world.rows(0);
-    let key = |row: &VersionRow| VersionKey {
-        name: row.name.clone(),
-        inserted: row.inserted,
-        deactivated: row.deactivated,
-    };
-    let (filespace, versions) = (world.filespace, rows.iter().map(key).collect());
-    let drop = Write::DropVersions { filespace, directory: directory(0), versions };
-    world.store.commit(vec![drop]).expect("is performed");
+    world.drop_even();
     let dry = run(&world.store, Order { is_dry: true, dead_percent: 30 }, &mut |_| true);
     let dry = dry.expect("counts");
     assert!(dry.dead_bytes > 0 && dry.packs_removed == 0);
