@@ -163,6 +163,17 @@ impl Pools {
         all.into_iter().filter(|pack| state.open_pack(*pack).is_none()).collect()
     }
 
+    /// Lists all packs of primary pools, open packs included.
+    pub fn primary_packs(&self) -> BTreeSet<PackNumber> {
+        let state = self.state();
+        state.primaries().flat_map(|member| member.packs().keys().copied()).collect()
+    }
+
+    /// Returns the size of all packs of primary pools, in bytes.
+    pub fn primary_bytes(&self) -> u64 {
+        self.state().primaries().map(|member| member.usage().bytes).sum()
+    }
+
     /// True if `pack` still takes quanta or waits for its footer.
     pub fn is_open(&self, pack: PackNumber) -> bool {
         let state = self.state();

@@ -24,11 +24,16 @@ const COPY_AGAIN_SECS: u64 = 3600;
 const LOCK_EVERY_SECS: u64 = 86_400;
 const LOCK_AGAIN_SECS: u64 = 3600;
 
-/// Adds packs of other servers to the chunk index, as soon as they are known.
+/// Adds packs of other servers to the chunk index, as soon as they are known, and rebuilds an index
+/// that was lost.
 pub(crate) async fn index_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
     loop {
         let indexing = Arc::clone(&store);
-        let indexed = tokio::task::spawn_blocking(move || indexing.index_others()).await;
+        let work = move || {
+            indexing.tend_index();
+            indexing.index_others()
+        };
+        let indexed = tokio::task::spawn_blocking(work).await;
         if matches!(indexed, Ok(true)) && !*stop.borrow() {
             continue;
         }

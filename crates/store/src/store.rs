@@ -3,8 +3,10 @@
 mod claims;
 mod commit_failure;
 mod condemned_packs;
+mod derived_index;
 mod following;
 mod node_clocks;
+mod rebuild;
 mod room;
 mod users;
 
@@ -15,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
-use index::{ChunkIndex, IndexError};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime, SessionId};
 use pool::{Numbers, PackRecord, PoolSpec, Pools};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,6 +24,7 @@ use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use self::claims::Claims;
 use self::condemned_packs::condemned_packs;
 use self::node_clocks::NodeClocks;
+use self::derived_index::DerivedIndex;
 use self::users::Users;
 use crate::error::StoreError;
 use crate::fleet::Fleet;
@@ -65,7 +67,7 @@ pub struct Store {
     pub secrets: Secrets,
     /// Openers that no thread uses at present.
     openers: Mutex<Vec<Opener>>,
-    index: ChunkIndex,
+    index: DerivedIndex,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
     /// Number of sessions that were opened so far.
@@ -159,8 +161,7 @@ impl Store {
         if fleet.is_some() {
             fetch_index(&pools, folder);
         }
-        let (index, recovered) = ChunkIndex::open(&folder.join(INDEX), Default::default())
-            .map_err(|error| index_unusable(folder, error))?;
+        let (index, complete_to) = DerivedIndex::open(&folder.join(INDEX));
         let store = Self {
             catalog,
             pools,
@@ -197,7 +198,7 @@ impl Store {
             let objects = opened.sealed.iter().filter(|pack| store.pools.is_object(**pack));
             store.condemn_unknown(objects.map(|pack| (*pack, 0)))?;
         }
-        store.complete_index(&opened, recovered.complete_to)?;
+        store.complete_index(&opened, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
         Ok(store)
     }
@@ -256,11 +257,11 @@ impl Store {
     }
 
     /// Adds the chunks of the packs after `complete` to the index, which lacks them after a crash.
-    fn complete_index(
-        &self,
-        opened: &pool::Inventory,
-        complete: PackNumber,
-    ) -> Result<(), OpenError> {
+    /// Removes the packs that no new page may name, because an earlier removal may have failed.
+    fn complete_index(&self, opened: &pool::Inventory, complete: PackNumber) {
+        if self.index.is_absent() {
+            return;
+        }
         let sealed = opened.sealed.iter().copied();
         let recovered = opened.recovered.iter().map(|found| found.table.pack);
         let mut last = complete;
@@ -271,7 +272,7 @@ impl Store {
                 continue;
             }
             match self.pools.table(pack) {
-                Ok(table) => self.index_table(&table)?,
+                Ok(table) => self.index_table(&table),
                 Err(error) => {
                     let error = model::chain(&error);
                     tracing::error!(%pack, error, "a pack was not added to the chunk index");
@@ -279,31 +280,30 @@ impl Store {
             }
         }
         if last > complete {
-            let flushed = self.index.flush(self.index_limit(last));
-            flushed.map_err(|error| index_unusable(&self.folder, error))?;
+            self.index.flush(self.index_limit(last));
         }
-        Ok(())
+        let withheld: BTreeSet<PackNumber> =
+            condemned.packs.keys().chain(&condemned.damaged).copied().collect();
+        if !withheld.is_empty() {
+            self.index.remove_packs(&withheld);
+        }
     }
 
-    fn index_table(&self, table: &format::pack::Table) -> Result<(), OpenError> {
+    fn index_table(&self, table: &format::pack::Table) {
         let place = |index| Place::new(table.pack, index);
         let digests = table.digests().iter().copied();
         let entries: Vec<_> =
             (0..).zip(digests).map(|(index, digest)| (digest, place(index))).collect();
         assert_eq!(entries.len(), table.chunk_count() as usize, "each chunk has a digest");
-        let inserted = self.index.insert(&entries);
-        inserted.map_err(|error| index_unusable(&self.folder, error))
+        self.index.insert(&entries);
     }
 
     /// Adds the chunks of `packs`, which nodes may refer to from now on, to the index.
     pub(crate) fn index_again(&self, packs: &BTreeSet<PackNumber>) {
         for pack in packs {
             // If the index lacks a pack, its chunks may be stored twice. No data is lost.
-            if let Ok(table) = self.pools.table(*pack)
-                && let Err(error) = self.index_table(&table)
-            {
-                let error = model::chain(&error);
-                tracing::warn!(%pack, error, "a pack was not added to the chunk index");
+            if let Ok(table) = self.pools.table(*pack) {
+                self.index_table(&table);
             }
         }
     }
@@ -429,10 +429,8 @@ impl Store {
     fn flush_index_sometimes(&self, sealed: PackNumber) {
         if self.sealed_since_flush.fetch_add(1, Ordering::Relaxed) % PACKS_PER_FLUSH
             == PACKS_PER_FLUSH - 1
-            && let Err(error) = self.index.flush(self.index_limit(PackNumber(sealed.0 - 1)))
         {
-            // The next start adds the missing entries.
-            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
+            self.index.flush(self.index_limit(PackNumber(sealed.0 - 1)));
         }
     }
 
@@ -447,11 +445,8 @@ impl Store {
             tracing::warn!(error = model::chain(&error), "the packs' seals were not recorded");
             return Ok(());
         }
-        let last = self.catalog.packs()?;
-        if let Some(last) = last.last()
-            && let Err(error) = self.index.flush(self.index_limit(last.number))
-        {
-            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
+        if let Some(last) = self.catalog.packs()?.last() {
+            self.index.flush(self.index_limit(last.number));
         }
         self.send_small_index();
         Ok(())
@@ -465,9 +460,10 @@ impl Store {
         };
         let limit = self.index_limit(PackNumber(u64::MAX));
         if Some(limit) > index_share::complete_to(&bucket)? {
-            self.index.flush(limit).map_err(io::Error::other)?;
-            let complete_to = index_share::send(&bucket, &self.index, &self.folder)?;
-            tracing::info!(%complete_to, "the chunk index was stored");
+            let snapshot = |links: &Path| self.index.snapshot(limit, links);
+            if let Some(complete_to) = index_share::send(&bucket, &self.folder, snapshot)? {
+                tracing::info!(%complete_to, "the chunk index was stored");
+            }
         }
         Ok(())
     }
@@ -478,7 +474,7 @@ impl Store {
         if self.fleet.is_none()
             || !self.keeps_house()
             || self.config.index_share_minutes == 0
-            || self.index.statistics().disk_bytes > INDEX_SENT_BYTES_MAX
+            || self.index.disk_bytes() > INDEX_SENT_BYTES_MAX
         {
             return;
         }
@@ -494,10 +490,7 @@ impl Store {
     /// Returns the places of the chunks with these digests, verified against the tables of their
     /// packs. An index that fails costs duplicates, never an error.
     pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
-        let found = self.index.lookup(digests).unwrap_or_else(|error| {
-            tracing::warn!(error = model::chain(&error), "the chunk index cannot be read");
-            vec![None; digests.len()]
-        });
+        let found = self.index.lookup(digests);
         let holds = |place: Place, digest: &ChunkDigest| {
             self.pools.offered(place).is_some_and(|(_, found)| found == *digest)
         };
@@ -518,9 +511,12 @@ impl Store {
 
     /// Adds appended chunks to the index.
     pub(crate) fn note(&self, entries: &[(ChunkDigest, Place)]) {
-        if let Err(error) = self.index.insert(entries) {
-            tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
-        }
+        self.index.insert(entries);
+    }
+
+    /// True while the server runs without a chunk index.
+    pub fn lacks_index(&self) -> bool {
+        self.index.is_absent()
     }
 
     /// Returns the packs that no new page may name. No pack is condemned until the guard is
@@ -530,9 +526,8 @@ impl Store {
     }
 
     /// Removes the packs from the index.
-    pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), StoreError> {
-        let removed = self.index.remove_packs(packs);
-        removed.map_err(|error| StoreError::away(model::chain(&error)))
+    pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) {
+        self.index.remove_packs(packs);
     }
 
     /// Number of backups that this server serves now.
@@ -659,10 +654,6 @@ fn check_master_key(
         }
         None => Ok(catalog.commit(vec![Write::SetMark { name: KEY_CHECK, value }])?),
     }
-}
-
-fn index_unusable(folder: &Path, error: IndexError) -> OpenError {
-    OpenError::File { path: folder.join(INDEX), source: io::Error::other(error) }
 }
 
 fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, PackRecord> {

@@ -57,13 +57,18 @@ pub(crate) fn complete_to(bucket: &Bucket) -> io::Result<Option<PackNumber>> {
     Ok(current(bucket)?.map(|current| PackNumber(current.complete_to)))
 }
 
-/// Stores the durable files of `index` that the bucket does not have. `folder` is the server's
-/// folder. Returns the last pack up to which the index is complete.
-pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Result<PackNumber> {
+/// Stores the files of an index that the bucket does not have. `snapshot` puts them into an empty
+/// folder and returns the last pack up to which they are complete, or `None` if there is no index;
+/// `send` returns the same. `folder` is the server's folder.
+pub(crate) fn send(
+    bucket: &Bucket,
+    folder: &Path,
+    snapshot: impl FnOnce(&Path) -> io::Result<Option<PackNumber>>,
+) -> io::Result<Option<PackNumber>> {
     let links = folder.join(LINKS);
     remove(&links)?;
     std::fs::create_dir(&links)?;
-    let complete_to = index.snapshot(&links).map_err(io::Error::other)?;
+    let Some(complete_to) = snapshot(&links)? else { return Ok(None) };
     let mut file = Vec::new();
     for entry in std::fs::read_dir(&links)? {
         let entry = entry?;
@@ -87,7 +92,7 @@ pub(crate) fn send(bucket: &Bucket, index: &ChunkIndex, folder: &Path) -> io::Re
         bucket.remove_beside(&format!("{RUNS}/{object}"))?;
     }
     remove(&links)?;
-    Ok(complete_to)
+    Ok(Some(complete_to))
 }
 
 /// Replaces the index in the folder `index` by the index in the bucket, if the folder's index lacks

@@ -451,7 +451,10 @@ impl Audit<'_> {
         condemned.damaged.retain(|pack| !back.contains(pack));
         drop(condemned);
         self.store.index_again(&back);
-        if out.is_empty() { Ok(()) } else { self.store.forget_packs(&out) }
+        if !out.is_empty() {
+            self.store.forget_packs(&out);
+        }
+        Ok(())
     }
 
     /// Finds the versions that need lost chunks.

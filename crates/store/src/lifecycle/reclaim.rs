@@ -391,7 +391,8 @@ impl Round<'_> {
             condemned.advance(self.store.catalog.condemn(rows)?);
             condemned.packs.extend(packs.iter().map(|pack| (*pack, None)));
         }
-        self.store.forget_packs(packs)
+        self.store.forget_packs(packs);
+        Ok(())
     }
 
     /// Returns the writes that put the packs into `state`.

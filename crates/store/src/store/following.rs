@@ -135,10 +135,7 @@ impl Store {
                 Some(_) => {}
             }
         }
-        // If the index still has such packs, a lookup costs one more read of the pool.
-        if let Err(error) = self.forget_packs(&gone) {
-            tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
-        }
+        self.forget_packs(&gone);
         Ok(())
     }
 

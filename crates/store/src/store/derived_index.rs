@@ -1,0 +1,175 @@
+//! The chunk index of a running server. It is derived from the packs, so the server runs without it
+//! too:
+//!
+//! ```text
+//!   open ---> present --(damage, failed insert)--> absent --(rebuild)--> present
+//!     |                                              ^
+//!     +---------(cannot be opened or filled)---------+
+//! ```
+//!
+//! 1. No failure of the index ends anything. While the index is absent, restores and lists go on,
+//!    because they read by place. Backups go on too: chunks that their nodes cannot name by a grant
+//!    are stored again. That costs space and loses nothing, while a refusal would leave the newest
+//!    data without a backup.
+//! 2. An index that lacks a chunk of a pack below its recorded end is absent: only a rebuild makes
+//!    it complete again.
+//! 3. While the index is rebuilt it answers already, with what it has so far. A chunk that is
+//!    appended meanwhile is added by its writer. Packs are listed after the index was opened, so
+//!    each earlier chunk is in the table of a listed pack.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use index::{ChunkIndex, IndexError};
+use model::{ChunkDigest, PackNumber, Place};
+use sys::disk_error::{self, DiskError, FileKind};
+use sys::lock::{Mutex, RwLock};
+
+/// The index, which may be absent.
+pub(crate) struct DerivedIndex {
+    folder: PathBuf,
+    open: RwLock<Option<ChunkIndex>>,
+    /// Reason why the index became absent, until somebody takes it.
+    loss: Mutex<Option<String>>,
+}
+
+impl DerivedIndex {
+    /// Opens the index in `folder`, if that is possible. Returns the index, and the last pack up to
+    /// which it is complete.
+    pub(crate) fn open(folder: &Path) -> (Self, PackNumber) {
+        let absent =
+            Self { folder: folder.to_owned(), open: RwLock::new(None), loss: Mutex::new(None) };
+        match ChunkIndex::open(folder, Default::default()) {
+            Ok((index, found)) => {
+                if let Some(damage) = found.discarded {
+                    absent.note_error(&IndexError::Damaged(damage), "read");
+                }
+                *absent.open.write() = Some(index);
+                (absent, found.complete_to)
+            }
+            Err(error) => {
+                absent.give_up(&error, "open");
+                (absent, PackNumber(0))
+            }
+        }
+    }
+
+    pub(crate) fn is_absent(&self) -> bool {
+        self.open.read().is_none()
+    }
+
+    /// Returns the reason why the index became absent, once.
+    pub(crate) fn take_loss(&self) -> Option<String> {
+        self.loss.lock().take()
+    }
+
+    /// Returns places that the index has for the chunks, not verified.
+    pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
+        let found = self.open.read().as_ref().map(|index| index.lookup(digests));
+        match found {
+            Some(Ok(places)) => return places,
+            Some(Err(error @ IndexError::Damaged(_))) => self.give_up(&error, "read"),
+            Some(Err(error)) => self.note_error(&error, "read"),
+            None => {}
+        }
+        vec![None; digests.len()]
+    }
+
+    /// Adds chunks. After a failure the index is absent, because it would lack them.
+    pub(crate) fn insert(&self, entries: &[(ChunkDigest, Place)]) {
+        let inserted = self.open.read().as_ref().map(|index| index.insert(entries));
+        if let Some(Err(error)) = inserted {
+            self.give_up(&error, "write");
+        }
+    }
+
+    /// Removes the packs. After a failure they are removed in memory, and the next start removes
+    /// them again.
+    pub(crate) fn remove_packs(&self, packs: &BTreeSet<PackNumber>) {
+        let removed = self.open.read().as_ref().map(|index| index.remove_packs(packs));
+        if let Some(Err(error)) = removed {
+            self.note_error(&error, "write");
+        }
+    }
+
+    /// Makes the index durable, complete up to a pack. After a failure, the next start adds what
+    /// the file lacks.
+    pub(crate) fn flush(&self, complete_to: PackNumber) {
+        let flushed = self.open.read().as_ref().map(|index| index.flush(complete_to));
+        if let Some(Err(error)) = flushed {
+            self.note_error(&error, "write");
+        }
+    }
+
+    /// Size of the runs on the disk.
+    pub(crate) fn disk_bytes(&self) -> u64 {
+        self.open.read().as_ref().map_or(0, |index| index.statistics().disk_bytes)
+    }
+
+    /// Makes the index durable, complete up to a pack, and puts links to its files into the empty
+    /// folder `into`. Returns the last pack up to which they are complete; `None` if the index is
+    /// absent.
+    pub(crate) fn snapshot(
+        &self,
+        complete_to: PackNumber,
+        into: &Path,
+    ) -> io::Result<Option<PackNumber>> {
+        let open = self.open.read();
+        let Some(index) = open.as_ref() else { return Ok(None) };
+        index.flush(complete_to).map_err(io::Error::other)?;
+        index.snapshot(into).map(Some).map_err(io::Error::other)
+    }
+
+    /// Discards the files of an absent index, and opens an empty index.
+    pub(crate) fn begin_again(&self) -> Result<(), IndexError> {
+        let mut open = self.open.write();
+        assert!(open.is_none(), "only an absent index begins again");
+        match ChunkIndex::discard(&self.folder) {
+            Err(IndexError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            discarded => discarded?,
+        }
+        let (index, found) = ChunkIndex::open(&self.folder, Default::default())?;
+        assert_eq!(found.complete_to, PackNumber(0), "a discarded index has no pack");
+        *open = Some(index);
+        Ok(())
+    }
+
+    fn give_up(&self, error: &IndexError, operation: &'static str) {
+        self.note_error(error, operation);
+        let reason = model::chain(error);
+        tracing::error!(
+            error = reason,
+            "the server runs without a chunk index until it is rebuilt"
+        );
+        let lost = self.open.write().take();
+        if lost.is_some() || self.loss.lock().is_none() {
+            *self.loss.lock() = Some(reason);
+        }
+    }
+
+    fn note_error(&self, error: &IndexError, operation: &'static str) {
+        let (file, source) = match error {
+            IndexError::Io { path, source } => (path.as_path(), source),
+            IndexError::Damaged(damage) => {
+                let damaged = io::Error::new(io::ErrorKind::InvalidData, damage.to_string());
+                return self.note(&self.folder, operation, &damaged);
+            }
+        };
+        if source.kind() == io::ErrorKind::StorageFull {
+            tracing::warn!(file = %file.display(), "no space left for the chunk index");
+        }
+        self.note(file, operation, source);
+    }
+
+    fn note(&self, file: &Path, operation: &'static str, error: &io::Error) {
+        let (kind, folder) = (FileKind::Index, self.folder.as_path());
+        disk_error::note(&DiskError { kind, folder, file, operation, error });
+    }
+
+    /// Returns the entries of the index, which must be present.
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> index::Entries {
+        self.open.read().as_ref().expect("the index is present").entries()
+    }
+}

@@ -1,0 +1,72 @@
+//! Rebuilding the chunk index from the tables of the packs.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use model::PackNumber;
+use pool::Purpose;
+
+use super::Store;
+use crate::counts::counted;
+
+/// Ratio of the size of packs to the free space that a rebuild of their index needs. The index has
+/// 32 bytes for a chunk, and twice that while runs are merged; chunks are much larger than 64 KB on
+/// average.
+const PACKS_PER_INDEX: u64 = 1000;
+
+impl Store {
+    /// Records in the audit trail that the chunk index was lost, and rebuilds an absent index if
+    /// there is room. The server calls this from time to time. A rebuild that fails leaves the index
+    /// absent.
+    pub fn tend_index(&self) {
+        if let Some(reason) = self.index.take_loss() {
+            let details = format!("{reason}; the server runs without it until it is rebuilt");
+            self.record_index("chunk index lost", details);
+        }
+        if !self.index.is_absent() || !self.has_room_for_index() {
+            return;
+        }
+        if let Err(error) = self.index.begin_again() {
+            // The loss is in the log already.
+            tracing::debug!(error = model::chain(&error), "the chunk index cannot be rebuilt yet");
+            return;
+        }
+        let packs = self.pools.primary_packs();
+        let count = packs.len() as u64;
+        if self.index_all(&packs) {
+            let details = format!("from {}", counted(count, "pack"));
+            tracing::info!(packs = count, "the chunk index was rebuilt");
+            self.record_index("chunk index rebuilt", details);
+        }
+    }
+
+    /// Adds all `packs` to the empty index. Returns false if the server stops or the index is lost
+    /// again.
+    fn index_all(&self, packs: &BTreeSet<PackNumber>) -> bool {
+        // A pack that is open now takes more chunks, which are not durable in the index.
+        let end = self.pools.horizon();
+        for pack in packs {
+            if self.stopping.load(Ordering::Relaxed) || self.index.is_absent() {
+                return false;
+            }
+            if !self.condemned().holds(*pack) {
+                self.index_again(&BTreeSet::from([*pack]));
+            }
+        }
+        let last = packs.last().map_or(0, |last| last.0).min(end.0.saturating_sub(1));
+        self.index.flush(self.index_limit(PackNumber(last)));
+        !self.index.is_absent()
+    }
+
+    fn has_room_for_index(&self) -> bool {
+        let bytes = self.pools.primary_bytes();
+        let room = self.config.reserve().room(&self.folder, Purpose::Data);
+        room.is_ok_and(|room| room > bytes / PACKS_PER_INDEX)
+    }
+
+    fn record_index(&self, what: &str, details: String) {
+        if let Err(error) = self.record(what, details) {
+            tracing::warn!(%error, "cannot record the state of the chunk index");
+        }
+    }
+}
