@@ -8,6 +8,8 @@
 //! | packs in buckets of object stores | `storage/bucket.rs`, [`Bucket`] and its module |
 //! | packs on volumes | `storage/shelf.rs`, [`Shelf`] |
 //! | open packs, to which quanta are appended | `open.rs` |
+//! | errors of disks | `disk.rs` |
+//! | space that new data may not use | `reserve.rs` |
 //!
 //! ```text
 //!   Pools --> Member --> PackStorage --> folder   files of a local folder
@@ -16,6 +18,7 @@
 //! ```
 
 mod bucket;
+mod disk;
 mod error;
 mod hold;
 mod layout;

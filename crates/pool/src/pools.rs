@@ -35,6 +35,7 @@ use std::sync::Arc;
 use model::{ChunkDigest, DomainId, PackNumber, PoolId};
 use sys::lock::{Mutex, MutexGuard};
 
+use crate::disk;
 use crate::error::{AppendError, ReadError};
 use crate::member::{Member, Usage};
 use crate::numbers::Numbers;
@@ -85,6 +86,7 @@ impl Pools {
                 Ok(member) => member,
                 Err(error) if members.is_empty() => return Err(error),
                 Err(error) => {
+                    disk::note_folder(&spec.folder, &error);
                     let place = spec.folder.display();
                     tracing::error!(%error, %place, "a pool cannot be opened");
                     Member::away(spec.clone())
@@ -308,7 +310,10 @@ impl Inventory {
                     self.recovered.push(found);
                 }
                 Ok(Recovery::Empty) => member.remove(pack),
-                Err(error) => self.damaged.push((pack, error)),
+                Err(error) => {
+                    disk::note_read(&*member.storage, &error);
+                    self.damaged.push((pack, error));
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use format::pack::Table;
 use lru::LruCache;
 use model::{NodeId, PackNumber, PoolId};
 
+use crate::disk;
 use crate::error::{AppendError, ReadError};
 use crate::member::Member;
 use crate::numbers::{Numbers, Stock};
@@ -147,6 +148,7 @@ impl State {
                 // Somebody else has put a file with this name there, so the next number is tried.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
+                    disk::note_pack(&*member.storage, pack, "create", &error);
                     self.numbers.put_back(pack);
                     return Err(AppendError::of_write(pack, folder, error));
                 }
@@ -251,7 +253,11 @@ impl State {
     /// Turns an I/O error of a pack into the error for the caller, and records it as the last
     /// failure.
     pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
-        let place = place_of(self.members.values().find(|member| member.has(pack)));
+        let member = self.members.values().find(|member| member.has(pack));
+        if let Some(member) = member {
+            disk::note_pack(&*member.storage, pack, "write", &error);
+        }
+        let place = place_of(member);
         let reason = format!("pack {pack} in {}: {error}", place.display());
         let error = AppendError::of_write(pack, &place, error);
         let is_full = matches!(error, AppendError::Full { .. });

@@ -138,6 +138,11 @@ pub(crate) trait PackStorage: Send + Sync {
     /// Begins to read a range of a pack that will be needed soon.
     fn read_ahead(&self, _pack: PackNumber, _range: Range<u64>) {}
 
+    /// Returns the local file that holds the pack. Never blocks.
+    fn file_of(&self, _pack: PackNumber) -> Option<PathBuf> {
+        None
+    }
+
     /// Drops everything that is held in memory or on a local disk for a pack in this storage: the
     /// next read asks the storage. May be called while the state is locked.
     fn forget(&self, _pack: PackNumber) {}
@@ -211,6 +216,11 @@ pub(crate) trait SideFiles {
             },
             |found| found == Some(mark),
         )
+    }
+
+    /// Returns the local file with this name. The empty name stands for the folder of the files.
+    fn file_of(&self, _name: &str) -> Option<PathBuf> {
+        None
     }
 
     /// Writes a file durably, as a whole or not at all.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use model::PoolId;
 
 use super::Pools;
+use crate::disk;
 use crate::error::AppendError;
 use crate::storage::PackStorage;
 
@@ -15,23 +16,31 @@ impl Pools {
     pub fn put_file(&self, pool: PoolId, name: &str, bytes: &[u8]) -> Result<(), AppendError> {
         let storage = self.storage_there(pool)?;
         let files = storage.files();
-        files
-            .write(name, bytes)
-            .map_err(|source| AppendError::File { folder: files.place(), source })
+        let written = files.write(name, bytes);
+        written.map_err(|source| {
+            disk::note_side_file(&*storage, name, "write", &source);
+            AppendError::File { folder: files.place(), source }
+        })
     }
 
     /// Returns the names of a pool's files, in alphabetical order.
     pub fn files(&self, pool: PoolId) -> io::Result<Vec<String>> {
-        self.files_of(pool)?.files().names()
+        let storage = self.files_of(pool)?;
+        let names = storage.files().names();
+        names.inspect_err(|error| disk::note_side_file(&*storage, "", "list", error))
     }
 
     pub fn read_file(&self, pool: PoolId, name: &str) -> io::Result<Vec<u8>> {
-        self.files_of(pool)?.files().read(name)
+        let storage = self.files_of(pool)?;
+        let read = storage.files().read(name);
+        read.inspect_err(|error| disk::note_side_file(&*storage, name, "read", error))
     }
 
     /// Removes a file, if it exists.
     pub fn remove_file(&self, pool: PoolId, name: &str) -> io::Result<()> {
-        self.files_of(pool)?.files().remove(name)
+        let storage = self.files_of(pool)?;
+        let removed = storage.files().remove(name);
+        removed.inspect_err(|error| disk::note_side_file(&*storage, name, "remove", error))
     }
 
     fn files_of(&self, pool: PoolId) -> io::Result<Arc<dyn PackStorage>> {

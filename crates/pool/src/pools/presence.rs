@@ -7,6 +7,7 @@ use std::io;
 use model::{PackNumber, PoolId};
 
 use super::{Pools, open_member};
+use crate::disk;
 use crate::spec::PoolSpec;
 use crate::storage::Presence;
 
@@ -19,7 +20,9 @@ impl Pools {
         }
         let storages = self.state().storages_there(|_| true);
         for (pool, storage) in storages {
-            let Ok(presence) = storage.find(pack) else { continue };
+            let found = storage.find(pack);
+            let found = found.inspect_err(|error| disk::note_pack(&*storage, pack, "find", error));
+            let Ok(presence) = found else { continue };
             let mut state = self.state();
             let Some(member) = state.members.get_mut(&pool) else { continue };
             match presence {
@@ -92,6 +95,7 @@ impl Pools {
                     self.state().admit(now);
                 }
                 Err(error) => {
+                    disk::note_folder(&spec.folder, &error);
                     let place = spec.folder.display();
                     tracing::error!(%error, %place, "a pool cannot be opened");
                 }
@@ -128,6 +132,8 @@ impl Pools {
             std::sync::Arc::clone(&member.storage)
         };
         let removed = storage.remove(pack);
+        let removed =
+            removed.inspect_err(|error| disk::note_pack(&*storage, pack, "remove", error));
         // A reader may have opened the pack again meanwhile.
         let mut state = self.state();
         state.forget(pool, pack);

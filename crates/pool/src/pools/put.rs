@@ -11,6 +11,7 @@ use format::pack::{HEADER_BYTES, Header, Table};
 use model::{PackNumber, PoolId};
 
 use super::Pools;
+use crate::disk;
 use crate::error::{AppendError, PutError};
 use crate::layout;
 use crate::pack::pack_bytes;
@@ -27,9 +28,15 @@ impl Pools {
         let storage = self.storage_with_room(pack, pool)?;
         let intake = intake_of(&*storage);
         let folder = intake.folder();
-        let failed = |error| AppendError::of_write(pack, folder, error);
+        let failed = |error| {
+            disk::note_pack(&*storage, pack, "write", &error);
+            AppendError::of_write(pack, folder, error)
+        };
         let new = layout::make_for(folder, pack).map_err(failed)?.with_extension(NEW);
-        let table = self.assemble(pack, &new, folder).inspect_err(|_| {
+        let table = self.assemble(pack, &new, folder).inspect_err(|error| {
+            if let PutError::Write(error) = error {
+                disk::note_write(&*storage, error);
+            }
             // The next try overwrites the file if it stays.
             drop(std::fs::remove_file(&new));
         })?;

@@ -7,6 +7,7 @@ use format::pack::{QuantumEntry, Table};
 use model::{ChunkDigest, PackNumber, Place, PoolId};
 
 use super::Pools;
+use crate::disk;
 use crate::error::ReadError;
 use crate::pack::pack_bytes;
 use crate::source::Source;
@@ -69,7 +70,9 @@ impl Pools {
             return Ok(table);
         }
         storage.read_ends_ahead(&|count| self.sealed_from(pool, pack, count));
-        let table = table::read_table(&*self.source(pool, pack)?, pack)?;
+        let source = self.source(pool, pack)?;
+        let read = table::read_table(&*source, pack);
+        let table = read.inspect_err(|error| disk::note_read(&*storage, error))?;
         storage.keep_table(&table);
         Ok(table)
     }
@@ -176,7 +179,9 @@ impl Pools {
             let member = member.ok_or(ReadError::Missing { pack, index: 0 })?;
             (Arc::clone(&member.storage), member.packs().get(&pack).copied())
         };
-        storage.open(pack, listed)
+        storage
+            .open(pack, listed)
+            .inspect_err(|error| disk::note_read(&*storage, error))
     }
 
     /// Returns the length and digest of the chunk at `place`.
@@ -206,7 +211,12 @@ impl Pools {
         pack: PackNumber,
         quantum: &QuantumEntry,
     ) -> Result<Vec<u8>, ReadError> {
-        table::read_record(&*self.source(pool, pack)?, pack, quantum)
+        let source = self.source(pool, pack)?;
+        table::read_record(&*source, pack, quantum).inspect_err(|error| {
+            if let Some(storage) = self.storage_of(pool) {
+                disk::note_read(&*storage, error);
+            }
+        })
     }
 
     /// Returns the table from the footer of a sealed pack, and the size of the pack in bytes.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::{PackNumber, PoolId};
 
 use super::Pools;
+use crate::disk;
 use crate::error::AppendError;
 use crate::open::{NewPack, OpenPack, PackFailure, SealingPack, SyncHandle, SyncPoint};
 use crate::state::{ClosingPack, State};
@@ -140,6 +141,7 @@ impl Pools {
         let Some((storage, mark)) = found else {
             return Err(AppendError::Away { folder: Default::default() });
         };
-        storage.intake().map_or(Ok(()), |intake| intake.sync_names(mark, pack))
+        let synced = storage.intake().map_or(Ok(()), |intake| intake.sync_names(mark, pack));
+        synced.inspect_err(|error| disk::note_write(&*storage, error))
     }
 }

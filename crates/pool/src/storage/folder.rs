@@ -129,6 +129,10 @@ impl PackStorage for FolderStorage {
         Ok(file)
     }
 
+    fn file_of(&self, pack: PackNumber) -> Option<PathBuf> {
+        Some(self.path(pack))
+    }
+
     fn forget(&self, pack: PackNumber) {
         if let Some(open) = &self.open {
             open.lock().pop(&pack);

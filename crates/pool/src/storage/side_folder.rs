@@ -46,6 +46,10 @@ impl SideFiles for SideFolder {
         sys::durable::write(&self.pool.join(OWNER_FILE), owner.text().as_bytes(), 0o644)
     }
 
+    fn file_of(&self, name: &str) -> Option<PathBuf> {
+        Some(self.pool.join(FOLDER).join(name))
+    }
+
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let folder = self.pool.join(FOLDER);
         match sys::durable::create_dir(&folder, 0o700) {
