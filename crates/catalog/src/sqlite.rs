@@ -9,6 +9,7 @@
 //! their own, by the same number, so that reading all digests of a filespace reads nothing else.
 
 mod database_error;
+mod disk;
 pub mod inspection;
 mod schema;
 
@@ -49,6 +50,9 @@ pub struct Sqlite {
 
 /// The work of a piece, on the writing connection.
 type Work = Box<dyn FnMut(&Connection) -> Result<(), CatalogError> + Send>;
+
+/// The outcome of a piece, and the channel to its caller.
+type Outcome = (SyncSender<Result<(), CatalogError>>, Result<(), CatalogError>);
 
 /// A piece of work for the writing thread.
 struct Piece {
@@ -113,9 +117,13 @@ impl Sqlite {
         let free = self.free_readers().pop();
         let connection = match free {
             Some(connection) => connection,
-            None => self.open_reader()?,
+            None => {
+                let opened = self.open_reader();
+                opened.inspect_err(|error| disk::note(&self.path, "open", error))?
+            }
         };
-        let answer = query(&connection)?;
+        let answer =
+            query(&connection).inspect_err(|error| disk::note(&self.path, "read", error))?;
         let mut readers = self.free_readers();
         assert!(readers.len() <= READERS_MAX, "at most READERS_MAX connections are free");
         if readers.len() < READERS_MAX {
@@ -399,7 +407,7 @@ fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
     let piece_count = group.len();
     let is_alone = group.len() == 1;
     let mut waiting = group.into_iter();
-    let mut performed = Vec::new();
+    let mut performed: Vec<Outcome> = Vec::new();
     let mut committed = execute(connection, "BEGIN IMMEDIATE");
     while committed.is_ok()
         && let Some(mut piece) = waiting.next()
@@ -415,6 +423,7 @@ fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
     }
     let checked = committed.and_then(|()| place.check());
     committed = checked.and_then(|()| execute(connection, "COMMIT"));
+    note_errors(place, &committed, &performed);
     if !connection.is_autocommit() {
         // If ROLLBACK fails, the next group's BEGIN fails too.
         drop(execute(connection, "ROLLBACK"));
@@ -423,6 +432,15 @@ fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
     let untried = waiting.map(|piece| (piece.done, Ok(())));
     for (done, outcome) in performed.into_iter().chain(untried) {
         answer(&done, outcome.and_then(|()| committed.as_ref().copied().map_err(same)));
+    }
+}
+
+/// Notes the errors of a group: of the commit, otherwise of the pieces.
+fn note_errors(place: &Place, committed: &Result<(), CatalogError>, performed: &[Outcome]) {
+    let of_pieces = performed.iter().filter_map(|(_, outcome)| outcome.as_ref().err());
+    let of_commit = committed.as_ref().err();
+    if let Some(error) = of_pieces.chain(of_commit).find(|error| disk::is_of_disk(error)) {
+        disk::note(&place.path, "write", error);
     }
 }
 
