@@ -19,6 +19,7 @@
 //! are called whose comments allow it.
 
 mod append;
+mod failed;
 mod files;
 pub(crate) mod fleet;
 mod locks;

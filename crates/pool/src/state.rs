@@ -1,5 +1,6 @@
 //! The state of a running server's pools and packs.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -35,6 +36,16 @@ pub(crate) struct ClosingPack {
     /// Number of its chunks that were durable before the seal began.
     pub(crate) durable_chunks: u32,
     pub(crate) file: Arc<File>,
+    pub(crate) pool: PoolId,
+    pub(crate) table: Arc<Table>,
+}
+
+/// A pack of which a write has failed, and which has no footer yet.
+#[derive(Clone)]
+pub(crate) struct FailedPack {
+    pub(crate) pool: PoolId,
+    /// Table of what was durable before.
+    pub(crate) durable: Arc<Table>,
 }
 
 /// Reason why the last pack failed.
@@ -65,6 +76,8 @@ pub(crate) struct State {
     pub(crate) early: BTreeSet<PackNumber>,
     /// Packs that failed, with the number of chunks that were durable by then.
     pub(crate) given_up: BTreeMap<PackNumber, u32>,
+    /// Packs that failed and are not closed yet.
+    pub(crate) failed: BTreeMap<PackNumber, FailedPack>,
     pub(crate) last_failure: WriteFailure,
 }
 
@@ -84,6 +97,7 @@ impl State {
             suspects: BTreeSet::new(),
             early: BTreeSet::new(),
             given_up: BTreeMap::new(),
+            failed: BTreeMap::new(),
             last_failure: WriteFailure {
                 reason: "the storage of a pool is not available any more".to_owned(),
                 is_full: false,
@@ -170,14 +184,27 @@ impl State {
     /// Gives up the pack: nothing is appended to it any more. Everything in it that was not durable
     /// is lost and is not served.
     pub(crate) fn give_up(&mut self, pack: PackNumber) {
-        let open = self.open_pack(pack).map(OpenPack::durable_chunks);
-        let closing = || self.being_sealed.get(&pack).map(|closing| closing.durable_chunks);
-        let durable = open.or_else(closing).unwrap_or(0);
-        self.given_up.entry(pack).or_insert(durable);
+        let failed = self.failure_of(pack);
+        let durable = failed.as_ref().map_or(0, |failed| failed.durable.chunk_count());
+        if let Entry::Vacant(entry) = self.given_up.entry(pack) {
+            entry.insert(durable);
+            self.failed.extend(failed.map(|failed| (pack, failed)));
+        }
         self.open.retain(|_, open| open.number() != pack);
         self.sealing.retain(|open| open.number() != pack);
         self.tables.pop(&pack);
         assert!(self.open_pack(pack).is_none(), "a pack that was given up takes no more");
+    }
+
+    /// Returns what is durable of a pack that has no footer yet.
+    fn failure_of(&self, pack: PackNumber) -> Option<FailedPack> {
+        if let Some(open) = self.open_pack(pack) {
+            let durable = Arc::new(open.table().until(open.durable_chunks()));
+            return Some(FailedPack { pool: open.pool(), durable });
+        }
+        let closing = self.being_sealed.get(&pack)?;
+        let durable = Arc::new(closing.table.until(closing.durable_chunks));
+        Some(FailedPack { pool: closing.pool, durable })
     }
 
     /// Gives up the open packs of `pool`, because its storage was replaced or is unavailable.

@@ -119,6 +119,11 @@ pub(crate) trait PackStorage: Send + Sync {
         Ok(Recovery::Sealed)
     }
 
+    /// Closes a pack of which a write has failed, at the end of its `durable` table.
+    fn close_failed(&self, _durable: &Arc<Table>) -> io::Result<Recovery> {
+        Ok(Recovery::Sealed)
+    }
+
     /// Opens a sealed pack. `listed` is its size in bytes from the last listing, if the listing had
     /// the pack.
     fn open(&self, pack: PackNumber, listed: Option<u64>) -> Result<Arc<dyn Source>, ReadError>;

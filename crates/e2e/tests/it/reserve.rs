@@ -86,3 +86,26 @@ fn a_full_pool_refuses_every_node_and_deletion_makes_room() {
     nodes[0].restore(&small, &out, &[]).expect(&[0]);
     assert_same(&manifest(&small), &manifest(&out.join("small")));
 }
+
+/// A write that fails leaves a pack without a footer. The audit said of it that it has no trailer.
+#[test]
+fn a_pack_of_which_a_write_failed_is_closed_and_not_damaged() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(20, 100_000);
+    scene.backup();
+    let mark = scene.primary().join("holdfast-pool");
+    let aside = scene.scratch.join("mark");
+    // Without its mark, the pool counts as not mounted, and its open pack as failed.
+    fs::rename(&mark, &aside).unwrap();
+    let away = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    assert_eq!(away["pools_away"], serde_json::json!(["PRIMARY"]), "{away}");
+    fs::rename(&aside, &mark).unwrap();
+    let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json();
+    assert_eq!(audit["damages"], serde_json::json!([]), "{audit}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("closed", &[])));
+    scene.server.restart();
+    scene.server.try_admin(&["audit", "--data"]).expect(&[0]);
+    scene.backup().counts(&[("backed_up", 0)]);
+}

@@ -15,12 +15,16 @@ use crate::storage::{Distance, PackStorage, Presence};
 use crate::table;
 
 impl Pools {
-    /// Returns the table of `pack`. The table of an open pack has the quanta appended so far.
+    /// Returns the table of `pack`. The table of an open pack has the quanta appended so far, and the
+    /// table of a failed pack has those that were durable before.
     pub fn table(&self, pack: PackNumber) -> Result<Arc<Table>, ReadError> {
         {
             let mut state = self.state();
             if let Some(open) = state.open_pack(pack) {
                 return Ok(open.table());
+            }
+            if let Some(failed) = state.failed.get(&pack) {
+                return Ok(Arc::clone(&failed.durable));
             }
             if let Some(table) = state.tables.get(&pack) {
                 return Ok(Arc::clone(table));

@@ -38,7 +38,12 @@ impl SyncWork {
         sealing.extend(ended.map(|(_, open)| open));
         assert!(state.being_sealed.is_empty(), "one sync at a time");
         for open in &sealing {
-            let closing = ClosingPack { durable_chunks: open.durable_chunks(), file: open.file() };
+            let closing = ClosingPack {
+                durable_chunks: open.durable_chunks(),
+                file: open.file(),
+                pool: open.pool(),
+                table: open.table(),
+            };
             let before = state.being_sealed.insert(open.number(), closing);
             assert!(before.is_none(), "a pack is sealed once");
             // Without this table, readers would scan the pack until its footer is written.

@@ -343,7 +343,53 @@ fn an_unmounted_disk_takes_its_open_pack_with_it() {
     pools.refresh();
     assert_eq!(read(&pools, durable).expect("as it was synced"), b"durable");
     assert!(pools.chunk(lost).is_err(), "data that was not synced is not served");
+    let pack = durable.pack();
+    assert!(pools.has_failed(pack) && pools.table_at(PoolId(1), pack).is_err(), "it has no footer");
+    pools.take_news();
+    pools.close_failed();
+    assert!(!pools.has_failed(pack));
+    let (table, bytes) = pools.closed(pack).expect("it has a footer");
+    assert_eq!((table.chunk_count(), pools.bytes_of(pack)), (1, bytes));
+    let [news] = pools.take_news()[..] else { panic!("one pack") };
+    assert!(news.sealed && news.pack == pack && news.bytes == bytes, "{news:?}");
+    assert_eq!(read(&pools, durable).expect("as it was synced"), b"durable");
+    assert!(pools.chunk(lost).is_err(), "data that was not synced is not served");
     assert_ne!(append(&pools, &[b"new".to_vec()]).pack(), durable.pack());
+}
+
+#[test]
+fn a_failed_pack_without_durable_data_is_removed() {
+    let (pools, folders) = open_two(Role::Primary, None);
+    let lost = append(&pools, &[b"lost".to_vec()]);
+    unmark(folders[0].path()).expect("unmounted");
+    pools.refresh();
+    pools.close_failed();
+    assert!(pools.has_failed(lost.pack()), "its disk is not there");
+    mark(folders[0].path(), Mark([1; 16])).expect("back");
+    pools.refresh();
+    pools.close_failed();
+    assert!(!pools.has_failed(lost.pack()) && pools.homes(lost.pack()).is_empty());
+    assert!(!layout::path(folders[0].path(), lost.pack()).try_exists().expect("a folder"));
+}
+
+#[test]
+fn errors_of_a_disk_are_counted_at_their_pool() {
+    let (pools, folders) = open_two(Role::Copy, None);
+    let place = append(&pools, &[b"one".to_vec()]);
+    pools.seal_all().expect("sealed");
+    pools.put(place.pack(), PoolId(2)).expect("there is room");
+    assert_eq!((pools.disk_errors(PoolId(1)), pools.disk_errors(PoolId(2))), (0, 0));
+    let path = layout::path(folders[1].path(), place.pack());
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::create_dir(&path).expect("a folder in the place of the pack");
+    let error = pools.table_at(PoolId(2), place.pack()).expect_err("a folder is no pack");
+    assert!(matches!(error, ReadError::Disk { .. }), "{error}");
+    assert_eq!((pools.disk_errors(PoolId(1)), pools.disk_errors(PoolId(2))), (0, 1));
+    let summary = sys::disk_error::summary();
+    assert!(summary.last.contains("cannot read"), "{}", summary.last);
+    std::fs::remove_dir(&path).expect("removed");
+    assert!(pools.table_at(PoolId(2), place.pack()).is_err(), "a missing pack");
+    assert_eq!(pools.disk_errors(PoolId(2)), 1, "a missing file is no error of the disk");
 }
 
 #[test]

@@ -116,6 +116,26 @@ impl PackStorage for FolderStorage {
         }
     }
 
+    /// Cuts off what was not durable, and writes the footer. A pack that has a valid trailer is
+    /// sealed: only the sync of its name has failed.
+    fn close_failed(&self, durable: &Arc<Table>) -> io::Result<Recovery> {
+        let path = self.path(durable.pack);
+        let file = OpenOptions::new().read(true).write(true).open(&path)?;
+        if table::read_trailer(&file)?.is_some() {
+            layout::sync(layout::subfolder(&path))?;
+            return Ok(Recovery::Sealed);
+        }
+        if durable.chunk_count() == 0 {
+            layout::remove(&path)?;
+            return Ok(Recovery::Empty);
+        }
+        // On a full disk, the footer fits only after this.
+        file.set_len(durable.end())?;
+        open::seal(&file, durable)?;
+        layout::sync(layout::subfolder(&path))?;
+        Ok(Recovery::Recovered(SealedPack::new(Arc::clone(durable))))
+    }
+
     fn open(&self, pack: PackNumber, _listed: Option<u64>) -> Result<Arc<dyn Source>, ReadError> {
         let kept = self.open.as_ref().and_then(|open| open.lock().get(&pack).cloned());
         if let Some(file) = kept {

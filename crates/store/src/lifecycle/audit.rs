@@ -202,6 +202,7 @@ fn backups_since(store: &Store, time: ServerTime) -> Result<u64, StoreError> {
 
 fn begin(store: &Store) -> Result<Outcome, StoreError> {
     store.pools.refresh();
+    store.pools.close_failed();
     let rows = store.catalog.pools()?;
     let away = rows.iter().filter(|row| !store.pools.usage(row.id).is_there);
     let on_volumes = rows.iter().filter(|row| store.pools.is_shelf(row.id));
@@ -308,9 +309,10 @@ impl Audit<'_> {
     /// Audits the copy of `pack` in `pool`.
     fn copy(&mut self, pack: PackNumber, pool: PoolId) -> Result<(), StoreError> {
         let footer = self.store.pools.table_at(pool, pack);
-        // An open pack has no footer yet.
+        // An open pack has no footer yet. A failed pack may have none while its disk takes no writes:
+        // then what was durable before is audited, because nothing names the rest.
         let table = self.store.pools.table(pack);
-        let is_sealed = !self.store.pools.is_open(pack);
+        let is_sealed = !self.store.pools.is_open(pack) && !self.store.pools.has_failed(pack);
         let table = match (footer, table) {
             (Ok(footer), _) => Arc::new(footer),
             (Err(_), Ok(table)) if !is_sealed => table,

@@ -470,11 +470,12 @@ fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
     Ok(())
 }
 
-/// Checks again which pools are available.
+/// Checks again which pools are available, and closes packs of which a write has failed.
 pub fn refresh(store: &Store) {
     for pool in store.pools.refresh() {
         tracing::info!(%pool, "a pool is available again");
     }
+    store.pools.close_failed();
 }
 
 /// Does the regular work on all pools: repairs packs, drains pools above their high mark, empties
