@@ -21,6 +21,7 @@ use crate::messages;
 use crate::messages::outcomes;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
+use crate::messages::servers::Health;
 use crate::refusal;
 use crate::sessions::stream::{ReplyStream, streaming};
 
@@ -539,10 +540,12 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
+        let store = &self.edge.store;
+        let own = Health { disk: sys::disk_error::summary(), lacks_index: store.lacks_index() };
         let Section { items, next } = Portion::parse(request.into_inner().portion).of_list(
-            self.edge.store.servers(),
+            store.servers(),
             |server| format!("{}\0{:020}", server.address, server.started.0).into(),
-            messages::servers::server,
+            |server| messages::servers::server(server, &own),
         );
         Ok(Response::new(proto::ServersReply { servers: items, next }))
     }

@@ -22,6 +22,7 @@ mod admin;
 mod authority;
 mod bugs;
 mod connection;
+mod disk_errors;
 mod edge;
 mod enrol;
 mod gate;

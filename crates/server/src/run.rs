@@ -20,6 +20,7 @@ use wire::proto::admin_server::AdminServer;
 use crate::admin::AdminApi;
 use crate::authority::AuthorityError;
 use crate::bugs;
+use crate::disk_errors;
 use crate::edge::Edge;
 use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
@@ -176,6 +177,7 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
     bugs::log_panics();
+    disk_errors::log();
     let failed = |source| OpenError::File { path: folder.to_owned(), source };
     let config = Config::load(folder).map_err(OpenError::from)?;
     let ownership = Ownership::take(folder)?;
@@ -204,6 +206,7 @@ pub async fn run(
     let indexing = tokio::spawn(index_by_itself(Arc::clone(&store), stop.clone()));
     let locking = tokio::spawn(lock_by_itself(Arc::clone(&store), stop.clone()));
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
+    let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
     let beating = beat_by_itself(Arc::clone(&store));
     let watching = watch_by_itself(Arc::clone(&store));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
@@ -220,7 +223,14 @@ pub async fn run(
         () = limit => tracing::warn!("sessions did not end in time and were cut off"),
     }
     // A task that panicked has logged that. The next server continues where the task stopped.
-    drop((expiring.await, tending.await, indexing.await, locking.await, recording.await));
+    drop((
+        expiring.await,
+        tending.await,
+        indexing.await,
+        locking.await,
+        recording.await,
+        noting.await,
+    ));
     close(&store).await
 }
 

@@ -45,6 +45,8 @@ pub struct Pool {
     /// Number of packs that a copy pool lacks.
     pub missing_packs: u64,
     pub missing_bytes: u64,
+    /// Number of errors of the pool's disk since the server started.
+    pub disk_errors: u64,
     /// Use of volumes; `None` for a pool in a folder or a bucket.
     pub volume_use: Option<VolumeUse>,
 }
@@ -85,6 +87,7 @@ impl From<proto::PoolInfo> for Pool {
             bytes_max: optional::number(message.bytes_max),
             missing_packs: message.missing_packs,
             missing_bytes: message.missing_bytes,
+            disk_errors: message.disk_errors,
             volume_use,
         }
     }

@@ -36,6 +36,8 @@ pub struct Reclamation {
     /// Number of packs that stay because of an object lock.
     pub packs_locked: u64,
     pub bytes_locked: u64,
+    /// Number of packs that stay because they cannot be read.
+    pub packs_unread: u64,
 }
 
 impl From<proto::ReclaimReply> for Reclamation {
@@ -52,6 +54,7 @@ impl From<proto::ReclaimReply> for Reclamation {
             packs_waiting: message.packs_waiting,
             packs_locked: message.packs_locked,
             bytes_locked: message.bytes_locked,
+            packs_unread: message.packs_unread,
         }
     }
 }

@@ -6,6 +6,7 @@ use model::ServerTime;
 use wire::proto;
 
 use super::connection::Admin;
+use super::optional;
 use crate::ClientError;
 use crate::link::portions::{self, Section};
 
@@ -23,6 +24,12 @@ pub struct Server {
     pub is_this: bool,
     /// Number of backups in progress at the server.
     pub backups: u64,
+    /// Errors of disks since the server started. Only the server that sent the list reports them.
+    pub disk_errors: u64,
+    /// Description of the last error of a disk.
+    pub last_disk_error: Option<String>,
+    /// True if the server that sent the list runs without a chunk index.
+    pub lacks_index: bool,
 }
 
 impl From<proto::Server> for Server {
@@ -35,6 +42,9 @@ impl From<proto::Server> for Server {
             keeps_house: message.keeps_house,
             is_this: message.is_this,
             backups: message.backups,
+            disk_errors: message.disk_errors,
+            last_disk_error: optional::text(message.last_disk_error),
+            lacks_index: message.lacks_index,
         }
     }
 }

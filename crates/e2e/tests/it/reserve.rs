@@ -1,7 +1,10 @@
-//! The reserve of a full file system.
+//! The reserve of a full file system, and a server whose chunk index is lost.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
+use e2e::clock::pause;
 use e2e::harness::{Node, Outcome, Process, Server, Tmpfs};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
@@ -13,6 +16,8 @@ const SIZE: &str = "size=36m";
 const RESERVE_PERCENT: u64 = 33;
 const NODES: usize = 6;
 const MEGABYTE: usize = 1 << 20;
+/// Time limit until the server has rebuilt its index.
+const REBUILT_MAX: Duration = Duration::from_secs(30);
 
 /// Makes a scene whose server is on a small file system, with `files` of a megabyte each. `None`
 /// where no file system can be mounted.
@@ -87,6 +92,54 @@ fn a_full_pool_refuses_every_node_and_deletion_makes_room() {
     assert_same(&manifest(&small), &manifest(&out.join("small")));
 }
 
+/// Returns true once the audit trail has an event of this kind.
+fn has_event(scene: &Scene, what: &str) -> bool {
+    scene.server.admin(&["events"]).to_string().contains(what)
+}
+
+#[track_caller]
+fn await_event(scene: &Scene, what: &str) {
+    let began = e2e::clock::now();
+    while !has_event(scene, what) {
+        assert!(began.elapsed() < REBUILT_MAX, "the audit trail does not say: {what}");
+        pause(Duration::from_millis(100));
+    }
+}
+
+fn replace_by_file(folder: &Path) {
+    fs::remove_dir_all(folder).unwrap();
+    fs::write(folder, "not a folder").unwrap();
+}
+
+#[test]
+fn a_server_without_its_index_restores_and_backs_up_and_rebuilds_it() {
+    let mut scene = Scene::with_files(20, 100_000);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    let index = scene.server.dir().join("index");
+    replace_by_file(&index);
+    scene.server.restart();
+    await_event(&scene, "chunk index lost");
+    let servers = scene.server.try_admin(&["servers"]).expect(&[8]).json();
+    assert_eq!(servers["lacks_index"], true, "{servers}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("without", &[])));
+    assert!(!scene.node.list(&scene.tree, &[]).is_empty());
+    fs::write(scene.tree.join("new"), "new").unwrap();
+    scene.backup();
+    fs::remove_file(&index).unwrap();
+    await_event(&scene, "chunk index rebuilt");
+    let servers = scene.server.admin(&["servers"]);
+    assert_eq!(servers["lacks_index"], false, "{servers}");
+    // The rebuilt index knows all data: another node stores nothing anew.
+    let before = scene.pool("PRIMARY")["bytes"].as_u64().unwrap();
+    let other = Node::enrol(&scene.server, "berta");
+    other.backup(&scene.tree, &[]).expect(&[0]);
+    let after = scene.pool("PRIMARY")["bytes"].as_u64().unwrap();
+    assert!(after < before + 100_000, "{before} bytes grew to {after}");
+    scene.server.restart();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("with", &[])));
+}
+
 /// A write that fails leaves a pack without a footer. The audit said of it that it has no trailer.
 #[test]
 fn a_pack_of_which_a_write_failed_is_closed_and_not_damaged() {
@@ -108,4 +161,32 @@ fn a_pack_of_which_a_write_failed_is_closed_and_not_damaged() {
     scene.server.restart();
     scene.server.try_admin(&["audit", "--data"]).expect(&[0]);
     scene.backup().counts(&[("backed_up", 0)]);
+}
+
+#[test]
+fn an_error_of_a_disk_is_logged_counted_and_shown() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(20, 100_000);
+    scene.copy_no_catalog();
+    scene.backup();
+    scene.server.restart();
+    assert_eq!(scene.server.admin(&["servers"])["disk_errors"], 0);
+    let pack = scene.primary().join("0000000/0000000001.pack");
+    fs::remove_file(&pack).unwrap();
+    fs::create_dir(&pack).unwrap();
+    let out = scene.scratch.folder("unread");
+    scene.node.restore(&scene.tree, &out, &[]).expect(&[4]);
+    scene.server.try_admin(&["audit"]).expect(&[4]);
+    scene.server.try_admin(&["reclaim"]).expect(&[8]).says("packs_unread");
+    let servers = scene.server.try_admin(&["servers"]).expect(&[8]).json();
+    assert!(servers["disk_errors"].as_u64() > Some(0), "{servers}");
+    let last = servers["last_disk_error"].as_str().unwrap();
+    assert!(last.contains("0000000001.pack"), "{servers}");
+    assert!(scene.pool("PRIMARY")["disk_errors"].as_u64() > Some(0));
+    await_event(&scene, "disk error");
+    let log = scene.server.terminate().expect(&[0]).stderr;
+    let line = log.lines().find(|line| line.contains("a disk error"));
+    assert!(line.is_some_and(|line| line.contains("0000000001.pack")), "{log}");
 }

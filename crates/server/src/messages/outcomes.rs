@@ -107,6 +107,7 @@ pub(crate) fn reclamation(outcome: &reclaim::Outcome, is_last: bool) -> proto::R
         packs_waiting: outcome.packs_waiting,
         packs_locked: outcome.packs_locked,
         bytes_locked: outcome.bytes_locked,
+        packs_unread: outcome.packs_unread,
         is_last,
     }
 }

@@ -8,7 +8,7 @@ use wire::proto;
 use super::{filled, positive};
 
 pub(crate) fn pool(info: PoolSummary) -> proto::PoolInfo {
-    let PoolSummary { row, next, usage, missing_packs, missing_bytes, library, volumes } = info;
+    let PoolSummary { row, next, usage, missing_packs, missing_bytes, library, .. } = info;
     proto::PoolInfo {
         name: row.name,
         url: row.url,
@@ -28,7 +28,8 @@ pub(crate) fn pool(info: PoolSummary) -> proto::PoolInfo {
         collocation: collocation(row.collocation).into(),
         reclaim_percent: row.reclaim_percent.into(),
         reuse_delay_days: row.reuse_delay_days.into(),
-        volumes,
+        volumes: info.volumes,
+        disk_errors: info.disk_errors,
     }
 }
 

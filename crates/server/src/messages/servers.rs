@@ -1,9 +1,18 @@
 //! The servers of a catalogue.
 
 use store::fleet::ServerSummary;
+use sys::disk_error::Summary;
 use wire::proto;
 
-pub(crate) fn server(info: ServerSummary) -> proto::Server {
+/// State of the server that answers.
+#[derive(Debug)]
+pub(crate) struct Health {
+    pub(crate) disk: Summary,
+    pub(crate) lacks_index: bool,
+}
+
+pub(crate) fn server(info: ServerSummary, own: &Health) -> proto::Server {
+    let own = info.is_this.then_some(own);
     proto::Server {
         address: info.address,
         version: info.version,
@@ -12,5 +21,8 @@ pub(crate) fn server(info: ServerSummary) -> proto::Server {
         keeps_house: info.keeps_house,
         is_this: info.is_this,
         backups: info.backups,
+        disk_errors: own.map_or(0, |own| own.disk.count),
+        last_disk_error: own.map(|own| own.disk.last.clone()).unwrap_or_default(),
+        lacks_index: own.is_some_and(|own| own.lacks_index),
     }
 }

@@ -86,6 +86,8 @@ pub struct Outcome {
     /// Number of packs that stay because of an object lock.
     pub packs_locked: u64,
     pub bytes_locked: u64,
+    /// Number of packs that stay because they cannot be read.
+    pub packs_unread: u64,
 }
 
 /// Function that the run calls with its progress. It returns false to cancel the run.
@@ -166,7 +168,14 @@ impl Round<'_> {
         let mut sparse = BTreeMap::new();
         let mut shelved = BTreeMap::new();
         for &pack in packs.keys().filter(|pack| !before.contains(pack)) {
-            let Ok(table) = self.store.pools.table(pack) else { continue };
+            let Ok(table) = self.store.pools.table(pack) else {
+                if named.contains_key(&pack) {
+                    self.outcome.packs_unread += 1;
+                } else {
+                    dead.insert(pack);
+                }
+                continue;
+            };
             let (alive, all) = weigh(&table, named.get(&pack));
             assert!(alive <= all, "only chunks of the pack are alive");
             self.outcome.dead_bytes += all - alive;
@@ -357,6 +366,7 @@ impl Round<'_> {
         let Rewrite { moved, lost, bytes, .. } = copy;
         // A pack with an unreadable chunk stays, because another copy of it may be undamaged.
         chosen.retain(|pack| !lost.contains(pack));
+        self.outcome.packs_unread += lost.len() as u64;
         let store = self.store;
         let mut writes = Vec::new();
         self.records(&mut |filespace, record| {

@@ -34,6 +34,8 @@ pub struct PoolSummary {
     pub library: Option<String>,
     /// Number of volumes that belong to the pool.
     pub volumes: u32,
+    /// Number of errors of the pool's disk since the server began.
+    pub disk_errors: u64,
 }
 
 /// Description of a new pool.
@@ -121,6 +123,7 @@ fn describe(store: &Store, row: PoolRow) -> Result<PoolSummary, StoreError> {
         missing_bytes: missing.iter().map(|(_, bytes)| bytes).sum(),
         library: library_of(&row.url).map(str::to_owned),
         volumes: store.volumes.count_of(row.id),
+        disk_errors: store.pools.disk_errors(row.id),
         row,
     })
 }

@@ -278,6 +278,7 @@ struct PoolDocument<'a> {
     delay_days: u32,
     missing_packs: u64,
     missing_bytes: u64,
+    disk_errors: u64,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     tape: Option<TapeDocument<'a>>,
 }
@@ -316,6 +317,7 @@ impl<'a> PoolDocument<'a> {
             delay_days: pool.delay_days,
             missing_packs: pool.missing_packs,
             missing_bytes: pool.missing_bytes,
+            disk_errors: pool.disk_errors,
             tape,
         }
     }
@@ -350,7 +352,13 @@ fn pools_table(pools: &[Pool]) -> String {
         ("Lacks", Align::Right),
         ("Place", Align::Left),
     ];
-    table::render(columns, &pools.iter().map(row).collect::<Vec<_>>())
+    let mut text = table::render(columns, &pools.iter().map(row).collect::<Vec<_>>());
+    for pool in pools.iter().filter(|pool| pool.disk_errors > 0) {
+        let errors = quantity::counted(pool.disk_errors, "disk error");
+        let advice = " since the server started; its log names the files.\n";
+        text.push_str(&["Pool ", &pool.name, " has had ", &errors, advice].concat());
+    }
+    text
 }
 
 fn row(pool: &Pool) -> [String; 10] {
@@ -400,6 +408,7 @@ mod tests {
             bytes_max: Some(1 << 40),
             missing_packs: 0,
             missing_bytes: 0,
+            disk_errors: 0,
             volume_use: None,
         };
         let tape = Pool {
@@ -423,6 +432,10 @@ mod tests {
         PRIMARY  primary  1,234  3.00 GB  1.00 TB           90/70 %  TAPE         file:///srv/pool
         TAPE     primary     20  1.00 GB                 7                        tape:vault
         ");
+        let failing = Pool { disk_errors: 2, ..folder.clone() };
+        let text = pools_table(&[failing, tape.clone()]);
+        assert!(text.contains("Pool PRIMARY has had 2 disk errors since"), "{text}");
+        assert!(!text.contains("Pool TAPE has had"), "{text}");
         let document =
             |pool: &Pool| serde_json::to_value(PoolDocument::new(pool)).expect("a document");
         assert_eq!(document(&folder).get("library"), None);

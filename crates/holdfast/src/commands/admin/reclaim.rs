@@ -4,7 +4,7 @@ use client::admin::{Admin, Reclamation, ReclamationRequest};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, WARNED};
 use crate::output;
 use crate::quantity;
 
@@ -54,7 +54,7 @@ pub(super) fn run(
     } else {
         context.output.text(&text(&outcome, args.dry_run));
     }
-    Ok(DONE)
+    Ok(if outcome.packs_unread > 0 { WARNED } else { DONE })
 }
 
 fn text(outcome: &Reclamation, is_dry: bool) -> String {
@@ -64,8 +64,18 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
         quantity::bytes_with_unit(outcome.pack_bytes),
         quantity::bytes_with_unit(outcome.dead_bytes),
     );
+    let unread = match outcome.packs_unread {
+        0 => String::new(),
+        count => format!(
+            "{} cannot be read and {} as {} {}: run 'holdfast admin audit'.\n",
+            quantity::counted(count, "pack"),
+            if count == 1 { "stays" } else { "stay" },
+            if count == 1 { "it" } else { "they" },
+            quantity::are(count)
+        ),
+    };
     if is_dry {
-        return all;
+        return all + &unread;
     }
     let waiting = match outcome.packs_waiting {
         0 => String::new(),
@@ -86,7 +96,7 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
     };
     format!(
         "{all}{} with {} {} removed; {} with {} of live data {} written again.\n\
-         {waiting}{locked}",
+         {waiting}{locked}{unread}",
         quantity::counted(outcome.packs_removed, "pack"),
         quantity::bytes_with_unit(outcome.bytes_removed),
         quantity::are(outcome.packs_removed),
@@ -109,6 +119,7 @@ struct OutcomeDocument {
     packs_waiting: u64,
     packs_locked: u64,
     bytes_locked: u64,
+    packs_unread: u64,
     examined: u64,
     dry_run: bool,
 }
@@ -126,6 +137,7 @@ impl OutcomeDocument {
             packs_waiting: outcome.packs_waiting,
             packs_locked: outcome.packs_locked,
             bytes_locked: outcome.bytes_locked,
+            packs_unread: outcome.packs_unread,
             examined: outcome.examined,
             dry_run,
         }

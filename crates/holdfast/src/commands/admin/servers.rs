@@ -6,8 +6,9 @@ use client::admin::{Admin, Server};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
+use crate::quantity;
 use crate::table::{self, Align};
 
 /// Shortest silence of a server that the table shows.
@@ -17,6 +18,8 @@ const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 ///
 /// Every server takes backups and restores. One of them keeps house: it expires, reclaims, copies
 /// and moves packs, and takes the commands for this work. When it ends, another server keeps house.
+/// The server that answers also reports the errors of its disks since it started, and whether it
+/// runs without a chunk index.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -33,6 +36,9 @@ struct ServerDocument<'a> {
     keeps_house: bool,
     is_this: bool,
     backups: u64,
+    disk_errors: u64,
+    last_disk_error: Option<&'a str>,
+    lacks_index: bool,
 }
 
 pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
@@ -47,12 +53,16 @@ pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, Comman
                 keeps_house: server.keeps_house,
                 is_this: server.is_this,
                 backups: server.backups,
+                disk_errors: server.disk_errors,
+                last_disk_error: server.last_disk_error.as_deref(),
+                lacks_index: server.lacks_index,
             });
         }
     } else {
         context.output.text(&text(&servers));
     }
-    Ok(DONE)
+    let is_impaired = |server: &Server| server.disk_errors > 0 || server.lacks_index;
+    Ok(if servers.iter().any(is_impaired) { WARNED } else { DONE })
 }
 
 fn text(servers: &[Server]) -> String {
@@ -71,6 +81,12 @@ fn text(servers: &[Server]) -> String {
         if server.is_this {
             notes.push("this server".to_owned());
         }
+        if server.disk_errors > 0 {
+            notes.push(quantity::counted(server.disk_errors, "disk error"));
+        }
+        if server.lacks_index {
+            notes.push("no chunk index".to_owned());
+        }
         if server.silence >= SILENCE_SHOWN {
             notes.push(format!("silent for {} s", server.silence.as_secs()));
         }
@@ -78,5 +94,9 @@ fn text(servers: &[Server]) -> String {
         let (address, version) = (server.address.clone(), server.version.clone());
         [address, version, started, server.backups.to_string(), notes.join(", ")]
     };
-    table::render(columns, &servers.iter().map(row).collect::<Vec<_>>())
+    let mut text = table::render(columns, &servers.iter().map(row).collect::<Vec<_>>());
+    for error in servers.iter().filter_map(|server| server.last_disk_error.as_ref()) {
+        text.push_str(&["Last disk error: ", error, "\n"].concat());
+    }
+    text
 }
