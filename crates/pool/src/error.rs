@@ -11,8 +11,8 @@ use model::PackNumber;
 pub enum AppendError {
     /// Nothing was changed. Free some space, then go on.
     #[error(
-        "the pool in {folder} is full; make room on its disk, give it a next pool, or expire versions \
-         and reclaim their space"
+        "the pool in {folder} is full; make room on its disk, give it a next pool, or expire \
+         versions and reclaim their space"
     )]
     Full { folder: PathBuf },
     /// The pack takes no more quanta: everything appended to it since the last sync is lost. The

@@ -140,8 +140,8 @@ impl Member {
 }
 
 impl Usage {
-    /// Adds the free space of the disk, except for `reserve`, for a pool that has no capacity of its
-    /// own.
+    /// Adds the free space of the disk, except for `reserve`, for a pool that has no capacity of
+    /// its own.
     pub(crate) fn with_free_space(self, storage: &dyn PackStorage, reserve: Reserve) -> Self {
         if self.bytes_max > 0 || !self.is_there {
             return self;

@@ -72,7 +72,7 @@ fn a_full_pool_refuses_every_node_and_deletion_makes_room() {
     plant_files(&small, 3, MEGABYTE, 2);
     assert_full(nodes[0].backup(&small, &[]));
 
-    // What is there stays readable, also for a server that starts on a full disk.
+    // The stored data stays readable, also for a server that starts on a full disk.
     scene.server.restart();
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("full", &[])));
 

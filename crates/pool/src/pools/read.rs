@@ -15,8 +15,8 @@ use crate::storage::{Distance, PackStorage, Presence};
 use crate::table;
 
 impl Pools {
-    /// Returns the table of `pack`. The table of an open pack has the quanta appended so far, and the
-    /// table of a failed pack has those that were durable before.
+    /// Returns the table of `pack`. The table of an open pack has the quanta appended so far, and
+    /// the table of a failed pack has those that were durable before.
     pub fn table(&self, pack: PackNumber) -> Result<Arc<Table>, ReadError> {
         {
             let mut state = self.state();

@@ -309,8 +309,8 @@ impl Audit<'_> {
     /// Audits the copy of `pack` in `pool`.
     fn copy(&mut self, pack: PackNumber, pool: PoolId) -> Result<(), StoreError> {
         let footer = self.store.pools.table_at(pool, pack);
-        // An open pack has no footer yet. A failed pack may have none while its disk takes no writes:
-        // then what was durable before is audited, because nothing names the rest.
+        // An open pack has no footer yet. A failed pack may have none while its disk takes no
+        // writes: then what was durable before is audited, because nothing names the rest.
         let table = self.store.pools.table(pack);
         let is_sealed = !self.store.pools.is_open(pack) && !self.store.pools.has_failed(pack);
         let table = match (footer, table) {

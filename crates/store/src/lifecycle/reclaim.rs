@@ -333,8 +333,8 @@ impl Round<'_> {
         let mut by_life: Vec<(u64, PackNumber)> =
             sparse.iter().map(|(pack, alive)| (*alive, *pack)).collect();
         by_life.sort_unstable();
-        // The packs with the least live data come first, so that a run on a full disk frees much more
-        // than it writes.
+        // The packs with the least live data come first, so that a run on a full disk frees much
+        // more than it writes.
         let bytes_max = self.store.pools.room_for_upkeep().min(REWRITE_BYTES_MAX);
         let mut chosen = BTreeSet::new();
         let mut bytes = 0;

@@ -16,8 +16,8 @@ const PACKS_PER_INDEX: u64 = 1000;
 
 impl Store {
     /// Records in the audit trail that the chunk index was lost, and rebuilds an absent index if
-    /// there is room. The server calls this from time to time. A rebuild that fails leaves the index
-    /// absent.
+    /// there is room. The server calls this from time to time. A rebuild that fails leaves the
+    /// index absent.
     pub fn tend_index(&self) {
         if let Some(reason) = self.index.take_loss() {
             let details = format!("{reason}; the server runs without it until it is rebuilt");
