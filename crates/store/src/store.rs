@@ -23,8 +23,8 @@ use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::claims::Claims;
 use self::condemned_packs::condemned_packs;
-use self::node_clocks::NodeClocks;
 use self::derived_index::DerivedIndex;
+use self::node_clocks::NodeClocks;
 use self::users::Users;
 use crate::error::StoreError;
 use crate::fleet::Fleet;
