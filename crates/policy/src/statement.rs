@@ -126,7 +126,11 @@ impl Rule {
             }
             Self::ExcludeDir(pattern) => line(&[b"exclude.dir", &quoted(pattern.as_bytes())]),
             Self::ExcludeFs(pattern) => line(&[b"exclude.fs", &quoted(pattern.as_bytes())]),
-            Self::ExcludeFsType(types) => format!("exclude.fstype {}", types.join(" ")).into(),
+            Self::ExcludeFsType(types) => {
+                let types = types.iter().map(|of_type| quoted(of_type.as_bytes()));
+                let words: Vec<_> = [b"exclude.fstype".to_vec()].into_iter().chain(types).collect();
+                words.join(&b' ')
+            }
             Self::ExcludeTagged(name) => line(&[b"exclude.tag", &quoted(name)]),
             Self::Treat { pattern, treatment, is_on } => {
                 let verb = if *is_on { "include" } else { "exclude" };
@@ -144,7 +148,8 @@ impl Rule {
 
 /// The word, in quotes if it needs them.
 fn quoted(word: &[u8]) -> Vec<u8> {
-    let is_plain = !word.iter().any(u8::is_ascii_whitespace)
+    let is_plain = !word.is_empty()
+        && !word.iter().any(u8::is_ascii_whitespace)
         && !word.starts_with(b"\"")
         && !word.starts_with(b"'");
     match (is_plain, word.contains(&b'"')) {
@@ -235,11 +240,14 @@ fn parse_exclude(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule,
         "dir" => Ok(Rule::ExcludeDir(only_pattern(keyword, words)?)),
         "fs" => Ok(Rule::ExcludeFs(only_pattern(keyword, words)?)),
         "fstype" if !words.is_empty() => {
-            Ok(Rule::ExcludeFsType(words.iter().map(|word| model::escaped(word)).collect()))
+            let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+            Ok(Rule::ExcludeFsType(words.iter().map(text).collect()))
         }
         "fstype" => Err(Reason::Words(keyword.to_owned(), "types of file systems")),
         "tag" => match words {
-            [name] if !name.contains(&b'/') => Ok(Rule::ExcludeTagged(name.clone())),
+            [name] if !name.is_empty() && !name.contains(&b'/') => {
+                Ok(Rule::ExcludeTagged(name.clone()))
+            }
             _ => Err(Reason::Words(keyword.to_owned(), "the name of a file")),
         },
         suffix => treat(keyword, suffix, words, false),
@@ -372,10 +380,20 @@ mod tests {
     }
 
     #[test]
+    fn a_type_of_file_systems_is_written_as_it_was_read() {
+        let list = "exclude.fstype 'a b' c\\d";
+        let statements = parse(list).expect("a list");
+        let written = String::from_utf8(statements[0].rule.written()).expect("text");
+        assert_eq!(written, "exclude.fstype \"a b\" c\\d");
+        assert_eq!(parse(&written), Ok(statements));
+    }
+
+    #[test]
     fn errors_name_the_line_and_what_is_wrong() {
         check_error("exclude", "list line 1: exclude takes one pattern");
         check_error("exclude a b", "list line 1: exclude takes one pattern");
         check_error("\nexclude \"a", "list line 2: a quote is not closed");
+        check_error("exclude.tag \"\"", "list line 1: exclude.tag takes the name of a file");
         check_error(
             "omit /a",
             "list line 1: 'omit' is not a statement; statements are exclude, exclude.dir, \
