@@ -19,11 +19,14 @@ pub fn archive_filespaces(number: u64) -> Range<Vec<u8>> {
     format!("\0{number}\0").into_bytes()..format!("\0{number}\x01").into_bytes()
 }
 
-/// The number of the archive that the filespace belongs to; `None` if it belongs to no archive.
+/// The number of the archive that the filespace belongs to; `None` if it belongs to no archive. The
+/// number must be written as [`archive_filespace`] writes it, so that no archive has two names for
+/// the part of a mount point.
 pub fn archive_number(filespace: &[u8]) -> Option<u64> {
     let rest = filespace.strip_prefix(b"\0")?;
     let end = rest.iter().position(|&byte| byte == 0)?;
-    str::from_utf8(&rest[..end]).ok()?.parse().ok()
+    let number: u64 = str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == &rest[..end]).then_some(number)
 }
 
 const SPACE_PREFIX: &[u8] = b"\0space\0";
@@ -80,5 +83,7 @@ mod tests {
         assert_eq!((mount_point(&space), archive_number(&space)), (&b"/home"[..], None));
         assert!(is_backup_filespace(b"/home") && !is_backup_filespace(&space));
         assert_eq!((archive_number(b"\0x\0/"), archive_number(b"\x0017")), (None, None));
+        // Another spelling of a number would be a second name.
+        assert_eq!((archive_number(b"\0+17\0/"), archive_number(b"\x00017\0/")), (None, None));
     }
 }
