@@ -108,8 +108,10 @@ impl Speaker {
             self.oldest = PROTOCOL_UNNAMED;
             self.capabilities = CAPABILITIES.to_vec();
         }
-        // An unknown capability of a newer peer does not count.
+        // An unknown capability of a newer peer does not count, and a capability counts once.
         self.capabilities.retain(|capability| *capability != Capability::Unspecified);
+        self.capabilities.sort_unstable();
+        self.capabilities.dedup();
         self
     }
 
@@ -226,6 +228,18 @@ mod tests {
         let agreement = agreement.expect("protocol 1 is understood");
         assert_eq!(agreement.protocol, 1);
         assert!(CAPABILITIES.iter().all(|capability| agreement.has(*capability)));
+    }
+
+    /// Both sides must come to equal agreements. They differed if one side named a capability
+    /// twice.
+    #[test]
+    fn a_capability_counts_once() {
+        let server = Speaker::own(Role::Server, "0.2.0");
+        let mut request = Speaker::own(Role::Client, "0.2.0").request();
+        request.capabilities.extend(request.capabilities.clone());
+        let client = Speaker::client(&request);
+        assert_eq!(settle(&server, &client), settle(&client, &server));
+        assert_eq!(client.capabilities, CAPABILITIES);
     }
 
     #[test]
