@@ -181,7 +181,7 @@ impl Run {
 
     /// Returns all the entries, ascending.
     pub(crate) fn scan(self: &Arc<Self>) -> Scan {
-        Scan { run: Arc::clone(self), bytes: Vec::new(), first: 0, next: 0 }
+        Scan { run: Arc::clone(self), bytes: Vec::new(), first: 0, next: 0, last: None }
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -255,6 +255,8 @@ pub(crate) struct Scan {
     first: usize,
     /// Index of the next entry, counted from the first entry in `bytes`.
     next: usize,
+    /// Prefix of the entry before.
+    last: Option<Prefix>,
 }
 
 impl Scan {
@@ -280,7 +282,21 @@ impl Scan {
         let bytes = self.bytes.as_chunks::<BLOCK_BYTES>().0.get(block)?;
         let index = self.first + block;
         let (entries, _) = bytes.as_chunks();
-        (at < self.run.entries_in(index)).then(|| self.run.decode_entry(index, &entries[at]))
+        (at < self.run.entries_in(index)).then(|| {
+            let entry = self.run.decode_entry(index, &entries[at])?;
+            // A merge relies on the order, and a checksum does not prove it.
+            if self.last >= Some(entry.prefix) {
+                return Err(self.run.damaged(index));
+            }
+            Ok(entry)
+        })
+    }
+
+    /// Ends the scan.
+    fn stop(&mut self) {
+        self.bytes.clear();
+        self.first = self.run.fence.len();
+        self.next = 0;
     }
 }
 
@@ -291,12 +307,18 @@ impl Iterator for Scan {
         if self.next == self.bytes.len() / BLOCK_BYTES * BLOCK_ENTRIES
             && let Err(error) = self.read_on()
         {
-            self.bytes.clear();
-            self.first = self.run.fence.len();
+            self.stop();
             return Some(Err(error));
         }
         let entry = self.entry();
-        self.next += usize::from(entry.is_some());
+        match &entry {
+            Some(Ok(Entry { prefix, .. })) => {
+                self.last = Some(*prefix);
+                self.next += 1;
+            }
+            Some(Err(_)) => self.stop(),
+            None => {}
+        }
         entry
     }
 }
@@ -549,6 +571,24 @@ mod tests {
         let opened = Run::open(folder.path(), run.named()).expect("the blocks are not read");
         let found = opened.find(&[(entries[180].prefix, 0)], |_, _| panic!("it is damaged"));
         assert!(matches!(found, Err(IndexError::Damaged(Damage::Block { block: 1, .. }))));
+    }
+
+    /// Entries out of order reached the merger, whose panic ends the server.
+    #[test]
+    fn entries_out_of_order_are_damage() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let (run, _) = create(folder.path(), 3);
+        let mut bytes = std::fs::read(run.path()).expect("readable");
+        let block = &mut bytes[..BLOCK_BYTES];
+        block[..2 * ENTRY_BYTES].rotate_left(ENTRY_BYTES);
+        let checksum = block_checksum(NUMBER, 0, &block[..BLOCK_BYTES - CHECKSUM_BYTES]);
+        block[BLOCK_BYTES - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        std::fs::write(run.path(), bytes).expect("written");
+        let opened = Run::open(folder.path(), run.named()).expect("the blocks are not read");
+        let scanned: Vec<_> = Arc::new(opened).scan().collect();
+        let [Ok(_), Err(IndexError::Damaged(Damage::Block { block: 0, .. }))] = &scanned[..] else {
+            panic!("the scan ends at the second entry: {scanned:?}");
+        };
     }
 
     #[test]
