@@ -48,6 +48,10 @@ pub const BLOCK_BYTES_MIN: u32 = 4 << 10;
 pub const BLOCK_BYTES_DEFAULT: u32 = 512 << 10;
 /// Maximum length of a block, in bytes: READ(6) and WRITE(6) have 24 bits for it.
 pub const BLOCK_BYTES_MAX: u32 = (16 << 20) - 1;
+/// Largest position, sequence, offset or length on a volume. Readers add two of these numbers, and
+/// the sum must be a number too.
+const NUMBER_MAX: u64 = 1 << 62;
+const OUT_OF_RANGE: &str = "a number is out of range";
 /// Identity of the object in the header of a block that belongs to no object.
 const NO_OBJECT: ObjectId = ObjectId([0; 16]);
 const MAGIC: [u8; 8] = *b"HFBLK001";
@@ -152,6 +156,8 @@ impl BlockHeader {
         let (head, payload) = block.split_at_mut(HEADER_BYTES);
         assert!(usize::from(self.name_bytes) <= payload.len(), "the name lies in the payload");
         assert!(self.is_of_its_kind(), "a label or an index names no object");
+        let numbers = [self.position, self.sequence, self.offset];
+        assert!(numbers.iter().all(|number| *number <= NUMBER_MAX), "a reader refuses others");
         let payload_bytes = u32::try_from(payload.len()).expect("bounded by BLOCK_BYTES_MAX");
         head[..8].copy_from_slice(&MAGIC);
         head[8] = self.kind.code();
@@ -202,6 +208,10 @@ impl BlockHeader {
             return Err(reader.damaged(RESERVED));
         }
         let kind = kind.ok_or(reader.damaged("unknown kind"))?;
+        let numbers = [position, sequence, offset];
+        if numbers.iter().any(|number| *number > NUMBER_MAX) {
+            return Err(reader.damaged(OUT_OF_RANGE));
+        }
         if usize::from(name_bytes) > payload.len() {
             return Err(reader.damaged("the name is longer than the payload"));
         }
@@ -296,6 +306,9 @@ impl Label {
         let sequence = reader.varint()?;
         let block_bytes = reader.number()?;
         reader.end()?;
+        if sequence > NUMBER_MAX {
+            return Err(reader.damaged(OUT_OF_RANGE));
+        }
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
             return Err(reader.damaged("the block size is out of range"));
         }
@@ -375,6 +388,14 @@ pub struct Part {
     pub is_last: bool,
 }
 
+impl Part {
+    fn is_in_range(&self) -> bool {
+        let numbers =
+            [self.position, self.block_count, self.first_sequence, self.offset, self.bytes];
+        numbers.iter().all(|number| *number <= NUMBER_MAX)
+    }
+}
+
 /// An index of a volume: the parts that were written since the index before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
@@ -394,6 +415,7 @@ impl Index {
     pub fn encode(&self) -> Vec<u8> {
         let is_in_order = self.parts.is_sorted_by(|a, b| a.position < b.position);
         assert!(is_in_order, "parts are sorted by position");
+        assert!(self.parts.iter().all(Part::is_in_range), "a reader refuses other numbers");
         let mut writer = Writer::new();
         writer.u8(INDEX_VERSION);
         writer.varint(self.session.into());
@@ -428,14 +450,21 @@ impl Index {
         }
         let session = reader.number()?;
         let previous = reader.varint()?.checked_sub(1);
+        if previous.is_some_and(|position| position > NUMBER_MAX) {
+            return Err(reader.damaged(OUT_OF_RANGE));
+        }
         let count = reader.count()?;
         let (mut parts, mut names) = (Vec::new(), BTreeMap::new());
         let mut before = 0_u64;
         for _ in 0..count {
             let object = ObjectId(reader.array()?);
             let object_sequence = reader.number()?;
-            let position = before.checked_add(reader.varint()?);
+            let distance = reader.varint()?;
+            let position = before.checked_add(distance);
             let position = position.ok_or(reader.damaged("a position is out of range"))?;
+            if distance == 0 && !parts.is_empty() {
+                return Err(reader.damaged("two parts are at the same position"));
+            }
             before = position;
             let mut part = Part {
                 object,
@@ -452,6 +481,9 @@ impl Index {
                 return Err(reader.damaged(RESERVED));
             }
             part.is_last = flags & PART_FLAG_LAST != 0;
+            if !part.is_in_range() {
+                return Err(reader.damaged(OUT_OF_RANGE));
+            }
             parts.push(part);
             if flags & PART_FLAG_NAMED != 0 {
                 let name = object_name(reader.string()?);
@@ -583,6 +615,45 @@ mod tests {
             later[flags_at] |= 1 << bit;
             assert_eq!(Index::decode(&later).map_err(|damaged| damaged.why), Err(RESERVED));
         }
+    }
+
+    /// Returns an index of version 1 with one part for each of `parts`: its distance from the part
+    /// before, its offset and its bytes.
+    fn index_of(session: u64, parts: &[[u64; 3]]) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u8(INDEX_VERSION);
+        writer.varint(session);
+        writer.varint(0);
+        writer.varint(parts.len() as u64);
+        for [distance, offset, bytes] in parts {
+            writer.raw(&[2; 16]);
+            for number in [1, *distance, 1, 0, *offset, *bytes] {
+                writer.varint(number);
+            }
+            writer.u8(PART_FLAG_LAST);
+        }
+        writer.finish()
+    }
+
+    /// A reader of a volume adds the numbers of a part. Numbers whose sum is no number ended the
+    /// process with a panic.
+    #[test]
+    fn numbers_that_readers_cannot_add_are_refused() {
+        let refusal = |bytes: &[u8]| Index::decode(bytes).err().map(|damaged| damaged.why);
+        assert_eq!(refusal(&index_of(1, &[[5, NUMBER_MAX, NUMBER_MAX], [1, 0, 1]])), None);
+        for parts in [[[5, u64::MAX, 1]], [[5, 0, u64::MAX]], [[NUMBER_MAX + 1, 0, 1]]] {
+            assert_eq!(refusal(&index_of(1, &parts)), Some(OUT_OF_RANGE), "{parts:?}");
+        }
+        assert_eq!(refusal(&index_of(u32::MAX.into(), &[])), None);
+        let same = index_of(1, &[[5, 0, 1], [0, 0, 1]]);
+        assert_eq!(refusal(&same), Some("two parts are at the same position"));
+
+        let mut block = block();
+        block[56..64].fill(0xff);
+        let checksum = xxh3_64(&block[..88]);
+        block[88..96].copy_from_slice(&checksum.to_le_bytes());
+        let opened = BlockHeader::open(&block);
+        assert_eq!(opened.err().map(|damaged| damaged.why), Some(OUT_OF_RANGE));
     }
 
     #[test]
