@@ -395,7 +395,7 @@ impl Walk {
 
     fn index_begins(&mut self, position: u64, session: Option<u32>) {
         self.tail.last_index = Some(position);
-        self.tail.session = session.unwrap_or(self.tail.session + 1);
+        self.tail.session = session.unwrap_or(self.tail.session.saturating_add(1));
         self.tail.unindexed.clear();
         self.tail.names.clear();
     }

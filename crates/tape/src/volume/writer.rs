@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::mem;
 
+use format::DamageError;
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId,
 };
@@ -24,6 +25,10 @@ use crate::medium::{Medium, MediumError, WriteOutcome};
 /// Number of bytes between two filemarks. A crash can lose that many bytes; each filemark costs the
 /// time in which the drive empties its buffer.
 const GROUP_BYTES_DEFAULT: u64 = 4 << 30;
+
+/// Largest number of the last object of a volume to which objects are appended. It leaves as many
+/// numbers for the session.
+const OBJECTS_MAX: u32 = 1 << 31;
 
 /// Options for writing a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,13 +128,18 @@ impl<M: Medium> VolumeWriter<M> {
         let mut reader = VolumeReader::open(medium, Some(expected))?;
         let tail = reader.tail()?;
         let Tail { session, last_index, object_sequence, unindexed, names } = tail;
+        if object_sequence > OBJECTS_MAX {
+            let why = "no more objects can be numbered on it";
+            let source = DamageError { what: "volume", why };
+            return Err(VolumeError::Damaged { position: 0, source });
+        }
         let (mut medium, label) = reader.into_parts();
         medium.locate_end()?;
         Ok(Self {
             medium,
             label,
             options,
-            session: session + 1,
+            session: session.saturating_add(1),
             previous_index: last_index,
             object_sequence,
             durable: Vec::new(),
