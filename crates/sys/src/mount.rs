@@ -61,13 +61,14 @@ pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
 /// Finds the mount that is visible at `path`; `None` if nothing is mounted there.
 pub fn mounted(path: &[u8]) -> io::Result<Option<MountedFilesystem>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
-    Ok(mounted_at(&mounts, path))
+    Ok(mounted_in(&mounts, path))
 }
 
-/// Finds the uppermost mount at `path`: if there are several, the mount that no other mount covers.
+/// Finds in the kernel's table of mounts the uppermost mount at `path`: if there are several, the
+/// mount that no other mount covers.
 ///
 /// Source: proc(5), `/proc/pid/mountinfo`.
-fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
+pub fn mounted_in(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
         let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<u32>().ok();
@@ -113,7 +114,8 @@ pub fn mounted_below(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
     Ok(point_below(&mounts, path))
 }
 
-fn point_below(mountinfo: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+/// Finds in the kernel's table of mounts a mount point below `path`.
+pub fn point_below(mountinfo: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let mut points = mountinfo.split(|&byte| byte == b'\n').filter_map(mount_point);
     let is_below = |point: &Vec<u8>| {
         point

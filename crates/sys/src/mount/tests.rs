@@ -88,7 +88,7 @@ fn check_mounted(path: &[u8], expected: Option<(&[u8], &str, &[u8])>) {
         kind: kind.to_owned(),
         source: source.to_vec(),
     });
-    assert_eq!(mounted_at(MOUNTINFO, path), expected, "{}", path.escape_ascii());
+    assert_eq!(mounted_in(MOUNTINFO, path), expected, "{}", path.escape_ascii());
 }
 
 #[test]
