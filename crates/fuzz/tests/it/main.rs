@@ -1,0 +1,44 @@
+//! A short campaign against each target, with the memory that the target allocates.
+//!
+//! `cargo test -p fuzz page` runs one target. `HOLDFAST_CASES` and `HOLDFAST_FUZZ_SECS` make it
+//! longer; see CONTRIBUTING.md.
+
+use fuzz::{TARGETS, exercise};
+
+/// Runs the campaign against the target `name`. Returns the number of its cases.
+#[track_caller]
+fn check(name: &str) -> u64 {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("it is in the list");
+    exercise(name, &(target.seeds)(), &|input| {
+        let used = allocation_counter::measure(|| (target.check)(input));
+        assert!(
+            used.bytes_max <= target.allocation_bytes_max,
+            "{name} allocated {} bytes",
+            used.bytes_max
+        );
+    })
+}
+
+/// Makes a test of each target, and a list of them.
+macro_rules! tests {
+    ($($name:ident),+ $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                let name = stringify!($name);
+                println!("{name}: {} cases", check(name));
+            }
+        )+
+
+        #[test]
+        fn every_target_has_a_test() {
+            let tested = [$(stringify!($name)),+];
+            assert_eq!(TARGETS.iter().map(|target| target.name).collect::<Vec<_>>(), tested);
+        }
+    };
+}
+
+tests!(
+    name,
+    text,
+);
