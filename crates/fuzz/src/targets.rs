@@ -1,6 +1,9 @@
 //! The list of all targets.
 
 mod names;
+mod packs;
+mod pages;
+mod quanta;
 
 use crate::Target;
 
@@ -8,4 +11,10 @@ use crate::Target;
 pub const TARGETS: &[Target] = &[
     names::NAME,
     names::TEXT,
+    pages::PAGE,
+    pages::CATALOG_COPY,
+    packs::PACK_HEADER,
+    packs::PACK_FOOTER,
+    quanta::QUANTUM,
+    quanta::SEAL,
 ];

@@ -41,4 +41,10 @@ macro_rules! tests {
 tests!(
     name,
     text,
+    page,
+    catalog_copy,
+    pack_header,
+    pack_footer,
+    quantum,
+    seal,
 );
