@@ -4,6 +4,10 @@ mod names;
 mod packs;
 mod pages;
 mod quanta;
+mod runs;
+mod scratch;
+mod space;
+mod volumes;
 
 use crate::Target;
 
@@ -17,4 +21,12 @@ pub const TARGETS: &[Target] = &[
     packs::PACK_FOOTER,
     quanta::QUANTUM,
     quanta::SEAL,
+    volumes::VOLUME_BLOCK,
+    volumes::VOLUME_INDEX,
+    volumes::FILE_VOLUME,
+    space::STUB,
+    space::HSM_SETTINGS,
+    space::HSM_REQUEST,
+    runs::INDEX_RUN,
+    runs::INDEX_MANIFEST,
 ];

@@ -47,4 +47,12 @@ tests!(
     pack_footer,
     quantum,
     seal,
+    volume_block,
+    volume_index,
+    file_volume,
+    stub,
+    hsm_settings,
+    hsm_request,
+    index_run,
+    index_manifest,
 );
