@@ -3,11 +3,14 @@
 mod names;
 mod packs;
 mod pages;
+mod policies;
 mod quanta;
 mod runs;
 mod scratch;
+mod scsi;
 mod space;
 mod volumes;
+mod wire;
 
 use crate::Target;
 
@@ -27,6 +30,14 @@ pub const TARGETS: &[Target] = &[
     space::STUB,
     space::HSM_SETTINGS,
     space::HSM_REQUEST,
+    policies::PATTERN,
+    policies::STATEMENTS,
+    policies::POLICY_SET,
+    wire::DIGEST_ROWS,
+    wire::GRANTS,
+    wire::TOKEN,
+    wire::GREETING,
     runs::INDEX_RUN,
     runs::INDEX_MANIFEST,
+    scsi::SCSI_ANSWER,
 ];

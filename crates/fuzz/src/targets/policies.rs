@@ -1,0 +1,117 @@
+//! Patterns, statements and policy sets.
+
+use model::{ClassId, Kind};
+use policy::statement::parse_list;
+use policy::{
+    Limit, Mode, Operation, Pattern, PolicySet, Selection, Serialization, Source, Statement,
+    Treatment,
+};
+
+use crate::seeds::texts;
+use crate::{PLAIN_BYTES_MAX, Target};
+
+/// Limit for the statements of a list, with their patterns.
+const STATEMENTS_ALLOCATION_BYTES_MAX: u64 = 64 << 20;
+/// Maximum length, in bytes, of a pattern that is matched here. The time of a match grows with the
+/// product of the lengths.
+const MATCHED_BYTES_MAX: usize = 1000;
+const PATHS: [&[u8]; 4] = [b"/", b"/srv/anna/notes.txt", b"/a/a/a/a/a/a/b", b"/\xff/[x]/\\*"];
+
+pub(super) const PATTERN: Target = Target {
+    name: "pattern",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || {
+        texts(&["*.o", "/home/.../cache/", "/srv/data[0-9a-f]/f?o", "/.../[abc]*", "a\\*\\[b"])
+    },
+    check: check_pattern,
+};
+
+pub(super) const STATEMENTS: Target = Target {
+    name: "statements",
+    allocation_bytes_max: STATEMENTS_ALLOCATION_BYTES_MAX,
+    seeds: || texts(&[LIST]),
+    check: check_statements,
+};
+
+pub(super) const POLICY_SET: Target = Target {
+    name: "policy_set",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || {
+        let set = serde_json::to_string(&PolicySet::standard(ClassId(1))).expect("it is data");
+        texts(&[&set, "NOLIMIT", "9999", "modified", "shrdynamic"])
+    },
+    check: check_policy_set,
+};
+
+const LIST: &str = "* a comment
+exclude *.o
+exclude.archive '/with blanks/*'
+exclude.dir \"/it's/.../tmp\"
+exclude.fs /mnt/...
+exclude.fstype nfs tmpfs
+exclude.tag CACHEDIR.TAG
+exclude.attribute.symlink /srv/*
+include /home/.../* STANDARD
+include.archive /home/*/[a-z]? LONG
+include.encrypt /secret/.../*
+exclude.compression *.zip
+exclude.spacemgmt /hot/...
+";
+
+fn check_pattern(input: &[u8]) {
+    let Ok(pattern) = Pattern::parse(input) else { return };
+    let again = Pattern::parse(pattern.as_bytes());
+    assert_eq!(again.as_ref(), Ok(&pattern));
+    assert!(!format!("{pattern} {pattern:?}").is_empty());
+    if input.len() <= MATCHED_BYTES_MAX {
+        for path in PATHS {
+            assert!(!(path == b"/" && pattern.matches(path)), "no pattern matches the root");
+            pattern.matches(&[b"/", input].concat());
+        }
+    }
+}
+
+fn parse(text: &[u8]) -> Option<Vec<Statement>> {
+    let source = |line| Source::OptionSet { name: "fuzz".to_owned(), line };
+    parse_list(text, source).ok()
+}
+
+fn check_statements(input: &[u8]) {
+    let Some(statements) = parse(input) else { return };
+    let lines: Vec<_> = statements.iter().map(|statement| statement.rule.written()).collect();
+    let again = parse(&lines.join(&b'\n')).expect("written statements can be read");
+    let rules = |statements: &[Statement]| -> Vec<_> {
+        statements.iter().map(|statement| statement.rule.clone()).collect()
+    };
+    assert_eq!(rules(&again), rules(&statements));
+    if input.len() > MATCHED_BYTES_MAX {
+        return;
+    }
+    let selection = Selection::new(statements, again, [&b"*.excluded"[..]]).expect("a pattern");
+    for path in PATHS {
+        for operation in [Operation::Backup, Operation::Archive] {
+            selection.explain(path, Kind::File, operation);
+            selection.verdict(path, Kind::Directory, operation);
+        }
+        selection.treats(path, Treatment::Encryption);
+        selection.excludes_filesystem(path, "nfs");
+    }
+}
+
+fn check_policy_set(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    if let Ok(limit) = text.parse::<Limit>() {
+        assert_eq!(limit.to_string().parse::<Limit>(), Ok(limit));
+    }
+    if let Ok(mode) = text.parse::<Mode>() {
+        assert_eq!(mode.to_string().parse::<Mode>(), Ok(mode));
+    }
+    if let Ok(serialization) = text.parse::<Serialization>() {
+        assert_eq!(serialization.to_string().parse::<Serialization>(), Ok(serialization));
+    }
+    let Ok(set) = serde_json::from_str::<PolicySet>(text) else { return };
+    let written = serde_json::to_string(&set).expect("it is data");
+    assert_eq!(serde_json::from_str::<PolicySet>(&written).ok().as_ref(), Some(&set));
+    set.backup_rules(ClassId(1));
+    set.archive_rules(ClassId(u16::MAX));
+}

@@ -1,0 +1,100 @@
+//! Rows, grants, tokens and greetings of the protocol.
+
+use model::{DirectoryDigest, GrantMac, PackNumber, PathHash, Place};
+use prost::Message as _;
+use wire::proto::{HelloReply, HelloRequest};
+use wire::version::{Role, Speaker, settle};
+use wire::{DigestRow, Grant, Token};
+
+use crate::seeds::texts;
+use crate::{PLAIN_BYTES_MAX, Target};
+
+pub(super) const DIGEST_ROWS: Target = Target {
+    name: "digest_rows",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || vec![rows()],
+    check: check_digest_rows,
+};
+
+pub(super) const GRANTS: Target = Target {
+    name: "grants",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || vec![grants()],
+    check: check_grants,
+};
+
+pub(super) const TOKEN: Target = Target {
+    name: "token",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || texts(&[&Token { secret: [7; 16], ca_fingerprint: [8; 32] }.to_string()]),
+    check: check_token,
+};
+
+pub(super) const GREETING: Target = Target {
+    name: "greeting",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || vec![Speaker::own(Role::Client, "0.1.0").request().encode_to_vec()],
+    check: check_greeting,
+};
+
+fn rows() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (number, first) in [(1, &b""[..]), (2, b"name\xff"), (3, &[b'x'; 255])] {
+        let digest = (number != 2).then_some(DirectoryDigest([number; 16]));
+        wire::encode_digest_row(
+            &mut bytes,
+            &DigestRow { hash: PathHash([number; 8]), digest, first },
+        );
+    }
+    bytes
+}
+
+fn grants() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for index in 0..3 {
+        let place = Place::new(PackNumber(77), index);
+        let digest = model::ChunkDigest([5; 32]);
+        wire::encode_grant(&mut bytes, &Grant { digest, place, mac: GrantMac([9; 8]) });
+    }
+    bytes
+}
+
+fn check_digest_rows(input: &[u8]) {
+    let mut encoded = Vec::new();
+    let is_whole =
+        wire::decode_digest_rows(input, |row| wire::encode_digest_row(&mut encoded, &row));
+    assert!(input.starts_with(&encoded), "rows encode to the bytes that they came from");
+    assert!(!is_whole || encoded == input);
+}
+
+fn check_grants(input: &[u8]) {
+    let Some(grants) = wire::decode_grants(input) else { return };
+    let mut encoded = Vec::new();
+    grants.iter().for_each(|grant| wire::encode_grant(&mut encoded, grant));
+    assert_eq!(encoded, input);
+}
+
+fn check_token(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    let Ok(token) = Token::parse(text) else { return };
+    assert_eq!(Token::parse(&token.to_string()), Ok(token));
+}
+
+fn check_greeting(input: &[u8]) {
+    let server = Speaker::own(Role::Server, "0.1.0");
+    let client = Speaker::own(Role::Client, "0.1.0");
+    if let Ok(request) = HelloRequest::decode(input) {
+        check_settlement(&server, &Speaker::client(&request));
+    }
+    if let Ok(reply) = HelloReply::decode(input) {
+        check_settlement(&client, &Speaker::server(&reply));
+    }
+}
+
+fn check_settlement(own: &Speaker, peer: &Speaker) {
+    let agreement = settle(own, peer);
+    // A peer that does not understand the protocol that it speaks is no side of this program.
+    if peer.oldest <= peer.protocol {
+        assert_eq!(agreement, settle(peer, own), "both sides come to the same result");
+    }
+}
