@@ -1,5 +1,6 @@
 //! The list of all targets.
 
+mod configuration;
 mod names;
 mod packs;
 mod pages;
@@ -40,4 +41,10 @@ pub const TARGETS: &[Target] = &[
     runs::INDEX_RUN,
     runs::INDEX_MANIFEST,
     scsi::SCSI_ANSWER,
+    configuration::ADDRESS,
+    configuration::SERVER_TOML,
+    configuration::CLIENT_TOML,
+    configuration::TAPE_TOML,
+    configuration::KEY_FILE,
+    configuration::MOUNT_TABLE,
 ];

@@ -63,4 +63,10 @@ tests!(
     index_run,
     index_manifest,
     scsi_answer,
+    address,
+    server_toml,
+    client_toml,
+    tape_toml,
+    key_file,
+    mount_table,
 );
