@@ -191,6 +191,23 @@ mod tests {
     }
 
     #[test]
+    fn any_text_is_a_time_or_refused() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        let seeds = ["2026-11-20T18:00:00+01:00", "yesterday 18:00", "1h 30m", "2026-11-20", "2w"];
+        let seeds = seeds.map(|text| text.as_bytes().to_vec());
+        fuzz::exercise("moment", &seeds, &|input| {
+            let Ok(text) = str::from_utf8(input) else { return };
+            if let Ok(time) = parse_from(text, &now) {
+                let again = parse_from(&rfc3339(time), &now).expect("a shown time can be read");
+                assert_eq!(again.secs(), time.secs(), "{text}");
+            }
+            if let Ok(secs) = parse_length(text) {
+                assert!(secs > 0, "{text}");
+            }
+        });
+    }
+
+    #[test]
     fn exact_times_are_taken_as_they_are() {
         check("2026-11-20T18:00:00.5Z", "2026-11-20T18:00:00.5Z");
         check("2026-11-20T18:00:00.000+01:00", "2026-11-20T17:00:00Z");
