@@ -34,3 +34,6 @@ pub(crate) fn positive<N: Default + PartialEq>(number: N) -> Option<N> {
 pub(crate) fn name(name: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
+
+#[cfg(test)]
+mod tests;
