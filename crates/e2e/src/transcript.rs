@@ -23,7 +23,7 @@ mod stage;
 
 pub use hostile::{Credential, HostileClient};
 pub use recorder::Recorder;
-pub use replay::{Imitation, end_of_call, replay};
+pub use replay::{Imitation, end_of_call, provoke, replay};
 
 /// First bytes of a file.
 const MAGIC: &[u8; 8] = b"HFSESS01";

@@ -23,6 +23,8 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// Number of the field that reports arrivals in an answer to a backup. Such answers come at times
 /// that may differ.
 const ARRIVED: u32 = 4;
+/// Status of a call whose questions did not arrive.
+const LOST: &str = "14 lost";
 
 /// Sends the client's messages of `entries` to the server on `port`, as the node whose folder is
 /// `home`. Returns the differences of the server's answers from the recorded answers.
@@ -66,6 +68,46 @@ pub fn end_of_call(home: &Path, port: u16, path: &str, questions: &[Vec<u8>]) ->
     })
 }
 
+/// Sends the client's messages of `entries` to the server on `port`, whatever it answers: one call
+/// after the other, each to its end. A call without an end of the questions is abandoned. Returns
+/// the path of a call that the server does not end.
+pub fn provoke(home: &Path, port: u16, entries: &[Entry]) -> Option<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let stream = stage::connect(home, port).await;
+        let (sender, connection) = client::handshake(stream).await.ok()?;
+        tokio::spawn(connection);
+        for entry in entries {
+            let Event::Call(path) = &entry.event else { continue };
+            let events = entries.iter().filter(|other| other.call == entry.call);
+            let call = provoke_call(&sender, path, events.map(|entry| &entry.event));
+            if tokio::time::timeout(ANSWER_MAX, call).await.is_err() {
+                return Some(path.clone());
+            }
+        }
+        None
+    })
+}
+
+async fn provoke_call<'a>(
+    sender: &SendRequest<Bytes>,
+    path: &str,
+    events: impl Iterator<Item = &'a Event>,
+) {
+    let Some(mut call) = Call::open(sender, path).await else { return };
+    for event in events {
+        match event {
+            Event::Question(question) => grpc::send(&mut call.questions, question),
+            Event::QuestionsEnd => {
+                grpc::finish(&mut call.questions);
+                call.end().await;
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Call of the imitated client.
 pub(super) struct Call {
     path: String,
@@ -78,11 +120,15 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) async fn new(sender: &SendRequest<Bytes>, path: &str) -> Self {
-        let mut sender = sender.clone().ready().await.expect("the connection is open");
-        let sent = sender.send_request(grpc::request(path), false);
-        let (response, questions) = sent.expect("the connection is open");
+        Self::open(sender, path).await.expect("the connection is open")
+    }
+
+    /// Begins a call; `None` if the server has closed the connection.
+    async fn open(sender: &SendRequest<Bytes>, path: &str) -> Option<Self> {
+        let mut sender = sender.clone().ready().await.ok()?;
+        let (response, questions) = sender.send_request(grpc::request(path), false).ok()?;
         let (path, response) = (path.to_owned(), Some(response));
-        Self { path, questions, response, answers: None, status: None }
+        Some(Self { path, questions, response, answers: None, status: None })
     }
 
     /// Waits for the head of the answers.
@@ -162,21 +208,41 @@ type Scripts = HashMap<String, Vec<Vec<Event>>>;
 /// without a question gets a recorded call without a question.
 pub struct Imitation {
     scripts: Mutex<Scripts>,
+    /// Time limit for the questions that an answer waits for; the call ends after it.
+    patience: Duration,
 }
 
 impl Imitation {
     /// Imitates the server of `entries` on `port`, with the certificate authority of the server
     /// whose folder is `server`.
     pub fn start(server: &Path, port: u16, entries: &[Entry]) {
+        drop(Self::start_impatient(server, port, entries, ANSWER_MAX));
+    }
+
+    /// Imitates as [`Self::start`] does. An answer waits for the questions before it no longer than
+    /// `patience`; then the call ends as if the server were lost.
+    pub fn start_impatient(
+        server: &Path,
+        port: u16,
+        entries: &[Entry],
+        patience: Duration,
+    ) -> Arc<Self> {
         let (listener, _) = listen(port);
         let acceptor = stage::acceptor(server);
-        let imitation = Arc::new(Self { scripts: Mutex::new(scripts(entries)) });
+        let imitation = Arc::new(Self { scripts: Mutex::new(scripts(entries)), patience });
+        let serving = Arc::clone(&imitation);
         run(async move {
             let listener = TcpListener::from_std(listener).expect("a listener");
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(Arc::clone(&imitation).serve(acceptor.clone(), stream));
+                tokio::spawn(Arc::clone(&serving).serve(acceptor.clone(), stream));
             }
         });
+        imitation
+    }
+
+    /// Answers the next calls as in `entries`.
+    pub fn play_instead(&self, entries: &[Entry]) {
+        *self.scripts.lock().expect("nobody panics while he looks") = scripts(entries);
     }
 
     async fn serve(self: Arc<Self>, acceptor: TlsAcceptor, stream: TcpStream) {
@@ -219,9 +285,9 @@ impl Imitation {
         let incoming = MessageStream::new(request.into_body());
         let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
         let answers = respond.send_response(grpc::response(), false).ok()?;
-        questions.read().await;
+        drop(tokio::time::timeout(self.patience, questions.read()).await);
         let script = self.script(&path, !questions.has_ended);
-        follow(script, questions, answers).await
+        follow(script, questions, answers, self.patience).await
     }
 }
 
@@ -251,6 +317,12 @@ impl Questions {
         }
     }
 
+    async fn read_all(&mut self) {
+        while !self.has_ended {
+            self.read().await;
+        }
+    }
+
     async fn read(&mut self) {
         match self.incoming.next().await {
             Some(question) => *self.counts.entry(first_field(&question)).or_default() += 1,
@@ -259,30 +331,34 @@ impl Questions {
     }
 }
 
-/// Sends the answers of `script` as the questions arrive.
+/// Sends the answers of `script` as the questions arrive. Each wait is at most `patience`.
 async fn follow(
     script: Vec<Event>,
     mut questions: Questions,
     mut answers: SendStream<Bytes>,
+    patience: Duration,
 ) -> Option<()> {
     let mut recorded: HashMap<u32, usize> = HashMap::new();
     let mut last = 0;
     for event in script {
+        let arrived = match &event {
+            Event::Answer(_) => {
+                let count = recorded.get(&last).copied().unwrap_or(0);
+                tokio::time::timeout(patience, questions.await_kind(last, count)).await
+            }
+            Event::QuestionsEnd => tokio::time::timeout(patience, questions.read_all()).await,
+            _ => Ok(()),
+        };
+        if arrived.is_err() {
+            return answers.send_trailers(grpc::trailers(LOST)).ok();
+        }
         match event {
             Event::Question(question) => {
                 last = first_field(&question);
                 *recorded.entry(last).or_default() += 1;
             }
-            Event::Answer(answer) => {
-                let count = recorded.get(&last).copied().unwrap_or(0);
-                questions.await_kind(last, count).await;
-                grpc::send(&mut answers, &answer);
-            }
-            Event::QuestionsEnd => {
-                while !questions.has_ended {
-                    questions.read().await;
-                }
-            }
+            Event::Answer(answer) => grpc::send(&mut answers, &answer),
+            Event::QuestionsEnd => {}
             Event::Status(status) => answers.send_trailers(grpc::trailers(&status)).ok()?,
             Event::Call(_) => unreachable!("a script begins after the call"),
         }
