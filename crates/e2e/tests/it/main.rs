@@ -43,6 +43,8 @@ mod kills;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod mutants;
+#[cfg(test)]
 mod object_lock;
 #[cfg(test)]
 mod ownership;
