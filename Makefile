@@ -12,12 +12,13 @@ IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: scale_out:: spac
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
+	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
 	@echo "make install [PREFIX=...] build the program and install it below PREFIX ($(PREFIX))"
@@ -44,6 +45,10 @@ chaos: export HOLDFAST_CHAOS_NODES ?= 20
 chaos: rust packages-test garage
 	cargo build --locked -p holdfast
 	cargo test --locked -p e2e --test it -- --nocapture chaos::
+
+# FUZZ names the targets; without it, all targets run.
+fuzz: rust packages-test
+	./.ci/fuzz $(FUZZ)
 
 demo: build
 	./demo/run.sh $(if $(DIR),"$(DIR)")

@@ -6,13 +6,14 @@
 //! campaign   replays seeds and kept inputs, then changes the seeds: in each `cargo test`
 //!   mutation   changes of bytes, from a number that makes them the same in each run
 //! corpus/    inputs that were found to break something, a folder for each target
+//! bin/guided libFuzzer chooses inputs by the code that they reach: `make fuzz`
 //! ```
 //!
 //! Every target checks:
 //! 1. The decoder returns a value or an error. It does not panic.
 //! 2. If bytes decode, the value encodes, and the result decodes to an equal value.
 //! 3. The target allocates at most [`Target::allocation_bytes_max`], on an input of at most
-//!    [`INPUT_BYTES_MAX`]. The test counts.
+//!    [`INPUT_BYTES_MAX`]. The test and the program `guided` count.
 //!
 //! A checksum would hide most of a decoder from changed bytes. So a target also decodes its input
 //! with the checksum that fits.
