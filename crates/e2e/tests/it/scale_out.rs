@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use e2e::clock::{now, pause};
 use e2e::harness::{Cluster, Outcome, Server};
+use e2e::session_tree::redirect;
 
 use crate::fleet::{
     FILE_BYTES, FILES, Fleet, StopGuard, audit, await_servers, compare_rounds, eventually, keeper,
@@ -279,7 +280,7 @@ fn all_servers_serve_at_once_and_one_keeps_house() {
     pause(Duration::from_millis(400));
     running.signal(rustix::process::Signal::STOP);
     assert!(eventually(|| servers(&other)[1]["backups"] == 1), "{:?}", servers(&other));
-    fleet.enrol_at(&fleet.scene.server.address());
+    redirect(&fleet.scene.node, &other, fleet.scene.server.port());
     let refused = fleet.scene.node.backup(&fleet.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("another backup of this filespace"));
