@@ -17,6 +17,7 @@ mod manifest;
 mod modules;
 mod names;
 mod output;
+mod proofs;
 mod prose;
 mod ratchet;
 mod text;
@@ -65,6 +66,7 @@ fn all_findings(files: &[SourceFile]) -> Vec<Finding> {
     let mut found: Vec<Finding> = files.iter().flat_map(of_one_file).collect();
     found.extend(modules::check(files));
     found.extend(links::check(files));
+    found.extend(proofs::check(files));
     let tree = Tree::parse(files);
     found.extend(circles::check(&tree));
     found.extend(edge::check(&tree));

@@ -21,6 +21,7 @@ pub(crate) enum Rule {
     Locks,
     MachinePath,
     Output,
+    Proofs,
     Ratchet,
     Spelling,
     TypeName,
@@ -30,7 +31,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// All rules that the ratchet can hold back.
-    const RATCHETED: [Self; 20] = [
+    const RATCHETED: [Self; 21] = [
         Self::Ascii,
         Self::Blanks,
         Self::Circles,
@@ -47,6 +48,7 @@ impl Rule {
         Self::Locks,
         Self::MachinePath,
         Self::Output,
+        Self::Proofs,
         Self::Spelling,
         Self::TypeName,
         Self::Unfinished,
@@ -71,6 +73,7 @@ impl Rule {
             Self::Locks => "locks",
             Self::MachinePath => "machine-path",
             Self::Output => "output",
+            Self::Proofs => "proofs",
             Self::Ratchet => "ratchet",
             Self::Spelling => "spelling",
             Self::TypeName => "type-name",
