@@ -34,6 +34,8 @@ use crate::{messages, refusal, unknown};
 const DAMAGED_PACKS_MAX: usize = 1 << 16;
 /// Number of bytes of digest rows after which a message ends.
 const ROWS_BYTES: usize = 256 << 10;
+/// Maximum number of pages in a message of a list.
+const LIST_PAGES: usize = 16;
 /// Days in which a node can still use the certificate that it has renewed. A node that is
 /// interrupted before it stores the new certificate renews the old one again.
 const RENEWAL_GRACE_DAYS: i64 = 7;
@@ -495,9 +497,13 @@ fn send_list(
                 chunk_lengths: Vec::new(),
             })
         };
-        let directories = selection::split(batch).into_iter().map(describe).collect();
-        sys::fault::point("list");
-        replies.blocking_send(Ok(proto::VersionsReply { directories }))
+        let mut pages = selection::split(batch).into_iter().map(describe).peekable();
+        while pages.peek().is_some() {
+            let directories = pages.by_ref().take(LIST_PAGES).collect();
+            sys::fault::point("list");
+            replies.blocking_send(Ok(proto::VersionsReply { directories }))?;
+        }
+        Ok(())
     })?;
     unreadable.map_or(Ok(()), |unreadable| Err(unreadable.into()))
 }

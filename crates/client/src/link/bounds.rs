@@ -16,9 +16,9 @@ use crate::error::{ClientError, ErrorKind};
 
 /// Limits of the entries of one message.
 const MESSAGE_ROOM: Room = Room { entries: 1 << 19, bytes: 320 << 20 };
-/// Limits of the entries of all windows of a restore that are not complete: enough for two files of
-/// a TiB whose chunks lie apart.
-const WINDOWS_ROOM: Room = Room { entries: 1 << 20, bytes: 448 << 20 };
+/// Limits of the entries of all windows of a restore that are not complete: enough for two files
+/// whose chunks lie apart, of the largest size that a message can describe.
+const WINDOWS_ROOM: Room = Room { entries: 1 << 20, bytes: 512 << 20 };
 /// Bytes that a file takes while it waits for its data, besides its entry, in lists that grow by
 /// doubling.
 const FILE_BYTES: u64 = 1024;

@@ -29,6 +29,9 @@ const WINDOW_DIRECTORIES: u32 = 512;
 const OBJECTS_PER_DIRECTORY: usize = 16;
 /// Total size of files, in bytes, after which a window ends.
 const WINDOW_BYTES: u64 = 1 << 30;
+/// Size of extended attributes, in bytes, after which a window ends: the client keeps them in
+/// memory until the window is complete.
+const WINDOW_ATTRIBUTE_BYTES: usize = 64 << 20;
 /// Maximum number of windows that wait for the client's answer.
 const WINDOWS_AHEAD: usize = 2;
 /// Number of directories after which a message ends.
@@ -50,6 +53,8 @@ struct Window {
     objects: usize,
     directories: usize,
     bytes: u64,
+    /// Bytes of extended attributes.
+    attribute_bytes: usize,
     contents: Vec<Content>,
     message: Vec<DirectoryVersions>,
     message_objects: usize,
@@ -63,6 +68,7 @@ impl Window {
             objects: 0,
             directories: 0,
             bytes: 0,
+            attribute_bytes: 0,
             contents: Vec::new(),
             message: Vec::new(),
             message_objects: 0,
@@ -73,6 +79,7 @@ impl Window {
         self.objects >= self.directories_max * OBJECTS_PER_DIRECTORY
             || self.directories >= self.directories_max
             || self.bytes >= WINDOW_BYTES
+            || self.attribute_bytes >= WINDOW_ATTRIBUTE_BYTES
     }
 }
 
@@ -169,9 +176,9 @@ impl Sender<'_> {
             {
                 self.send_entries()?;
             }
-        }
-        if self.window.is_full() {
-            self.end_window(false)?;
+            if self.window.is_full() {
+                self.end_window(false)?;
+            }
         }
         Ok(())
     }
@@ -184,6 +191,9 @@ impl Sender<'_> {
             let position = self.window.objects;
             self.window.objects += 1;
             self.window.bytes += version.object.stat.size.min(WINDOW_BYTES);
+            let xattrs = &version.object.attributes.xattrs;
+            self.window.attribute_bytes +=
+                xattrs.iter().map(|xattr| xattr.name.len() + xattr.value.len()).sum::<usize>();
             if has_data(&version.object) {
                 let chunks = self.chunks(&version.object);
                 chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));

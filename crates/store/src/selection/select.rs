@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::error::StoreError;
 use catalog::{Catalog, CatalogError, PageKey, PageRow, PageSpan, VersionRow};
 use format::page;
-use model::{DirPath, FilespaceId, Kind, Name, Object, ServerTime, Version};
+use model::{DirPath, FilespaceId, Kind, Name, Object, PAGE_OBJECTS_MAX, ServerTime, Version};
 
 use crate::pages::decode_page;
 
@@ -347,7 +347,9 @@ impl Selection {
     }
 }
 
-/// Splits a batch so that no object occurs twice in one of the results.
+/// Splits a batch so that no object occurs twice in one of the results, and no result has more
+/// objects than a page. A directory that lost its objects may have any number of versions in one
+/// batch.
 pub fn split(batch: VersionBatch) -> Vec<VersionBatch> {
     let count = batch.versions.len();
     let mut rounds: Vec<Vec<Version>> = Vec::new();
@@ -363,8 +365,17 @@ pub fn split(batch: VersionBatch) -> Vec<VersionBatch> {
     }
     assert_eq!(rounds.iter().map(Vec::len).sum::<usize>(), count, "no version is left out");
     let directory = batch.directory;
-    let of_round = |versions| VersionBatch { directory: directory.clone(), versions };
-    rounds.into_iter().map(of_round).collect()
+    let of_page = |versions| VersionBatch { directory: directory.clone(), versions };
+    rounds.into_iter().flat_map(pages).map(of_page).collect()
+}
+
+/// Divides versions into lists that have at most as many objects as a page.
+fn pages(versions: Vec<Version>) -> impl Iterator<Item = Vec<Version>> {
+    let mut left = versions.into_iter();
+    std::iter::from_fn(move || {
+        let page: Vec<Version> = left.by_ref().take(PAGE_OBJECTS_MAX).collect();
+        (!page.is_empty()).then_some(page)
+    })
 }
 
 /// Returns true if the object's data is in packs.

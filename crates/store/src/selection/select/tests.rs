@@ -235,6 +235,32 @@ fn a_large_directory_comes_page_by_page_with_the_versions_of_each() {
 }
 
 #[test]
+fn a_batch_of_any_size_is_split_into_pages_without_a_name_twice() {
+    let version = |number: usize, inserted: i64| {
+        let mut object =
+            file(name(&format!("n{number:05}")), ClassId(1), 1, vec![Extent::Hole { bytes: 1 }]);
+        object.inserted = ServerTime(inserted);
+        Version { object, deactivated: None }
+    };
+    let count = 3 * PAGE_OBJECTS_MAX + 7;
+    // Every other name has a second version.
+    let versions = (0..count).flat_map(|number| {
+        let second = (number % 2 == 0).then(|| version(number, 1));
+        std::iter::once(version(number, 2)).chain(second)
+    });
+    let batch = VersionBatch { directory: directory("/"), versions: versions.collect() };
+    let all = batch.versions.len();
+    let parts = split(batch);
+    assert_eq!(parts.iter().map(|part| part.versions.len()).sum::<usize>(), all);
+    for part in &parts {
+        assert!(part.versions.len() <= PAGE_OBJECTS_MAX);
+        let names = part.versions.iter().map(|version| &version.object.name);
+        assert!(names.is_sorted_by(|a, b| a < b), "no object is in a part twice");
+    }
+    assert_eq!(parts.len(), 4 + 2);
+}
+
+#[test]
 fn a_damaged_version_is_passed_over_and_named() {
     let server = TestServer::new();
     let version = VersionRow {
