@@ -13,13 +13,15 @@
 //!    data without a backup.
 //! 2. An index that lacks a chunk of a pack below its recorded end is absent: only a rebuild makes
 //!    it complete again.
-//! 3. While the index is rebuilt it answers already, with what it has so far. A chunk that is
+//! 3. While the index is rebuilt it answers already, with what it has so far, and its file says
+//!    that it is complete up to no pack, so that a start after a stop completes it. A chunk that is
 //!    appended meanwhile is added by its writer. Packs are listed after the index was opened, so
 //!    each earlier chunk is in the table of a listed pack.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use index::{ChunkIndex, IndexError};
 use model::{ChunkDigest, PackNumber, Place};
@@ -30,6 +32,8 @@ use sys::lock::{Mutex, RwLock};
 pub(crate) struct DerivedIndex {
     folder: PathBuf,
     open: RwLock<Option<ChunkIndex>>,
+    /// True from the beginning of a rebuild until the index has every pack.
+    is_partial: AtomicBool,
     /// Reason why the index became absent, until somebody takes it.
     loss: Mutex<Option<String>>,
 }
@@ -38,8 +42,12 @@ impl DerivedIndex {
     /// Opens the index in `folder`, if that is possible. Returns the index, and the last pack up to
     /// which it is complete.
     pub(crate) fn open(folder: &Path) -> (Self, PackNumber) {
-        let absent =
-            Self { folder: folder.to_owned(), open: RwLock::new(None), loss: Mutex::new(None) };
+        let absent = Self {
+            folder: folder.to_owned(),
+            open: RwLock::new(None),
+            is_partial: AtomicBool::new(false),
+            loss: Mutex::new(None),
+        };
         match ChunkIndex::open(folder, Default::default()) {
             Ok((index, found)) => {
                 if let Some(damage) = found.discarded {
@@ -96,6 +104,8 @@ impl DerivedIndex {
     /// Makes the index durable, complete up to a pack. After a failure, the next start adds what
     /// the file lacks.
     pub(crate) fn flush(&self, complete_to: PackNumber) {
+        let is_partial = self.is_partial.load(Ordering::Acquire);
+        let complete_to = if is_partial { PackNumber(0) } else { complete_to };
         let flushed = self.open.read().as_ref().map(|index| index.flush(complete_to));
         if let Some(Err(error)) = flushed {
             self.note_error(&error, "write");
@@ -109,7 +119,7 @@ impl DerivedIndex {
 
     /// Makes the index durable, complete up to a pack, and puts links to its files into the empty
     /// folder `into`. Returns the last pack up to which they are complete; `None` if the index is
-    /// absent.
+    /// absent or not rebuilt yet.
     pub(crate) fn snapshot(
         &self,
         complete_to: PackNumber,
@@ -117,6 +127,9 @@ impl DerivedIndex {
     ) -> io::Result<Option<PackNumber>> {
         let open = self.open.read();
         let Some(index) = open.as_ref() else { return Ok(None) };
+        if self.is_partial.load(Ordering::Acquire) {
+            return Ok(None);
+        }
         index.flush(complete_to).map_err(io::Error::other)?;
         index.snapshot(into).map(Some).map_err(io::Error::other)
     }
@@ -131,8 +144,14 @@ impl DerivedIndex {
         }
         let (index, found) = ChunkIndex::open(&self.folder, Default::default())?;
         assert_eq!(found.complete_to, PackNumber(0), "a discarded index has no pack");
+        self.is_partial.store(true, Ordering::Release);
         *open = Some(index);
         Ok(())
+    }
+
+    /// Notes that the rebuilt index has every pack.
+    pub(crate) fn end_rebuild(&self) {
+        self.is_partial.store(false, Ordering::Release);
     }
 
     fn give_up(&self, error: &IndexError, operation: &'static str) {
@@ -171,5 +190,32 @@ impl DerivedIndex {
     #[cfg(test)]
     pub(crate) fn entries(&self) -> index::Entries {
         self.open.read().as_ref().expect("the index is present").entries()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_is_not_rebuilt_yet_is_complete_up_to_no_pack() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (index, _) = DerivedIndex::open(folder.path());
+        *index.open.write() = None;
+        index.begin_again().expect("it begins");
+        index.insert(&[(ChunkDigest([1; 32]), Place::new(PackNumber(7), 0))]);
+        let links = tempfile::tempdir().expect("a folder");
+        let sent = index.snapshot(PackNumber(7), links.path()).expect("no snapshot");
+        assert_eq!(sent, None);
+        index.flush(PackNumber(7));
+        drop(index);
+        let (index, complete_to) = DerivedIndex::open(folder.path());
+        assert_eq!(complete_to, PackNumber(0));
+        *index.open.write() = None;
+        index.begin_again().expect("it begins");
+        index.end_rebuild();
+        index.flush(PackNumber(7));
+        drop(index);
+        assert_eq!(DerivedIndex::open(folder.path()).1, PackNumber(7));
     }
 }

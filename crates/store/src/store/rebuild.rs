@@ -53,6 +53,7 @@ impl Store {
                 self.index_again(&BTreeSet::from([*pack]));
             }
         }
+        self.index.end_rebuild();
         let last = packs.last().map_or(0, |last| last.0).min(end.0.saturating_sub(1));
         self.index.flush(self.index_limit(PackNumber(last)));
         !self.index.is_absent()
