@@ -233,8 +233,9 @@ pub struct Room {
 pub fn room(file: &impl AsFd) -> io::Result<Room> {
     let told = rustix::fs::fstatvfs(file)?;
     Ok(Room {
-        bytes: told.f_blocks * told.f_frsize,
-        free_bytes: told.f_bavail * told.f_frsize,
+        // A file system over a network may report numbers that overflow.
+        bytes: told.f_blocks.saturating_mul(told.f_frsize),
+        free_bytes: told.f_bavail.saturating_mul(told.f_frsize),
         files: told.f_files,
         free_files: told.f_favail,
     })
