@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use catalog::{CatalogError, Node};
-use model::NodeId;
+use model::{NodeId, ServerTime};
 use store::Store;
 use tonic::Status;
 use tonic::body::Body;
@@ -122,22 +122,27 @@ async fn admit(edge: &Arc<Edge>, peer: Peer) -> Result<Caller, Status> {
 
 /// Finds the node by the serial number of its certificate, and notes its connection.
 fn identified(edge: &Edge, peer: &Peer, serial: &[u8]) -> Result<Node, Status> {
-    let node = admitted(&edge.store, serial)?;
     if peer.cutter.is_registered() {
-        return Ok(node);
+        return admitted(&edge.store, serial, OPEN);
     }
+    let node = admitted(&edge.store, serial, sys::clock::system())?;
     let now = sys::clock::monotonic();
     if let Some(places) = edge.identities.note(node.id, peer.address, &peer.cutter, now) {
         report(&edge.store, &node, places);
     }
     // The node may have been locked just before its connection could be cut.
-    admitted(&edge.store, serial)
+    admitted(&edge.store, serial, OPEN)
 }
 
-/// Finds the node by the serial number of its certificate. Fails if the server does not admit the
-/// node, or not with this certificate.
-pub(crate) fn admitted(store: &Store, serial: &[u8]) -> Result<Node, Status> {
-    match store.catalog.certificate_node(serial, sys::clock::system()) {
+/// The moment for a connection that is open: it goes on beyond the end of its certificate, and ends
+/// only with a revocation. Otherwise a renewal would end a long backup, and a daemon that keeps its
+/// connection.
+pub(crate) const OPEN: ServerTime = ServerTime(i64::MIN);
+
+/// Finds the node by the serial number of its certificate at `moment`. Fails if the server does not
+/// admit the node, or not with this certificate.
+pub(crate) fn admitted(store: &Store, serial: &[u8], moment: ServerTime) -> Result<Node, Status> {
+    match store.catalog.certificate_node(serial, moment) {
         Ok(node) if node.locked => Err(Status::permission_denied(format!(
             "node {} is locked; ask the administrator to unlock it",
             node.name

@@ -25,7 +25,7 @@ use wire::proto;
 use super::arrivals::Arrivals;
 use super::stream::opening;
 use crate::edge::Edge;
-use crate::gate::admitted;
+use crate::gate::{OPEN, admitted};
 use crate::messages::changes;
 use crate::{refusal, unknown};
 
@@ -94,7 +94,7 @@ async fn receive(
     let filler = intake.filler();
     let mut committer = tokio::task::spawn_blocking({
         let (replies, store) = (replies.clone(), Arc::clone(&edge.store));
-        let is_admitted = move || admitted(&store, &serial).map(drop);
+        let is_admitted = move || admitted(&store, &serial, OPEN).map(drop);
         move || commit_all(intake, &is_admitted, waiting, &replies)
     });
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
