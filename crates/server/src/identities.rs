@@ -21,6 +21,8 @@ use futures_util::task::AtomicWaker;
 use model::NodeId;
 use sys::lock::Mutex;
 
+use crate::origin::Origin;
+
 /// Time until the same node is reported again.
 const REPORT_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
@@ -92,7 +94,7 @@ impl Identities {
         let mut nodes = self.0.lock();
         let presence = nodes.entry(node).or_default();
         presence.places.retain(|place| place.cutter.strong_count() > 0);
-        let other = presence.places.iter().find(|place| place.address != address);
+        let other = presence.places.iter().find(|place| is_elsewhere(place.address, address));
         let known = other.map(|place| place.address);
         presence.places.push(Place { address, cutter: Arc::downgrade(cutter) });
         let known = known?;
@@ -119,6 +121,12 @@ impl Identities {
         cutters.iter().for_each(|cutter| cutter.cut());
         cutters.len()
     }
+}
+
+/// Returns true if the addresses are of two networks. A machine has addresses of both versions of
+/// IP, and changes its IPv6 address within a network.
+fn is_elsewhere(one: IpAddr, other: IpAddr) -> bool {
+    one.is_ipv4() == other.is_ipv4() && Origin::of(one) != Origin::of(other)
 }
 
 #[cfg(test)]
@@ -151,6 +159,17 @@ mod tests {
         let tomorrow = now + REPORT_PAUSE;
         assert_eq!(identities.note(NODE, address(2), &other, tomorrow), None, "known already");
         assert_eq!(identities.note(NODE, address(2), &next_day, tomorrow), Some(places));
+    }
+
+    #[test]
+    fn a_machine_may_have_several_addresses() {
+        let elsewhere = |one: &str, other: &str| {
+            is_elsewhere(one.parse().expect("an address"), other.parse().expect("an address"))
+        };
+        assert!(elsewhere("192.0.2.1", "192.0.2.2"));
+        assert!(elsewhere("2001:db8:1::1", "2001:db8:2::1"));
+        assert!(!elsewhere("2001:db8:1::1", "2001:db8:1::2"));
+        assert!(!elsewhere("192.0.2.1", "2001:db8:1::2"));
     }
 
     #[test]
