@@ -24,6 +24,10 @@ const GUESTS_OF_ORIGIN_MAX: usize = 2048;
 const CALLS_OF_NODE_MAX: usize = 512;
 /// Maximum number of backups of one node at once: a small part of the backups that a server runs.
 const BACKUPS_OF_NODE_MAX: usize = 64;
+/// Maximum numbers of calls and backups of all nodes at once. Each may hold one of the threads that
+/// nodes have; the others find nodes and store quanta, without which no backup goes on.
+const CALLS_MAX: usize = 3584;
+const BACKUPS_MAX: usize = 2048;
 /// Interval in seconds between two lines of the log about refused connections.
 const WARNING_SECS: u64 = 60;
 
@@ -52,8 +56,8 @@ impl Limits {
             connections: Quota::new(limit(config.address_connections_max), all_max),
             guests: Quota::new(GUESTS_OF_ORIGIN_MAX, GUESTS_MAX),
             node_connections: Quota::new(limit(config.node_connections_max), all_max),
-            calls: Quota::new(CALLS_OF_NODE_MAX, usize::MAX),
-            backups: Quota::new(BACKUPS_OF_NODE_MAX, usize::MAX),
+            calls: Quota::new(CALLS_OF_NODE_MAX, CALLS_MAX),
+            backups: Quota::new(BACKUPS_OF_NODE_MAX, BACKUPS_MAX),
             warnings: Warnings::new(sys::clock::monotonic()),
         }
     }
