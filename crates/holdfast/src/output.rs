@@ -131,8 +131,9 @@ impl Output {
 
 /// Writes `line` to standard error.
 pub(crate) fn say(line: &str) {
-    // A lost standard error cannot be reported anywhere.
-    drop(writeln!(io::stderr().lock(), "{}", printable(line)));
+    // One write, because the lines of several processes may come together. A lost standard error
+    // cannot be reported anywhere.
+    drop(io::stderr().write_all(format!("{}\n", printable(line)).as_bytes()));
 }
 
 /// Writes the lines of `text` to standard error.

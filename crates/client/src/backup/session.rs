@@ -139,7 +139,7 @@ pub(super) fn in_session<T>(
         answers.conclude(outcome)
     })
     .map_err(|error| match error.kind {
-        ErrorKind::Retry => link.refusal(home).unwrap_or(error),
+        ErrorKind::Retry if !tally.progress.is_stopped() => link.refusal(home).unwrap_or(error),
         _ => error,
     })
 }

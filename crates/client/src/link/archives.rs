@@ -6,7 +6,7 @@ use wire::proto;
 use super::Link;
 use super::portions::{self, Section};
 use super::versions::Selection;
-use crate::error::{ClientError, ErrorKind};
+use crate::error::{ClientError, ErrorKind, shortened};
 use crate::options::{ArchiveFilter, DeleteOptions};
 
 /// Archive, as the server knows it.
@@ -75,7 +75,7 @@ impl DeletionSummary {
             details: deletion.details,
             time: time(deletion.time),
             until: time(deletion.until),
-            damage: Some(deletion.damage).filter(|damage| !damage.is_empty()),
+            damage: Some(shortened(deletion.damage)).filter(|damage| !damage.is_empty()),
         }
     }
 }

@@ -311,8 +311,10 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
         first: rejected.first.to_vec(),
         reason: shortened(rejected.reason),
     };
-    let remnant =
-        |left: proto::Remnant| Remnant { path: left.directory.to_vec(), reason: left.reason };
+    let remnant = |left: proto::Remnant| Remnant {
+        path: left.directory.to_vec(),
+        reason: shortened(left.reason),
+    };
     match message {
         Message::Arrived(arrived) => Some(ServerMessage::Arrived { bytes: arrived.bytes }),
         Message::Committed(committed) => Some(ServerMessage::Committed(Commitment {
