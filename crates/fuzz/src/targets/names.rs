@@ -31,8 +31,9 @@ pub(super) const TEXT: Target = Target {
 fn check_name(input: &[u8]) {
     if let Ok(name) = Name::new(input) {
         assert_eq!(name.as_bytes(), input);
-        let root = DirPath::root().child(&name);
-        assert!(name == Name::root() || root.parent() == Some((DirPath::root(), name.clone())));
+        let holder = if name == Name::root() { DirPath::above_root() } else { DirPath::root() };
+        assert!(holder.can_hold(&name), "each name has a place");
+        assert_eq!(holder.child(&name).parent(), Some((holder, name.clone())));
         if let Some(index) = CopyId::index_of(&name) {
             assert_eq!(CopyId { batch: BatchId(0), index }.name(), name);
         }
