@@ -11,6 +11,9 @@ const PAGES: [&str; 2] = ["docs/design/threats.md", "docs/design/faults.md"];
 /// Folder of the modules that the pages name before a test.
 const REAL_PROGRAM: &str = "crates/e2e/tests/it";
 
+/// Folder of functions that a list makes tests of each engine.
+const LISTED: &str = "crates/catalog/tests/it/conformance";
+
 /// Checks that each test exists that a page names.
 pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
     let pages = files.iter().filter(|file| PAGES.contains(&file.path.as_str()));
@@ -40,24 +43,30 @@ fn proofs(line: &str) -> impl Iterator<Item = &str> {
     column.split('`').skip(1).step_by(2)
 }
 
-/// Returns the names of the functions of a file as a page may name them: with their module if they
-/// run the real program, and otherwise alone.
+/// Returns the names of the tests of a file as a page may name them: with their module if they run
+/// the real program, and otherwise alone.
 fn tests_of(file: &SourceFile) -> Vec<String> {
     if !file.path.ends_with(".rs") {
         return Vec::new();
     }
-    let functions = file.text.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let after = line.strip_prefix("pub(crate) fn ").or_else(|| line.strip_prefix("fn "))?;
-        after.split_once('(').map(|(name, _)| name)
-    });
     let module = file.path.strip_prefix(REAL_PROGRAM);
     let module = module.and_then(|path| path.strip_prefix('/')?.strip_suffix(".rs"));
-    let named = |name: &str| match module {
-        Some(module) => format!("{module}::{name}"),
-        None => name.to_owned(),
-    };
-    functions.map(named).collect()
+    let is_list_of_tests = file.path.starts_with(LISTED);
+    let mut tests = Vec::new();
+    let mut is_marked = false;
+    for line in file.text.lines().map(str::trim_start) {
+        is_marked |= line == "#[test]";
+        let function = line.strip_prefix("pub(crate) ").unwrap_or(line).strip_prefix("fn ");
+        let Some((name, _)) = function.and_then(|after| after.split_once('(')) else { continue };
+        if is_marked || is_list_of_tests {
+            tests.push(match module {
+                Some(module) => format!("{module}::{name}"),
+                None => name.to_owned(),
+            });
+        }
+        is_marked = false;
+    }
+    tests
 }
 
 #[cfg(test)]
@@ -71,7 +80,11 @@ mod tests {
         let files = [
             file(PAGES[0], &format!("# Threats\n\n{row}\n")),
             file("crates/e2e/tests/it/kills.rs", "#[test]\nfn a_kill_costs_nothing() {}\n"),
-            file("crates/pool/src/lib.rs", "    fn a_pool_is_kept() {\n"),
+            file(
+                "crates/pool/src/lib.rs",
+                "    #[test]\n    fn a_pool_is_kept() {\n    fn help() {\n",
+            ),
+            file("crates/catalog/tests/it/conformance/a.rs", "pub(crate) fn a_row_is_kept() {\n"),
         ];
         assert_eq!(check(&files).len(), count, "{row}");
     }
@@ -81,6 +94,7 @@ mod tests {
         check_row("| a kill | nothing | `kills::a_kill_costs_nothing`, `a_pool_is_kept` |", 0);
         check_row("| a kill | nothing | `kills::a_kill_costs_something` |", 1);
         check_row("| a kill | nothing | `a_kill_costs_nothing`, `no_pool_is_kept` |", 2);
+        check_row("| a kill | nothing | `a_row_is_kept`, `help` |", 1);
     }
 
     #[test]
