@@ -4,8 +4,14 @@ use std::{fmt, io};
 
 use format::DamageError;
 use format::quantum::{Codec, Record, encode};
-use model::QUANTUM_BYTES_MAX;
+use model::{QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX};
 use zstd::zstd_safe::{CParameter, Strategy};
+
+/// Number of chunks after which a quantum counts as full. A server keeps about 50 bytes for each
+/// chunk until it has committed the quantum.
+const CHUNKS_FULL: usize = 1 << 16;
+
+const _: () = assert!(CHUNKS_FULL < QUANTUM_CHUNKS_MAX as usize, "a server takes each quantum in");
 
 /// Chunks collected for one quantum, uncompressed.
 ///
@@ -28,7 +34,7 @@ impl RawQuantum {
 
     /// Returns true if a chunk of `chunk_bytes` bytes fits too.
     pub fn fits(&self, chunk_bytes: usize) -> bool {
-        self.used + chunk_bytes <= QUANTUM_BYTES_MAX
+        self.used + chunk_bytes <= QUANTUM_BYTES_MAX && self.lengths.len() < CHUNKS_FULL
     }
 
     /// Adds `chunk`, which must fit and not be empty; returns its index.
@@ -40,7 +46,7 @@ impl RawQuantum {
     /// Returns room for `bytes` bytes, which must fit. The caller writes the next chunk there and
     /// then calls [`Self::take`].
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
-        assert!(self.fits(bytes), "callers ask fits() first");
+        assert!(self.used + bytes <= QUANTUM_BYTES_MAX, "callers ask fits() first");
         let end = self.used + bytes;
         if self.data.len() < end {
             self.data.resize(end, 0);
@@ -304,6 +310,18 @@ mod tests {
         let record = compressor.encode(&noise);
         assert_eq!(Record::decode(&record).expect("just made").codec, Codec::Stored);
         assert!(!noise.fits(1));
+    }
+
+    #[test]
+    fn a_quantum_of_tiny_chunks_is_full_by_their_number() {
+        let mut quantum = RawQuantum::default();
+        let mut chunks = 0;
+        while quantum.fits(1) {
+            quantum.push(b"x");
+            chunks += 1;
+        }
+        assert_eq!(chunks, CHUNKS_FULL);
+        assert!(quantum.data().len() < QUANTUM_BYTES_MAX);
     }
 
     #[test]

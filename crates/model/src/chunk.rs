@@ -4,6 +4,9 @@ use std::fmt;
 
 /// Maximum number of raw bytes in a quantum.
 pub const QUANTUM_BYTES_MAX: usize = 2 << 20;
+/// Maximum number of chunks in a quantum that a server takes in. A node that follows this limit
+/// closes its quanta earlier: see `chunk::RawQuantum`.
+pub const QUANTUM_CHUNKS_MAX: u32 = 1 << 18;
 /// Minimum length of a chunk, in bytes. Only the last chunk of a file may be shorter, and a file of
 /// at most this length is one chunk.
 pub const CHUNK_BYTES_MIN: usize = 128 << 10;

@@ -7,6 +7,9 @@
 
 use std::ops::Range;
 
+/// Maximum length of a filespace's name, in bytes. A mount point of Linux is not longer.
+pub const FILESPACE_BYTES_MAX: usize = 4096;
+
 /// The name of the filespace for the part of the archive `number` that comes from `mount_point`.
 pub fn archive_filespace(number: u64, mount_point: &[u8]) -> Vec<u8> {
     let mut name = format!("\0{number}\0").into_bytes();

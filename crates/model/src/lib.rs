@@ -17,13 +17,13 @@ mod time;
 
 pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
-    Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
+    Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX, SessionPlace,
 };
 pub use escape::{escaped, is_unprintable, printable};
 pub use fault::chain;
 pub use filespace::{
-    BACKUP_FILESPACE_MIN, archive_filespace, archive_filespaces, archive_number,
-    is_backup_filespace, is_space_filespace, mount_point, space_filespace,
+    BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, archive_filespace, archive_filespaces,
+    archive_number, is_backup_filespace, is_space_filespace, mount_point, space_filespace,
 };
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,

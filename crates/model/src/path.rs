@@ -30,6 +30,13 @@ pub enum NameError {
     /// The directory cannot hold an object of this name.
     #[error("the root of a filespace alone must be named '/', and lie alone above the root")]
     Root,
+    /// The directory path is well formed, but no server stores it.
+    #[error(
+        "a directory path must have at most {} bytes and {} levels",
+        DirPath::BYTES_MAX,
+        DirPath::LEVELS_MAX
+    )]
+    Limits,
 }
 
 impl Name {
@@ -64,6 +71,13 @@ fn is_name(bytes: &[u8]) -> bool {
         && bytes != b".."
 }
 
+fn is_within_limits(path: &[u8]) -> bool {
+    // Most paths are so short that their slashes need not be counted.
+    path.len() <= DirPath::LEVELS_MAX
+        || path.len() <= DirPath::BYTES_MAX
+            && path.iter().filter(|&&byte| byte == b'/').count() <= DirPath::LEVELS_MAX + 1
+}
+
 /// The path of a directory within its filespace: `/`, `/usr/`, `/usr/share/`. Empty for the
 /// directory that holds the filespace's root object.
 ///
@@ -72,6 +86,25 @@ fn is_name(bytes: &[u8]) -> bool {
 pub struct DirPath(Vec<u8>);
 
 impl DirPath {
+    /// Maximum length of a path that a server stores, in bytes. Every list of the catalogue is
+    /// sorted by paths, so a path that is much longer slows all nodes.
+    pub const BYTES_MAX: usize = 64 << 10;
+    /// Maximum number of directories below each other in a path that a server stores.
+    pub const LEVELS_MAX: usize = 4096;
+
+    /// Parses `bytes` that a peer has sent. Fails also if the path is beyond the limits.
+    pub fn within_limits(bytes: &[u8]) -> Result<Self, NameError> {
+        if !is_within_limits(bytes) {
+            return Err(NameError::Limits);
+        }
+        Self::new(bytes)
+    }
+
+    /// Returns true if a server stores the objects of this directory.
+    pub fn is_within_limits(&self) -> bool {
+        is_within_limits(&self.0)
+    }
+
     /// Parses `bytes`.
     pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
         let well_formed = match bytes {
@@ -181,6 +214,26 @@ mod tests {
         for bad in [&b"usr/"[..], b"/usr", b"//", b"/a//b/", b"/../", b"/a\0/"] {
             assert_eq!(DirPath::new(bad), Err(NameError::DirPath));
         }
+    }
+
+    #[test]
+    fn paths_are_limited_in_length_and_depth() {
+        let long = |bytes: usize| [b"/", &b"n".repeat(bytes - 2)[..], b"/"].concat();
+        let check = |path: &[u8], is_within| {
+            assert_eq!(is_within_limits(path), is_within, "{} bytes", path.len());
+        };
+        check(b"", true);
+        check(&long(DirPath::BYTES_MAX), true);
+        check(&long(DirPath::BYTES_MAX + 1), false);
+        let deep = |levels| [b"/", &b"n/".repeat(levels)[..]].concat();
+        check(&deep(DirPath::LEVELS_MAX), true);
+        check(&deep(DirPath::LEVELS_MAX + 1), false);
+        assert!(DirPath::within_limits(&deep(7)).expect("short").is_within_limits());
+        let too_deep = deep(DirPath::LEVELS_MAX + 1);
+        assert_eq!(DirPath::within_limits(&too_deep), Err(NameError::Limits));
+        // A path that is in the catalogue already stays readable.
+        assert!(!DirPath::new(&too_deep).expect("well formed").is_within_limits());
+        assert_eq!(DirPath::within_limits(b"a/"), Err(NameError::DirPath));
     }
 
     #[test]
