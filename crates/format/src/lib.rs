@@ -7,6 +7,7 @@
 //! table in `docs/format/`, and golden files in `testdata/` that the release wrote that introduced
 //! the format.
 
+mod budget;
 mod bytes;
 pub mod catalog_copy;
 mod damage_error;
@@ -16,6 +17,7 @@ pub mod quantum;
 pub mod stub;
 pub mod volume;
 
+pub use budget::{Budget, OverBudget};
 pub use bytes::{Reader, Writer, unzigzag, zigzag};
 pub use damage_error::DamageError;
 

@@ -7,9 +7,12 @@ use model::{
     Stat, Timestamp, Xattr,
 };
 
+use crate::budget::Budget;
 use crate::bytes::RESERVED;
 use crate::{DamageError, Reader, Writer};
 
+/// Reason of damage for a page that takes more memory than its sender may use.
+const OVER_BUDGET: &str = "it expands to more memory than its sender may use";
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 /// Largest mode: permissions and the bits for setuid, setgid and sticky.
 const MODE_MAX: u16 = 0o7777;
@@ -141,11 +144,13 @@ fn encode_differences(writer: &mut Writer, values: impl Iterator<Item = i64>) {
 pub(super) fn decode<P: PlaceCode>(
     reader: &mut Reader<'_>,
     count: usize,
+    budget: &Budget,
 ) -> Result<Vec<Object<P>>, DamageError> {
-    let names = decode_names(reader, count)?;
+    take(reader, budget, count, size_of::<Object<P>>())?;
+    let names = decode_names(reader, count, budget)?;
     let owners = decode_dictionary(reader, count, decode_owner)?;
     let attributes =
-        decode_dictionary(reader, count, |reader| decode_attributes(reader).map(Arc::new))?;
+        decode_dictionary(reader, count, |reader| decode_attributes(reader, budget).map(Arc::new))?;
     let mut objects: Vec<Object<P>> = names
         .into_iter()
         .zip(owners)
@@ -175,9 +180,21 @@ pub(super) fn decode<P: PlaceCode>(
         object.stat.device = reader.varint()?;
     }
     for object in objects.iter_mut().filter(|object| object.stat.kind == Kind::Symlink) {
-        object.payload = Payload::Target(reader.string()?.to_vec());
+        let target = reader.string()?;
+        take(reader, budget, target.len(), 1)?;
+        object.payload = Payload::Target(target.to_vec());
     }
     Ok(objects)
+}
+
+/// Takes the memory of `count` values from `budget`.
+pub(super) fn take(
+    reader: &Reader<'_>,
+    budget: &Budget,
+    count: usize,
+    item_bytes: usize,
+) -> Result<(), DamageError> {
+    budget.take(count, item_bytes).map_err(|_| reader.damaged(OVER_BUDGET))
 }
 
 /// Returns an object whose numbers have not been read from the columns yet.
@@ -199,7 +216,11 @@ fn unfilled<P>(name: Name, owner: Owner, attributes: Arc<Attributes>) -> Object<
     Object { name, stat, attributes, class, inserted, payload }
 }
 
-fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, DamageError> {
+fn decode_names(
+    reader: &mut Reader<'_>,
+    count: usize,
+    budget: &Budget,
+) -> Result<Vec<Name>, DamageError> {
     let shared = column(count, || reader.number::<usize>())?;
     let suffixes = column(count, || reader.number::<usize>())?;
     let mut name: Vec<u8> = Vec::with_capacity(Name::BYTES_MAX);
@@ -211,6 +232,7 @@ fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Dama
         name.truncate(shared);
         name.extend_from_slice(reader.raw(suffix)?);
         let parsed = Name::new(&name).map_err(|_| reader.damaged("a name is impossible"))?;
+        take(reader, budget, name.len(), 1)?;
         if names.last().is_some_and(|before| *before >= parsed) {
             return Err(reader.damaged("names are not in order"));
         }
@@ -238,6 +260,9 @@ fn decode_dictionary<T: Clone>(
     decode_item: impl Fn(&mut Reader<'_>) -> Result<T, DamageError>,
 ) -> Result<Vec<T>, DamageError> {
     let item_count = reader.count()?;
+    if item_count > count {
+        return Err(reader.damaged("a dictionary has more entries than the page has objects"));
+    }
     let items = column(item_count, || decode_item(reader))?;
     if let [only] = items.as_slice() {
         return Ok(vec![only.clone(); count]);
@@ -271,12 +296,14 @@ fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, DamageError> {
     Ok(Owner { kind, mode, uid, gid, class: ClassId(reader.number()?) })
 }
 
-fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, DamageError> {
+fn decode_attributes(reader: &mut Reader<'_>, budget: &Budget) -> Result<Attributes, DamageError> {
     let flags = reader.number::<u32>()?;
     let count = reader.count()?;
+    take(reader, budget, count, size_of::<Xattr>())?;
     let xattr = |_| {
-        let name = reader.string()?.to_vec();
-        Ok(Xattr { name, value: reader.string()?.to_vec() })
+        let (name, value) = (reader.string()?, reader.string()?);
+        take(reader, budget, name.len() + value.len(), 1)?;
+        Ok(Xattr { name: name.to_vec(), value: value.to_vec() })
     };
     Ok(Attributes { flags, xattrs: (0..count).map(xattr).collect::<Result<_, _>>()? })
 }

@@ -14,6 +14,8 @@
 
 use model::{ChunkRange, Extent, Kind, Object, Payload, PlaceCode};
 
+use super::columns::take;
+use crate::budget::Budget;
 use crate::bytes::RESERVED;
 use crate::{DamageError, Reader, Writer};
 
@@ -87,10 +89,11 @@ fn encode_file<P: PlaceCode>(writer: &mut Writer, extents: &[Extent<P>], next: &
 pub(super) fn decode<P: PlaceCode>(
     reader: &mut Reader<'_>,
     mut objects: Vec<Object<P>>,
+    budget: &Budget,
 ) -> Result<Vec<Object<P>>, DamageError> {
     let mut next = 0_u64;
     for object in objects.iter_mut().filter(|object| has_extents(object)) {
-        object.payload = Payload::Extents(decode_file(reader, &mut next)?);
+        object.payload = Payload::Extents(decode_file(reader, &mut next, budget)?);
     }
     Ok(objects)
 }
@@ -98,12 +101,18 @@ pub(super) fn decode<P: PlaceCode>(
 fn decode_file<P: PlaceCode>(
     reader: &mut Reader<'_>,
     next: &mut u64,
+    budget: &Budget,
 ) -> Result<Vec<Extent<P>>, DamageError> {
     let extent_count = reader.count()?;
+    take(reader, budget, extent_count.max(1), size_of::<Extent<P>>())?;
     if extent_count == 0 {
         return Ok(vec![chunks(reader, next, 1)?]);
     }
-    (0..extent_count).map(|_| decode_extent(reader, next)).collect()
+    let mut extents = Vec::with_capacity(extent_count);
+    for _ in 0..extent_count {
+        extents.push(decode_extent(reader, next)?);
+    }
+    Ok(extents)
 }
 
 fn decode_extent<P: PlaceCode>(

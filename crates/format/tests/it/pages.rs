@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use format::page;
+use format::{Budget, page};
 use model::{
     Attributes, ChunkRange, ClassId, Extent, Kind, Name, Object, PackNumber, Payload, Place,
     ServerTime, Stat, Timestamp, Xattr,
@@ -91,6 +91,16 @@ proptest! {
     }
 
     #[test]
+    fn a_weight_is_an_upper_bound(unnamed in btree_map(name(), unnamed(), 0..40)) {
+        let objects = objects(unnamed);
+        let page = page::encode(&objects);
+        // The body of a page that is stored as it is follows 6 bytes.
+        prop_assert!(page.len() <= page::weight(&objects) + 6);
+        let budget = Budget::new(2 * page::weight(&objects));
+        prop_assert_eq!(page::decode_within::<Place>(&page, &budget), Ok(objects));
+    }
+
+    #[test]
     fn only_where_contents_lie_is_left_out(unnamed in btree_map(name(), unnamed(), 0..40)) {
         let mut objects = objects(unnamed);
         let page = page::encode(&objects);
@@ -157,10 +167,90 @@ fn with_extent(extent: &[u8]) -> Result<Vec<Object>, &'static str> {
 }
 
 fn decode_body(body: &[u8]) -> Result<Vec<Object>, &'static str> {
-    let mut bytes = vec![1, 0];
+    page::decode::<Place>(&with_body(0, body, body)).map_err(|damaged| damaged.why)
+}
+
+/// Makes the page whose body is `body`, and is encoded as `payload` by the codec.
+fn with_body(codec: u8, body: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![1, codec];
     bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(body).to_le_bytes()[..4]);
-    bytes.extend_from_slice(body);
-    page::decode::<Place>(&bytes).map_err(|damaged| damaged.why)
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// The memory that a transaction of changes may take.
+const BUDGET_BYTES: usize = 256 << 20;
+
+/// Checks that a page with this body, which is compressed to a few kilobytes, is refused before its
+/// objects take memory.
+#[track_caller]
+fn check_bomb(body: &[u8], why: &str) {
+    let payload = zstd::bulk::compress(body, 3).expect("compressed");
+    let page = with_body(1, body, &payload);
+    assert!(page.len() < 16 << 10, "{} bytes", page.len());
+    let budget = Budget::new(BUDGET_BYTES);
+    let damaged = page::decode_within::<Place>(&page, &budget).expect_err("it is refused");
+    assert_eq!(damaged.why, why);
+    // The budget shows what was made: one object at most.
+    assert!(BUDGET_BYTES - budget.left() < 1000, "{} bytes are left", budget.left());
+}
+
+const OVER_BUDGET: &str = "it expands to more memory than its sender may use";
+
+/// Regression: a page of a few kilobytes became 50 million extents before anybody counted them.
+#[test]
+fn a_page_of_many_extents_is_refused_before_it_expands() {
+    let mut body = vec![1, 0, 1, b'a', 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9];
+    body.extend([0; 6]);
+    let extents = 25_usize << 20;
+    body.extend([0x80, 0x80, 0x80 | 0x40, 0x0c]);
+    assert_eq!(extents, 0x0c << 21 | 0x40 << 14);
+    body.extend([2, 0].repeat(extents));
+    check_bomb(&body, OVER_BUDGET);
+}
+
+/// Regression: a page of a few kilobytes became millions of objects, dictionary entries or
+/// attributes.
+#[test]
+fn a_page_of_many_objects_or_attributes_is_refused_before_it_expands() {
+    let count = [0x80, 0x80, 0x80 | 0x40, 0x0c];
+    let zeros = vec![0; 60 << 20];
+    check_bomb(&[&count[..], &zeros].concat(), "it has more objects than a page may have");
+    let too_many = "a dictionary has more entries than the page has objects";
+    check_bomb(&[&[1, 0, 1, b'a'], &count[..], &zeros].concat(), too_many);
+    let owner = [1, 0, 1, b'a', 1, 3, 0, 0, 0, 0];
+    check_bomb(&[&owner[..], &count[..], &zeros].concat(), too_many);
+    check_bomb(&[&owner[..], &[1, 0], &count[..], &zeros].concat(), OVER_BUDGET);
+}
+
+/// A body of the largest size is compressed to a few kilobytes.
+#[test]
+fn a_body_is_not_decompressed_beyond_the_budget() {
+    let body = vec![0; page::BODY_BYTES_MAX];
+    let page = with_body(1, &body, &zstd::bulk::compress(&body, 3).expect("compressed"));
+    let why = |bytes| {
+        let decoded = page::decode_within::<Place>(&page, &Budget::new(bytes));
+        decoded.expect_err("it is refused").why
+    };
+    assert_eq!(why(body.len() - 1), "its size is not stated or too large");
+    assert_eq!(why(body.len()), "there are bytes after its end");
+}
+
+/// Regression: a page whose objects do not fit was a panic of its writer.
+#[test]
+fn objects_that_do_not_fit_into_a_page_are_refused() {
+    let object = |number: u8| {
+        let value = vec![number; 17 << 20];
+        let xattrs = vec![Xattr { name: b"user.a".to_vec(), value }];
+        let mut object = file(u32::from(number));
+        object.attributes = Arc::new(Attributes { xattrs, flags: 0 });
+        object
+    };
+    let objects: Vec<Object> = (0..4).map(object).collect();
+    assert!(page::weight(&objects) > page::BODY_BYTES_MAX);
+    assert_eq!(page::try_encode(&objects), Err(page::PageFull));
+    assert!(page::weight(&objects[..3]) <= page::BODY_BYTES_MAX);
+    assert!(page::try_encode(&objects[..3]).is_ok());
 }
 
 #[test]
@@ -180,7 +270,14 @@ fn reserved_bits_are_refused() {
 
 #[test]
 fn a_page_of_neighbours_takes_few_bytes_an_object() {
-    let object = |index: u32| Object {
+    let objects: Vec<Object> = (0..300).map(file).collect();
+    let bytes_per_object = page::encode(&objects).len() / objects.len();
+    assert!(bytes_per_object < 8, "{bytes_per_object} bytes per object");
+}
+
+/// Returns one of the files of a source tree.
+fn file(index: u32) -> Object {
+    Object {
         name: Name::new(format!("module_{index:03}.c").as_bytes()).expect("plain"),
         stat: Stat {
             kind: Kind::File,
@@ -201,8 +298,5 @@ fn a_page_of_neighbours_takes_few_bytes_an_object() {
             first: Place::new(PackNumber(3), index),
             count: 1,
         })]),
-    };
-    let objects: Vec<Object> = (0..300).map(object).collect();
-    let bytes_per_object = page::encode(&objects).len() / objects.len();
-    assert!(bytes_per_object < 8, "{bytes_per_object} bytes per object");
+    }
 }
