@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::Sender;
-use model::{DirPath, DirectoryDigest, Kind, Name};
+use model::{DirPath, DirectoryDigest, Kind, Name, NameError};
 use sys::lock::{Condvar, Mutex, MutexGuard};
 use sys::{Dir, Listing, ObjectStatus};
 
@@ -288,19 +288,29 @@ impl Walk<'_> {
             listed.entries.iter().filter(|(_, found)| found.stat.kind == Kind::Directory);
         let descends =
             |found: &ObjectStatus| found.device_id == listed.device_id || self.crosses_filesystems;
-        let mut children: Vec<Task> = directories
-            .filter(|(_, found)| descends(found))
-            .map(|(name, _)| Task {
-                parent: Arc::clone(dir),
-                name: Some(name.clone()),
-                path: task.path.child(name),
-                device_id: listed.device_id,
-            })
-            .collect();
+        let child = |(name, _): &(Name, ObjectStatus)| {
+            let path = task.path.child(name);
+            if !path.is_within_limits() {
+                self.fail_unreachable(&path);
+                return None;
+            }
+            let (parent, name) = (Arc::clone(dir), Some(name.clone()));
+            Some(Task { parent, name, path, device_id: listed.device_id })
+        };
+        let mut children: Vec<Task> =
+            directories.filter(|(_, found)| descends(found)).filter_map(child).collect();
         // The stack returns the last directory first. So directories are walked in the order of
         // paths, in which a restore reads them.
         children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
         children
+    }
+}
+
+impl Walk<'_> {
+    /// Counts a directory whose content no server stores as a failure.
+    fn fail_unreachable(&self, path: &DirPath) {
+        let path = absolute_dir(self.filespace, path);
+        self.tally.fail(Failure { path, error: NameError::Limits.to_string() });
     }
 }
 
