@@ -41,9 +41,10 @@ use crate::node::keys;
 /// Remaining life of a certificate, in seconds, below which it is renewed: a third of the 90 days
 /// that servers give by default.
 const RENEW_SECS: i64 = 30 * 86_400;
-
 /// Maximum number of directories in one request for the number of objects below them.
 const DIRECTORIES_MAX: usize = 1 << 16;
+/// Size of the paths in one such request, in bytes, at which it is sent.
+const COUNTED_BYTES: usize = 1 << 20;
 
 /// Filespace of the node, as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,12 +133,19 @@ impl Link {
         directories: impl Iterator<Item = DirPath>,
     ) -> Result<u64, ClientError> {
         let bytes = |directory: DirPath| Bytes::copy_from_slice(directory.as_bytes());
-        let directories: Vec<Bytes> = directories.map(bytes).collect();
+        let mut directories = directories.map(bytes).peekable();
         let filespace = Bytes::copy_from_slice(filespace);
         let mut objects = Vec::new();
-        for some in directories.chunks(DIRECTORIES_MAX) {
-            let (filespace, directories) = (filespace.clone(), some.to_vec());
-            let request = proto::CountSubtreesRequest { filespace, directories };
+        while directories.peek().is_some() {
+            let (mut portion, mut portion_bytes) = (Vec::new(), 0);
+            while portion.len() < DIRECTORIES_MAX
+                && let Some(next) = directories.next_if(|_| portion_bytes < COUNTED_BYTES)
+            {
+                portion_bytes += next.len();
+                portion.push(next);
+            }
+            let filespace = filespace.clone();
+            let request = proto::CountSubtreesRequest { filespace, directories: portion };
             let reply = self.runtime.block_on(self.client().count_subtrees(request))?.into_inner();
             objects.extend(reply.objects);
         }
