@@ -19,8 +19,9 @@ use super::stub;
 use crate::link::backup::KnownContent;
 use crate::link::versions::has_data;
 
-/// Maximum number of bytes of extended attributes in one change, so that it fits a message.
-const ATTRIBUTE_BYTES_MAX: usize = 24 << 20;
+/// Maximum number of bytes of extended attributes and references to chunks in one change, so that
+/// it fits a message.
+const CHANGE_BYTES_MAX: usize = 28 << 20;
 
 /// Object that will be sent to the server.
 pub(super) struct Draft {
@@ -29,6 +30,20 @@ pub(super) struct Draft {
     pub(super) stat: Stat,
     pub(super) attributes: Attributes,
     pub(super) content: DraftContent,
+}
+
+impl Draft {
+    /// Returns an upper bound of the bytes that the draft's extended attributes and its references
+    /// to chunks have in a message.
+    fn bytes(&self) -> usize {
+        let of_xattr = |xattr: &Xattr| xattr.name.len() + xattr.value.len();
+        let parts = match &self.content {
+            DraftContent::Data(content) => content.parts.len(),
+            DraftContent::Nothing | DraftContent::Target(_) | DraftContent::Known(_) => 0,
+        };
+        let attributes: usize = self.attributes.xattrs.iter().map(of_xattr).sum();
+        attributes + parts * wire::GRANT_BYTES
+    }
 }
 
 /// Content of a draft.
@@ -60,16 +75,19 @@ pub(super) struct Outcome<'s> {
     /// True if the next backup must examine the page again, because an object failed or was left to
     /// a later backup. The page then gets no digest.
     pub(super) has_failed: bool,
-    /// Bytes of extended attributes so far.
-    pub(super) attribute_bytes: usize,
+    /// Upper bound of the bytes of extended attributes and references to chunks so far.
+    pub(super) bytes: usize,
 }
 
 impl Outcome<'_> {
-    /// Reserves room for the attributes of one more object. Returns false if no room is left.
-    pub(super) fn admit(&mut self, attributes: &Attributes) -> bool {
-        let bytes = |xattr: &Xattr| xattr.name.len() + xattr.value.len();
-        self.attribute_bytes += attributes.xattrs.iter().map(bytes).sum::<usize>();
-        self.attribute_bytes <= ATTRIBUTE_BYTES_MAX
+    /// Reserves room for one more object. Returns false, and reserves nothing, if no room is left.
+    pub(super) fn admit(&mut self, draft: &Draft) -> bool {
+        let bytes = self.bytes + draft.bytes();
+        let fits = bytes <= CHANGE_BYTES_MAX;
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
     }
 
     pub(super) fn has_changes(&self) -> bool {
@@ -164,17 +182,31 @@ pub(super) fn observe(
 mod tests {
     use sys::Dir;
 
+    use super::super::fixtures::stat;
+    use super::super::read::Part;
     use super::*;
 
     #[test]
-    fn attributes_are_admitted_up_to_a_message() {
-        let attributes = |bytes: usize| {
-            let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0; bytes - 6] };
-            Attributes { xattrs: vec![xattr], flags: 0 }
+    fn objects_are_admitted_up_to_a_message() {
+        let draft = |attribute_bytes: usize, parts: usize| {
+            let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0; attribute_bytes - 6] };
+            Draft {
+                name: Name::new(b"n").expect("a name"),
+                class: ClassId(1),
+                stat: stat(),
+                attributes: Attributes { xattrs: vec![xattr], flags: 0 },
+                content: DraftContent::Data(Content {
+                    parts: vec![Part::Hole { bytes: 1 }; parts],
+                    data_bytes: 0,
+                }),
+            }
         };
         let mut outcome = Outcome::default();
-        assert!(outcome.admit(&attributes(ATTRIBUTE_BYTES_MAX)));
-        assert!(!outcome.admit(&attributes(6)));
+        let parts = 1000;
+        let most = CHANGE_BYTES_MAX - parts * wire::GRANT_BYTES;
+        assert!(!outcome.admit(&draft(most, parts + 1)), "one object alone is too large");
+        assert!(outcome.admit(&draft(most, parts)), "the others fit");
+        assert!(!outcome.admit(&draft(6, 0)));
     }
 
     #[test]

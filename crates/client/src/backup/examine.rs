@@ -29,6 +29,12 @@ use crate::report::Failure;
 /// Maximum number of objects that are examined together. They may become several pages.
 const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
 
+/// Reason of a failure: the object is too large for a message, or the other objects of its page
+/// leave no room for it.
+pub(super) const TOO_LARGE: &str = "the extended attributes and the chunks of this directory's \
+                                    objects do not fit into one message; give the objects fewer \
+                                    attributes, or move large files to other directories";
+
 /// Maximum number of changes that wait for one quantum to fill: tiny files fill it slowly.
 const CHANGES_WAITING_MAX: usize = 4096;
 
@@ -234,12 +240,24 @@ impl<'a> Examiner<'a> {
             Payload::Target(target) => DraftContent::Target(target.clone()),
             Payload::Nothing | Payload::Extents(_) => DraftContent::Nothing,
         };
-        outcome.stored.push((name, found.stat));
         let class = self.class_of(segment, name, found.stat.kind);
-        let name = name.clone();
-        outcome
-            .updated
-            .push(Draft { name, class, stat: found.stat, attributes, content });
+        let draft = Draft { name: name.clone(), class, stat: found.stat, attributes, content };
+        self.push_update(segment, name, draft, outcome);
+    }
+
+    /// Adds a draft of new attributes, if the message has room for them.
+    fn push_update<'s>(
+        &self,
+        segment: &Segment,
+        name: &'s Name,
+        draft: Draft,
+        outcome: &mut Outcome<'s>,
+    ) {
+        if !outcome.admit(&draft) {
+            return self.fail_in(outcome, segment, name, TOO_LARGE.to_owned());
+        }
+        outcome.stored.push((name, draft.stat));
+        outcome.updated.push(draft);
     }
 
     fn plan(&self, verb: &'static str, segment: &Segment, name: &Name) {
@@ -265,9 +283,8 @@ impl<'a> Examiner<'a> {
             return;
         }
         match self.draft(segment, name, &found, class) {
-            Ok(draft) if !outcome.admit(&draft.attributes) => {
-                let error = "the extended attributes of this directory's objects are too large";
-                self.fail_in(outcome, segment, name, error.to_owned());
+            Ok(draft) if !outcome.admit(&draft) => {
+                self.fail_in(outcome, segment, name, TOO_LARGE.to_owned());
             }
             Ok(draft) => {
                 outcome.stored.push((name, draft.stat));
@@ -376,10 +393,9 @@ impl<'a> Examiner<'a> {
                     if self.context.is_dry {
                         self.plan("update", segment, name);
                     }
-                    outcome.stored.push((name, found.stat));
-                    let (name, stat) = (name.clone(), found.stat);
-                    let content = DraftContent::Nothing;
-                    outcome.updated.push(Draft { name, class, stat, attributes, content });
+                    let (stat, content) = (found.stat, DraftContent::Nothing);
+                    let draft = Draft { name: name.clone(), class, stat, attributes, content };
+                    self.push_update(segment, name, draft, outcome);
                 }
                 Ok((_, found)) => self.back_up(segment, Entry { name, found }, outcome),
                 Err(ReadFailure::Changed) => match segment.dir.stat(name.as_bytes()) {

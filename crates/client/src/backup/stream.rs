@@ -9,7 +9,7 @@ use sys::Dir;
 
 use super::clock_step::NO_CHANGE_TIME;
 use super::draft::{Draft, DraftContent, Outcome};
-use super::examine::Examiner;
+use super::examine::{Examiner, TOO_LARGE};
 use super::outbox::Outbox;
 use super::read::{ChunkCollector, Content, read_stream};
 use super::scope::Scope;
@@ -95,6 +95,7 @@ impl Examiner<'_> {
     ) {
         let mut outcome = Outcome::default();
         match self.draft_stream(segment, name, stream, check) {
+            Ok(draft) if !outcome.admit(&draft) => self.fail(segment, name, TOO_LARGE.to_owned()),
             Ok(draft) => {
                 // A stream that is read twice counts only once.
                 self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
