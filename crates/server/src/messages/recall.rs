@@ -11,6 +11,9 @@ use wire::proto::stage_reply::Message;
 /// Length of a copy in a request, in bytes: its batch, and its index in the batch.
 const COPY_BYTES: usize = 10;
 
+/// Maximum number of characters of a program's name, as the queue shows it.
+const PROGRAM_CHARS_MAX: usize = 255;
+
 /// The reader that a node names in its request.
 pub(crate) fn reader(node: &Node, purpose: Option<proto::Purpose>) -> Reader {
     let purpose = purpose.unwrap_or_default();
@@ -19,7 +22,8 @@ pub(crate) fn reader(node: &Node, purpose: Option<proto::Purpose>) -> Reader {
         proto::purpose::Kind::Open => ReadKind::Open,
         proto::purpose::Kind::List => ReadKind::List,
     };
-    Reader::of_node(node, kind, purpose.user, purpose.program)
+    let program = purpose.program.chars().take(PROGRAM_CHARS_MAX).collect();
+    Reader::of_node(node, kind, purpose.user, program)
 }
 
 pub(crate) fn order(request: &proto::StageRequest) -> Result<RecallOrder, StoreError> {

@@ -38,6 +38,8 @@ const WINDOWS_AHEAD: usize = 2;
 const MESSAGE_DIRECTORIES: usize = 64;
 /// Number of objects after which a message ends.
 const MESSAGE_OBJECTS: usize = 2048;
+/// Size of the pages and of the lengths of chunks, in bytes, after which a message ends.
+const MESSAGE_BYTES: usize = 8 << 20;
 
 /// The data of a file that a window may send.
 struct Content {
@@ -58,6 +60,7 @@ struct Window {
     contents: Vec<Content>,
     message: Vec<DirectoryVersions>,
     message_objects: usize,
+    message_bytes: usize,
 }
 
 impl Window {
@@ -72,6 +75,7 @@ impl Window {
             contents: Vec::new(),
             message: Vec::new(),
             message_objects: 0,
+            message_bytes: 0,
         }
     }
 
@@ -173,6 +177,7 @@ impl Sender<'_> {
             // A directory may have very many versions.
             if self.window.message.len() >= MESSAGE_DIRECTORIES
                 || self.window.message_objects >= MESSAGE_OBJECTS
+                || self.window.message_bytes >= MESSAGE_BYTES
             {
                 self.send_entries()?;
             }
@@ -206,12 +211,10 @@ impl Sender<'_> {
         assert_eq!(objects.len(), deactivated.len(), "each version has an object and an end");
         self.window.directories += 1;
         self.window.message_objects += objects.len();
-        self.window.message.push(DirectoryVersions {
-            directory,
-            page: page::encode(&objects),
-            deactivated,
-            chunk_lengths: lengths.finish(),
-        });
+        let (page, chunk_lengths) = (page::encode(&objects), lengths.finish());
+        self.window.message_bytes += page.len() + chunk_lengths.len();
+        let versions = DirectoryVersions { directory, page, deactivated, chunk_lengths };
+        self.window.message.push(versions);
     }
 
     /// Returns the places of the object's chunks with the chunks' lengths. A length is 0 if the
@@ -229,6 +232,7 @@ impl Sender<'_> {
     fn send_entries(&mut self) -> Result<(), StoreError> {
         let directories = std::mem::take(&mut self.window.message);
         self.window.message_objects = 0;
+        self.window.message_bytes = 0;
         if directories.is_empty() {
             return Ok(());
         }

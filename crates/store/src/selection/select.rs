@@ -7,16 +7,25 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::slice::from_ref;
 
 use crate::error::StoreError;
 use catalog::{Catalog, CatalogError, PageKey, PageRow, PageSpan, VersionRow};
 use format::page;
-use model::{DirPath, FilespaceId, Kind, Name, Object, PAGE_OBJECTS_MAX, ServerTime, Version};
+use model::{
+    DirPath, Extent, FilespaceId, Kind, Name, Object, PAGE_OBJECTS_MAX, Payload, ServerTime,
+    Version,
+};
 
 use crate::pages::decode_page;
 
 /// Number of pages that are read from the catalogue at once.
 const PAGES_BATCH: usize = 64;
+
+/// Maximum weight of the objects of a page that a client gets, in bytes, unless it has one object.
+const PART_WEIGHT_MAX: usize = 8 << 20;
+/// Maximum length of the encoded length of a chunk, in bytes.
+const CHUNK_LENGTH_BYTES: usize = 3;
 
 /// Choice among the versions of each object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -347,9 +356,9 @@ impl Selection {
     }
 }
 
-/// Splits a batch so that no object occurs twice in one of the results, and no result has more
-/// objects than a page. A directory that lost its objects may have any number of versions in one
-/// batch.
+/// Splits a batch so that no object occurs twice in one of the results, no result has more objects
+/// than a page, and each result fits into a message. A directory that lost its objects may have any
+/// number of versions in one batch.
 pub fn split(batch: VersionBatch) -> Vec<VersionBatch> {
     let count = batch.versions.len();
     let mut rounds: Vec<Vec<Version>> = Vec::new();
@@ -365,17 +374,34 @@ pub fn split(batch: VersionBatch) -> Vec<VersionBatch> {
     }
     assert_eq!(rounds.iter().map(Vec::len).sum::<usize>(), count, "no version is left out");
     let directory = batch.directory;
-    let of_page = |versions| VersionBatch { directory: directory.clone(), versions };
-    rounds.into_iter().flat_map(pages).map(of_page).collect()
+    let of_part = |versions| VersionBatch { directory: directory.clone(), versions };
+    rounds.into_iter().flat_map(divide).map(of_part).collect()
 }
 
-/// Divides versions into lists that have at most as many objects as a page.
-fn pages(versions: Vec<Version>) -> impl Iterator<Item = Vec<Version>> {
-    let mut left = versions.into_iter();
-    std::iter::from_fn(move || {
-        let page: Vec<Version> = left.by_ref().take(PAGE_OBJECTS_MAX).collect();
-        (!page.is_empty()).then_some(page)
-    })
+/// Divides versions into parts that each have at most as many objects as a page, and fit into a
+/// message.
+fn divide(versions: Vec<Version>) -> Vec<Vec<Version>> {
+    let mut parts = Vec::new();
+    let (mut part, mut part_weight) = (Vec::new(), 0);
+    for version in versions {
+        let weight = weight(&version.object);
+        let is_full = part.len() == PAGE_OBJECTS_MAX || part_weight + weight > PART_WEIGHT_MAX;
+        if is_full && !part.is_empty() {
+            parts.push(std::mem::take(&mut part));
+            part_weight = 0;
+        }
+        part_weight += weight;
+        part.push(version);
+    }
+    parts.push(part);
+    parts
+}
+
+/// Returns an upper bound of the bytes of the object and of the lengths of its chunks in a message.
+fn weight(object: &Object) -> usize {
+    let Payload::Extents(extents) = &object.payload else { return page::weight(from_ref(object)) };
+    let chunks = extents.iter().filter_map(Extent::chunks).map(|run| run.count as usize);
+    page::weight(from_ref(object)) + chunks.sum::<usize>() * CHUNK_LENGTH_BYTES
 }
 
 /// Returns true if the object's data is in packs.

@@ -1,7 +1,9 @@
 //! Tests that selections agree with a naive model, for random histories on a real catalogue.
 
+use std::sync::Arc;
+
 use catalog::change::Change;
-use model::{ClassId, Extent};
+use model::{Attributes, ChunkRange, ClassId, PackNumber, Place, Xattr};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -232,6 +234,36 @@ fn a_large_directory_comes_page_by_page_with_the_versions_of_each() {
         }
     }
     assert_eq!(found, 400);
+}
+
+/// Regression: versions of one directory with large attributes, or with many chunks, became a page
+/// or a message that was too large to be sent.
+#[test]
+fn large_objects_come_in_several_parts() {
+    let half = PART_WEIGHT_MAX / 2;
+    let version = |text: &str, chunks: usize, attribute_bytes: usize| {
+        let (first, count) = (Place::new(PackNumber(1), 0), u32::try_from(chunks).expect("few"));
+        let extents = vec![Extent::Chunks(ChunkRange { first, count })];
+        let mut object = file(name(text), ClassId(1), 1, extents);
+        let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0; attribute_bytes] };
+        object.attributes = Arc::new(Attributes { xattrs: vec![xattr], flags: 0 });
+        Version { object, deactivated: None }
+    };
+    let chunks = half / CHUNK_LENGTH_BYTES;
+    let versions = vec![
+        version("a", 1, half),
+        version("b", chunks, 0),
+        version("c", 1, 9),
+        version("d", 1, 2 * PART_WEIGHT_MAX),
+        version("e", 1, 9),
+    ];
+    let parts = split(VersionBatch { directory: directory("/"), versions });
+    let names: Vec<Vec<Name>> = parts
+        .into_iter()
+        .map(|part| part.versions.into_iter().map(|version| version.object.name).collect())
+        .collect();
+    let expected = [&["a"][..], &["b", "c"], &["d"], &["e"]];
+    assert_eq!(names, expected.map(|part| part.iter().map(|text| name(text)).collect::<Vec<_>>()));
 }
 
 #[test]
