@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{Catalog, EventRow, LibraryRow, Node, VolumeAccess, VolumeRow, VolumeState, Write};
 use model::{NodeName, ServerTime, archive_filespace};
+use prost::Message as _;
 use store::Store;
 use store::folder::Database;
 use store::ownership::Ownership;
@@ -145,6 +146,22 @@ fn filespaces_come_in_portions() {
         [&[&archive_filespace(1, b"/"), b"/"], &[b"/home", b"/srv"], &[b"/tmp"]];
     assert_eq!(all, expected);
     assert_eq!([false, true].map(|archives| ask(archives, None).items.len()), [5, 6]);
+}
+
+/// Regression: a filespace with a name of 30 MiB kept the list of all nodes from fitting into a
+/// message for good.
+#[test]
+fn a_filespace_with_an_endless_name_hides_nothing_else() {
+    let bench = Bench::new(|_| {});
+    for name in [&b"/"[..], &vec![b'n'; 30 << 20], b"/srv"] {
+        bench.catalog.open_filespace(bench.node.id, name, NOW).expect("is made");
+    }
+    let request = proto::ListNodesRequest::default();
+    let listed = bench.reply(bench.admin.list_nodes(Request::new(request)));
+    assert!(listed.encoded_len() < 1000, "{} bytes", listed.encoded_len());
+    let names = listed.nodes.into_iter().flat_map(|node| node.filespaces);
+    let names: Vec<Bytes> = names.map(|filespace| filespace.name).collect();
+    assert_eq!(names, [&b"/"[..], b"/srv"]);
 }
 
 #[test]

@@ -3,6 +3,11 @@
 use catalog::{Filespace, Node, OptionSet};
 use wire::proto;
 
+/// Maximum length of all names of filespaces in the description of a node, in bytes. A catalogue
+/// may have names from a time when names had no limit. Such a name must not keep the list of nodes
+/// from fitting into a message.
+const FILESPACE_NAMES_BYTES_MAX: usize = 4 << 20;
+
 /// A node as administrators see it.
 pub(crate) struct NodeSummary {
     pub(crate) node: Node,
@@ -25,12 +30,22 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         locked: node.locked,
         enrolled: is_enrolled,
         registered: node.registered.0,
-        filespaces: filespaces.into_iter().map(filespace).collect(),
+        filespaces: shown(filespaces).map(filespace).collect(),
         option_set: node.option_set.unwrap_or_default(),
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,
         collocation_group: node.collocation_group.unwrap_or_default(),
     }
+}
+
+/// Returns the filespaces whose names fit into the description of a node.
+fn shown(filespaces: Vec<FilespaceSummary>) -> impl Iterator<Item = FilespaceSummary> {
+    let mut left = FILESPACE_NAMES_BYTES_MAX;
+    filespaces.into_iter().filter(move |info| {
+        let fits = info.filespace.name.len() <= left;
+        left -= if fits { info.filespace.name.len() } else { 0 };
+        fits
+    })
 }
 
 pub(crate) fn filespace(info: FilespaceSummary) -> proto::Filespace {
