@@ -24,6 +24,9 @@ use crate::tuning::Tuning;
 
 /// Number of changes after which a transaction is committed.
 const TRANSACTION_CHANGES: usize = 4096;
+/// Size of the changes of a transaction, in bytes, at which it is committed. The server keeps the
+/// changes of several transactions in memory, and refuses a transaction that is much larger.
+const TRANSACTION_CHANGE_BYTES: usize = 8 << 20;
 /// Age at which a transaction is committed.
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
 /// Maximum number of transactions without an answer. The server keeps the quanta of more
@@ -60,6 +63,7 @@ struct Transaction {
     bytes: u64,
     objects: u64,
     changes: usize,
+    change_bytes: usize,
     quanta: usize,
     began: Instant,
 }
@@ -67,13 +71,14 @@ struct Transaction {
 impl Transaction {
     fn new() -> Self {
         let began = sys::clock::monotonic();
-        Self { bytes: 0, objects: 0, changes: 0, quanta: 0, began }
+        Self { bytes: 0, objects: 0, changes: 0, change_bytes: 0, quanta: 0, began }
     }
 
     fn is_due(&self, tuning: &Tuning) -> bool {
         self.bytes >= tuning.transaction_bytes()
             || self.objects >= tuning.transaction_objects()
             || self.changes >= TRANSACTION_CHANGES
+            || self.change_bytes >= TRANSACTION_CHANGE_BYTES
             || (!self.is_empty() && self.began.elapsed() >= TRANSACTION_TIME)
     }
 
@@ -199,8 +204,17 @@ impl<'a> Outbox<'a> {
 
     /// Adds a change to the next message of changes. All quanta that it refers to have been sent.
     fn push(&mut self, change: PageChange) -> Result<(), ClientError> {
-        self.batch_bytes += change.bytes();
+        let bytes = change.bytes();
+        if self.transaction.change_bytes >= TRANSACTION_CHANGE_BYTES {
+            self.commit()?;
+        }
+        if self.batch_bytes + bytes > BATCH_BYTES {
+            // A change that fills a message alone does not fit into a message with another change.
+            self.send_batch()?;
+        }
+        self.batch_bytes += bytes;
         self.transaction.changes += 1;
+        self.transaction.change_bytes += bytes;
         self.batch.push(change);
         if self.batch_bytes >= BATCH_BYTES { self.send_batch() } else { Ok(()) }
     }
@@ -331,6 +345,22 @@ mod tests {
         check(by_objects, messages, &["c2", "t0", "c1", "t1"]);
         let by_bytes = Tuning { transaction_bytes: Some(150), ..Tuning::default() };
         check(by_bytes, (0..3).map(quantum).collect(), &["q0", "q1", "t0", "q2", "t1"]);
+    }
+
+    #[test]
+    fn a_transaction_closes_by_the_bytes_of_its_changes() {
+        let large = |quanta: &[u64], bytes| {
+            let OutboxMessage::Change(mut change) = change(quanta) else { panic!("a change") };
+            change.page.backed_up = vec![0; bytes].into();
+            OutboxMessage::Change(change)
+        };
+        let half = TRANSACTION_CHANGE_BYTES / 2;
+        let messages = vec![large(&[], half), large(&[], half), change(&[])];
+        check(Tuning::default(), messages, &["c1", "c1", "t0", "c1", "t1"]);
+        // Changes that wait for one quantum become ready at once, in transactions of their own.
+        let full = || large(&[0], TRANSACTION_CHANGE_BYTES);
+        let messages = vec![full(), full(), quantum(0)];
+        check(Tuning::default(), messages, &["q0", "c1", "t0", "c1", "t1", "t2"]);
     }
 
     #[test]

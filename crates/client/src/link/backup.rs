@@ -18,6 +18,10 @@ use crate::error::{ClientError, ErrorKind, shortened};
 /// Maximum number of messages that wait for the network.
 const MESSAGES_WAITING: usize = 4;
 
+/// Upper bound of the bytes that an item of a change has in a message besides its name: fields,
+/// lengths and a digest.
+const ITEM_BYTES: usize = 40;
+
 /// Grant of a chunk: its place, and the proof that the node may refer to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkGrant {
@@ -109,9 +113,18 @@ impl PageChange {
         }
     }
 
-    /// Returns the number of bytes of the change's large parts.
+    /// Returns an upper bound of the number of bytes of the change in a message.
     pub(crate) fn bytes(&self) -> usize {
-        self.backed_up.len() + self.updated.len() + self.grants.len()
+        let expired: usize = self.expired.iter().map(|name| name.as_bytes().len()).sum();
+        let pages: usize = self.pages.iter().map(|page| page.first.len()).sum();
+        let of_known = |known: &KnownContent| {
+            2 * Name::BYTES_MAX + known.filespace.len() + known.directory.as_bytes().len()
+        };
+        let known: usize = self.known.iter().map(of_known).sum();
+        let large = self.backed_up.len() + self.updated.len() + self.grants.len();
+        let items = self.expired.len() + self.pages.len() + self.known.len();
+        let directory = self.directory.as_bytes().len() + self.first.len();
+        directory + large + expired + pages + known + (1 + items) * ITEM_BYTES
     }
 
     fn message(self) -> proto::PageChange {
@@ -397,7 +410,9 @@ pub(crate) mod tests {
             directory,
             of: name(b"old"),
         }];
+        let bytes = change.bytes();
         let message = change.message();
+        assert!(message.encoded_len() <= bytes, "the size is an upper bound");
         assert_eq!((&message.directory[..], &message.first[..]), (&b"/d/"[..], &b"a"[..]));
         assert_eq!(message.expired, [Bytes::from_static(b"gone")]);
         assert_eq!(message.pages[0].digest, Bytes::new());
