@@ -20,7 +20,8 @@ use super::{directory, find_filespace};
 use crate::gate::Caller;
 use crate::refusal;
 
-type Questions = mpsc::Receiver<proto::PagesRequest>;
+/// Questions. A message that is no question ends the stream.
+type Questions = mpsc::Receiver<Result<proto::PagesRequest, Status>>;
 type Replies = mpsc::Sender<Result<proto::PagesReply, Status>>;
 
 /// Answers questions until the client ends the stream. The client gets the reason for an early end.
@@ -42,8 +43,9 @@ pub(super) async fn serve(
 fn forward(mut requests: Streaming<proto::PagesRequest>) -> Questions {
     let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
     tokio::spawn(async move {
-        while let Ok(Some(request)) = requests.message().await {
-            if sender.send(request).await.is_err() {
+        while let Some(request) = requests.message().await.transpose() {
+            let is_last = request.is_err();
+            if sender.send(request).await.is_err() || is_last {
                 break;
             }
         }
@@ -64,6 +66,7 @@ impl Answerer {
     async fn run(mut self, replies: &Replies) -> Result<(), Status> {
         while let Some(question) = self.questions.recv().await {
             let Ok(room) = replies.clone().reserve_owned().await else { return Ok(()) };
+            let question = question?;
             let answering = move || self.answer_all(question, room);
             self = ended(tokio::task::spawn_blocking(answering).await)?;
         }
@@ -82,7 +85,7 @@ impl Answerer {
             let replies = room.send(Ok(reply));
             let Ok(more) = replies.try_reserve_owned() else { return Ok(self) };
             let Ok(next) = self.questions.try_recv() else { return Ok(self) };
-            (question, room) = (next, more);
+            (question, room) = (next?, more);
         }
     }
 
