@@ -36,6 +36,8 @@ const DAMAGED_PACKS_MAX: usize = 1 << 16;
 const ROWS_BYTES: usize = 256 << 10;
 /// Maximum number of pages in a message of a list.
 const LIST_PAGES: usize = 16;
+/// Number of bytes of pages after which a message of a list ends.
+const LIST_BYTES: usize = 8 << 20;
 /// Days in which a node can still use the certificate that it has renewed. A node that is
 /// interrupted before it stores the new certificate renews the old one again.
 const RENEWAL_GRACE_DAYS: i64 = 7;
@@ -499,7 +501,13 @@ fn send_list(
         };
         let mut pages = selection::split(batch).into_iter().map(describe).peekable();
         while pages.peek().is_some() {
-            let directories = pages.by_ref().take(LIST_PAGES).collect();
+            let (mut directories, mut bytes) = (Vec::new(), 0);
+            while directories.len() < LIST_PAGES
+                && let Some(part) = pages.next_if(|_| bytes < LIST_BYTES)
+            {
+                bytes += part.page.len();
+                directories.push(part);
+            }
             sys::fault::point("list");
             replies.blocking_send(Ok(proto::VersionsReply { directories }))?;
         }
