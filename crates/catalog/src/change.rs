@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use format::page;
-use model::{DirPath, DirectoryDigest, Kind, Name, Object, PAGE_OBJECTS_MAX, Payload, ServerTime};
+use format::page::OBJECTS_MAX;
+use model::{DirPath, DirectoryDigest, Kind, Name, Object, Payload, ServerTime};
 
 use crate::{PageKey, PageRow, VersionRow};
-
-/// Maximum number of objects in a page while deletions are withheld.
-pub const PAGE_OBJECTS_LIMIT: usize = 8 * PAGE_OBJECTS_MAX;
 
 /// A change of a page. The places of all its chunks are known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -37,8 +35,11 @@ pub enum ChangeError {
     Update,
     #[error("the pages after the change are not in order or do not begin with the changed page")]
     Pages,
-    #[error("a page would hold more than {PAGE_OBJECTS_LIMIT} objects")]
+    #[error("a page would hold more than {OBJECTS_MAX} objects")]
     TooLarge,
+    /// The caller applies the change without its new states.
+    #[error(transparent)]
+    PageFull(#[from] page::PageFull),
 }
 
 /// The rows that a change writes.
@@ -169,14 +170,13 @@ fn divide(
             effect.removed.push(key);
             continue;
         }
-        if rest.len() > PAGE_OBJECTS_LIMIT {
+        if rest.len() > OBJECTS_MAX {
             return Err(ChangeError::TooLarge);
         }
         debug_assert!(rest.first().is_none_or(|object| object.name.as_bytes() >= &key.first[..]));
         let object_count = u32::try_from(rest.len()).expect("bounded just above");
-        effect
-            .pages
-            .push(PageRow { key, object_count, digest, body: page::encode(&rest) });
+        let body = page::try_encode(&rest)?;
+        effect.pages.push(PageRow { key, object_count, digest, body });
     }
     effect.pages.reverse();
     assert_eq!(effect.pages.len() + effect.removed.len(), page_count, "each page has a row");

@@ -90,7 +90,7 @@ pub(crate) fn rejection(rejection: Rejection) -> proto::Rejected {
     let Rejection { key, name, reason } = rejection;
     proto::Rejected {
         directory: Bytes::copy_from_slice(key.directory.as_bytes()),
-        first: key.first.into(),
+        first: Bytes::copy_from_slice(&key.first),
         name: Bytes::copy_from_slice(name.as_bytes()),
         reason: reason.to_string(),
         send_data: reason == Reason::SendData,

@@ -1,5 +1,7 @@
 //! Changes of pages as a node sends them, and the objects that the server leaves out of them.
 
+use std::sync::Arc;
+
 use catalog::PageKey;
 use catalog::change::PageStart;
 use model::{DirPath, Name, Object, SessionPlace};
@@ -37,9 +39,22 @@ pub struct KnownContent {
 /// An object that the server left out of its change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rejection {
-    pub key: PageKey,
+    /// The page, which all rejections of a change share: a path may be long.
+    pub key: Arc<PageKey>,
     pub name: Name,
     pub reason: Reason,
+}
+
+impl Rejection {
+    /// Returns the rejections of objects of one page.
+    pub(crate) fn of_page(key: &PageKey, objects: Vec<(Name, Reason)>) -> Vec<Self> {
+        if objects.is_empty() {
+            return Vec::new();
+        }
+        let key = Arc::new(key.clone());
+        let rejection = |(name, reason)| Self { key: Arc::clone(&key), name, reason };
+        objects.into_iter().map(rejection).collect()
+    }
 }
 
 /// A directory that the node has removed, and below which pages of the catalogue are damaged. These
@@ -61,4 +76,10 @@ pub enum Reason {
     /// again.
     #[error("the object's parts do not add up to its size")]
     Size,
+    /// The page cannot hold the object. Another backup meets the same page.
+    #[error(
+        "the objects near it in its directory need too much room at the server; give them fewer \
+         extended attributes, or move some of them to another directory"
+    )]
+    PageFull,
 }

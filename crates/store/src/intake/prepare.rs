@@ -13,12 +13,13 @@ use std::panic::resume_unwind;
 use sys::lock::Mutex;
 
 use crate::error::StoreError;
-use catalog::change::{Change, Effect, apply, deactivate};
+use catalog::change::{Change, ChangeError, Effect, apply, deactivate};
 use catalog::{ArchiveChange, PageKey, PageRow, PageSpan, Write};
+use format::page;
 use model::{ClassId, DirPath, Kind, Name, Object, PackNumber, ServerTime};
 use pool::Hold;
 
-use super::change::{Rejection, Remnant};
+use super::change::{Reason, Rejection, Remnant};
 use super::session::Intake;
 use crate::intake::resolve::ResolvedChange;
 use crate::lifecycle::archive;
@@ -30,6 +31,9 @@ const SHARE_CHANGES: usize = 32;
 /// Maximum number of threads that apply the changes of one transaction. More threads would not
 /// help, because a single thread writes their result.
 const THREADS_MAX: usize = 4;
+/// Maximum weight of the objects of a page, in bytes: see [`page::weight`]. It is larger than a
+/// page body, because an extent usually takes a few bytes of a body and more memory.
+const PAGE_WEIGHT_MAX: usize = 2 * page::BODY_BYTES_MAX;
 /// Number of pages below a vanished directory that are removed in one batch.
 const SUBTREE_PAGES: usize = 64;
 
@@ -68,7 +72,8 @@ impl Preparation {
             *held = held.and(hold);
         }
         self.archived.objects_added += other.archived.objects_added;
-        self.archived.bytes_added += other.archived.bytes_added;
+        let bytes_added = other.archived.bytes_added;
+        self.archived.bytes_added = self.archived.bytes_added.saturating_add(bytes_added);
     }
 }
 
@@ -148,8 +153,11 @@ impl Intake {
         pages: &mut Pages,
         prepared: &mut Preparation,
     ) -> Result<Effect, CommitFailure> {
-        let ResolvedChange { key, mut change, rejected } = resolved;
+        let ResolvedChange { key, mut change, mut rejected } = resolved;
         let current = self.current(&key, pages)?;
+        if !has_room(&key, &current, &change, at.now) {
+            rejected.extend(reject_states(&key, &mut change));
+        }
         let vanishing = vanishing(&key.directory, &current, &change);
         vanishing.iter().for_each(|directory| remove_subtree(pages, directory));
         let remnants = self.expire_subtrees(vanishing, at, prepared)?;
@@ -257,6 +265,27 @@ impl Intake {
             self.store.commit_known(at.generation, writes)?;
         }
     }
+}
+
+/// Returns true if the pages after the change can hold its new states.
+fn has_room(key: &PageKey, current: &[Object], change: &Change, now: ServerTime) -> bool {
+    let new = page::weight(&change.backed_up) + page::weight(&change.updated);
+    let weight = page::weight(current) + new;
+    if weight <= page::BODY_BYTES_MAX {
+        return true;
+    }
+    let is_full = || {
+        let applied = apply(key, current.to_vec(), change.clone(), now);
+        matches!(applied, Err(ChangeError::PageFull(_)))
+    };
+    weight <= PAGE_WEIGHT_MAX && !is_full()
+}
+
+/// Takes the new states out of a change whose page is full.
+fn reject_states(key: &PageKey, change: &mut Change) -> Vec<Rejection> {
+    let states = change.backed_up.drain(..).chain(change.updated.drain(..));
+    let rejected = states.map(|state| (state.name, Reason::PageFull)).collect();
+    Rejection::of_page(key, rejected)
 }
 
 /// Divides changes into shares. All changes of one directory are in one share, in their order.

@@ -109,14 +109,13 @@ impl<'a> Resolver<'a> {
             };
             match payload {
                 Ok(payload) => resolved.push(with_payload(object, payload)),
-                Err(PayloadError::Rejected(reason)) => {
-                    rejected.push(Rejection { key: key.clone(), name: object.name, reason });
-                }
+                Err(PayloadError::Rejected(reason)) => rejected.push((object.name, reason)),
                 Err(PayloadError::Failed(error)) => return Err(error),
             }
         }
         assert_eq!(resolved.len() + rejected.len(), count, "each object is taken or rejected");
         let change = Change { backed_up: resolved, updated, expired, pages };
+        let rejected = Rejection::of_page(&key, rejected);
         Ok(ResolvedChange { key, change, rejected })
     }
 

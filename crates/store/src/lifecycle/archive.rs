@@ -141,10 +141,11 @@ fn file_bytes(object: &Object) -> i64 {
 pub fn grow(change: &mut ArchiveChange, current: &[Object], new: &[Object]) {
     for object in new {
         change.objects_added += 1;
-        change.bytes_added += file_bytes(object);
+        // The sizes are those of a node. Their sum may be impossible.
+        change.bytes_added = change.bytes_added.saturating_add(file_bytes(object));
         if let Some(old) = current.iter().find(|old| old.name == object.name) {
             change.objects_added -= 1;
-            change.bytes_added -= file_bytes(old);
+            change.bytes_added = change.bytes_added.saturating_sub(file_bytes(old));
         }
     }
 }

@@ -310,3 +310,51 @@ fn a_session_is_recorded_with_its_report() {
     assert_eq!((row.complete, row.report.as_str()), (false, "{\"files\": 3}"));
     assert!(row.started <= row.ended && row.filespace == server.filespace);
 }
+
+/// Regression: a page that became too large for its format was a panic of the server.
+#[test]
+fn an_object_for_which_its_page_has_no_room_is_rejected() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    let empty = |text: &str| {
+        let mut object = sent_file(name(text), 1, &[]);
+        object.payload = Payload::Nothing;
+        object
+    };
+    let large = |text: &str| {
+        let xattr =
+            model::Xattr { name: b"user.a".to_vec(), value: vec![text.as_bytes()[0]; 17 << 20] };
+        let mut object = empty(text);
+        let xattrs = vec![xattr];
+        object.attributes = Arc::new(model::Attributes { xattrs, flags: 0 });
+        object
+    };
+    let digest = Some(DirectoryDigest([7; 16]));
+    let pages = || vec![PageStart { first: Vec::new(), digest }];
+    let backed_up = ["a", "b", "c"].map(large).to_vec();
+    let change = PageChange { backed_up, pages: pages(), ..page_change("/") };
+    let receipt = commit(&mut intake, Vec::new(), &change).expect("is committed");
+    assert_eq!(receipt.rejected, []);
+    let change = PageChange {
+        backed_up: vec![large("d"), empty("e")],
+        expired: vec![name("b")],
+        pages: pages(),
+        ..page_change("/")
+    };
+    let three = PageChange { expired: Vec::new(), ..change.clone() };
+    let receipt = commit(&mut intake, Vec::new(), &three).expect("is committed");
+    let rejected: Vec<_> = receipt.rejected.iter().map(|one| (&one.name, one.reason)).collect();
+    assert_eq!(rejected, [(&name("d"), Reason::PageFull), (&name("e"), Reason::PageFull)]);
+    let names = || server.objects("/").into_iter().map(|object| object.name).collect::<Vec<_>>();
+    assert_eq!(names(), ["a", "b", "c"].map(name));
+    let row = server
+        .store
+        .catalog
+        .page(server.filespace, &catalog::PageKey::first_of(directory("/")));
+    let row = row.expect("is read").expect("exists");
+    assert_eq!(row.digest, None, "the next backup examines the page again");
+    // An object that expires makes room.
+    let receipt = commit(&mut intake, Vec::new(), &change).expect("is committed");
+    assert_eq!(receipt.rejected, []);
+    assert_eq!(names(), ["a", "c", "d", "e"].map(name));
+}
