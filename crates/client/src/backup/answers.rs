@@ -10,7 +10,11 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 use super::chunks::Chunks;
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
-use crate::link::backup::{Rejection, Remnant, ServerMessage, SessionReceiver};
+use crate::link::backup::{Commitment, Rejection, Remnant, ServerMessage, SessionReceiver};
+
+/// Maximum number of rejections and remnants in all parts of an answer: as many as one message may
+/// have.
+const ANSWER_ITEMS_MAX: usize = wire::MESSAGES_MAX;
 
 /// The server's answers so far, shared by all threads of a session.
 #[derive(Default)]
@@ -30,6 +34,8 @@ struct State {
     sent: HashMap<u64, Vec<ChunkDigest>>,
     /// Number of transactions without an answer.
     unanswered: u64,
+    /// Number of rejections and remnants in the parts of the next answer that have come so far.
+    answer_items: usize,
     is_closed: bool,
     rejections: Vec<Rejection>,
     remnants: Vec<Remnant>,
@@ -37,6 +43,25 @@ struct State {
     /// True if the server has given no reason for the end of the session. Then the session ended
     /// because this side ended it, or because the server was stopped.
     is_unexplained: bool,
+}
+
+impl State {
+    /// Takes an answer, or a part of an answer. Returns false if the answer has more parts than a
+    /// server without fault sends.
+    fn take_part(&mut self, commitment: Commitment) -> bool {
+        let Commitment { rejections, remnants, is_continued, .. } = commitment;
+        self.answer_items += rejections.len() + remnants.len();
+        if self.answer_items > ANSWER_ITEMS_MAX {
+            return false;
+        }
+        self.rejections.extend(rejections);
+        self.remnants.extend(remnants);
+        if !is_continued {
+            self.answer_items = 0;
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+        true
+    }
 }
 
 impl Answers {
@@ -166,10 +191,10 @@ impl Answers {
                     chunks.store_grants(&digests, &quantum.grants);
                 }
                 tally.expired.fetch_add(commitment.expired, Relaxed);
-                let mut state = self.state();
-                state.unanswered = state.unanswered.saturating_sub(1);
-                state.rejections.extend(commitment.rejections);
-                state.remnants.extend(commitment.remnants);
+                if !self.state().take_part(commitment) {
+                    let message = "the server rejects more objects than a transaction has";
+                    self.fail(ClientError::new(ErrorKind::Bug, message));
+                }
             }
             ServerMessage::Closed => self.state().is_closed = true,
         }
@@ -199,7 +224,7 @@ mod tests {
 
     use super::*;
     use crate::cache::Cache;
-    use crate::link::backup::{ChunkGrant, Commitment, QuantumGrants};
+    use crate::link::backup::{ChunkGrant, QuantumGrants};
     use crate::progress::Progress;
 
     #[test]
@@ -222,11 +247,21 @@ mod tests {
             reason: "no".to_owned(),
         };
         let remnant = Remnant { path: b"/d/gone/".to_vec(), reason: "damaged".to_owned() };
-        let commitment = Commitment {
-            grants: vec![QuantumGrants { number: 4, grants: vec![grant] }],
+        let part = Commitment {
+            grants: Vec::new(),
             rejections: vec![rejection.clone()],
             remnants: vec![remnant.clone()],
+            expired: 0,
+            is_continued: true,
+        };
+        answers.take_in(ServerMessage::Committed(part), &chunks, &tally);
+        assert_eq!(answers.state().unanswered, 1, "the answer is not whole yet");
+        let commitment = Commitment {
+            grants: vec![QuantumGrants { number: 4, grants: vec![grant] }],
+            rejections: Vec::new(),
+            remnants: Vec::new(),
             expired: 3,
+            is_continued: false,
         };
         answers.take_in(ServerMessage::Committed(commitment), &chunks, &tally);
         answers.wait_for_answers(0).expect("answered");
@@ -241,9 +276,32 @@ mod tests {
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
         let (grants, rejections) = (Vec::new(), Vec::new());
-        let unasked = Commitment { grants, rejections, expired: 0, remnants: Vec::new() };
+        let unasked = Commitment {
+            grants,
+            rejections,
+            expired: 0,
+            remnants: Vec::new(),
+            is_continued: false,
+        };
         answers.take_in(ServerMessage::Committed(unasked), &chunks, &tally);
         assert_eq!(answers.check().map_err(|error| error.kind), Err(ErrorKind::Bug));
+    }
+
+    #[test]
+    fn an_answer_in_parts_has_an_end() {
+        let mut state = State { unanswered: 1, ..State::default() };
+        let remnant = Remnant { path: Vec::new(), reason: String::new() };
+        let part = |is_continued| Commitment {
+            grants: Vec::new(),
+            rejections: Vec::new(),
+            remnants: vec![remnant.clone(); ANSWER_ITEMS_MAX / 2],
+            expired: 0,
+            is_continued,
+        };
+        assert!(state.take_part(part(true)) && state.take_part(part(false)));
+        assert_eq!((state.unanswered, state.answer_items), (0, 0), "the answer is whole");
+        assert!(state.take_part(part(true)) && state.take_part(part(true)));
+        assert!(!state.take_part(part(true)), "it should have ended");
     }
 
     #[test]

@@ -188,6 +188,8 @@ pub(crate) struct Commitment {
     pub(crate) remnants: Vec<Remnant>,
     /// Number of objects that became inactive.
     pub(crate) expired: u64,
+    /// True if another message about the same transaction follows.
+    pub(crate) is_continued: bool,
 }
 
 /// Grants of the chunks of a quantum, in order.
@@ -235,7 +237,7 @@ impl Link {
         let (sender, receiver) = mpsc::channel(MESSAGES_WAITING);
         let filespace = Bytes::copy_from_slice(filespace);
         let tells_arrivals = reports_arrivals && self.has(Capability::Arrivals);
-        let open = proto::OpenBackup { filespace, tells_arrivals };
+        let open = proto::OpenBackup { filespace, tells_arrivals, takes_parts: true };
         let message = Some(proto::to_server::Message::Open(open));
         sender
             .blocking_send(proto::ToServer { message })
@@ -335,6 +337,7 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
             rejections: committed.rejected.into_iter().map(rejection).collect(),
             remnants: committed.remnants.into_iter().map(remnant).collect(),
             expired: committed.expired_objects,
+            is_continued: committed.is_continued,
         })),
         Message::Closed(proto::Closed {}) => Some(ServerMessage::Closed),
         Message::Opened(_) => None,

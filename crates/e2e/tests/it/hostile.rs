@@ -381,7 +381,7 @@ fn a_server_takes_no_name_that_leads_nowhere() {
     let node = Node::enrol(&server, "anna");
     use proto::to_server::Message;
     let message = |message| proto::ToServer { message: Some(message) }.encode_to_vec();
-    let open = proto::OpenBackup { filespace: b"/".to_vec().into(), tells_arrivals: false };
+    let open = proto::OpenBackup { filespace: b"/".to_vec().into(), ..Default::default() };
     for (path, name) in [(&b"/"[..], &b"/"[..]), (b"/a/", b"/"), (b"", b"a")] {
         let change = proto::PageChange {
             directory: path.to_vec().into(),

@@ -1,13 +1,19 @@
 //! Changes of pages, as a backup sends them, and the objects that are rejected.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use catalog::PageKey;
 use catalog::change::PageStart;
 use format::page;
 use model::{DirPath, DirectoryDigest, Name, NameError, Object};
+use prost::Message as _;
 use store::StoreError;
-use store::intake::{Check, KnownContent, PageChange, Reason, Rejection, Remnant};
-use wire::proto;
+use store::intake::{Check, CommitReceipt, KnownContent, PageChange, Reason, Rejection, Remnant};
+use wire::{MESSAGE_BYTES_MAX, proto};
+
+/// Size of the rejections and remnants, in bytes, after which a part of an answer ends.
+const PART_BYTES: usize = MESSAGE_BYTES_MAX / 4;
 
 /// Returns the check that the client has sent with a quantum.
 pub(crate) fn check(quantum: &proto::Quantum) -> Check {
@@ -81,26 +87,88 @@ fn known(of: &DirPath, known: &proto::KnownContent) -> Result<KnownContent, Stor
     })
 }
 
-pub(crate) fn remnant(remnant: Remnant) -> proto::Remnant {
+/// Returns the answer to the transaction `number`.
+pub(crate) fn committed(number: u64, receipt: CommitReceipt) -> proto::Committed {
+    let grants = receipt.grants.into_iter();
+    let grants =
+        grants.map(|of| proto::QuantumGrants { number: of.number, grants: of.bytes.into() });
+    proto::Committed {
+        number,
+        grants: grants.collect(),
+        rejected: rejections(receipt.rejected),
+        remnants: receipt.remnants.into_iter().map(remnant).collect(),
+        expired_objects: receipt.expired_objects,
+        is_continued: false,
+    }
+}
+
+fn remnant(remnant: Remnant) -> proto::Remnant {
     let Remnant { directory, reason } = remnant;
     proto::Remnant { directory: Bytes::copy_from_slice(directory.as_bytes()), reason }
 }
 
-pub(crate) fn rejection(rejection: Rejection) -> proto::Rejected {
-    let Rejection { key, name, reason } = rejection;
-    proto::Rejected {
-        directory: Bytes::copy_from_slice(key.directory.as_bytes()),
-        first: Bytes::copy_from_slice(&key.first),
-        name: Bytes::copy_from_slice(name.as_bytes()),
-        reason: reason.to_string(),
-        send_data: reason == Reason::SendData,
+/// Returns the messages of rejections. The rejections of one page share its path.
+fn rejections(rejections: Vec<Rejection>) -> Vec<proto::Rejected> {
+    let mut last: Option<(Arc<PageKey>, Bytes)> = None;
+    let message = |Rejection { key, name, reason }| {
+        let directory = match &last {
+            Some((page, directory)) if Arc::ptr_eq(page, &key) => directory.clone(),
+            _ => Bytes::copy_from_slice(key.directory.as_bytes()),
+        };
+        last = Some((Arc::clone(&key), directory.clone()));
+        proto::Rejected {
+            directory,
+            first: Bytes::copy_from_slice(&key.first),
+            name: Bytes::copy_from_slice(name.as_bytes()),
+            reason: reason.to_string(),
+            send_data: reason == Reason::SendData,
+        }
+    };
+    rejections.into_iter().map(message).collect()
+}
+
+/// Divides the answer to a transaction so that each part fits into a message. An answer to a client
+/// that takes no parts must fit as a whole.
+pub(crate) fn parts(
+    committed: proto::Committed,
+    takes_parts: bool,
+) -> Result<Vec<proto::Committed>, StoreError> {
+    if committed.encoded_len() <= PART_BYTES {
+        return Ok(vec![committed]);
     }
+    if !takes_parts {
+        return match committed.encoded_len() <= MESSAGE_BYTES_MAX - PART_BYTES {
+            true => Ok(vec![committed]),
+            false => Err(StoreError::conflict(
+                "the answer to a transaction does not fit into a message; upgrade the client",
+            )),
+        };
+    }
+    let number = committed.number;
+    let mut rest = committed;
+    let mut parts = Vec::new();
+    let mut rejected = std::mem::take(&mut rest.rejected).into_iter().peekable();
+    let mut remnants = std::mem::take(&mut rest.remnants).into_iter().peekable();
+    while rejected.peek().is_some() || remnants.peek().is_some() {
+        let mut bytes = 0;
+        let mut part = proto::Committed { number, is_continued: true, ..Default::default() };
+        while let Some(next) = rejected.next_if(|_| bytes < PART_BYTES) {
+            bytes += next.encoded_len();
+            part.rejected.push(next);
+        }
+        while let Some(next) = remnants.next_if(|_| bytes < PART_BYTES) {
+            bytes += next.encoded_len();
+            part.remnants.push(next);
+        }
+        parts.push(part);
+    }
+    // The last part has the grants, whose number is limited for each transaction.
+    parts.push(rest);
+    Ok(parts)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use model::{ClassId, Kind, Payload, ServerTime, SessionPlace, Stat, Timestamp};
 
     use super::*;
@@ -133,6 +201,44 @@ mod tests {
 
     fn change(directory: &'static [u8]) -> proto::PageChange {
         proto::PageChange { directory: Bytes::from_static(directory), ..Default::default() }
+    }
+
+    #[test]
+    fn a_long_answer_is_divided() {
+        let directory = Bytes::from(vec![b'd'; 60 << 10]);
+        let rejected = |name: usize| proto::Rejected {
+            directory: directory.clone(),
+            name: name.to_string().into(),
+            ..Default::default()
+        };
+        let remnant = proto::Remnant { directory: directory.clone(), reason: "damaged".to_owned() };
+        let grants = vec![proto::QuantumGrants { number: 3, grants: vec![0; 16].into() }];
+        let whole = proto::Committed {
+            number: 7,
+            grants: grants.clone(),
+            rejected: (0..1000).map(rejected).collect(),
+            remnants: vec![remnant; 200],
+            expired_objects: 5,
+            is_continued: false,
+        };
+        parts(whole.clone(), false).expect_err("it does not fit into a message");
+        let divided = parts(whole.clone(), true).expect("divided");
+        assert!(
+            divided
+                .iter()
+                .all(|part| part.encoded_len() < 2 * PART_BYTES && part.number == 7)
+        );
+        let continued: Vec<bool> = divided.iter().map(|part| part.is_continued).collect();
+        assert_eq!(continued.iter().filter(|continued| !**continued).count(), 1);
+        let last = divided.last().expect("a part");
+        assert_eq!((&last.grants, last.expired_objects, last.is_continued), (&grants, 5, false));
+        let all: Vec<_> = divided.iter().flat_map(|part| part.rejected.clone()).collect();
+        assert_eq!(all, whole.rejected);
+        let all: Vec<_> = divided.iter().flat_map(|part| part.remnants.clone()).collect();
+        assert_eq!(all, whole.remnants);
+        let short = proto::Committed { rejected: vec![rejected(1)], remnants: Vec::new(), ..whole };
+        assert_eq!(parts(short.clone(), true), Ok(vec![short.clone()]));
+        assert_eq!(parts(short.clone(), false), Ok(vec![short]));
     }
 
     #[track_caller]

@@ -92,10 +92,11 @@ async fn receive(
     let (work, waiting) = mpsc::channel(WAITING_MAX);
     let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
     let filler = intake.filler();
+    let committer = Committer { intake, takes_parts: open.takes_parts };
     let mut committer = tokio::task::spawn_blocking({
         let (replies, store) = (replies.clone(), Arc::clone(&edge.store));
         let is_admitted = move || admitted(&store, &serial, OPEN).map(drop);
-        move || commit_all(intake, &is_admitted, waiting, &replies)
+        move || commit_all(committer, &is_admitted, waiting, &replies)
     });
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
     let collector = Collector { edge, filler, work, arrivals };
@@ -203,50 +204,54 @@ impl Collector<'_> {
 /// Commits the transactions of a session, one after the other. `is_admitted` fails once the node
 /// is locked, removed or revoked, also by another server of the same catalogue.
 fn commit_all(
-    mut intake: Intake,
+    mut committer: Committer,
     is_admitted: &dyn Fn() -> Result<(), Status>,
     mut waiting: mpsc::Receiver<Work>,
     replies: &Replies,
 ) -> Result<(), Status> {
     while let Some(work) = waiting.blocking_recv() {
         is_admitted()?;
-        let message = perform(&mut intake, work).map_err(refusal::status)?;
-        let reply = proto::FromServer { message: Some(message) };
-        if replies.blocking_send(Ok(reply)).is_err() {
-            return Ok(());
+        for message in committer.perform(work).map_err(refusal::status)? {
+            let reply = proto::FromServer { message: Some(message) };
+            if replies.blocking_send(Ok(reply)).is_err() {
+                return Ok(());
+            }
         }
     }
     Ok(())
 }
 
-fn perform(intake: &mut Intake, work: Work) -> Result<proto::from_server::Message, StoreError> {
-    Ok(match work {
-        Work::Commit(transaction) => {
-            proto::from_server::Message::Committed(commit(intake, transaction)?)
-        }
-        Work::Close(close) => {
-            intake.close(close.complete, &close.report_json)?;
-            proto::from_server::Message::Closed(proto::Closed {})
-        }
-    })
+/// The committing half of a session.
+struct Committer {
+    intake: Intake,
+    /// True if the client takes the answer to a transaction in several messages.
+    takes_parts: bool,
 }
 
-fn commit(intake: &mut Intake, transaction: Transaction) -> Result<proto::Committed, StoreError> {
-    let Transaction { number, quanta, changes: page_changes } = transaction;
-    let quanta = wait_for(quanta)?;
-    let committed = intake.commit(quanta, &|| page_changes.iter().map(changes::parse).collect())?;
-    let grants = committed.grants.into_iter();
-    let grants =
-        grants.map(|of| proto::QuantumGrants { number: of.number, grants: of.bytes.into() });
-    let rejected = committed.rejected.into_iter().map(changes::rejection);
-    let remnants = committed.remnants.into_iter().map(changes::remnant);
-    Ok(proto::Committed {
-        number,
-        grants: grants.collect(),
-        rejected: rejected.collect(),
-        remnants: remnants.collect(),
-        expired_objects: committed.expired_objects,
-    })
+impl Committer {
+    /// Commits or closes. Returns the messages of the answer.
+    fn perform(&mut self, work: Work) -> Result<Vec<proto::from_server::Message>, StoreError> {
+        use proto::from_server::Message;
+        match work {
+            Work::Commit(transaction) => {
+                let committed = self.commit(transaction)?;
+                let parts = changes::parts(committed, self.takes_parts)?;
+                Ok(parts.into_iter().map(Message::Committed).collect())
+            }
+            Work::Close(close) => {
+                self.intake.close(close.complete, &close.report_json)?;
+                Ok(vec![Message::Closed(proto::Closed {})])
+            }
+        }
+    }
+
+    fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, StoreError> {
+        let Transaction { number, quanta, changes: page_changes } = transaction;
+        let quanta = wait_for(quanta)?;
+        let committed =
+            self.intake.commit(quanta, &|| page_changes.iter().map(changes::parse).collect())?;
+        Ok(changes::committed(number, committed))
+    }
 }
 
 /// Waits until the quanta are stored.
