@@ -35,6 +35,9 @@ pub const SERVER_NAME: &str = "server.holdfast.internal";
 /// large attributes.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
+/// Maximum length of the report of a backup, in bytes.
+pub const REPORT_BYTES_MAX: usize = 64 << 10;
+
 /// Maximum number of items in one portion of a list.
 pub const PORTION_ITEMS_MAX: u32 = 1000;
 

@@ -20,7 +20,7 @@ use store::intake::{self, Intake, StoredQuantum};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tonic::{Status, Streaming};
-use wire::proto;
+use wire::{REPORT_BYTES_MAX, proto};
 
 use super::arrivals::Arrivals;
 use super::stream::opening;
@@ -170,7 +170,9 @@ impl Collector<'_> {
                     self.work.send(Work::Commit(transaction)).await.map_err(stopped)?;
                 }
                 proto::to_server::Message::Close(close) => {
+                    check_report(&close.report_json)?;
                     self.work.send(Work::Close(close)).await.map_err(stopped)?;
+                    return end(stream).await;
                 }
                 proto::to_server::Message::Open(_) => return Err(malformed("a second open")),
             }
@@ -198,6 +200,23 @@ impl Collector<'_> {
             drop((permit, among_all));
             stored
         }))
+    }
+}
+
+/// Fails if the report of a backup is so long that the catalogue must not keep it.
+fn check_report(report: &str) -> Result<(), Status> {
+    if report.len() <= REPORT_BYTES_MAX {
+        return Ok(());
+    }
+    let bytes = report.len();
+    Err(malformed(&format!("a report has {bytes} bytes, but may have at most {REPORT_BYTES_MAX}")))
+}
+
+/// Waits until the stream of a closed session ends. The client may send nothing more.
+async fn end(stream: &mut Streaming<proto::ToServer>) -> Result<(), Status> {
+    match next(stream).await? {
+        Some(_) => Err(malformed("a message after the end of its session")),
+        None => Ok(()),
     }
 }
 
