@@ -25,6 +25,7 @@ use wire::version::{self, Role, Speaker};
 use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
 use crate::edge::Edge;
 use crate::gate::Caller;
+use crate::messages::changes::directory;
 use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::{messages, refusal, unknown};
@@ -64,10 +65,6 @@ fn find_filespace(
 ) -> Result<Option<Filespace>, StoreError> {
     let all = store.catalog.filespaces(node.id)?;
     Ok(all.into_iter().find(|filespace| filespace.name == name))
-}
-
-fn directory(bytes: &[u8]) -> Result<DirPath, StoreError> {
-    DirPath::new(bytes).map_err(StoreError::malformed)
 }
 
 impl NodeSessions {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use catalog::PageKey;
 use catalog::change::PageStart;
 use format::page;
-use model::{DirPath, DirectoryDigest, Name, NameError, Object};
+use model::{DirPath, DirectoryDigest, FILESPACE_BYTES_MAX, Name, NameError, Object};
 use prost::Message as _;
 use store::StoreError;
 use store::intake::{Check, CommitReceipt, KnownContent, PageChange, Reason, Rejection, Remnant};
@@ -26,7 +26,7 @@ pub(crate) fn check(quantum: &proto::Quantum) -> Check {
 /// Parses a change of a page.
 pub(crate) fn parse(change: &proto::PageChange) -> Result<PageChange, StoreError> {
     sys::fault::point("change");
-    let directory = DirPath::new(&change.directory).map_err(StoreError::malformed)?;
+    let directory = directory(&change.directory)?;
     let grants = wire::decode_grants(&change.grants)
         .ok_or_else(|| StoreError::malformed("a list of grants ends within a grant"))?;
     let of = &directory;
@@ -37,8 +37,21 @@ pub(crate) fn parse(change: &proto::PageChange) -> Result<PageChange, StoreError
         grants,
         pages: change.pages.iter().map(page_after).collect::<Result<_, _>>()?,
         known: change.known.iter().map(|one| known(of, one)).collect::<Result<_, _>>()?,
-        key: PageKey { directory, first: change.first.to_vec() },
+        key: PageKey { first: first_name(&change.first)?, directory },
     })
+}
+
+/// Parses the path of a directory. Every path of a node comes through here.
+pub(crate) fn directory(bytes: &[u8]) -> Result<DirPath, StoreError> {
+    DirPath::within_limits(bytes).map_err(StoreError::malformed)
+}
+
+/// Parses the first name of a page, which is empty for the first page of a directory.
+fn first_name(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    if !bytes.is_empty() {
+        Name::new(bytes).map_err(StoreError::malformed)?;
+    }
+    Ok(bytes.to_vec())
 }
 
 /// Parses the name of an object in `directory`.
@@ -73,12 +86,15 @@ fn page_after(key: &proto::PageKey) -> Result<PageStart, StoreError> {
             Some(DirectoryDigest(digest))
         }
     };
-    Ok(PageStart { first: key.first.to_vec(), digest })
+    Ok(PageStart { first: first_name(&key.first)?, digest })
 }
 
 /// Parses the content of an object in `of`.
 fn known(of: &DirPath, known: &proto::KnownContent) -> Result<KnownContent, StoreError> {
-    let directory = DirPath::new(&known.directory).map_err(StoreError::malformed)?;
+    if known.filespace.len() > FILESPACE_BYTES_MAX {
+        return Err(StoreError::malformed("the name of a filespace is too long"));
+    }
+    let directory = directory(&known.directory)?;
     Ok(KnownContent {
         name: name(of, &known.name)?,
         filespace: known.filespace.to_vec(),
@@ -201,6 +217,30 @@ mod tests {
 
     fn change(directory: &'static [u8]) -> proto::PageChange {
         proto::PageChange { directory: Bytes::from_static(directory), ..Default::default() }
+    }
+
+    #[track_caller]
+    fn refused(change: &proto::PageChange, text: &str) {
+        let error = parse(change).expect_err("it is refused");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+
+    #[test]
+    fn names_and_paths_are_limited() {
+        let long = Bytes::from([&b"/"[..], &b"n/".repeat(40 << 10)].concat());
+        refused(&proto::PageChange { directory: long.clone(), ..change(b"") }, "65536 bytes");
+        refused(&proto::PageChange { first: long.clone(), ..change(b"/") }, "a name must be");
+        let page = proto::PageKey { first: long.clone(), ..Default::default() };
+        refused(&proto::PageChange { pages: vec![page], ..change(b"/") }, "a name must be");
+        refused(&proto::PageChange { expired: vec![long.clone()], ..change(b"/") }, "a name");
+        let name = Bytes::from_static(b"n");
+        let known = proto::KnownContent {
+            name: name.clone(),
+            of: name,
+            directory: Bytes::from_static(b"/"),
+            filespace: long,
+        };
+        refused(&proto::PageChange { known: vec![known], ..change(b"/") }, "a filespace");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use catalog::PageSpan;
-use model::{DirPath, FilespaceId, ServerTime};
+use model::{FilespaceId, ServerTime};
 use store::StoreError;
 use store::selection::{Choice, DirectoryVersions, Part, Selection};
 use wire::proto;
+
+use super::changes::directory;
 
 /// Parses a selection. The caller has already found its `filespace`.
 pub(crate) fn parse(
@@ -13,7 +15,7 @@ pub(crate) fn parse(
     filespace: FilespaceId,
 ) -> Result<Selection, StoreError> {
     let malformed = |error: model::NameError| StoreError::malformed(error);
-    let directory = DirPath::new(&message.directory).map_err(malformed)?;
+    let directory = directory(&message.directory)?;
     let choice = match (message.all_versions, message.at, message.inactive) {
         (true, ..) => Choice::All,
         (false, 0, false) => Choice::Active,

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use catalog::{Filespace, Node, SessionRow, Write};
-use model::{ClassId, DirPath, PlaceCode as _, ServerTime, SessionId};
+use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, PlaceCode as _, ServerTime, SessionId};
 use pool::Filler;
 
 use super::change::{PageChange, Rejection, Remnant};
@@ -72,6 +72,14 @@ impl Intake {
     /// Opens a session of `node` for its filespace `name`. Fails while the filespace has another
     /// session.
     pub fn open(store: &Arc<Store>, node: Node, name: &[u8]) -> Result<Self, StoreError> {
+        if name.len() > FILESPACE_BYTES_MAX {
+            let text = format!(
+                "the name of a filespace has {} bytes, but may have at most {FILESPACE_BYTES_MAX}; \
+                 mount the file system at a shorter path",
+                name.len()
+            );
+            return Err(StoreError::usage(text));
+        }
         let now = sys::clock::now();
         // The server first takes in the packs of other servers. So the client need not send quanta
         // again that it has sent to another server.

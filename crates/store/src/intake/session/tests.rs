@@ -358,3 +358,11 @@ fn an_object_for_which_its_page_has_no_room_is_rejected() {
     assert_eq!(receipt.rejected, []);
     assert_eq!(names(), ["a", "c", "d", "e"].map(name));
 }
+
+#[test]
+fn a_filespace_has_a_short_name() {
+    let server = TestServer::new();
+    let open = |bytes| Intake::open(&server.store, server.node.clone(), &vec![b'n'; bytes]);
+    refused(open(FILESPACE_BYTES_MAX + 1), "may have at most 4096");
+    open(FILESPACE_BYTES_MAX).expect("a long name");
+}
