@@ -176,7 +176,7 @@ impl TestServer {
         };
         let backed_up = numbered().map(object).collect();
         let change = PageChange { backed_up, ..page_change(path) };
-        let committed = intake.commit(quanta, &|| Ok(vec![change.clone()])).expect("committed");
+        let committed = intake.commit(quanta, &|_| Ok(vec![change.clone()])).expect("committed");
         assert_eq!(committed.rejected, []);
         intake.close(true, "{}").expect("recorded");
     }

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::PageKey;
 use catalog::change::PageStart;
-use format::page;
+use format::{Budget, page};
 use model::{DirPath, DirectoryDigest, FILESPACE_BYTES_MAX, Name, NameError, Object};
 use prost::Message as _;
 use store::StoreError;
 use store::intake::{Check, CommitReceipt, KnownContent, PageChange, Reason, Rejection, Remnant};
-use wire::{MESSAGE_BYTES_MAX, proto};
+use wire::{Grant, MESSAGE_BYTES_MAX, proto};
 
+/// Memory of a change without its objects.
+const CHANGE_BYTES: usize = 1024;
+/// Memory of an expired name, a page or a known content, as a message and parsed, without its
+/// bytes.
+const ITEM_BYTES: usize = 256;
 /// Size of the rejections and remnants, in bytes, after which a part of an answer ends.
 const PART_BYTES: usize = MESSAGE_BYTES_MAX / 4;
 
@@ -23,16 +28,26 @@ pub(crate) fn check(quantum: &proto::Quantum) -> Check {
     }
 }
 
-/// Parses a change of a page.
-pub(crate) fn parse(change: &proto::PageChange) -> Result<PageChange, StoreError> {
+/// Returns the number of expired names, pages and known contents of a change.
+pub(crate) fn items(change: &proto::PageChange) -> usize {
+    change.expired.len() + change.pages.len() + change.known.len()
+}
+
+/// Parses a change of a page. Takes the memory of its parts from `budget` before it decodes them.
+pub(crate) fn parse(change: &proto::PageChange, budget: &Budget) -> Result<PageChange, StoreError> {
     sys::fault::point("change");
+    let take = |count, bytes| budget.take(count, bytes).map_err(StoreError::malformed);
+    take(1, CHANGE_BYTES + change.encoded_len())?;
+    take(items(change), ITEM_BYTES)?;
+    take(change.grants.len(), 1)?;
     let directory = directory(&change.directory)?;
     let grants = wire::decode_grants(&change.grants)
         .ok_or_else(|| StoreError::malformed("a list of grants ends within a grant"))?;
+    debug_assert!(size_of::<Grant>() <= wire::GRANT_BYTES, "parsed grants take no more memory");
     let of = &directory;
     Ok(PageChange {
-        backed_up: objects(of, &change.backed_up)?,
-        updated: objects(of, &change.updated)?,
+        backed_up: objects(of, &change.backed_up, budget)?,
+        updated: objects(of, &change.updated, budget)?,
         expired: change.expired.iter().map(|bytes| name(of, bytes)).collect::<Result<_, _>>()?,
         grants,
         pages: change.pages.iter().map(page_after).collect::<Result<_, _>>()?,
@@ -63,11 +78,13 @@ fn name(directory: &DirPath, bytes: &[u8]) -> Result<Name, StoreError> {
 fn objects<P: model::PlaceCode>(
     directory: &DirPath,
     page: &[u8],
+    budget: &Budget,
 ) -> Result<Vec<Object<P>>, StoreError> {
     if page.is_empty() {
         return Ok(Vec::new());
     }
-    let objects: Vec<Object<P>> = page::decode(page).map_err(StoreError::malformed)?;
+    let objects: Vec<Object<P>> =
+        page::decode_within(page, budget).map_err(StoreError::malformed)?;
     if objects.iter().all(|object| directory.can_hold(&object.name)) {
         Ok(objects)
     } else {
@@ -221,7 +238,7 @@ mod tests {
 
     #[track_caller]
     fn refused(change: &proto::PageChange, text: &str) {
-        let error = parse(change).expect_err("it is refused");
+        let error = parse(change, &Budget::new(16 << 20)).expect_err("it is refused");
         assert!(error.to_string().contains(text), "{error}");
     }
 
@@ -241,6 +258,12 @@ mod tests {
             filespace: long,
         };
         refused(&proto::PageChange { known: vec![known], ..change(b"/") }, "a filespace");
+    }
+
+    #[test]
+    fn the_items_of_a_change_take_memory_from_its_budget() {
+        let change = proto::PageChange { expired: vec![Bytes::new(); 1 << 18], ..change(b"/") };
+        refused(&change, "more memory than its sender may use");
     }
 
     #[test]
@@ -283,7 +306,7 @@ mod tests {
 
     #[track_caller]
     fn check(change: &proto::PageChange, is_taken: bool) {
-        assert_eq!(parse(change).is_ok(), is_taken, "{change:?}");
+        assert_eq!(parse(change, &Budget::new(16 << 20)).is_ok(), is_taken, "{change:?}");
     }
 
     #[test]

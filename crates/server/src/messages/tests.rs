@@ -7,6 +7,9 @@ use wire::proto::edit_policy_request::Edit;
 use super::*;
 use wire::proto;
 
+/// Memory that a change may take, in bytes.
+const MEMORY_MAX: usize = 16 << 20;
+
 fn check<T: prost::Message + Default>(input: &[u8], parse: impl FnOnce(T) -> bool) -> bool {
     T::decode(input).is_ok_and(parse)
 }
@@ -14,7 +17,9 @@ fn check<T: prost::Message + Default>(input: &[u8], parse: impl FnOnce(T) -> boo
 /// Gives the input to each parser as a message of its kind. Returns true if one of them parsed it.
 fn parse_any(input: &[u8]) -> bool {
     let parsed = [
-        check(input, |change: proto::PageChange| changes::parse(&change).is_ok()),
+        check(input, |change: proto::PageChange| {
+            changes::parse(&change, &format::Budget::new(MEMORY_MAX)).is_ok()
+        }),
         check(input, |message: proto::Selection| {
             let selection = selection::parse(&message, FilespaceId(1));
             selection.is_ok_and(|selection| selection.range.start <= selection.range.end)

@@ -267,8 +267,9 @@ impl Committer {
     fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, StoreError> {
         let Transaction { number, quanta, changes: page_changes } = transaction;
         let quanta = wait_for(quanta)?;
-        let committed =
-            self.intake.commit(quanta, &|| page_changes.iter().map(changes::parse).collect())?;
+        let committed = self.intake.commit(quanta, &|budget| {
+            page_changes.iter().map(|change| changes::parse(change, budget)).collect()
+        })?;
         Ok(changes::committed(number, committed))
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use catalog::change::Change;
 use catalog::{Node, PageKey};
+use format::{Budget, page};
 use model::{
     CHUNK_BYTES_MAX, ChunkDigest, ChunkRange, DirPath, Extent, FilespaceId, Name, Object, Payload,
     Place, SessionPlace, Stat,
@@ -78,6 +79,8 @@ pub struct Resolver<'a> {
     quanta: &'a Quanta,
     /// Packs that no new page may name.
     condemned: &'a CondemnedPacks,
+    /// Memory that is left for the extents of the transaction.
+    budget: &'a Budget,
     /// Numbers of the node's filespaces by name; `None` until they are first needed.
     filespaces: RefCell<Option<BTreeMap<Vec<u8>, FilespaceId>>>,
     /// Decoded pages with known content. The page that was read last is the last one.
@@ -90,9 +93,15 @@ impl<'a> Resolver<'a> {
         node: &'a Node,
         quanta: &'a Quanta,
         condemned: &'a CondemnedPacks,
+        budget: &'a Budget,
     ) -> Self {
         let (filespaces, known_pages) = (RefCell::default(), RefCell::default());
-        Self { store, node, quanta, condemned, filespaces, known_pages }
+        Self { store, node, quanta, condemned, budget, filespaces, known_pages }
+    }
+
+    /// Takes the memory of `count` extents from the budget of the transaction.
+    fn take_extents(&self, count: usize) -> Result<(), StoreError> {
+        self.budget.take(count, page::EXTENT_BYTES).map_err(StoreError::malformed)
     }
 
     /// Resolves the places of the change.
@@ -133,6 +142,9 @@ impl<'a> Resolver<'a> {
         let is_usable =
             places.all(|place| !self.condemned.holds(place.pack()) && is_offered(place));
         drop(places);
+        if let Payload::Extents(extents) = &other.payload {
+            self.take_extents(extents.len())?;
+        }
         if compared(&other.stat) == compared(&object.stat) && is_usable {
             Ok(other.payload)
         } else {
@@ -187,6 +199,8 @@ impl<'a> Resolver<'a> {
         let mut resolved: Vec<Extent> = Vec::new();
         let mut bytes = 0_u64;
         for extent in extents {
+            // Two chunks of a run may have places that are not neighbours.
+            self.take_extents(extent.chunks().map_or(1, |run| run.count as usize))?;
             match extent {
                 Extent::Hole { bytes: hole } => {
                     bytes = bytes.checked_add(*hole).ok_or(Reason::Size)?;

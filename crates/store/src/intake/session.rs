@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use catalog::{Filespace, Node, SessionRow, Write};
+use format::Budget;
 use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, PlaceCode as _, ServerTime, SessionId};
 use pool::Filler;
 
@@ -18,11 +19,15 @@ use crate::pools;
 use crate::store::Claim;
 use crate::store::{CommitFailure, Store, Use};
 
-/// Number of the latest transactions whose quanta a change may always refer to.
-const TRANSACTIONS_KEPT: usize = 64;
-/// Number of chunks up to which older quanta are kept too, in 12 MiB of memory. A large file has
+/// Maximum number of the latest transactions whose quanta a change may refer to. A large file has
 /// few chunks but many transactions, and a client without grants cannot name its chunks otherwise.
+const TRANSACTIONS_KEPT: usize = 4096;
+/// Maximum number of chunks to which a change may refer, in 12 MiB of memory. The quanta of the
+/// last transaction are kept even if they have more chunks.
 const CHUNKS_KEPT: usize = 1 << 18;
+/// Maximum memory, in bytes, that the changes of one transaction take after they are decoded and
+/// resolved. The changes of a client need about 1 KiB for each object.
+const TRANSACTION_MEMORY_MAX: usize = 256 << 20;
 
 /// A backup session of one filespace.
 pub struct Intake {
@@ -126,15 +131,20 @@ impl Intake {
     }
 
     /// Commits a transaction: `quanta`, each with its number, and the changes that `parse` returns.
+    /// `parse` takes the memory of the changes from its argument before it decodes them.
     ///
     /// Each attempt to commit calls `parse` anew, because applying the changes consumes them.
     pub fn commit(
         &mut self,
         quanta: Vec<(u64, StoredQuantum)>,
-        parse: &dyn Fn() -> Result<Vec<PageChange>, StoreError>,
+        parse: &dyn Fn(&Budget) -> Result<Vec<PageChange>, StoreError>,
     ) -> Result<CommitReceipt, StoreError> {
         let numbers: Vec<u64> = quanta.iter().map(|(number, _)| *number).collect();
-        self.quanta.extend(quanta);
+        for (number, quantum) in quanta {
+            if self.quanta.insert(number, quantum).is_some() {
+                return Err(StoreError::malformed("two quanta of a session have one number"));
+            }
+        }
         assert!(
             numbers.iter().all(|number| self.quanta.contains_key(number)),
             "all quanta are kept"
@@ -149,21 +159,28 @@ impl Intake {
 
     fn commit_changes(
         &self,
-        parse: &dyn Fn() -> Result<Vec<PageChange>, StoreError>,
+        parse: &dyn Fn(&Budget) -> Result<Vec<PageChange>, StoreError>,
     ) -> Result<Preparation, StoreError> {
-        self.store.until_current(|| match self.try_commit(parse()?) {
-            // Another server has condemned packs. The changes are resolved anew.
-            Err(CommitFailure::Stale) => Ok(None),
-            Err(CommitFailure::Failed(error)) => Err(error),
-            Ok(prepared) => Ok(Some(prepared)),
+        self.store.until_current(|| {
+            let budget = Budget::new(TRANSACTION_MEMORY_MAX);
+            match self.try_commit(parse(&budget)?, &budget) {
+                // Another server has condemned packs. The changes are resolved anew.
+                Err(CommitFailure::Stale) => Ok(None),
+                Err(CommitFailure::Failed(error)) => Err(error),
+                Ok(prepared) => Ok(Some(prepared)),
+            }
         })
     }
 
-    fn try_commit(&self, changes: Vec<PageChange>) -> Result<Preparation, CommitFailure> {
+    fn try_commit(
+        &self,
+        changes: Vec<PageChange>,
+        budget: &Budget,
+    ) -> Result<Preparation, CommitFailure> {
         let now = sys::clock::now();
         // The lock is held until the commit, so that no pack is condemned meanwhile (invariant 9).
         let condemned = self.store.condemned();
-        let resolver = Resolver::new(&self.store, &self.node, &self.quanta, &condemned);
+        let resolver = Resolver::new(&self.store, &self.node, &self.quanta, &condemned, budget);
         let resolved: Vec<ResolvedChange> = changes
             .into_iter()
             .map(|change| resolver.resolve(change))
@@ -185,8 +202,7 @@ impl Intake {
             |number: &u64| self.quanta.get(number).map_or(0, |quantum| quantum.places.len());
         self.kept_chunks += numbers.iter().map(chunks).sum::<usize>();
         self.kept.push_back(numbers);
-        while self.kept.len() > TRANSACTIONS_KEPT
-            && self.kept_chunks > CHUNKS_KEPT
+        while self.keeps_too_much()
             && let Some(old) = self.kept.pop_front()
         {
             for number in old {
@@ -195,7 +211,12 @@ impl Intake {
                 self.kept_chunks -= chunks;
             }
         }
-        debug_assert!(self.kept.len() <= TRANSACTIONS_KEPT || self.kept_chunks <= CHUNKS_KEPT);
+        debug_assert!(!self.keeps_too_much(), "old quanta are forgotten");
+    }
+
+    fn keeps_too_much(&self) -> bool {
+        let is_over = self.kept.len() > TRANSACTIONS_KEPT || self.kept_chunks > CHUNKS_KEPT;
+        is_over && self.kept.len() > 1
     }
 
     /// Returns the grants with which the node may name the chunks of the quantum from now on.

@@ -1,6 +1,7 @@
 //! Tests of backup sessions on a real server: commits, and rejected objects.
 
 use catalog::change::PageStart;
+use format::page;
 use model::{
     ChunkRange, DirectoryDigest, Extent, GrantMac, Kind, NodeName, Object, PackNumber, Payload,
     Place, SessionPlace,
@@ -33,7 +34,7 @@ fn commit(
     quanta: Vec<(u64, StoredQuantum)>,
     change: &PageChange,
 ) -> Result<CommitReceipt, StoreError> {
-    intake.commit(quanta, &|| Ok(vec![change.clone()]))
+    intake.commit(quanta, &|_| Ok(vec![change.clone()]))
 }
 
 fn granted_file(text: &str, grant: u32, chunks: &[u64]) -> Object<SessionPlace> {
@@ -309,6 +310,98 @@ fn a_session_is_recorded_with_its_report() {
     let [row] = &sessions[..] else { panic!("{sessions:?}") };
     assert_eq!((row.complete, row.report.as_str()), (false, "{\"files\": 3}"));
     assert!(row.started <= row.ended && row.filespace == server.filespace);
+}
+
+/// Returns a quantum of the session `number` of `chunks` chunks that all have one place.
+fn large_quantum(store: &Store, chunks: usize) -> StoredQuantum {
+    let StoredQuantum { places, lengths, digests } = stored(store, &[1]);
+    StoredQuantum {
+        places: vec![places[0]; chunks],
+        lengths: vec![lengths[0]; chunks],
+        digests: vec![digests[0]; chunks],
+    }
+}
+
+/// Regression: the quanta of the last 64 transactions were kept whatever number of chunks they had.
+#[test]
+fn a_session_keeps_chunks_up_to_its_limit() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    let no_change = page_change("/");
+    for number in 0..5 {
+        let quanta = vec![(number, large_quantum(&server.store, CHUNKS_KEPT / 2))];
+        commit(&mut intake, quanta, &no_change).expect("is committed");
+        assert!(intake.kept_chunks <= CHUNKS_KEPT, "{} chunks are kept", intake.kept_chunks);
+    }
+    assert!(intake.quanta.keys().eq(&[3, 4]));
+    // The last transaction is kept even if it is too large: the next changes name its chunks.
+    let quanta = vec![(5, large_quantum(&server.store, CHUNKS_KEPT + 1))];
+    commit(&mut intake, quanta, &no_change).expect("is committed");
+    assert!(intake.quanta.keys().eq(&[5]));
+    commit(&mut intake, Vec::new(), &no_change).expect("is committed");
+    assert!(intake.quanta.is_empty());
+}
+
+#[test]
+fn a_session_keeps_many_small_transactions() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    for number in 0..100 {
+        let quanta = vec![(number, stored(&server.store, &[1]))];
+        commit(&mut intake, quanta, &page_change("/")).expect("is committed");
+    }
+    assert_eq!(intake.quanta.len(), 100, "a large file without grants names its first chunk");
+}
+
+#[test]
+fn a_quantum_has_a_number_of_its_own() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    let quanta = || vec![(7, stored(&server.store, &[1]))];
+    commit(&mut intake, quanta(), &page_change("/")).expect("is committed");
+    let again = commit(&mut intake, quanta(), &page_change("/"));
+    refused(again, "two quanta of a session have one number");
+}
+
+/// Regression: a page of 61 bytes named the chunks of a quantum 50 times, which became 105 million
+/// extents.
+#[test]
+fn a_run_that_is_too_long_for_a_transaction_is_refused_before_it_expands() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    let count = 105_000_000;
+    let first = SessionPlace::Sent { quantum: 1, index: 0 };
+    let extents = vec![Extent::Chunks(ChunkRange { first, count })];
+    let bomb = file(name("bomb"), ClassId(1), u64::from(count), extents);
+    let change = PageChange { backed_up: vec![bomb], ..page_change("/") };
+    let quanta = vec![(1, stored(&server.store, &[1]))];
+    let error = refused(commit(&mut intake, quanta, &change), "more memory");
+    assert!(matches!(error, StoreError::Usage(_)), "{error:?}");
+    assert_eq!(server.objects("/"), []);
+}
+
+#[test]
+fn the_content_of_another_object_counts_like_the_object_itself() {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1])]);
+    let budget = Budget::new(page::EXTENT_BYTES);
+    let condemned = server.store.condemned();
+    let quanta = Quanta::new();
+    let resolver = Resolver::new(&server.store, &server.node, &quanta, &condemned, &budget);
+    let change = |path: &str| {
+        let hole = vec![Extent::Hole { bytes: bytes_of(&[1]) }];
+        let object = file(name("copy"), ClassId(1), bytes_of(&[1]), hole);
+        let known = KnownContent {
+            name: name("copy"),
+            filespace: b"/".to_vec(),
+            directory: directory("/a/"),
+            of: name("x"),
+        };
+        PageChange { backed_up: vec![object], known: vec![known], ..page_change(path) }
+    };
+    let resolved = resolver.resolve(change("/b/")).expect("there is memory for one extent");
+    assert_eq!(resolved.rejected, []);
+    refused(resolver.resolve(change("/c/")).map(|_| ()), "more memory");
 }
 
 /// Regression: a page that became too large for its format was a panic of the server.

@@ -19,7 +19,7 @@ fn fill(server: &TestServer, number: u64, files: &[(&str, &[u64])]) -> Result<()
         let backed_up = vec![sent_file(name(text), quantum, chunks)];
         let change = PageChange { backed_up, ..page_change("/") };
         let quanta = vec![(quantum, stored(&server.store, chunks))];
-        intake.commit(quanta, &|| Ok(vec![change.clone()]))?;
+        intake.commit(quanta, &|_| Ok(vec![change.clone()]))?;
     }
     intake.close(true, "{}")
 }
