@@ -6,6 +6,7 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 use crate::authority::{Authority, AuthorityError};
+use crate::budget::NodeBudgets;
 use crate::guesses::Guesses;
 use crate::identities::Identities;
 use crate::limits::Limits;
@@ -21,6 +22,7 @@ pub(crate) struct Edge {
     /// Limit on the quanta that are stored at once: storing one needs a processor and memory.
     pub(crate) storing: Arc<Semaphore>,
     pub(crate) limits: Limits,
+    pub(crate) budgets: NodeBudgets,
     /// Failed enrolments.
     pub(crate) guesses: Guesses,
 }
@@ -31,6 +33,7 @@ impl Edge {
         let at_once = STORING_PER_PROCESSOR * sys::process::processors();
         let storing = Arc::new(Semaphore::new(at_once));
         let (limits, identities) = (Limits::new(&store.config), Identities::default());
-        Ok(Self { store, authority, identities, storing, limits, guesses: Guesses::default() })
+        let (budgets, guesses) = (NodeBudgets::default(), Guesses::default());
+        Ok(Self { store, authority, identities, storing, limits, budgets, guesses })
     }
 }

@@ -15,11 +15,13 @@
 //! | `enrol`, `authority`, `tls`, `connection` | certificates and connections |
 //! | `identities` | nodes that are connected, and from where |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
+//! | `budget` | memory that the backups of one node may take |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
 mod admin;
 mod authority;
+mod budget;
 mod bugs;
 mod connection;
 mod disk_errors;

@@ -7,6 +7,7 @@ mod pages;
 mod recall;
 mod restore;
 pub(crate) mod stream;
+mod transaction;
 
 use std::sync::Arc;
 

@@ -13,17 +13,21 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use catalog::Node;
 use pool::Filler;
+use prost::Message as _;
 use store::StoreError;
 use store::intake::{self, Intake, StoredQuantum};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 use tonic::{Status, Streaming};
 use wire::{REPORT_BYTES_MAX, proto};
 
 use super::arrivals::Arrivals;
 use super::stream::opening;
+use super::transaction::{StoreTask, Transaction};
+use crate::budget::NodeBudget;
 use crate::edge::Edge;
 use crate::gate::{OPEN, admitted};
 use crate::messages::changes;
@@ -34,21 +38,11 @@ const STORING_MAX: usize = 4;
 /// Maximum number of transactions of one session that wait to be committed. While that many wait,
 /// no message is read from the client.
 const WAITING_MAX: usize = 4;
-/// Maximum number of changes in one transaction.
-const CHANGES_MAX: usize = 100_000;
 
 type Replies = mpsc::Sender<Result<proto::FromServer, Status>>;
-type StoreTask = JoinHandle<Result<StoredQuantum, StoreError>>;
-
-/// The quanta and changes that the client closed with one commit.
-struct Transaction {
-    number: u64,
-    quanta: Vec<(u64, StoreTask)>,
-    changes: Vec<proto::PageChange>,
-}
 
 enum Work {
-    Commit(Transaction),
+    Commit { number: u64, transaction: Transaction },
     Close(proto::CloseBackup),
 }
 
@@ -84,6 +78,7 @@ async fn receive(
         Some(_) => return Err(malformed("a backup must begin with open")),
         None => return Ok(()),
     };
+    let budget = edge.budgets.of(node.id);
     let store = Arc::clone(&edge.store);
     let opening = move || Intake::open(&store, node, &open.filespace);
     let intake = stored(tokio::task::spawn_blocking(opening).await)?;
@@ -92,14 +87,17 @@ async fn receive(
     let (work, waiting) = mpsc::channel(WAITING_MAX);
     let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
     let filler = intake.filler();
-    let committer = Committer { intake, takes_parts: open.takes_parts };
+    let takes_parts = open.takes_parts;
+    let committer = Committer { intake, budget: Arc::clone(&budget), takes_parts };
     let mut committer = tokio::task::spawn_blocking({
         let (replies, store) = (replies.clone(), Arc::clone(&edge.store));
         let is_admitted = move || admitted(&store, &serial, OPEN).map(drop);
         move || commit_all(committer, &is_admitted, waiting, &replies)
     });
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
-    let collector = Collector { edge, filler, work, arrivals };
+    let transaction = Transaction::default();
+    let storing = Arc::new(Semaphore::new(STORING_MAX));
+    let collector = Collector { edge, filler, work, arrivals, budget, storing, transaction };
     let received = tokio::select! {
         received = collector.run(stream) => received,
         committed = &mut committer => return super::stream::ended(committed),
@@ -140,34 +138,26 @@ struct Collector<'a> {
     filler: Filler,
     work: mpsc::Sender<Work>,
     arrivals: Option<Arrivals>,
+    budget: Arc<NodeBudget>,
+    /// Limit on the quanta of the session that are taken in at once.
+    storing: Arc<Semaphore>,
+    /// The transaction that the client has not closed yet.
+    transaction: Transaction,
 }
 
 impl Collector<'_> {
     /// Reads the stream to its end, and passes on each transaction when it is closed.
     async fn run(mut self, stream: &mut Streaming<proto::ToServer>) -> Result<(), Status> {
         let stopped = |_| Status::aborted("the session has ended");
-        let storing = Arc::new(Semaphore::new(STORING_MAX));
-        let mut quanta = Vec::new();
-        let mut changes = Vec::new();
         while let Some(message) = next(stream).await? {
             sys::fault::point("message");
             match message {
-                proto::to_server::Message::Quantum(quantum) => {
-                    quanta.push((quantum.number, self.store(quantum, &storing).await?));
-                }
-                proto::to_server::Message::Changes(more) => {
-                    changes.extend(more.changes);
-                    if changes.len() > CHANGES_MAX {
-                        return Err(malformed("too many changes in one transaction"));
-                    }
-                }
-                proto::to_server::Message::Commit(commit) => {
-                    let transaction = Transaction {
-                        number: commit.number,
-                        quanta: std::mem::take(&mut quanta),
-                        changes: std::mem::take(&mut changes),
-                    };
-                    self.work.send(Work::Commit(transaction)).await.map_err(stopped)?;
+                proto::to_server::Message::Quantum(quantum) => self.take_quantum(quantum).await?,
+                proto::to_server::Message::Changes(changes) => self.take_changes(changes).await?,
+                proto::to_server::Message::Commit(proto::Commit { number }) => {
+                    let transaction = std::mem::take(&mut self.transaction);
+                    let work = Work::Commit { number, transaction };
+                    self.work.send(work).await.map_err(stopped)?;
                 }
                 proto::to_server::Message::Close(close) => {
                     check_report(&close.report_json)?;
@@ -180,16 +170,45 @@ impl Collector<'_> {
         Ok(())
     }
 
+    /// Adds changes to the transaction. A message that waits for memory waits as bytes, which may
+    /// take much less.
+    async fn take_changes(&mut self, message: proto::Changes) -> Result<(), Status> {
+        let memory = self.transaction.count(&message).map_err(refusal::status)?;
+        if let Some(held) = self.budget.try_hold(memory) {
+            self.transaction.keep(held);
+            self.transaction.add_changes(message);
+            return Ok(());
+        }
+        let bytes = Bytes::from(message.encode_to_vec());
+        drop(message);
+        self.hold(memory).await?;
+        let message =
+            proto::Changes::decode(bytes).map_err(|error| malformed(&error.to_string()))?;
+        self.transaction.add_changes(message);
+        Ok(())
+    }
+
+    async fn take_quantum(&mut self, quantum: proto::Quantum) -> Result<(), Status> {
+        let memory = self.transaction.add_chunks(&quantum.record).map_err(refusal::status)?;
+        self.hold(memory).await?;
+        let stored = (quantum.number, self.store(quantum).await?);
+        self.transaction.quanta.push(stored);
+        Ok(())
+    }
+
+    /// Takes memory from the budget of the node for the open transaction.
+    async fn hold(&mut self, bytes: usize) -> Result<(), Status> {
+        let held = self.budget.hold(bytes).await.map_err(refusal::status)?;
+        self.transaction.keep(held);
+        Ok(())
+    }
+
     /// Begins to store a quantum, after waiting for its turn in this session and in the server.
-    async fn store(
-        &mut self,
-        quantum: proto::Quantum,
-        storing: &Arc<Semaphore>,
-    ) -> Result<StoreTask, Status> {
+    async fn store(&mut self, quantum: proto::Quantum) -> Result<StoreTask, Status> {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.add(quantum.record.len());
         }
-        let permit = Arc::clone(storing).acquire_owned().await;
+        let permit = Arc::clone(&self.storing).acquire_owned().await;
         let permit = permit.map_err(|_| refusal::panicked())?;
         let among_all = Arc::clone(&self.edge.storing).acquire_owned().await;
         let among_all = among_all.map_err(|_| refusal::panicked())?;
@@ -243,6 +262,7 @@ fn commit_all(
 /// The committing half of a session.
 struct Committer {
     intake: Intake,
+    budget: Arc<NodeBudget>,
     /// True if the client takes the answer to a transaction in several messages.
     takes_parts: bool,
 }
@@ -252,8 +272,8 @@ impl Committer {
     fn perform(&mut self, work: Work) -> Result<Vec<proto::from_server::Message>, StoreError> {
         use proto::from_server::Message;
         match work {
-            Work::Commit(transaction) => {
-                let committed = self.commit(transaction)?;
+            Work::Commit { number, transaction } => {
+                let committed = self.commit(number, transaction)?;
                 let parts = changes::parts(committed, self.takes_parts)?;
                 Ok(parts.into_iter().map(Message::Committed).collect())
             }
@@ -264,12 +284,19 @@ impl Committer {
         }
     }
 
-    fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, StoreError> {
-        let Transaction { number, quanta, changes: page_changes } = transaction;
-        let quanta = wait_for(quanta)?;
+    /// Commits a transaction. Its changes and the memory that it holds are given back at the end.
+    fn commit(
+        &mut self,
+        number: u64,
+        mut transaction: Transaction,
+    ) -> Result<proto::Committed, StoreError> {
+        let quanta = wait_for(std::mem::take(&mut transaction.quanta))?;
+        let changes = &transaction.changes;
+        let expanding = self.budget.expand();
         let committed = self.intake.commit(quanta, &|budget| {
-            page_changes.iter().map(|change| changes::parse(change, budget)).collect()
+            changes.iter().map(|change| changes::parse(change, budget)).collect()
         })?;
+        drop(expanding);
         Ok(changes::committed(number, committed))
     }
 }
