@@ -8,6 +8,7 @@
 //! This crate uses nothing of Holdfast but its command line: a test that shared code with the
 //! program could have the same fault as the program.
 
+pub mod broken_node;
 pub mod clock;
 pub mod folder;
 pub mod harness;

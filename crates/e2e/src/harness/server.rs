@@ -82,6 +82,15 @@ impl Server {
         Self { dir, port, ahead: None, environment, running: None }
     }
 
+    /// Returns the largest memory that the process has had so far, in bytes.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        let id = self.running.as_ref().expect("the server is running").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB"));
+        kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of kB") << 10
+    }
+
     /// Suspends the process, like a machine that hangs, or resumes it.
     pub fn freeze(&self, is_frozen: bool) {
         let running = self.running.as_ref().expect("the server is running");

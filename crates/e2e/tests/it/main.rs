@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod broken_node;
+#[cfg(test)]
 mod buckets;
 mod bugs;
 #[cfg(test)]
