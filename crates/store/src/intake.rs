@@ -18,7 +18,8 @@ pub(crate) mod prepare;
 pub mod quantum;
 pub mod resolve;
 mod session;
+mod sharing;
 
 pub use change::{KnownContent, PageChange, Reason, Rejection, Remnant};
-pub use quantum::{Check, StoredQuantum, take_in};
+pub use quantum::{Check, Origin, StoredQuantum, take_in};
 pub use session::{CommitReceipt, Intake, QuantumGrants};

@@ -7,15 +7,15 @@ use catalog::change::{Change, PageStart, apply};
 use catalog::{Node, PageKey};
 use chunk::{Compression, Compressor, RawQuantum};
 use model::{
-    ChunkRange, ClassId, DirPath, Extent, FilespaceId, Kind, Name, NodeName, Object, PackNumber,
-    Payload, ServerTime, SessionPlace, Stat, Timestamp,
+    ChunkRange, ClassId, DirPath, Extent, FilespaceId, Kind, Name, NodeId, NodeName, Object,
+    PackNumber, Payload, ServerTime, SessionPlace, Stat, Timestamp,
 };
 use pool::Filler;
 
 use crate::error::StoreError;
 use crate::folder::config::pool_folder;
 use crate::folder::{Config, Credentials};
-use crate::intake::{Check, Intake, PageChange, StoredQuantum, take_in};
+use crate::intake::{Check, Intake, Origin, PageChange, StoredQuantum, take_in};
 use crate::pages::{decode_page, writes};
 use crate::pools::{self, NewPool, PoolSummary};
 use crate::store::{DOMAIN, Store};
@@ -69,19 +69,30 @@ pub(crate) fn bytes_of(chunks: &[u64]) -> u64 {
 
 /// Returns a quantum of these chunks as a node sends it.
 pub(crate) fn quantum(store: &Store, chunks: &[u64]) -> (Vec<u8>, Check) {
+    let chunks: Vec<Vec<u8>> = chunks.iter().map(|number| chunk(*number)).collect();
+    quantum_of(store, &chunks)
+}
+
+/// Returns a quantum of chunks with these contents as a node sends it.
+pub(crate) fn quantum_of(store: &Store, chunks: &[Vec<u8>]) -> (Vec<u8>, Check) {
     let mut raw = RawQuantum::default();
-    for number in chunks {
-        raw.push(&chunk(*number));
+    for chunk in chunks {
+        raw.push(chunk);
     }
     let digests: Vec<_> = raw.chunks().map(|chunk| store.pools.digest_of(DOMAIN, chunk)).collect();
     let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
     (record, Check::Digests(wire::quantum_check(&digests).to_vec()))
 }
 
-/// Stores a quantum of these chunks.
+/// Returns the origin of quanta that `node` sends.
+pub(crate) fn origin(node: NodeId) -> Origin {
+    Origin { node, filler: Filler::any(DOMAIN) }
+}
+
+/// Stores a quantum of these chunks of the node of a [`TestServer`].
 pub(crate) fn stored(store: &Store, chunks: &[u64]) -> StoredQuantum {
     let (record, check) = quantum(store, chunks);
-    take_in(store, Filler::any(DOMAIN), &record, &check).expect("there is room")
+    take_in(store, origin(NODE), &record, &check).expect("there is room")
 }
 
 /// Returns a file whose chunks are the first chunks of the session's quantum `quantum`.
@@ -111,11 +122,15 @@ pub(crate) fn memory() -> PathBuf {
 }
 
 /// Creates a server in the new folder `folder`. Its credentials are empty, because no session needs
-/// them.
+/// them. Nodes share all chunks, because the chunks of tests are short.
 pub(crate) fn server(folder: &Path) -> Config {
     let credentials = Credentials { ca_certificate: String::new(), ca_key: String::new() };
-    crate::init(folder, &credentials, "127.0.0.1:0", None, None).expect("a server")
+    let made = crate::init(folder, &credentials, "127.0.0.1:0", None, None).expect("a server");
+    Config { shared_chunk_bytes_min: 0, ..made }
 }
+
+/// The node of a [`TestServer`].
+const NODE: NodeId = NodeId(1);
 
 /// A server with one node and one filespace. Dropping it removes its folder.
 pub(crate) struct TestServer {
@@ -129,12 +144,19 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// Creates a server whose configuration `configure` has changed.
+    pub(crate) fn with(configure: impl FnOnce(&mut Config)) -> Self {
         let temporary = tempfile::tempdir_in(memory()).expect("a folder");
         let path = temporary.path().join("server");
-        let config = server(&path);
+        let mut config = server(&path);
+        configure(&mut config);
         let store = Arc::new(Store::open_alone(&path, &config).expect("opens"));
         let (node_name, time) = (NodeName::new("a").expect("a name"), ServerTime(1));
         let node = store.catalog.add_node(&node_name, policy::STANDARD, time).expect("added");
+        assert_eq!(node.id, NODE, "the first node");
         let filespace = store.catalog.open_filespace(node.id, b"/", time).expect("made").id;
         Self { store, node, filespace, config, path, temporary }
     }

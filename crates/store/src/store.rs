@@ -95,6 +95,13 @@ pub struct Store {
     pub stopping: AtomicBool,
 }
 
+/// A chunk, and the key under which the index has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeyedChunk {
+    pub(crate) key: ChunkDigest,
+    pub(crate) digest: ChunkDigest,
+}
+
 /// Folder of the chunk index, in the server's folder.
 pub(crate) const INDEX: &str = "index";
 /// Maximum size of a chunk index that the server stores in a bucket when it stops.
@@ -487,17 +494,18 @@ impl Store {
         }
     }
 
-    /// Returns the places of the chunks with these digests, verified against the tables of their
-    /// packs. An index that fails costs duplicates, never an error.
-    pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
-        let found = self.index.lookup(digests);
+    /// Returns the places of the chunks, verified against the tables of their packs. An index that
+    /// fails costs duplicates, never an error.
+    pub(crate) fn lookup(&self, chunks: &[KeyedChunk]) -> Vec<Option<Place>> {
+        let keys: Vec<ChunkDigest> = chunks.iter().map(|chunk| chunk.key).collect();
+        let found = self.index.lookup(&keys);
         let holds = |place: Place, digest: &ChunkDigest| {
             self.pools.offered(place).is_some_and(|(_, found)| found == *digest)
         };
-        assert_eq!(found.len(), digests.len(), "the index answers each digest");
-        let verified = found.into_iter().zip(digests);
+        assert_eq!(found.len(), chunks.len(), "the index answers each key");
+        let verified = found.into_iter().zip(chunks);
         verified
-            .map(|(place, digest)| place.filter(|place| holds(*place, digest)))
+            .map(|(place, chunk)| place.filter(|place| holds(*place, &chunk.digest)))
             .collect()
     }
 
@@ -509,7 +517,7 @@ impl Store {
         self.openers.lock().push(opener);
     }
 
-    /// Adds appended chunks to the index.
+    /// Adds appended chunks to the index, by their keys.
     pub(crate) fn note(&self, entries: &[(ChunkDigest, Place)]) {
         self.index.insert(entries);
     }

@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::Node;
-use pool::Filler;
 use prost::Message as _;
 use store::StoreError;
-use store::intake::{self, Intake, StoredQuantum};
+use store::intake::{self, Intake, Origin, StoredQuantum};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
 use tonic::{Status, Streaming};
@@ -86,7 +85,7 @@ async fn receive(
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
     let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
-    let filler = intake.filler();
+    let origin = intake.origin();
     let takes_parts = open.takes_parts;
     let committer = Committer { intake, budget: Arc::clone(&budget), takes_parts };
     let mut committer = tokio::task::spawn_blocking({
@@ -97,7 +96,7 @@ async fn receive(
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
     let transaction = Transaction::default();
     let storing = Arc::new(Semaphore::new(STORING_MAX));
-    let collector = Collector { edge, filler, work, arrivals, budget, storing, transaction };
+    let collector = Collector { edge, origin, work, arrivals, budget, storing, transaction };
     let received = tokio::select! {
         received = collector.run(stream) => received,
         committed = &mut committer => return super::stream::ended(committed),
@@ -135,7 +134,7 @@ async fn send(replies: &Replies, message: proto::from_server::Message) -> Result
 /// The receiving half of a session.
 struct Collector<'a> {
     edge: &'a Arc<Edge>,
-    filler: Filler,
+    origin: Origin,
     work: mpsc::Sender<Work>,
     arrivals: Option<Arrivals>,
     budget: Arc<NodeBudget>,
@@ -212,10 +211,10 @@ impl Collector<'_> {
         let permit = permit.map_err(|_| refusal::panicked())?;
         let among_all = Arc::clone(&self.edge.storing).acquire_owned().await;
         let among_all = among_all.map_err(|_| refusal::panicked())?;
-        let (store, filler) = (Arc::clone(&self.edge.store), self.filler);
+        let (store, origin) = (Arc::clone(&self.edge.store), self.origin);
         Ok(tokio::task::spawn_blocking(move || {
             let check = changes::check(&quantum);
-            let stored = intake::take_in(&store, filler, &quantum.record, &check);
+            let stored = intake::take_in(&store, origin, &quantum.record, &check);
             drop((permit, among_all));
             stored
         }))

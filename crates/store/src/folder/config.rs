@@ -97,6 +97,12 @@ pub struct Config {
     #[serde(default = "default_reserve_bytes_max")]
     #[schemars(extend("x-unit" = "bytes"))]
     pub reserve_bytes_max: u64,
+    /// Minimum length in bytes of the chunks that are stored once for all nodes. Shorter chunks are
+    /// stored once for each node: otherwise a node could guess a short content, and tell whether
+    /// another node has it. With 0, nodes share all chunks.
+    #[serde(default = "default_shared_chunk_bytes_min")]
+    #[schemars(extend("x-unit" = "bytes"))]
+    pub shared_chunk_bytes_min: u32,
     /// Minutes after which a fleet's chunk index is stored again for new servers. With 0, the index
     /// is not stored.
     #[serde(default = "default_index_share_minutes")]
@@ -118,6 +124,10 @@ fn default_address_connections() -> NonZeroU32 {
 
 fn default_node_connections() -> NonZeroU32 {
     NODE_CONNECTIONS
+}
+
+fn default_shared_chunk_bytes_min() -> u32 {
+    64 << 10
 }
 
 fn default_index_share_minutes() -> u32 {
@@ -252,6 +262,7 @@ impl Config {
             bucket_bytes: default_bucket_bytes(),
             reserve_percent: default_reserve_percent(),
             reserve_bytes_max: default_reserve_bytes_max(),
+            shared_chunk_bytes_min: default_shared_chunk_bytes_min(),
             index_share_minutes: default_index_share_minutes(),
         }
     }

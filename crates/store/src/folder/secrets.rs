@@ -9,6 +9,8 @@ use model::{ChunkDigest, DomainId, GrantMac, NodeId, Place, PlaceCode as _};
 pub struct Secrets {
     master: [u8; 32],
     grants: [u8; 32],
+    /// Key of the entries of chunks that nodes do not share.
+    unshared: [u8; 32],
 }
 
 /// Length of the master key file in bytes.
@@ -16,7 +18,11 @@ pub(crate) const MASTER_BYTES: usize = 32;
 
 impl Secrets {
     pub fn new(master: [u8; MASTER_BYTES]) -> Self {
-        Self { master, grants: blake3::derive_key("holdfast v1 grants", &master) }
+        Self {
+            master,
+            grants: blake3::derive_key("holdfast v1 grants", &master),
+            unshared: blake3::derive_key("holdfast v1 chunks of one node", &master),
+        }
     }
 
     pub fn load(path: &Path) -> std::io::Result<Self> {
@@ -44,6 +50,14 @@ impl Secrets {
     pub fn digest_key(&self, node: NodeId) -> [u8; 32] {
         let material = [&self.master[..], &node.0.to_le_bytes()].concat();
         blake3::derive_key("holdfast v1 directory digests", &material)
+    }
+
+    /// Returns the key under which the index has the chunk `digest` of `node`, if nodes do not share
+    /// it.
+    pub(crate) fn chunk_key(&self, node: NodeId, digest: &ChunkDigest) -> ChunkDigest {
+        let mut hasher = blake3::Hasher::new_keyed(&self.unshared);
+        hasher.update(&node.0.to_le_bytes()).update(&digest.0);
+        ChunkDigest(hasher.finalize().into())
     }
 
     /// Returns the proof that `node` may refer to the chunk `digest` at `place`.

@@ -1,13 +1,13 @@
-//! Intake of a quantum: the server checks it, deduplicates it within the domain, and appends it to
-//! a pack.
+//! Intake of a quantum: the server checks it, deduplicates its chunks, and appends it to a pack.
 
 use super::opener::Opener;
 use crate::error::StoreError;
 use chunk::{Compression, Compressor, RawQuantum, recode};
-use model::{ChunkDigest, Place};
+use model::{ChunkDigest, NodeId, Place};
 use pool::Filler;
 
-use crate::store::{DOMAIN, Store};
+use super::sharing;
+use crate::store::{DOMAIN, KeyedChunk, Store};
 
 /// Share of known bytes, in per cent, from which a quantum is compressed again without its known
 /// chunks. Below this share it is cheaper to store the known chunks twice.
@@ -23,6 +23,14 @@ pub enum Check {
     Data(u64),
 }
 
+/// Origin of the quanta of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    pub node: NodeId,
+    /// Filler of the packs that take the quanta.
+    pub filler: Filler,
+}
+
 /// A quantum of a session that the server has stored.
 ///
 /// Invariant: each of the three lists has one entry for each chunk, in the order of the chunks.
@@ -32,11 +40,11 @@ pub struct StoredQuantum {
     pub digests: Vec<ChunkDigest>,
 }
 
-/// Decompresses `record`, computes the digests of its chunks, and appends the chunks that the
-/// domain does not have to a pack of `filler`.
+/// Decompresses `record`, computes the digests of its chunks, and appends to a pack the chunks that
+/// neither their node has nor the other nodes share.
 pub fn take_in(
     store: &Store,
-    filler: Filler,
+    origin: Origin,
     record: &[u8],
     check: &Check,
 ) -> Result<StoredQuantum, StoreError> {
@@ -48,7 +56,7 @@ pub fn take_in(
     let opened = opener.decompressor.decode_into(record, &mut opener.raw);
     let stored = opened
         .map_err(StoreError::malformed)
-        .and_then(|()| Packer { store, filler }.append_opened(record, check, &mut opener));
+        .and_then(|()| Packer { store, origin }.append_opened(record, check, &mut opener));
     store.keep_opener(opener);
     stored
 }
@@ -57,11 +65,11 @@ fn no_context() -> StoreError {
     StoreError::away("cannot create a zstd context")
 }
 
-/// Writer that appends the quanta of one filler to packs.
+/// Writer that appends the quanta of one session to packs.
 #[derive(Clone, Copy)]
 struct Packer<'a> {
     store: &'a Store,
-    filler: Filler,
+    origin: Origin,
 }
 
 impl Packer<'_> {
@@ -84,8 +92,14 @@ impl Packer<'_> {
         }
         let lengths = raw.lengths().to_vec();
         assert_eq!(digests.len(), lengths.len(), "each chunk has a digest and a length");
-        let known = self.store.lookup(&digests);
-        let places = self.append(record, raw, &digests, &known, compressor)?;
+        let node = self.origin.node;
+        let chunks: Vec<KeyedChunk> = digests
+            .iter()
+            .zip(&lengths)
+            .map(|(digest, bytes)| sharing::keyed(self.store, node, *digest, *bytes))
+            .collect();
+        let known = self.store.lookup(&chunks);
+        let places = self.append(record, raw, &chunks, &known, compressor)?;
         assert_eq!(places.len(), digests.len(), "each chunk has a place");
         Ok(StoredQuantum { places, lengths, digests })
     }
@@ -96,7 +110,7 @@ impl Packer<'_> {
         self,
         record: &[u8],
         raw: &RawQuantum,
-        digests: &[ChunkDigest],
+        chunks: &[KeyedChunk],
         known: &[Option<Place>],
         compressor: &mut Option<Compressor>,
     ) -> Result<Vec<Place>, StoreError> {
@@ -112,18 +126,18 @@ impl Packer<'_> {
             .map(|(&length, _)| length as usize)
             .sum();
         if known_bytes * 100 < raw.data().len() * RECODE_PERCENT {
-            return self.append_whole(record, lengths, digests);
+            return self.append_whole(record, lengths, chunks);
         }
         let keep: Vec<bool> = known.iter().map(Option::is_none).collect();
         let kept = recode(raw, &keep);
-        let kept_digests: Vec<ChunkDigest> = digests
+        let kept_chunks: Vec<KeyedChunk> = chunks
             .iter()
             .zip(&keep)
             .filter(|(_, keep)| **keep)
-            .map(|(digest, _)| *digest)
+            .map(|(chunk, _)| *chunk)
             .collect();
         let record = compress(&kept, compressor)?;
-        let added = self.append_whole(&record, kept.lengths(), &kept_digests)?;
+        let added = self.append_whole(&record, kept.lengths(), &kept_chunks)?;
         Ok(fill_in(known, &added))
     }
 
@@ -131,13 +145,15 @@ impl Packer<'_> {
         self,
         record: &[u8],
         lengths: &[u32],
-        digests: &[ChunkDigest],
+        chunks: &[KeyedChunk],
     ) -> Result<Vec<Place>, StoreError> {
-        assert_eq!(lengths.len(), digests.len(), "each chunk has a length and a digest");
-        let first = self.store.pools.append(self.filler, record, lengths, digests)?;
+        assert_eq!(lengths.len(), chunks.len(), "each chunk has a length and a digest");
+        let digests: Vec<ChunkDigest> = chunks.iter().map(|chunk| chunk.digest).collect();
+        let first = self.store.pools.append(self.origin.filler, record, lengths, &digests)?;
         let place = |(offset, _)| Place::new(first.pack(), first.index() + offset);
-        let places: Vec<Place> = (0_u32..).zip(digests).map(place).collect();
-        let entries: Vec<_> = digests.iter().copied().zip(places.iter().copied()).collect();
+        let places: Vec<Place> = (0_u32..).zip(chunks).map(place).collect();
+        let keys = chunks.iter().map(|chunk| chunk.key);
+        let entries: Vec<_> = keys.zip(places.iter().copied()).collect();
         self.store.note(&entries);
         Ok(places)
     }

@@ -16,6 +16,7 @@ use wire::Grant;
 
 use super::change::{KnownContent, PageChange, Reason, Rejection};
 use super::quantum::StoredQuantum;
+use super::sharing;
 use crate::error::StoreError;
 use crate::pages::decode_page;
 use crate::places::{places, push_chunk};
@@ -269,9 +270,10 @@ impl<'a> Resolver<'a> {
 
     /// Returns another place of the chunk, which pages may name, and the chunk's length.
     fn elsewhere(&self, digest: &ChunkDigest) -> Option<(Place, u32)> {
-        let place = self.store.lookup(std::slice::from_ref(digest)).pop().flatten()?;
-        let (length, _) = self.store.pools.offered(place)?;
-        (!self.condemned.holds(place.pack())).then_some((place, length))
+        let keys = sharing::keys_of_sent(self.store, self.node.id, *digest);
+        let found = self.store.lookup(&keys).into_iter().flatten();
+        let mut named = found.filter(|place| !self.condemned.holds(place.pack()));
+        named.find_map(|place| Some((place, self.store.pools.offered(place)?.0)))
     }
 }
 

@@ -11,7 +11,7 @@ use pool::Filler;
 
 use super::change::{PageChange, Rejection, Remnant};
 use super::prepare::{CommitPoint, Preparation};
-use super::quantum::StoredQuantum;
+use super::quantum::{Origin, StoredQuantum};
 use super::resolve::{Quanta, ResolvedChange, Resolver};
 use crate::error::StoreError;
 use crate::lifecycle::{archive, object_lock};
@@ -125,9 +125,9 @@ impl Intake {
         self.id
     }
 
-    /// Returns the filler of the packs that take this session's quanta.
-    pub fn filler(&self) -> Filler {
-        self.filler
+    /// Returns the origin of this session's quanta.
+    pub fn origin(&self) -> Origin {
+        Origin { node: self.node.id, filler: self.filler }
     }
 
     /// Commits a transaction: `quanta`, each with its number, and the changes that `parse` returns.

@@ -1,6 +1,6 @@
 //! Tests that the chunk index agrees with the packs after a crash.
 
-use model::PlaceCode as _;
+use model::{NodeId, PlaceCode as _};
 
 use super::*;
 use crate::intake::{Check, StoredQuantum, take_in};
@@ -14,7 +14,7 @@ fn store_quantum(
     store: &Store,
     (record, check): &(Vec<u8>, Check),
 ) -> Result<StoredQuantum, StoreError> {
-    take_in(store, pool::Filler::any(DOMAIN), record, check)
+    take_in(store, samples::origin(NodeId(1)), record, check)
 }
 
 fn in_packs(store: &Store) -> BTreeMap<[u8; 16], u64> {

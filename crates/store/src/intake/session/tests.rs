@@ -9,10 +9,11 @@ use model::{
 use wire::Grant;
 
 use super::*;
-use crate::intake::{KnownContent, Reason};
+use crate::intake::{KnownContent, Reason, take_in};
 use crate::places::places;
 use crate::samples::{
-    TestServer, bytes_of, chunk, directory, file, name, page_change, refused, sent_file, stored,
+    self, TestServer, bytes_of, chunk, directory, file, name, page_change, refused, sent_file,
+    stored,
 };
 
 /// Returns the grants of the session for the quantum `number`.
@@ -165,9 +166,7 @@ fn a_grant_holds_for_its_node_its_chunk_and_its_place_alone() {
     let kept = StoredQuantum { places: quantum.places.clone(), lengths, digests };
     let receipt = commit(&mut server.intake(), vec![(1, quantum)], &page_change("/"));
     let grants = grants(&receipt.expect("is committed"), &kept, 1);
-    let other_name = NodeName::new("b").expect("a name");
-    let other = server.store.catalog.add_node(&other_name, policy::STANDARD, ServerTime(1));
-    let other = other.expect("added");
+    let other = another_node(&server);
     let check = |node: &Node, grants: Vec<Grant>, expected: &[Reason]| {
         let mut intake = Intake::open(&server.store, node.clone(), b"/").expect("is free");
         let backed_up = vec![granted_file("x", 0, &[1, 2])];
@@ -188,6 +187,62 @@ fn a_grant_holds_for_its_node_its_chunk_and_its_place_alone() {
     renamed[0].digest = grants[1].digest;
     check(&server.node, renamed, &[Reason::SendData]);
     check(&server.node, grants[..1].to_vec(), &[Reason::SendData]);
+}
+
+/// Adds another node to the server.
+fn another_node(server: &TestServer) -> Node {
+    let name = NodeName::new("b").expect("a name");
+    let added = server.store.catalog.add_node(&name, policy::STANDARD, ServerTime(1));
+    added.expect("added")
+}
+
+/// A server whose nodes share chunks of 64 KiB and more, as by default.
+fn sharing_server() -> TestServer {
+    TestServer::with(|config| config.shared_chunk_bytes_min = 64 << 10)
+}
+
+/// Regression: a node learned from its grants whether another node had a content, which it could
+/// try for a content of five digits in seconds.
+#[test]
+fn nodes_share_no_chunk_that_can_be_guessed() {
+    let server = sharing_server();
+    let store = &server.store;
+    let (one, other) = (server.node.id, another_node(&server).id);
+    let contents = [vec![1; 64 << 10], vec![2; (64 << 10) - 1], b"secret 12345".to_vec()];
+    let (record, check) = samples::quantum_of(store, &contents);
+    let send = |node| take_in(store, samples::origin(node), &record, &check).expect("is stored");
+    let [first, others, again, others_again] = [one, other, one, other].map(send);
+    assert_eq!(others.places[0], first.places[0], "the long chunk is stored once");
+    assert!(others.places[1..].iter().all(|place| !first.places.contains(place)));
+    assert_eq!(again.places, first.places, "a node knows its own chunks");
+    assert_eq!(others_again.places, others.places);
+}
+
+/// The index entries that a reclamation or a rebuild makes serve grants alone.
+#[test]
+fn a_short_chunk_that_was_moved_is_found_by_its_grant_alone() {
+    let server = sharing_server();
+    let store = &server.store;
+    let quantum = stored(store, &[1]);
+    let (digests, lengths, places) =
+        (quantum.digests.clone(), quantum.lengths.clone(), quantum.places.clone());
+    let kept = StoredQuantum { places, lengths, digests };
+    let mut intake = server.intake();
+    let receipt = commit(&mut intake, vec![(1, quantum)], &page_change("/")).expect("committed");
+    let grants = grants(&receipt, &kept, 1);
+    server.seal();
+    let (record, check) = samples::quantum(store, &[1]);
+    let moved = take_in(store, samples::origin(another_node(&server).id), &record, &check);
+    let moved = moved.expect("is stored again");
+    assert_ne!(moved.places, kept.places);
+    condemn(&server, kept.places[0].pack());
+    store.note(&[(kept.digests[0], moved.places[0])]);
+    let again = take_in(store, samples::origin(server.node.id), &record, &check).expect("stored");
+    assert_ne!(again.places, moved.places, "a node without a grant finds no chunk of another");
+    let backed_up = vec![granted_file("x", 0, &[1])];
+    let change = PageChange { backed_up, grants, ..page_change("/") };
+    let receipt = commit(&mut intake, Vec::new(), &change).expect("is committed");
+    assert_eq!(receipt.rejected, []);
 }
 
 /// Condemns the pack, as a reclamation does after it has found nothing alive in the pack.
