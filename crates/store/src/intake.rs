@@ -21,5 +21,5 @@ mod session;
 mod sharing;
 
 pub use change::{KnownContent, PageChange, Reason, Rejection, Remnant};
-pub use quantum::{Check, Origin, StoredQuantum, take_in};
+pub use quantum::{Check, Origin, ReceivedQuantum, StoredQuantum, take_in};
 pub use session::{CommitReceipt, Intake, QuantumGrants};

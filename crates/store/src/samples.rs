@@ -15,7 +15,7 @@ use pool::Filler;
 use crate::error::StoreError;
 use crate::folder::config::pool_folder;
 use crate::folder::{Config, Credentials};
-use crate::intake::{Check, Intake, Origin, PageChange, StoredQuantum, take_in};
+use crate::intake::{Check, Intake, Origin, PageChange, ReceivedQuantum, StoredQuantum, take_in};
 use crate::pages::{decode_page, writes};
 use crate::pools::{self, NewPool, PoolSummary};
 use crate::store::{DOMAIN, Store};
@@ -67,13 +67,14 @@ pub(crate) fn bytes_of(chunks: &[u64]) -> u64 {
     chunks.iter().map(|number| chunk(*number).len() as u64).sum()
 }
 
-/// Returns a quantum of these chunks as a node sends it.
+/// Returns the record of a quantum of these chunks, and its check, as a node computes them.
 pub(crate) fn quantum(store: &Store, chunks: &[u64]) -> (Vec<u8>, Check) {
     let chunks: Vec<Vec<u8>> = chunks.iter().map(|number| chunk(*number)).collect();
     quantum_of(store, &chunks)
 }
 
-/// Returns a quantum of chunks with these contents as a node sends it.
+/// Returns the record of a quantum of chunks with these contents, and its check, as a node computes
+/// them.
 pub(crate) fn quantum_of(store: &Store, chunks: &[Vec<u8>]) -> (Vec<u8>, Check) {
     let mut raw = RawQuantum::default();
     for chunk in chunks {
@@ -91,8 +92,12 @@ pub(crate) fn origin(node: NodeId) -> Origin {
 
 /// Stores a quantum of these chunks of the node of a [`TestServer`].
 pub(crate) fn stored(store: &Store, chunks: &[u64]) -> StoredQuantum {
-    let (record, check) = quantum(store, chunks);
-    take_in(store, origin(NODE), &record, &check).expect("there is room")
+    take_in(store, origin(NODE), received(&quantum(store, chunks))).expect("there is room")
+}
+
+/// Returns a quantum as the server receives it.
+pub(crate) fn received((record, check): &(Vec<u8>, Check)) -> ReceivedQuantum<'_> {
+    ReceivedQuantum { record, check: check.clone(), is_encrypted: false }
 }
 
 /// Returns a file whose chunks are the first chunks of the session's quantum `quantum`.

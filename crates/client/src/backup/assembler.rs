@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use model::{ChunkDigest, SessionPlace};
 
 use super::chunks::{ChunkRef, Chunks};
-use super::press::{FullQuantum, Presser, QuantumHeader};
+use super::press::{FullQuantum, Presser, QuantumHeader, QuantumKind};
 use super::tally::Tally;
 use crate::link::backup::ChunkSource;
 use crate::rules::FileTreatment;
@@ -52,12 +52,11 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Sets the treatment of the data that follows. Data whose quantum is compressed and other data
-    /// never share a quantum.
+    /// Sets the treatment of the data that follows.
     ///
     /// Fails if no zstd context can be made.
     pub(super) fn treat(&mut self, treatment: FileTreatment) -> io::Result<()> {
-        if is_pressed(treatment) != is_pressed(self.treatment) {
+        if kind(treatment) != kind(self.treatment) {
             self.flush();
         }
         self.treatment = treatment;
@@ -137,15 +136,18 @@ impl<'a> Assembler<'a> {
         let next = self.chunks.number_quantum();
         let number = std::mem::replace(&mut self.number, next);
         let digests = std::mem::take(&mut self.digests);
-        let header = QuantumHeader { number, digests, compresses: is_pressed(self.treatment) };
+        let header = QuantumHeader { number, digests, kind: kind(self.treatment) };
         self.presser.press(self.others.as_ref(), header, &mut self.raw);
     }
 }
 
-/// Returns true if quanta with data of this treatment are compressed. Encrypted chunks cannot be
-/// compressed.
-fn is_pressed(treatment: FileTreatment) -> bool {
-    treatment.compresses && !treatment.encrypts
+/// Returns the kind of the quanta with data of this treatment.
+fn kind(treatment: FileTreatment) -> QuantumKind {
+    match treatment {
+        FileTreatment { encrypts: true, .. } => QuantumKind::Encrypted,
+        FileTreatment { compresses: true, .. } => QuantumKind::Compressed,
+        FileTreatment { .. } => QuantumKind::Stored,
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +178,14 @@ mod tests {
 
     /// Calls `work` with an assembler. Returns the chunks of each quantum that the assembler sent.
     fn assemble(deduplicates: bool, work: impl FnOnce(&mut Assembler<'_>)) -> Vec<Vec<Vec<u8>>> {
+        assemble_quanta(deduplicates, work).iter().map(opened).collect()
+    }
+
+    /// Calls `work` with an assembler. Returns the quanta that the assembler sent.
+    fn assemble_quanta(
+        deduplicates: bool,
+        work: impl FnOnce(&mut Assembler<'_>),
+    ) -> Vec<SentQuantum> {
         let (key, seal_key) = (DomainKey::new([1; 32]), SealKey::new([5; 32]));
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
         let damaged = BTreeSet::new();
@@ -188,8 +198,8 @@ mod tests {
         let mut assembler = Assembler::new(&chunks, &tally, presser, None);
         work(&mut assembler);
         assembler.flush();
-        let sent: Vec<_> = quanta(&outgoing).iter().map(opened).collect();
-        let bytes: usize = sent.iter().flatten().map(Vec::len).sum();
+        let sent = quanta(&outgoing);
+        let bytes: usize = sent.iter().flat_map(opened).map(|chunk| chunk.len()).sum();
         assert_eq!(tally.bytes_after_dedup.load(Relaxed), bytes as u64);
         sent
     }
@@ -252,7 +262,7 @@ mod tests {
 
     #[test]
     fn data_of_other_treatment_gets_a_quantum_of_its_own() {
-        let quanta = assemble(true, |assembler| {
+        let quanta = assemble_quanta(true, |assembler| {
             assembler.add(b"plain");
             assembler.treat(FileTreatment { compresses: false, ..PLAIN }).expect("room");
             assembler.add(b"stored");
@@ -264,15 +274,11 @@ mod tests {
             assert_eq!(assembler.seal(b"plain"), None);
             assembler.add(b"again");
         });
-        let [plain, [stored, sealed], again] =
-            &quanta.iter().map(Vec::as_slice).collect::<Vec<_>>()[..]
-        else {
-            panic!("three quanta: {}", quanta.len())
-        };
-        assert_eq!(
-            (*plain, stored, *again),
-            (&[b"plain".to_vec()][..], &b"stored".to_vec(), &[b"again".to_vec()][..])
-        );
+        let encrypted: Vec<bool> = quanta.iter().map(|quantum| quantum.is_encrypted).collect();
+        assert_eq!(encrypted, [false, false, true, false]);
+        let chunks: Vec<Vec<u8>> = quanta.iter().flat_map(opened).collect();
+        let [plain, stored, sealed, again] = &chunks[..] else { panic!("four: {chunks:?}") };
+        assert_eq!([&plain[..], stored, again], [&b"plain"[..], b"stored", b"again"]);
         let keys = [SealKey::new([5; 32])];
         let mut unsealer = Unsealer::new(&keys).expect("room");
         assert_eq!(unsealer.unseal(sealed, 6).expect("the key"), b"secret");

@@ -145,11 +145,11 @@ impl<'a> Outbox<'a> {
     }
 
     fn send_quantum(&mut self, quantum: SentQuantum) -> Result<(), ClientError> {
-        let SentQuantum { number, record, check, digests } = quantum;
+        let SentQuantum { number, record, check, digests, is_encrypted } = quantum;
         self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
         self.transaction.quanta += 1;
-        self.send(ClientMessage::Quantum { number, record, check })?;
+        self.send(ClientMessage::Quantum { number, record, check, is_encrypted })?;
         assert!(self.sent_quanta.insert(number), "each quantum is sent once");
         self.release(number)
     }
@@ -297,7 +297,8 @@ mod tests {
 
     fn quantum(number: u64) -> OutboxMessage {
         let (record, check) = (vec![0; 100], Check::Data(0));
-        OutboxMessage::Quantum(SentQuantum { number, record, check, digests: Vec::new() })
+        let (digests, is_encrypted) = (Vec::new(), false);
+        OutboxMessage::Quantum(SentQuantum { number, record, check, digests, is_encrypted })
     }
 
     fn change(quanta: &[u64]) -> OutboxMessage {

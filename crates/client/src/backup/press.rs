@@ -21,8 +21,17 @@ use crate::tuning::CompressionChoice;
 pub(super) struct QuantumHeader {
     pub(super) number: u64,
     pub(super) digests: Vec<ChunkDigest>,
-    /// True if the quantum is compressed.
-    pub(super) compresses: bool,
+    pub(super) kind: QuantumKind,
+}
+
+/// What a quantum consists of. Chunks of different kinds never share a quantum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum QuantumKind {
+    Compressed,
+    /// Chunks that the rules exclude from compression.
+    Stored,
+    /// Encrypted chunks, which cannot be compressed.
+    Encrypted,
 }
 
 /// Full quantum for a compressing thread.
@@ -160,8 +169,11 @@ impl<'a> Presser<'a> {
     }
 
     fn press_here(&mut self, header: QuantumHeader, raw: &mut RawQuantum) {
-        let QuantumHeader { number, digests, compresses } = header;
-        let compression = if compresses { self.press.compression() } else { Compression::Stored };
+        let QuantumHeader { number, digests, kind } = header;
+        let compression = match kind {
+            QuantumKind::Compressed => self.press.compression(),
+            QuantumKind::Stored | QuantumKind::Encrypted => Compression::Stored,
+        };
         // If zstd refuses the strength, the compressor keeps the old one.
         drop(self.compressor.set(compression));
         let record = self.compressor.encode(raw);
@@ -175,7 +187,8 @@ impl<'a> Presser<'a> {
         };
         let (bytes, handed) = (raw.data().len(), record.len());
         raw.clear();
-        let quantum = SentQuantum { number, record, check, digests };
+        let is_encrypted = kind == QuantumKind::Encrypted;
+        let quantum = SentQuantum { number, record, check, digests, is_encrypted };
         // Sending fails only after the session has failed. The reason is then already noted.
         drop(self.outgoing.send(OutboxMessage::Quantum(quantum)));
         self.press.note_handed_on(bytes, handed);
@@ -196,8 +209,8 @@ mod tests {
 
     use super::*;
 
-    fn header(number: u64, digests: usize, compresses: bool) -> QuantumHeader {
-        QuantumHeader { number, digests: vec![ChunkDigest([1; 32]); digests], compresses }
+    fn header(number: u64, digests: usize, kind: QuantumKind) -> QuantumHeader {
+        QuantumHeader { number, digests: vec![ChunkDigest([1; 32]); digests], kind }
     }
 
     fn quantum(content: &[u8]) -> RawQuantum {
@@ -223,21 +236,21 @@ mod tests {
         let content = [b'x'; 5000];
         // No thread reads, so a processor is free. The other thread gets the quantum.
         let mut raw = quantum(&content);
-        presser.press(Some(&others), header(1, 1, true), &mut raw);
+        presser.press(Some(&others), header(1, 1, QuantumKind::Compressed), &mut raw);
         assert!(raw.is_empty() && outgoing.is_empty());
         assert_eq!(full.len(), 1);
         // The other thread is busy.
         let mut raw = quantum(&content);
-        presser.press(Some(&others), header(2, 1, true), &mut raw);
+        presser.press(Some(&others), header(2, 1, QuantumKind::Compressed), &mut raw);
         assert!(raw.is_empty());
         assert_eq!(sent(&outgoing).number, 2);
         // All processors are busy with reading.
         drop(full.try_recv());
         let filling = press.filling();
-        presser.press(Some(&others), header(3, 1, true), &mut quantum(&content));
+        presser.press(Some(&others), header(3, 1, QuantumKind::Compressed), &mut quantum(&content));
         assert_eq!(sent(&outgoing).number, 3);
         drop(filling);
-        presser.press(None, header(4, 1, true), &mut quantum(&content));
+        presser.press(None, header(4, 1, QuantumKind::Compressed), &mut quantum(&content));
         assert_eq!(sent(&outgoing).number, 4);
     }
 
@@ -248,13 +261,17 @@ mod tests {
         let (sender, outgoing) = bounded(4);
         let mut presser = Presser::new(&press, sender).expect("a compressor");
         let content = [b'x'; 5000];
-        presser.press(None, header(1, 0, true), &mut quantum(&content));
+        presser.press(None, header(1, 0, QuantumKind::Compressed), &mut quantum(&content));
         let pressed = sent(&outgoing);
         assert_eq!(pressed.check, Check::Data(wire::raw_check(&content)));
         assert!(pressed.record.len() < 500, "compressed");
-        presser.press(None, header(2, 1, false), &mut quantum(&content));
-        let stored = sent(&outgoing);
-        assert!(matches!(stored.check, Check::Digests(_)));
-        assert!(stored.record.len() > 5000, "stored as it is");
+        assert!(!pressed.is_encrypted);
+        for kind in [QuantumKind::Stored, QuantumKind::Encrypted] {
+            presser.press(None, header(2, 1, kind), &mut quantum(&content));
+            let stored = sent(&outgoing);
+            assert!(matches!(stored.check, Check::Digests(_)));
+            assert!(stored.record.len() > 5000, "stored as it is");
+            assert_eq!(stored.is_encrypted, kind == QuantumKind::Encrypted);
+        }
     }
 }

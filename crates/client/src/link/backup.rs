@@ -54,6 +54,8 @@ pub(crate) struct SentQuantum {
     pub(crate) check: Check,
     /// Digests of the quantum's chunks; empty without deduplication.
     pub(crate) digests: Vec<ChunkDigest>,
+    /// True if the chunks are encrypted.
+    pub(crate) is_encrypted: bool,
 }
 
 /// Key of a page, and its digest.
@@ -158,6 +160,7 @@ pub(crate) enum ClientMessage {
         number: u64,
         record: Vec<u8>,
         check: Check,
+        is_encrypted: bool,
     },
     Changes(Vec<PageChange>),
     /// End of a transaction.
@@ -266,13 +269,13 @@ impl Envelope {
     pub(crate) fn new(message: ClientMessage) -> Self {
         use proto::to_server::Message;
         let message = match message {
-            ClientMessage::Quantum { number, record, check } => {
+            ClientMessage::Quantum { number, record, check, is_encrypted } => {
                 let (check, raw_check) = match check {
                     Check::Digests(check) => (Bytes::copy_from_slice(&check), None),
                     Check::Data(check) => (Bytes::new(), Some(check)),
                 };
-                let record = record.into();
-                Message::Quantum(proto::Quantum { number, record, check, raw_check })
+                let (record, encrypted) = (record.into(), is_encrypted);
+                Message::Quantum(proto::Quantum { number, record, check, raw_check, encrypted })
             }
             ClientMessage::Changes(changes) => {
                 let changes = changes.into_iter().map(PageChange::message).collect();

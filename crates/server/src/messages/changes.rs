@@ -9,7 +9,9 @@ use format::{Budget, page};
 use model::{DirPath, DirectoryDigest, FILESPACE_BYTES_MAX, Name, NameError, Object};
 use prost::Message as _;
 use store::StoreError;
-use store::intake::{Check, CommitReceipt, KnownContent, PageChange, Reason, Rejection, Remnant};
+use store::intake::{
+    Check, CommitReceipt, KnownContent, PageChange, Reason, ReceivedQuantum, Rejection, Remnant,
+};
 use wire::{Grant, MESSAGE_BYTES_MAX, proto};
 
 /// Memory of a change without its objects.
@@ -20,12 +22,13 @@ const ITEM_BYTES: usize = 256;
 /// Size of the rejections and remnants, in bytes, after which a part of an answer ends.
 const PART_BYTES: usize = MESSAGE_BYTES_MAX / 4;
 
-/// Returns the check that the client has sent with a quantum.
-pub(crate) fn check(quantum: &proto::Quantum) -> Check {
-    match quantum.raw_check {
+/// Returns a quantum as the client has sent it.
+pub(crate) fn quantum(quantum: &proto::Quantum) -> ReceivedQuantum<'_> {
+    let check = match quantum.raw_check {
         Some(check) if quantum.check.is_empty() => Check::Data(check),
         _ => Check::Digests(quantum.check.to_vec()),
-    }
+    };
+    ReceivedQuantum { record: &quantum.record, check, is_encrypted: quantum.encrypted }
 }
 
 /// Returns the number of expired names, pages and known contents of a change.

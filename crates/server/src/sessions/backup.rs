@@ -213,8 +213,7 @@ impl Collector<'_> {
         let among_all = among_all.map_err(|_| refusal::panicked())?;
         let (store, origin) = (Arc::clone(&self.edge.store), self.origin);
         Ok(tokio::task::spawn_blocking(move || {
-            let check = changes::check(&quantum);
-            let stored = intake::take_in(&store, origin, &quantum.record, &check);
+            let stored = intake::take_in(&store, origin, changes::quantum(&quantum));
             drop((permit, among_all));
             stored
         }))

@@ -23,6 +23,15 @@ pub enum Check {
     Data(u64),
 }
 
+/// A quantum as a node sends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReceivedQuantum<'a> {
+    pub record: &'a [u8],
+    pub check: Check,
+    /// True if the node has encrypted the chunks.
+    pub is_encrypted: bool,
+}
+
 /// Origin of the quanta of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
@@ -40,23 +49,22 @@ pub struct StoredQuantum {
     pub digests: Vec<ChunkDigest>,
 }
 
-/// Decompresses `record`, computes the digests of its chunks, and appends to a pack the chunks that
+/// Decompresses `quantum`, computes the digests of its chunks, and appends to a pack the chunks that
 /// neither their node has nor the other nodes share.
 pub fn take_in(
     store: &Store,
     origin: Origin,
-    record: &[u8],
-    check: &Check,
+    quantum: ReceivedQuantum<'_>,
 ) -> Result<StoredQuantum, StoreError> {
     sys::fault::point("quantum");
     let mut opener = match store.take_opener() {
         Some(opener) => opener,
         None => Opener::new().map_err(|_| no_context())?,
     };
-    let opened = opener.decompressor.decode_into(record, &mut opener.raw);
+    let opened = opener.decompressor.decode_into(quantum.record, &mut opener.raw);
     let stored = opened
         .map_err(StoreError::malformed)
-        .and_then(|()| Packer { store, origin }.append_opened(record, check, &mut opener));
+        .and_then(|()| Packer { store, origin }.append_opened(quantum, &mut opener));
     store.keep_opener(opener);
     stored
 }
@@ -75,15 +83,15 @@ struct Packer<'a> {
 impl Packer<'_> {
     fn append_opened(
         self,
-        record: &[u8],
-        check: &Check,
+        quantum: ReceivedQuantum<'_>,
         opener: &mut Opener,
     ) -> Result<StoredQuantum, StoreError> {
+        let ReceivedQuantum { record, check, is_encrypted } = quantum;
         let Opener { raw, compressor, .. } = opener;
         let digests: Vec<ChunkDigest> =
             raw.chunks().map(|chunk| self.store.pools.digest_of(DOMAIN, chunk)).collect();
         let is_right = match check {
-            Check::Data(check) => wire::raw_check(raw.data()) == *check,
+            Check::Data(check) => wire::raw_check(raw.data()) == check,
             Check::Digests(check) => wire::quantum_check(&digests) == check[..],
         };
         if !is_right {
@@ -92,12 +100,10 @@ impl Packer<'_> {
         }
         let lengths = raw.lengths().to_vec();
         assert_eq!(digests.len(), lengths.len(), "each chunk has a digest and a length");
-        let node = self.origin.node;
-        let chunks: Vec<KeyedChunk> = digests
-            .iter()
-            .zip(&lengths)
-            .map(|(digest, bytes)| sharing::keyed(self.store, node, *digest, *bytes))
-            .collect();
+        let scope = sharing::Scope { store: self.store, node: self.origin.node, is_encrypted };
+        let with_length = digests.iter().zip(&lengths);
+        let chunks: Vec<KeyedChunk> =
+            with_length.map(|(digest, bytes)| scope.keyed(*digest, *bytes)).collect();
         let known = self.store.lookup(&chunks);
         let places = self.append(record, raw, &chunks, &known, compressor)?;
         assert_eq!(places.len(), digests.len(), "each chunk has a place");

@@ -10,11 +10,8 @@ fn quantum(store: &Store, chunks: std::ops::Range<u64>) -> (Vec<u8>, Check) {
     samples::quantum(store, &chunks.collect::<Vec<_>>())
 }
 
-fn store_quantum(
-    store: &Store,
-    (record, check): &(Vec<u8>, Check),
-) -> Result<StoredQuantum, StoreError> {
-    take_in(store, samples::origin(NodeId(1)), record, check)
+fn store_quantum(store: &Store, quantum: &(Vec<u8>, Check)) -> Result<StoredQuantum, StoreError> {
+    take_in(store, samples::origin(NodeId(1)), samples::received(quantum))
 }
 
 fn in_packs(store: &Store) -> BTreeMap<[u8; 16], u64> {

@@ -9,7 +9,7 @@ use model::{
 use wire::Grant;
 
 use super::*;
-use crate::intake::{KnownContent, Reason, take_in};
+use crate::intake::{KnownContent, Reason, ReceivedQuantum, take_in};
 use crate::places::places;
 use crate::samples::{
     self, TestServer, bytes_of, chunk, directory, file, name, page_change, refused, sent_file,
@@ -209,13 +209,20 @@ fn nodes_share_no_chunk_that_can_be_guessed() {
     let store = &server.store;
     let (one, other) = (server.node.id, another_node(&server).id);
     let contents = [vec![1; 64 << 10], vec![2; (64 << 10) - 1], b"secret 12345".to_vec()];
-    let (record, check) = samples::quantum_of(store, &contents);
-    let send = |node| take_in(store, samples::origin(node), &record, &check).expect("is stored");
-    let [first, others, again, others_again] = [one, other, one, other].map(send);
+    let quantum = samples::quantum_of(store, &contents);
+    let send = |node, is_encrypted| {
+        let quantum = ReceivedQuantum { is_encrypted, ..samples::received(&quantum) };
+        take_in(store, samples::origin(node), quantum).expect("is stored")
+    };
+    let [first, others, again, others_again] =
+        [one, other, one, other].map(|node| send(node, false));
     assert_eq!(others.places[0], first.places[0], "the long chunk is stored once");
     assert!(others.places[1..].iter().all(|place| !first.places.contains(place)));
     assert_eq!(again.places, first.places, "a node knows its own chunks");
     assert_eq!(others_again.places, others.places);
+    let [first, others, again] = [one, other, one].map(|node| send(node, true));
+    assert_ne!(others.places[0], first.places[0], "a long chunk that is encrypted");
+    assert_eq!(again.places, first.places);
 }
 
 /// The index entries that a reclamation or a rebuild makes serve grants alone.
@@ -231,13 +238,13 @@ fn a_short_chunk_that_was_moved_is_found_by_its_grant_alone() {
     let receipt = commit(&mut intake, vec![(1, quantum)], &page_change("/")).expect("committed");
     let grants = grants(&receipt, &kept, 1);
     server.seal();
-    let (record, check) = samples::quantum(store, &[1]);
-    let moved = take_in(store, samples::origin(another_node(&server).id), &record, &check);
-    let moved = moved.expect("is stored again");
+    let sent = samples::quantum(store, &[1]);
+    let send = |node| take_in(store, samples::origin(node), samples::received(&sent));
+    let moved = send(another_node(&server).id).expect("is stored again");
     assert_ne!(moved.places, kept.places);
     condemn(&server, kept.places[0].pack());
     store.note(&[(kept.digests[0], moved.places[0])]);
-    let again = take_in(store, samples::origin(server.node.id), &record, &check).expect("stored");
+    let again = send(server.node.id).expect("is stored");
     assert_ne!(again.places, moved.places, "a node without a grant finds no chunk of another");
     let backed_up = vec![granted_file("x", 0, &[1])];
     let change = PageChange { backed_up, grants, ..page_change("/") };
