@@ -44,6 +44,9 @@ const GUEST_WINDOW_BYTES: u32 = 65_535;
 /// Time limit for one enrolment, from the head of its request to the answer.
 const ENROL_LIMIT: Duration = Duration::from_secs(60);
 
+/// Time that calls under way have to end before the catalogue is closed.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The threads that serve nodes. Dropping them does not wait for calls that are under way.
 pub(crate) struct NodeThreads(Option<Runtime>);
 
@@ -97,6 +100,14 @@ impl NodeThreads {
             );
             tokio::try_join!(nodes, guests).map(|_| ())
         })
+    }
+
+    /// Drops all that the threads serve, and waits for those that work with the store.
+    pub(crate) async fn end(mut self) {
+        let Some(runtime) = self.0.take() else { return };
+        let end = move || runtime.shutdown_timeout(END_PATIENCE);
+        // A panic while values are dropped has been logged.
+        drop(tokio::task::spawn_blocking(end).await);
     }
 }
 

@@ -222,6 +222,8 @@ pub async fn run(
         lost = watching => return Err(lost),
         () = limit => tracing::warn!("sessions did not end in time and were cut off"),
     }
+    // No thread may use the store after it is closed, or keep the catalogue open.
+    threads.end().await;
     // A task that panicked has logged that. The next server continues where the task stopped.
     drop((
         expiring.await,

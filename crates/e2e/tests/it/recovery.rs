@@ -173,6 +173,18 @@ fn a_full_pool_is_reclaimed_also_where_the_catalogue_is_copied() {
     scene.compare("out");
 }
 
+/// Regression: a thread that served nodes kept the catalogue open until the process ended, so that
+/// the newest commits were in the log alone.
+#[test]
+fn a_server_that_has_stopped_leaves_its_catalogue_in_one_file() {
+    let mut scene = Scene::with_files(FILES, 500);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    let files = names(scene.server.dir());
+    assert!(files.iter().any(|name| name == b"catalog.sqlite"), "{files:?}");
+    assert!(!files.iter().any(|name| name.starts_with(b"catalog.sqlite-")), "{files:?}");
+}
+
 #[test]
 fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     if !e2e::harness::is_in_folders() {
