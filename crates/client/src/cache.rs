@@ -12,11 +12,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use model::{ChunkDigest, GrantMac, Place, PlaceCode as _};
+use model::{ChunkDigest, GrantProof};
 use sys::lock::{Mutex, RwLock, RwLockReadGuard};
 use sys::map::MappedWords;
-
-use crate::link::backup::ChunkGrant;
 
 const ENTRY_WORDS: usize = 4;
 const BUCKET_ENTRIES: usize = 8;
@@ -32,7 +30,7 @@ const BUCKETS_FIRST: u64 = 4096;
 pub(crate) enum Cache {
     Mapped(GrowingTable),
     /// Fallback if another process uses the file or the disk has no room for it.
-    Memory(Mutex<HashMap<[u8; 16], ChunkGrant>>),
+    Memory(Mutex<HashMap<[u8; 16], GrantProof>>),
 }
 
 /// Table that is replaced by a larger one when it is full.
@@ -70,7 +68,7 @@ impl Cache {
     }
 
     /// Returns the grant of the chunk `digest`, if the cache has it.
-    pub(crate) fn get(&self, digest: &ChunkDigest) -> Option<ChunkGrant> {
+    pub(crate) fn get(&self, digest: &ChunkDigest) -> Option<GrantProof> {
         match self {
             Self::Memory(grants) => grants.lock().get(&digest.prefix()).copied(),
             Self::Mapped(growing) => {
@@ -99,7 +97,7 @@ impl Cache {
     }
 
     /// Stores a grant.
-    pub(crate) fn put(&self, digest: &ChunkDigest, grant: ChunkGrant) {
+    pub(crate) fn put(&self, digest: &ChunkDigest, grant: GrantProof) {
         match self {
             Self::Memory(grants) => {
                 let mut grants = grants.lock();
@@ -117,12 +115,12 @@ impl GrowingTable {
         self.table.read()
     }
 
-    fn put(&self, prefix: (u64, u64), grant: ChunkGrant) {
+    fn put(&self, prefix: (u64, u64), grant: GrantProof) {
         loop {
             let table = self.table();
             let bucket = table.bucket(prefix);
             if table.is_final || has_slot(bucket, prefix) {
-                return write(slot(bucket, prefix, grant.place), prefix, grant);
+                return write(slot(bucket, prefix, grant), prefix, grant);
             }
             // The server keeps sent quanta only for a while, so a large file needs each of its
             // grants. No grant is replaced while the table can grow.
@@ -172,10 +170,10 @@ impl Table {
         let larger = Self::open(&new, buckets, buckets == buckets_max)?;
         for entry in self.words.words().chunks_exact(ENTRY_WORDS) {
             let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
-            if let Some(place) = Place::from_code(place).filter(|_| place != 0) {
-                let bucket = larger.bucket((low, high));
-                let mac = GrantMac(mac.to_le_bytes());
-                write(slot(bucket, (low, high), place), (low, high), ChunkGrant { place, mac });
+            if place != 0 {
+                let (bucket, grant) = (larger.bucket((low, high)), [place, mac]);
+                let grant = GrantProof::from_words(grant);
+                write(slot(bucket, (low, high), grant), (low, high), grant);
             }
         }
         std::fs::rename(&new, path).ok()?;
@@ -202,45 +200,44 @@ fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
     (low, high)
 }
 
-fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<ChunkGrant> {
+fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<GrantProof> {
     let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
     if (low, high) != prefix || place == 0 {
         return None;
     }
-    Some(ChunkGrant { place: Place::from_code(place)?, mac: GrantMac(mac.to_le_bytes()) })
+    Some(GrantProof::from_words([place, mac]))
 }
 
 /// Returns the entry to write: the entry of this digest, otherwise a free entry, otherwise a
 /// victim.
-fn slot(bucket: &[AtomicU64], prefix: (u64, u64), place: Place) -> &[AtomicU64] {
+fn slot(bucket: &[AtomicU64], prefix: (u64, u64), grant: GrantProof) -> &[AtomicU64] {
     let entries = || bucket.chunks_exact(ENTRY_WORDS);
     let same = entries().find(|entry| read(entry, prefix).is_some());
     let free = || entries().find(|entry| entry[2].load(Relaxed) == 0);
     let victim = || {
-        let number = usize::try_from((prefix.0 ^ place.code()) % BUCKET_ENTRIES as u64);
+        let number = usize::try_from((prefix.0 ^ grant.words()[0]) % BUCKET_ENTRIES as u64);
         &bucket[number.expect("below eight") * ENTRY_WORDS..][..ENTRY_WORDS]
     };
     same.or_else(free).unwrap_or_else(victim)
 }
 
-fn write(entry: &[AtomicU64], prefix: (u64, u64), grant: ChunkGrant) {
+fn write(entry: &[AtomicU64], prefix: (u64, u64), grant: GrantProof) {
     assert_eq!(entry.len(), ENTRY_WORDS, "an entry is written whole");
-    let words = [prefix.0, prefix.1, grant.place.code(), u64::from_le_bytes(grant.mac.0)];
+    let [place, mac] = grant.words();
+    let words = [prefix.0, prefix.1, place, mac];
     entry.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::PackNumber;
 
     fn digest(number: u64) -> ChunkDigest {
         ChunkDigest(*blake3::hash(&number.to_le_bytes()).as_bytes())
     }
 
-    fn grant(number: u32) -> ChunkGrant {
-        let mac = GrantMac(u64::from(number).to_le_bytes());
-        ChunkGrant { place: Place::new(PackNumber(9), number), mac }
+    fn grant(number: u32) -> GrantProof {
+        GrantProof::from_words([9 << 24 | u64::from(number), u64::from(number)])
     }
 
     #[test]

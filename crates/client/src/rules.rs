@@ -322,7 +322,6 @@ fn own_statements(home: &Home, list: Option<&Path>) -> Result<Vec<Statement>, Cl
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::BTreeSet;
 
     use model::ServerTime;
 
@@ -348,7 +347,6 @@ pub(crate) mod tests {
             default_class: ClassId(1),
             directory_class: ClassId(4),
             option_set: None,
-            damaged_packs: BTreeSet::new(),
         }
     }
 

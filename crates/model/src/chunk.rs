@@ -150,9 +150,24 @@ impl<P: Copy> Extent<P> {
     }
 }
 
-/// Proof that the server granted the place of a chunk to a node.
+/// The server's proof that a node may refer to a chunk instead of sending it. Only the server reads
+/// it: it names the place of the chunk in encrypted form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct GrantMac(pub [u8; 8]);
+pub struct GrantProof(pub [u8; 16]);
+
+impl GrantProof {
+    /// Makes a proof of its words, which are little-endian.
+    pub fn from_words(words: [u64; 2]) -> Self {
+        let number = u128::from(words[0]) | u128::from(words[1]) << 64;
+        Self(number.to_le_bytes())
+    }
+
+    /// Returns the words of the proof: the encrypted place and the MAC.
+    pub fn words(&self) -> [u64; 2] {
+        let (words, _) = self.0.as_chunks::<8>();
+        [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
+    }
+}
 
 #[cfg(test)]
 mod tests {

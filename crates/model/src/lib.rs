@@ -17,7 +17,7 @@ mod time;
 
 pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
-    Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX, SessionPlace,
+    Extent, GrantProof, Place, PlaceCode, QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX, SessionPlace,
 };
 pub use escape::{escaped, is_unprintable, printable};
 pub use fault::chain;

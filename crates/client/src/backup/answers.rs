@@ -215,31 +215,28 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
     use std::sync::Arc;
 
     use chunk::DomainKey;
-    use model::{GrantMac, PackNumber, Place};
+    use model::GrantProof;
 
     use super::*;
     use crate::cache::Cache;
-    use crate::link::backup::{ChunkGrant, QuantumGrants};
+    use crate::link::backup::QuantumGrants;
     use crate::progress::Progress;
 
     #[test]
     fn a_commitment_brings_grants_and_rejections() {
         let key = DomainKey::new([1; 32]);
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&key, &cache, &damaged, true, None);
+        let chunks = Chunks::with_key(&key, &cache, true, None);
         let tally = Tally::new(Arc::new(Progress::default()));
         let answers = Answers::default();
         let digest = ChunkDigest([1; 32]);
         answers.expect_grants(4, vec![digest]);
         answers.expect_answer();
-        let place = Place::new(PackNumber(1), 2);
-        let grant = ChunkGrant { place, mac: GrantMac([3; 8]) };
+        let grant = GrantProof([3; 16]);
         let rejection = Rejection {
             path: b"/d/n".to_vec(),
             name: b"n".to_vec(),

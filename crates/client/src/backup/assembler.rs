@@ -152,28 +152,27 @@ fn kind(treatment: FileTreatment) -> QuantumKind {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::path::Path;
     use std::sync::Arc;
 
     use chunk::{Decompressor, DomainKey, SealKey, Unsealer};
     use crossbeam_channel::{Receiver, unbounded};
-    use model::{GrantMac, PackNumber, Place};
+    use model::GrantProof;
 
     use super::super::answers::Answers;
     use super::super::outbox_message::OutboxMessage;
     use super::super::press::Press;
     use super::*;
     use crate::cache::Cache;
-    use crate::link::backup::{ChunkGrant, SentQuantum};
+    use crate::link::backup::SentQuantum;
     use crate::progress::Progress;
     use crate::tuning::CompressionChoice;
 
     const PLAIN: FileTreatment =
         FileTreatment { compresses: true, deduplicates: true, encrypts: false };
 
-    fn grant() -> ChunkGrant {
-        ChunkGrant { place: Place::new(PackNumber(1), 7), mac: GrantMac([3; 8]) }
+    fn grant() -> GrantProof {
+        GrantProof([3; 16])
     }
 
     /// Calls `work` with an assembler. Returns the chunks of each quantum that the assembler sent.
@@ -188,8 +187,7 @@ mod tests {
     ) -> Vec<SentQuantum> {
         let (key, seal_key) = (DomainKey::new([1; 32]), SealKey::new([5; 32]));
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&key, &cache, &damaged, deduplicates, Some(&seal_key));
+        let chunks = Chunks::with_key(&key, &cache, deduplicates, Some(&seal_key));
         let tally = Tally::new(Arc::new(Progress::default()));
         let answers = Answers::default();
         let press = Press::new(CompressionChoice::default(), 1, &answers);

@@ -1,15 +1,15 @@
 //! Chunks of a session: those that the server has, and those that it gets in this session.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use chunk::{DomainKey, SealKey};
-use model::{ChunkDigest, PackNumber, SessionPlace};
+use model::{ChunkDigest, GrantProof, SessionPlace};
 use sys::lock::{Mutex, MutexGuard};
 
 use crate::cache::Cache;
 use crate::link::Link;
-use crate::link::backup::{ChunkGrant, ChunkSource};
+use crate::link::backup::ChunkSource;
 
 /// Reference of an object to a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +24,6 @@ pub(super) struct Chunks<'a> {
     pub(super) deduplicates: bool,
     pub(super) key: &'a DomainKey,
     pub(super) cache: &'a Cache,
-    /// Packs that the server has found damaged. Their chunks are sent again.
-    damaged: &'a BTreeSet<PackNumber>,
     /// Key for the files that the rules encrypt.
     pub(super) seal_key: Option<&'a SealKey>,
     /// Chunks that were sent and have no grant yet, by digest prefix.
@@ -40,14 +38,12 @@ impl<'a> Chunks<'a> {
         deduplicates: bool,
         seal_key: Option<&'a SealKey>,
     ) -> Self {
-        let damaged = &link.hello().damaged_packs;
-        Self::with_key(&link.domain_key, cache, damaged, deduplicates, seal_key)
+        Self::with_key(&link.domain_key, cache, deduplicates, seal_key)
     }
 
     pub(super) fn with_key(
         key: &'a DomainKey,
         cache: &'a Cache,
-        damaged: &'a BTreeSet<PackNumber>,
         deduplicates: bool,
         seal_key: Option<&'a SealKey>,
     ) -> Self {
@@ -55,7 +51,6 @@ impl<'a> Chunks<'a> {
             deduplicates,
             key,
             cache,
-            damaged,
             seal_key,
             pending: Mutex::default(),
             next_quantum: AtomicU64::new(0),
@@ -67,11 +62,9 @@ impl<'a> Chunks<'a> {
         self.next_quantum.fetch_add(1, Relaxed)
     }
 
-    /// Returns the grant of a chunk, if the client has one and the server will accept it.
-    pub(super) fn grant_of(&self, digest: &ChunkDigest) -> Option<ChunkGrant> {
-        self.cache
-            .get(digest)
-            .filter(|grant| !self.damaged.contains(&grant.place.pack()))
+    /// Returns the grant of a chunk, if the client has one. The server may refuse it.
+    pub(super) fn grant_of(&self, digest: &ChunkDigest) -> Option<GrantProof> {
+        self.cache.get(digest)
     }
 
     fn pending(&self) -> MutexGuard<'_, HashMap<[u8; 16], SessionPlace>> {
@@ -90,7 +83,7 @@ impl<'a> Chunks<'a> {
 
     /// Stores the grants of a quantum whose chunks have `digests`. The server may grant fewer than
     /// all; the chunks without a grant are sent again by a later backup.
-    pub(super) fn store_grants(&self, digests: &[ChunkDigest], grants: &[ChunkGrant]) {
+    pub(super) fn store_grants(&self, digests: &[ChunkDigest], grants: &[GrantProof]) {
         for (digest, grant) in digests.iter().zip(grants) {
             self.cache.put(digest, *grant);
         }
@@ -116,24 +109,19 @@ impl<'a> Chunks<'a> {
 mod tests {
     use std::path::Path;
 
-    use model::{GrantMac, Place};
-
     use super::*;
 
     fn digest(number: u8) -> ChunkDigest {
         ChunkDigest([number; 32])
     }
 
-    fn grant(pack: u64, index: u32) -> ChunkGrant {
-        ChunkGrant { place: Place::new(PackNumber(pack), index), mac: GrantMac([7; 8]) }
-    }
+    const GRANT: GrantProof = GrantProof([7; 16]);
 
     #[test]
     fn a_sent_chunk_is_presented_by_its_grant_once_that_has_come() {
         let key = DomainKey::new([1; 32]);
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::from([PackNumber(9)]);
-        let chunks = Chunks::with_key(&key, &cache, &damaged, true, None);
+        let chunks = Chunks::with_key(&key, &cache, true, None);
         let place = SessionPlace::Sent { quantum: 0, index: 0 };
         let chunk = ChunkRef { digest: digest(1), source: ChunkSource::Sent(place) };
         chunks.note_sent(&digest(1), place);
@@ -141,22 +129,18 @@ mod tests {
         assert_eq!(chunks.pending_place(&digest(1)), Some(place));
         // The server grants only the first chunk. Neither chunk is pending any more.
         chunks.note_sent(&digest(2), SessionPlace::Sent { quantum: 0, index: 1 });
-        chunks.store_grants(&[digest(1), digest(2)], &[grant(3, 4)]);
-        assert_eq!(chunks.present(chunk).source, ChunkSource::Granted(grant(3, 4)));
+        chunks.store_grants(&[digest(1), digest(2)], &[GRANT]);
+        assert_eq!(chunks.present(chunk).source, ChunkSource::Granted(GRANT));
         assert_eq!(chunks.pending_place(&digest(2)), None);
         assert_eq!(chunks.grant_of(&digest(2)), None);
-        // A grant into a damaged pack is not presented.
-        chunks.store_grants(&[digest(5)], &[grant(9, 0)]);
-        assert_eq!(chunks.grant_of(&digest(5)), None);
     }
 
     #[test]
     fn without_deduplication_nothing_is_presented_by_grant() {
         let key = DomainKey::new([1; 32]);
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&key, &cache, &damaged, false, None);
-        chunks.store_grants(&[digest(0)], &[grant(3, 4)]);
+        let chunks = Chunks::with_key(&key, &cache, false, None);
+        chunks.store_grants(&[digest(0)], &[GRANT]);
         let place = SessionPlace::Sent { quantum: 0, index: 0 };
         let chunk = ChunkRef { digest: digest(0), source: ChunkSource::Sent(place) };
         assert_eq!(chunks.present(chunk), chunk);
@@ -166,8 +150,7 @@ mod tests {
     fn quanta_are_counted_from_0() {
         let key = DomainKey::new([1; 32]);
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&key, &cache, &damaged, true, None);
+        let chunks = Chunks::with_key(&key, &cache, true, None);
         assert_eq!([(); 3].map(|()| chunks.number_quantum()), [0, 1, 2]);
     }
 }

@@ -46,11 +46,10 @@ impl<'a> ChangeBuilder<'a> {
                 }
                 place
             }
-            ChunkSource::Granted(granted) => {
+            ChunkSource::Granted(proof) => {
                 let grant = self.grants.len() / wire::GRANT_BYTES;
                 let grant = u32::try_from(grant).expect("a page holds fewer chunks");
-                let (place, mac) = (granted.place, granted.mac);
-                wire::encode_grant(&mut self.grants, &Grant { digest, place, mac });
+                wire::encode_grant(&mut self.grants, &Grant { digest, proof });
                 SessionPlace::Granted { grant }
             }
         }
@@ -73,20 +72,18 @@ mod tests {
     use std::path::Path;
 
     use chunk::DomainKey;
-    use model::{ChunkDigest, GrantMac, PackNumber, Place};
+    use model::{ChunkDigest, GrantProof};
 
     use super::*;
     use crate::cache::Cache;
-    use crate::link::backup::ChunkGrant;
 
     fn sent(quantum: u64, index: u32) -> ChunkRef {
         let source = ChunkSource::Sent(SessionPlace::Sent { quantum, index });
         ChunkRef { digest: ChunkDigest([0; 32]), source }
     }
 
-    fn granted(index: u32) -> ChunkRef {
-        let place = Place::new(PackNumber(1), index);
-        let source = ChunkSource::Granted(ChunkGrant { place, mac: GrantMac([1; 8]) });
+    fn granted(byte: u8) -> ChunkRef {
+        let source = ChunkSource::Granted(GrantProof([byte; 16]));
         ChunkRef { digest: ChunkDigest([2; 32]), source }
     }
 
@@ -99,8 +96,7 @@ mod tests {
     fn check(parts: &[Part], extents: &[Extent<SessionPlace>], grants: usize, quanta: &[u64]) {
         let key = DomainKey::new([1; 32]);
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&key, &cache, &damaged, true, None);
+        let chunks = Chunks::with_key(&key, &cache, true, None);
         let mut change = ChangeBuilder::new(&chunks);
         let content = Content { parts: parts.to_vec(), data_bytes: 0 };
         assert_eq!(change.extents(&content), extents);

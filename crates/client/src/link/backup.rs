@@ -1,10 +1,7 @@
 //! Messages of a backup session.
 
 use bytes::Bytes;
-use model::{
-    ChunkDigest, DirPath, DirectoryDigest, GrantMac, Name, Place as ChunkPlace, PlaceCode as _,
-    SessionPlace,
-};
+use model::{ChunkDigest, DirPath, DirectoryDigest, GrantProof, Name, SessionPlace};
 use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,17 +19,10 @@ const MESSAGES_WAITING: usize = 4;
 /// lengths and a digest.
 const ITEM_BYTES: usize = 40;
 
-/// Grant of a chunk: its place, and the proof that the node may refer to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ChunkGrant {
-    pub(crate) place: ChunkPlace,
-    pub(crate) mac: GrantMac,
-}
-
 /// Source of a chunk that an object refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkSource {
-    Granted(ChunkGrant),
+    Granted(GrantProof),
     /// Place in a quantum of this session.
     Sent(SessionPlace),
 }
@@ -198,7 +188,7 @@ pub(crate) struct Commitment {
 /// Grants of the chunks of a quantum, in order.
 pub(crate) struct QuantumGrants {
     pub(crate) number: u64,
-    pub(crate) grants: Vec<ChunkGrant>,
+    pub(crate) grants: Vec<GrantProof>,
 }
 
 /// Object that the server has rejected.
@@ -347,21 +337,14 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
     }
 }
 
-/// Parses grants up to the first entry that is no grant.
-fn decode_grants(bytes: &[u8]) -> Vec<ChunkGrant> {
+/// Parses grants up to the first one that is incomplete.
+fn decode_grants(bytes: &[u8]) -> Vec<GrantProof> {
     let (grants, _) = bytes.as_chunks::<16>();
-    let grant = |bytes: &[u8; 16]| {
-        let (place, mac) = bytes.split_first_chunk::<8>()?;
-        let mac = mac.first_chunk::<8>()?;
-        let place = ChunkPlace::from_code(u64::from_le_bytes(*place))?;
-        Some(ChunkGrant { place, mac: GrantMac(*mac) })
-    };
-    grants.iter().map_while(grant).collect()
+    grants.iter().copied().map(GrantProof).collect()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use model::PackNumber;
 
     use super::*;
 
@@ -388,14 +371,8 @@ pub(crate) mod tests {
 
     #[test]
     fn grants_are_read_up_to_the_first_damage() {
-        let place = |number| ChunkPlace::new(PackNumber(3), number);
-        let mut bytes = Vec::new();
-        for number in 1..=2 {
-            bytes.extend(place(number).code().to_le_bytes());
-            bytes.extend([9; 8]);
-        }
-        let mac = GrantMac([9; 8]);
-        let [one, two] = [1, 2].map(|number| ChunkGrant { place: place(number), mac });
+        let [one, two] = [1, 2].map(|byte| GrantProof([byte; 16]));
+        let bytes = [one.0, two.0].concat();
         assert_eq!(decode_grants(&bytes), [one, two]);
         assert_eq!(decode_grants(&bytes[..31]), [one]);
     }

@@ -1,8 +1,8 @@
 //! Greeting: the answer of the server, which describes the server and the node's policy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use model::{ClassId, PackNumber, ServerTime};
+use model::{ClassId, ServerTime};
 use policy::{ArchiveCopyGroup, BackupCopyGroup};
 use wire::proto;
 
@@ -23,8 +23,6 @@ pub struct Hello {
     pub directory_class: ClassId,
     /// Statements of the server, which come after the node's own statements.
     pub option_set: Option<OptionSet>,
-    /// Damaged packs. Their chunks have to be sent again.
-    pub damaged_packs: BTreeSet<PackNumber>,
 }
 
 /// Management class, as far as a client needs it.
@@ -116,7 +114,6 @@ impl Greeting {
             default_class: class(reply.default_class)?,
             directory_class: class(reply.directory_class)?,
             option_set: option_set.map(|set| OptionSet { name: set.name, text: set.text.to_vec() }),
-            damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
         };
         Ok(Self { hello, domain_key, digest_key })
     }

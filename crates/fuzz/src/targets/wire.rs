@@ -1,6 +1,6 @@
 //! Rows, grants, tokens and greetings of the protocol.
 
-use model::{DirectoryDigest, GrantMac, PackNumber, PathHash, Place};
+use model::{DirectoryDigest, GrantProof, PathHash};
 use prost::Message as _;
 use wire::proto::{HelloReply, HelloRequest};
 use wire::version::{Role, Speaker, settle};
@@ -51,10 +51,9 @@ fn rows() -> Vec<u8> {
 
 fn grants() -> Vec<u8> {
     let mut bytes = Vec::new();
-    for index in 0..3 {
-        let place = Place::new(PackNumber(77), index);
-        let digest = model::ChunkDigest([5; 32]);
-        wire::encode_grant(&mut bytes, &Grant { digest, place, mac: GrantMac([9; 8]) });
+    for byte in 0..3 {
+        let (digest, proof) = (model::ChunkDigest([5; 32]), GrantProof([byte; 16]));
+        wire::encode_grant(&mut bytes, &Grant { digest, proof });
     }
     bytes
 }

@@ -137,7 +137,6 @@ mod tests {
             directory_class: ClassId(1),
             classes: BTreeMap::from([(ClassId(1), standard)]),
             option_set: None,
-            damaged_packs: std::collections::BTreeSet::new(),
         }
     }
 

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use chunk::DomainKey;
-use model::{ChunkDigest, DomainId, GrantMac, NodeId, Place, PlaceCode as _};
+use model::{ChunkDigest, DomainId, GrantProof, NodeId, Place, PlaceCode as _};
 
 /// Keys that the server alone knows.
 pub struct Secrets {
     master: [u8; 32],
     grants: [u8; 32],
+    /// Key of the encryption of places in grants.
+    places: [u8; 32],
     /// Key of the entries of chunks that nodes do not share.
     unshared: [u8; 32],
 }
@@ -21,6 +23,7 @@ impl Secrets {
         Self {
             master,
             grants: blake3::derive_key("holdfast v1 grants", &master),
+            places: blake3::derive_key("holdfast v1 places in grants", &master),
             unshared: blake3::derive_key("holdfast v1 chunks of one node", &master),
         }
     }
@@ -60,17 +63,48 @@ impl Secrets {
         ChunkDigest(hasher.finalize().into())
     }
 
-    /// Returns the proof that `node` may refer to the chunk `digest` at `place`.
-    pub fn grant(&self, node: NodeId, digest: &ChunkDigest, place: Place) -> GrantMac {
-        let mut hasher = blake3::Hasher::new_keyed(&self.grants);
-        hasher
-            .update(&node.0.to_le_bytes())
-            .update(&digest.0)
-            .update(&place.code().to_le_bytes());
-        let mut mac = [0; 8];
-        mac.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-        GrantMac(mac)
+    /// Returns the proof that `node` may refer to the chunk `digest` at `place`. The place in it is
+    /// encrypted: a node could tell from a place whether the chunk was there before the node sent
+    /// it.
+    pub fn grant(&self, node: NodeId, digest: &ChunkDigest, place: Place) -> GrantProof {
+        let mac = word(&self.grants, node, digest, place.code());
+        GrantProof::from_words([place.code() ^ self.place_mask(node, digest, mac), mac])
     }
+
+    /// Returns the place in a proof; `None` if this server did not make the proof for this node and
+    /// this chunk.
+    pub(crate) fn granted_place(
+        &self,
+        node: NodeId,
+        digest: &ChunkDigest,
+        proof: GrantProof,
+    ) -> Option<Place> {
+        let [code, mac] = proof.words();
+        // Earlier servers did not encrypt the place.
+        let codes = [code ^ self.place_mask(node, digest, mac), code];
+        let is_proved = |place: &Place| word(&self.grants, node, digest, place.code()) == mac;
+        codes.into_iter().filter_map(Place::from_code).find(is_proved)
+    }
+
+    /// Returns the mask that encrypts a place. The MAC, which depends on the place, is the nonce:
+    /// this is the construction of RFC 5297 (SIV). So two places never have one mask, and the proof
+    /// of one place is always the same.
+    fn place_mask(&self, node: NodeId, digest: &ChunkDigest, mac: u64) -> u64 {
+        // Codes of places are below 2^63, also in encrypted form: earlier clients check this.
+        word(&self.places, node, digest, mac) >> 1
+    }
+}
+
+/// Returns 8 bytes of the BLAKE3 hash of these values, keyed with `key`.
+fn word(key: &[u8; 32], node: NodeId, digest: &ChunkDigest, last: u64) -> u64 {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher
+        .update(&node.0.to_le_bytes())
+        .update(&digest.0)
+        .update(&last.to_le_bytes());
+    let hash = hasher.finalize();
+    let (words, _) = hash.as_bytes().as_chunks::<8>();
+    u64::from_le_bytes(words[0])
 }
 
 #[cfg(test)]
@@ -84,10 +118,36 @@ mod tests {
         let digest = ChunkDigest([1; 32]);
         let place = Place::new(PackNumber(3), 4);
         let grant = secrets.grant(NodeId(1), &digest, place);
-        assert_eq!(grant, secrets.grant(NodeId(1), &digest, place));
-        assert_ne!(grant, secrets.grant(NodeId(2), &digest, place));
-        assert_ne!(grant, secrets.grant(NodeId(1), &ChunkDigest([2; 32]), place));
-        assert_ne!(grant, secrets.grant(NodeId(1), &digest, Place::new(PackNumber(3), 5)));
-        assert_ne!(grant, Secrets::new([8; 32]).grant(NodeId(1), &digest, place));
+        let opened = |secrets: &Secrets, node, digest| secrets.granted_place(node, digest, grant);
+        assert_eq!(opened(&secrets, NodeId(1), &digest), Some(place));
+        assert_eq!(opened(&secrets, NodeId(2), &digest), None);
+        assert_eq!(opened(&secrets, NodeId(1), &ChunkDigest([2; 32])), None);
+        assert_eq!(opened(&Secrets::new([8; 32]), NodeId(1), &digest), None);
+        let [code, mac] = grant.words();
+        for words in [[code ^ 1, mac], [code, mac ^ 1]] {
+            let forged = GrantProof::from_words(words);
+            assert_eq!(secrets.granted_place(NodeId(1), &digest, forged), None);
+        }
+    }
+
+    /// Regression: a node read from the place in its grant whether the server had the chunk before.
+    #[test]
+    fn a_grant_hides_its_place() {
+        let secrets = Secrets::new([7; 32]);
+        let digest = ChunkDigest([1; 32]);
+        let code = |place: Place| secrets.grant(NodeId(1), &digest, place).words()[0];
+        let [one, next] = [4, 5].map(|index| Place::new(PackNumber(3), index));
+        assert_ne!(code(one), one.code());
+        assert!((code(one) ^ code(next)) > u64::from(u32::MAX), "neighbours have no near codes");
+        assert!(code(one) < 1 << 63, "earlier clients take it for a place");
+    }
+
+    #[test]
+    fn a_grant_of_an_earlier_server_holds() {
+        let secrets = Secrets::new([7; 32]);
+        let (digest, place) = (ChunkDigest([1; 32]), Place::new(PackNumber(3), 4));
+        let [_, mac] = secrets.grant(NodeId(1), &digest, place).words();
+        let plain = GrantProof::from_words([place.code(), mac]);
+        assert_eq!(secrets.granted_place(NodeId(1), &digest, plain), Some(place));
     }
 }

@@ -256,14 +256,11 @@ impl<'a> Resolver<'a> {
     /// Returns the place of the granted chunk, and its length. Returns `None` if the server did not
     /// make the grant for this node. Reclamation may have moved the chunk since then.
     fn check(&self, grant: &Grant) -> Option<(Place, u32)> {
-        let mac = self.store.secrets.grant(self.node.id, &grant.digest, grant.place);
-        if mac != grant.mac {
-            return None;
-        }
-        let place = Some(grant.place).filter(|place| !self.condemned.holds(place.pack()));
-        let chunk = place.and_then(|place| self.store.pools.offered(place));
+        let place = self.store.secrets.granted_place(self.node.id, &grant.digest, grant.proof)?;
+        let is_usable = !self.condemned.holds(place.pack());
+        let chunk = is_usable.then(|| self.store.pools.offered(place)).flatten();
         match chunk.filter(|(_, digest)| *digest == grant.digest) {
-            Some((length, _)) => Some((grant.place, length)),
+            Some((length, _)) => Some((place, length)),
             None => self.elsewhere(&grant.digest),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{Filespace, Node, SessionRow, Write};
 use format::Budget;
-use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, PlaceCode as _, ServerTime, SessionId};
+use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, ServerTime, SessionId};
 use pool::Filler;
 
 use super::change::{PageChange, Rejection, Remnant};
@@ -65,8 +65,7 @@ pub struct CommitReceipt {
     pub expired_objects: u64,
 }
 
-/// Grants for the chunks of one quantum, in the order of the chunks. A grant is a place (8 bytes,
-/// little-endian) and a MAC (8 bytes).
+/// Grants for the chunks of one quantum: 16 bytes of proof for each chunk, in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuantumGrants {
     pub number: u64,
@@ -225,7 +224,6 @@ impl Intake {
         assert_eq!(stored.digests.len(), stored.places.len(), "each chunk has a digest");
         let mut bytes = Vec::with_capacity(stored.places.len() * 16);
         for (digest, place) in stored.digests.iter().zip(&stored.places) {
-            bytes.extend_from_slice(&place.code().to_le_bytes());
             bytes.extend_from_slice(&self.store.secrets.grant(self.node.id, digest, *place).0);
         }
         QuantumGrants { number, bytes }

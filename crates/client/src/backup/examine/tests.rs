@@ -110,8 +110,7 @@ impl Scene {
     fn examine(&self, segment: Segment, old: &[Object]) -> ExaminationResult {
         let link = link::tests::unanswered(hello());
         let cache = Cache::open(Path::new("/nowhere/cache"), 0);
-        let damaged = BTreeSet::new();
-        let chunks = Chunks::with_key(&link.domain_key, &cache, &damaged, true, None);
+        let chunks = Chunks::with_key(&link.domain_key, &cache, true, None);
         let tally = Tally::new(Arc::new(Progress::default()));
         let (digester, readers) = (digester(), Crew::new(1, 1));
         let rules = rules(self.list, Operation::Backup);

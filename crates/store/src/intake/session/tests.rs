@@ -3,8 +3,8 @@
 use catalog::change::PageStart;
 use format::page;
 use model::{
-    ChunkRange, DirectoryDigest, Extent, GrantMac, Kind, NodeName, Object, PackNumber, Payload,
-    Place, SessionPlace,
+    ChunkRange, DirectoryDigest, Extent, GrantProof, Kind, NodeName, Object, PackNumber, Payload,
+    SessionPlace,
 };
 use wire::Grant;
 
@@ -21,11 +21,9 @@ fn grants(receipt: &CommitReceipt, quantum: &StoredQuantum, number: u64) -> Vec<
     let of_quantum = receipt.grants.iter().find(|grants| grants.number == number);
     let bytes = &of_quantum.expect("each quantum has its grants").bytes;
     assert_eq!(bytes.len(), quantum.places.len() * 16);
-    let grant = |(digest, bytes): (_, &[u8])| {
-        let (place, mac) = bytes.split_at(8);
-        let code = u64::from_le_bytes(place.try_into().expect("8 bytes"));
-        let mac = GrantMac(mac.try_into().expect("8 bytes"));
-        Grant { digest, place: Place::from_code(code).expect("a place"), mac }
+    let grant = |(digest, bytes): (_, &[u8])| Grant {
+        digest,
+        proof: GrantProof(bytes.try_into().expect("16 bytes")),
     };
     quantum.digests.iter().copied().zip(bytes.chunks(16)).map(grant).collect()
 }
@@ -178,10 +176,10 @@ fn a_grant_holds_for_its_node_its_chunk_and_its_place_alone() {
     check(&server.node, grants.clone(), &[]);
     check(&other, grants.clone(), &[Reason::SendData]);
     let mut forged = grants.clone();
-    forged[1].mac.0[0] ^= 1;
+    forged[1].proof.0[8] ^= 1;
     check(&server.node, forged, &[Reason::SendData]);
     let mut moved = grants.clone();
-    moved[0].place = grants[1].place;
+    moved[0].proof = grants[1].proof;
     check(&server.node, moved, &[Reason::SendData]);
     let mut renamed = grants.clone();
     renamed[0].digest = grants[1].digest;
