@@ -75,6 +75,8 @@ mod scale_out;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod sharing;
+#[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod space;
