@@ -26,6 +26,7 @@ mod random;
 mod relay;
 mod scale;
 mod servers;
+mod sharing;
 mod site;
 mod space;
 mod spread;
@@ -75,6 +76,7 @@ enum Subcommand {
     Fleet(fleet::Args),
     Link(link::Args),
     Expiry(expiry::Args),
+    Sharing(sharing::Args),
     Space(space::Args),
     Tape(tape::Args),
     Tuning(tuning::Args),
@@ -141,6 +143,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Fleet(args) => fleet::run(args),
         Subcommand::Link(args) => link::run(args),
         Subcommand::Expiry(args) => expiry::run(args),
+        Subcommand::Sharing(args) => sharing::run(args),
         Subcommand::Space(args) => space::run(args),
         Subcommand::Tape(args) => tape::run(args),
         Subcommand::Tuning(args) => tuning::run(args),
