@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use index::{ChunkIndex, IndexError};
 use model::{ChunkDigest, PackNumber, Place};
@@ -36,7 +37,12 @@ pub(crate) struct DerivedIndex {
     is_partial: AtomicBool,
     /// Reason why the index became absent, until somebody takes it.
     loss: Mutex<Option<String>>,
+    /// Time of the last rebuild that the index did not survive.
+    failed_rebuild: Mutex<Option<Instant>>,
 }
+
+/// Pause after a rebuild that failed, which may have read the table of each pack.
+const REBUILD_PAUSE: Duration = Duration::from_secs(600);
 
 impl DerivedIndex {
     /// Opens the index in `folder`, if that is possible. Returns the index, and the last pack up to
@@ -47,6 +53,7 @@ impl DerivedIndex {
             open: RwLock::new(None),
             is_partial: AtomicBool::new(false),
             loss: Mutex::new(None),
+            failed_rebuild: Mutex::new(None),
         };
         match ChunkIndex::open(folder, Default::default()) {
             Ok((index, found)) => {
@@ -65,6 +72,18 @@ impl DerivedIndex {
 
     pub(crate) fn is_absent(&self) -> bool {
         self.open.read().is_none()
+    }
+
+    /// Returns true if the index is absent and no rebuild has failed lately.
+    pub(crate) fn may_be_rebuilt(&self, now: Instant) -> bool {
+        let failed = *self.failed_rebuild.lock();
+        let pauses = failed.is_some_and(|at| now.saturating_duration_since(at) < REBUILD_PAUSE);
+        self.is_absent() && !pauses
+    }
+
+    /// Notes that a rebuild has failed, so that the next one waits.
+    pub(crate) fn postpone_rebuild(&self, now: Instant) {
+        *self.failed_rebuild.lock() = Some(now);
     }
 
     /// Returns the reason why the index became absent, once.
@@ -196,6 +215,19 @@ impl DerivedIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rebuild_that_failed_is_not_repeated_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (index, _) = DerivedIndex::open(folder.path());
+        let now = sys::clock::monotonic();
+        assert!(!index.may_be_rebuilt(now), "it is present");
+        *index.open.write() = None;
+        assert!(index.may_be_rebuilt(now));
+        index.postpone_rebuild(now);
+        assert!(!index.may_be_rebuilt(now + REBUILD_PAUSE - Duration::from_secs(1)));
+        assert!(index.may_be_rebuilt(now + REBUILD_PAUSE));
+    }
 
     #[test]
     fn an_index_that_is_not_rebuilt_yet_is_complete_up_to_no_pack() {

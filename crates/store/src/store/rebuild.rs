@@ -23,7 +23,7 @@ impl Store {
             let details = format!("{reason}; the server runs without it until it is rebuilt");
             self.record_index("chunk index lost", details);
         }
-        if !self.index.is_absent() || !self.has_room_for_index() {
+        if !self.index.may_be_rebuilt(sys::clock::monotonic()) || !self.has_room_for_index() {
             return;
         }
         if let Err(error) = self.index.begin_again() {
@@ -37,6 +37,8 @@ impl Store {
             let details = format!("from {}", counted(count, "pack"));
             tracing::info!(packs = count, "the chunk index was rebuilt");
             self.record_index("chunk index rebuilt", details);
+        } else {
+            self.index.postpone_rebuild(sys::clock::monotonic());
         }
     }
 
