@@ -36,9 +36,11 @@ struct ServerDocument<'a> {
     keeps_house: bool,
     is_this: bool,
     backups: u64,
-    disk_errors: u64,
+    /// Null for other servers than the one that answers, like the next two: each knows only its own
+    /// disks.
+    disk_errors: Option<u64>,
     last_disk_error: Option<&'a str>,
-    lacks_index: bool,
+    lacks_index: Option<bool>,
 }
 
 pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
@@ -53,9 +55,9 @@ pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, Comman
                 keeps_house: server.keeps_house,
                 is_this: server.is_this,
                 backups: server.backups,
-                disk_errors: server.disk_errors,
+                disk_errors: server.is_this.then_some(server.disk_errors),
                 last_disk_error: server.last_disk_error.as_deref(),
-                lacks_index: server.lacks_index,
+                lacks_index: server.is_this.then_some(server.lacks_index),
             });
         }
     } else {
