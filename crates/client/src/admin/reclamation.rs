@@ -38,6 +38,8 @@ pub struct Reclamation {
     pub bytes_locked: u64,
     /// Number of packs that stay because they cannot be read.
     pub packs_unread: u64,
+    /// Number of packs that nothing names and whose files could not be removed.
+    pub packs_stuck: u64,
 }
 
 impl From<proto::ReclaimReply> for Reclamation {
@@ -55,6 +57,7 @@ impl From<proto::ReclaimReply> for Reclamation {
             packs_locked: message.packs_locked,
             bytes_locked: message.bytes_locked,
             packs_unread: message.packs_unread,
+            packs_stuck: message.packs_stuck,
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use e2e::harness::{Node, Outcome};
 use e2e::manifest::assert_same;
 use e2e::nasty::Random;
 
-use crate::scene::{Scene, file_name, manifest, plant_files};
+use crate::scene::{Scene, file_name, manifest, plant_files, root_or_skip};
 
 /// Returns the number of bytes in the files below `folder`.
 fn pool_bytes(folder: &Path) -> u64 {
@@ -83,6 +84,45 @@ fn space_comes_back_once_nothing_needs_it() {
     assert_eq!(manifest(&scene.restore("again", &[])), manifest(&scene.tree));
     let events = scene.server.admin(&["events"]);
     assert_eq!(events[0]["what"], "space reclaimed");
+}
+
+/// Makes a file immutable, or ends that. Returns false if its file system knows no such flag.
+fn set_immutable(path: &Path, is_immutable: bool) -> bool {
+    let change = if is_immutable { "+i" } else { "-i" };
+    let mut command = Command::new("chattr");
+    command.arg(change).arg(path).output().is_ok_and(|done| done.status.success())
+}
+
+/// Regression: one pack that could not be removed ended each reclamation before the packs after it.
+#[test]
+fn a_pack_that_cannot_be_removed_stops_no_other() {
+    if !e2e::harness::is_in_folders() || !root_or_skip("an immutable file") {
+        return;
+    }
+    let mut scene = Scene::with_files(1, 100);
+    scene.copy_no_catalog();
+    scene.keep_only_active();
+    for number in 0..3 {
+        plant_files(&scene.tree.join(format!("set-{number}")), 4, 300_000, number);
+        scene.backup();
+        scene.server.restart();
+    }
+    let first = scene.server.dir().join("pool/0000000/0000000001.pack");
+    assert!(first.is_file(), "the first pack");
+    if !set_immutable(&first, true) {
+        return eprintln!("left out: the file system of the tests has no immutable files");
+    }
+    for number in 0..3 {
+        fs::remove_dir_all(scene.tree.join(format!("set-{number}"))).unwrap();
+    }
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.server.admin(&["expire"]);
+    let stuck = scene.server.try_admin(&["reclaim"]).expect(&[8]).json();
+    assert_eq!((&stuck["packs_stuck"], &stuck["packs_removed"]), (&1.into(), &2.into()), "{stuck}");
+    assert!(set_immutable(&first, false));
+    let done = scene.server.admin(&["reclaim"]);
+    assert_eq!((&done["packs_stuck"], &done["packs_removed"]), (&0.into(), &1.into()), "{done}");
+    assert!(!first.exists());
 }
 
 #[test]

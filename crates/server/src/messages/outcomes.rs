@@ -108,6 +108,7 @@ pub(crate) fn reclamation(outcome: &reclaim::Outcome, is_last: bool) -> proto::R
         packs_locked: outcome.packs_locked,
         bytes_locked: outcome.bytes_locked,
         packs_unread: outcome.packs_unread,
+        packs_stuck: outcome.packs_stuck,
         is_last,
     }
 }

@@ -88,6 +88,8 @@ pub struct Outcome {
     pub bytes_locked: u64,
     /// Number of packs that stay because they cannot be read.
     pub packs_unread: u64,
+    /// Number of packs that nothing names and whose files could not be removed.
+    pub packs_stuck: u64,
 }
 
 /// Function that the run calls with its progress. It returns false to cancel the run.
@@ -453,9 +455,12 @@ impl Round<'_> {
                 self.outcome.packs_waiting += 1;
                 continue;
             }
-            self.remove(pack)?;
-            self.outcome.packs_removed += 1;
-            self.outcome.bytes_removed += packs.get(&pack).copied().unwrap_or(0);
+            if self.remove(pack)? {
+                self.outcome.packs_removed += 1;
+                self.outcome.bytes_removed += packs.get(&pack).copied().unwrap_or(0);
+            } else {
+                self.outcome.packs_stuck += 1;
+            }
             self.tell()?;
         }
         if !has_room {
@@ -501,8 +506,10 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Removes a condemned pack, first from the catalogue and then from the pools.
-    fn remove(&self, pack: PackNumber) -> Result<(), StoreError> {
+    /// Removes a condemned pack, first from the catalogue and then from the pools. Returns false if
+    /// its file could not be removed. The pack stays condemned then, so that the next run tries
+    /// again.
+    fn remove(&self, pack: PackNumber) -> Result<bool, StoreError> {
         let mut condemned = self.store.condemned_mut();
         debug_assert!(condemned.packs.contains_key(&pack), "only a condemned pack is removed");
         condemned.gone.insert(pack);
@@ -513,14 +520,14 @@ impl Round<'_> {
             self.store.condemned_mut().gone.remove(&pack);
             return Err(error);
         }
-        self.store
-            .pools
-            .remove(pack)
-            .map_err(|error| StoreError::away(format!("pack {pack} cannot be removed: {error}")))?;
+        if let Err(error) = self.store.pools.remove(pack) {
+            tracing::error!(%pack, %error, "a pack that nothing names cannot be removed");
+            return Ok(false);
+        }
         let mut condemned = self.store.condemned_mut();
         condemned.packs.remove(&pack);
         condemned.damaged.remove(&pack);
-        Ok(())
+        Ok(true)
     }
 }
 

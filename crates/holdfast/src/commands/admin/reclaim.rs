@@ -54,7 +54,8 @@ pub(super) fn run(
     } else {
         context.output.text(&text(&outcome, args.dry_run));
     }
-    Ok(if outcome.packs_unread > 0 { WARNED } else { DONE })
+    let is_whole = outcome.packs_unread == 0 && outcome.packs_stuck == 0;
+    Ok(if is_whole { DONE } else { WARNED })
 }
 
 fn text(outcome: &Reclamation, is_dry: bool) -> String {
@@ -94,9 +95,16 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
             if count == 1 { "it" } else { "them" }
         ),
     };
+    let stuck = match outcome.packs_stuck {
+        0 => String::new(),
+        count => format!(
+            "{} cannot be removed: the server's log says why. The next run tries again.\n",
+            quantity::counted(count, "pack"),
+        ),
+    };
     format!(
         "{all}{} with {} {} removed; {} with {} of live data {} written again.\n\
-         {waiting}{locked}{unread}",
+         {waiting}{locked}{unread}{stuck}",
         quantity::counted(outcome.packs_removed, "pack"),
         quantity::bytes_with_unit(outcome.bytes_removed),
         quantity::are(outcome.packs_removed),
@@ -120,6 +128,7 @@ struct OutcomeDocument {
     packs_locked: u64,
     bytes_locked: u64,
     packs_unread: u64,
+    packs_stuck: u64,
     examined: u64,
     dry_run: bool,
 }
@@ -138,6 +147,7 @@ impl OutcomeDocument {
             packs_locked: outcome.packs_locked,
             bytes_locked: outcome.bytes_locked,
             packs_unread: outcome.packs_unread,
+            packs_stuck: outcome.packs_stuck,
             examined: outcome.examined,
             dry_run,
         }
