@@ -24,7 +24,7 @@ pub(super) struct QuantumHeader {
     pub(super) kind: QuantumKind,
 }
 
-/// What a quantum consists of. Chunks of different kinds never share a quantum.
+/// Kind of the chunks of a quantum. Chunks of different kinds never share a quantum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuantumKind {
     Compressed,

@@ -32,13 +32,14 @@ impl World {
     }
 
     /// Returns the size of the pool in bytes.
-    fn stored(&self) -> u64 {
+    fn stored(&self) -> usize {
         let pools = self.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
-        pools.iter().map(|pool| pool["bytes"].as_u64().unwrap()).sum()
+        let bytes = pools.iter().map(|pool| pool["bytes"].as_u64().unwrap()).sum::<u64>();
+        usize::try_from(bytes).unwrap()
     }
 
     /// Backs up a file of this content. Returns the growth of the pool in bytes.
-    fn back_up(&self, node: &Node, name: &str, content: &[u8], options: &[&str]) -> u64 {
+    fn back_up(&self, node: &Node, name: &str, content: &[u8], options: &[&str]) -> usize {
         let before = self.stored();
         let folder = self.scratch.folder(name);
         fs::write(folder.join("file"), content).unwrap();
@@ -60,7 +61,7 @@ fn no_node_learns_whether_another_has_a_short_content() {
             world.back_up(&guesser, &name, &content(number, length), &[])
         };
         let grown = [11111, 12345, 22222].map(guess);
-        assert!(grown[0] as usize > length, "{set}: {grown:?}");
+        assert!(grown[0] > length, "{set}: {grown:?}");
         assert_eq!(grown, [grown[0]; 3], "{set}");
     }
 }
@@ -70,7 +71,7 @@ fn nodes_share_long_contents_that_are_not_encrypted() {
     let world = World::new();
     let [one, two] = ["one", "two"].map(|name| Node::enrol(&world.server, name));
     let long = content(1, SHARED);
-    assert!(world.back_up(&one, "one", &long, &[]) as usize > SHARED);
+    assert!(world.back_up(&one, "one", &long, &[]) > SHARED);
     assert_eq!(world.back_up(&two, "two", &long, &[]), 0);
 }
 

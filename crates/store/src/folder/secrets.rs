@@ -55,8 +55,8 @@ impl Secrets {
         blake3::derive_key("holdfast v1 directory digests", &material)
     }
 
-    /// Returns the key under which the index has the chunk `digest` of `node`, if nodes do not share
-    /// it.
+    /// Returns the key under which the index has the chunk `digest` of `node`, if nodes do not
+    /// share it.
     pub(crate) fn chunk_key(&self, node: NodeId, digest: &ChunkDigest) -> ChunkDigest {
         let mut hasher = blake3::Hasher::new_keyed(&self.unshared);
         hasher.update(&node.0.to_le_bytes()).update(&digest.0);

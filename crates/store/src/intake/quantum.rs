@@ -49,8 +49,8 @@ pub struct StoredQuantum {
     pub digests: Vec<ChunkDigest>,
 }
 
-/// Decompresses `quantum`, computes the digests of its chunks, and appends to a pack the chunks that
-/// neither their node has nor the other nodes share.
+/// Decompresses `quantum`, computes the digests of its chunks, and appends to a pack the chunks
+/// that neither their node has nor the other nodes share.
 pub fn take_in(
     store: &Store,
     origin: Origin,
