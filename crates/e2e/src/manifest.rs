@@ -3,6 +3,8 @@
 //! A manifest leaves out ctime, inode number and atime, which no restore can bring back; the size
 //! of a folder, which depends on the file system; and sockets, which are never backed up.
 
+mod choice;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
@@ -10,6 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{FileType, IFlags, SeekFrom, Stat, seek};
+
+pub use choice::assert_one_of;
 
 use crate::folder::Folder;
 
