@@ -16,15 +16,16 @@ use e2e::nasty::Random;
 
 use crate::fleet::{Fleet, StopGuard, audit, compare_rounds, run_rounds};
 
-/// Returns the number in the environment variable `name`, or `default` if the variable is not set.
-fn setting(name: &str, default: impl FnOnce() -> u64) -> u64 {
-    std::env::var(name).map_or_else(|_| default(), |text| text.parse().expect("a number"))
+/// Returns the number in the environment variable `name`; `None` if the variable is not set.
+pub(crate) fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-fn seed() -> u64 {
-    let seed =
-        setting("HOLDFAST_CHAOS_SEED", || jiff::Timestamp::now().as_millisecond().unsigned_abs());
-    eprintln!("HOLDFAST_CHAOS_SEED={seed}");
+/// Returns the seed in the environment variable `name`, or a new one. Prints it.
+pub(crate) fn seed(name: &str) -> u64 {
+    let new = || jiff::Timestamp::now().as_millisecond().unsigned_abs();
+    let seed = setting(name).unwrap_or_else(new);
+    eprintln!("{name}={seed}");
     seed
 }
 
@@ -187,9 +188,9 @@ impl Victims {
 /// Every acknowledged backup can be restored, whichever server dies.
 #[test]
 fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
-    let Some(mut victims) = Victims::new(seed()) else { return };
-    let secs = setting("HOLDFAST_CHAOS_SECS", || 15);
-    let clients = victims.clients(setting("HOLDFAST_CHAOS_NODES", || 4));
+    let Some(mut victims) = Victims::new(seed("HOLDFAST_CHAOS_SEED")) else { return };
+    let secs = setting("HOLDFAST_CHAOS_SECS").unwrap_or(15);
+    let clients = victims.clients(setting("HOLDFAST_CHAOS_NODES").unwrap_or(4));
     let is_over = AtomicBool::new(false);
     let stored: Vec<Vec<u64>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..)

@@ -114,7 +114,13 @@ impl<'a> Fleet<'a> {
 /// Makes the server that keeps house audit all data. No damage may be found.
 #[track_caller]
 pub(crate) fn audit(servers: &[&Server]) {
-    let running = keeper(servers).spawn_admin(&["audit", "--data", "--json"]);
+    audit_data(keeper(servers));
+}
+
+/// Makes the server audit all data. No damage may be found.
+#[track_caller]
+pub(crate) fn audit_data(server: &Server) {
+    let running = server.spawn_admin(&["audit", "--data", "--json"]);
     let audit = running.wait_within(LONG_MAX).expect(&[0]).json_lines();
     assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
 }
