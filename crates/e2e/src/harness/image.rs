@@ -14,14 +14,24 @@ impl Image {
     /// Makes a file system of `bytes` with `mkfs` (a command and its options) in the new file
     /// `image` and mounts it on the new folder `path`. `None` if this machine cannot do that.
     pub fn mount(image: &Path, bytes: u64, mkfs: &[&str], path: &Path) -> Option<Self> {
+        std::fs::create_dir(path).expect("a new folder");
+        Self::make(image, bytes, mkfs).then(|| Self::of(image, path))?
+    }
+
+    /// Makes a file system of `bytes` in the new file `image`. Returns true on success.
+    pub fn make(image: &Path, bytes: u64, mkfs: &[&str]) -> bool {
         File::create_new(image)
             .and_then(|file| file.set_len(bytes))
             .expect("a sparse file");
-        std::fs::create_dir(path).expect("a new folder");
         let (program, options) = mkfs.split_first().expect("a command");
-        let made = succeeds(Command::new(program).args(options).arg(image));
+        succeeds(Command::new(program).args(options).arg(image))
+    }
+
+    /// Mounts the file system in the file `image` on the folder `path`. `None` if this machine
+    /// cannot do that.
+    pub fn of(image: &Path, path: &Path) -> Option<Self> {
         let image = Self { file: image.to_owned(), path: path.to_owned() };
-        (made && image.mount_again()).then_some(image)
+        image.mount_again().then_some(image)
     }
 
     /// Mounts the file system again after [`Self::unmount`]; returns true on success.
