@@ -14,6 +14,7 @@ pub mod folder;
 pub mod harness;
 pub mod manifest;
 pub mod nasty;
+pub mod power;
 pub mod scratch;
 pub mod session_tree;
 pub mod skip;
