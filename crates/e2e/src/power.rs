@@ -16,6 +16,8 @@
 
 mod cut;
 mod log;
+mod replay;
 
 pub use cut::{Cut, Fragment, Loss, SECTOR_BYTES};
 pub use log::{Entry, Log, Position, Write};
+pub use replay::Replay;
