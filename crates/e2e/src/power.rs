@@ -15,9 +15,12 @@
 //! Content that the file system had only in memory is lost in every state.
 
 mod cut;
+mod disk;
+mod fuse;
 mod log;
 mod replay;
 
 pub use cut::{Cut, Fragment, Loss, SECTOR_BYTES};
+pub use disk::Disk;
 pub use log::{Entry, Log, Position, Write};
 pub use replay::Replay;
