@@ -55,6 +55,8 @@ mod policy;
 #[cfg(test)]
 mod pools;
 #[cfg(test)]
+mod power;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod recovery;

@@ -41,7 +41,7 @@ pub(crate) fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
     Server::command(&words.into_iter().chain(options).collect::<Vec<_>>())
 }
 
-fn destroy_catalog(server: &Path) {
+pub(crate) fn destroy_catalog(server: &Path) {
     for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
         let path = server.join(name);
         if path.try_exists().unwrap() {

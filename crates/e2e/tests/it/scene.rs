@@ -77,15 +77,20 @@ impl Scene {
 
     /// Changes the policy so that the next expiration keeps active versions only.
     pub(crate) fn keep_only_active(&self) {
-        let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
-        self.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
-        self.server.admin(&["policy", "activate", "--confirm"]);
+        keep_only_active(&self.server);
     }
 
     /// Returns the file of [`plant_files`] with this index.
     pub(crate) fn file(&self, index: usize) -> PathBuf {
         self.tree.join(file_name(index))
     }
+}
+
+/// Changes the policy so that the next expiration keeps active versions only.
+pub(crate) fn keep_only_active(server: &Server) {
+    let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
+    server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
+    server.admin(&["policy", "activate", "--confirm"]);
 }
 
 pub(crate) fn file_name(index: usize) -> String {
