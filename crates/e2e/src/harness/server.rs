@@ -84,11 +84,31 @@ impl Server {
 
     /// Returns the largest memory that the process has had so far, in bytes.
     pub fn peak_memory_bytes(&self) -> u64 {
-        let id = self.running.as_ref().expect("the server is running").id();
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.and_then(|peak| peak.trim().strip_suffix(" kB"));
+        self.memory("VmHWM:")
+    }
+
+    /// Returns the memory that the process has now for itself, in bytes. Pages of files do not
+    /// count: the kernel takes them back when it needs them.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory("RssAnon:")
+    }
+
+    /// Returns the number of files and connections that the process has open.
+    pub fn descriptors(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.id()));
+        open.expect("the server is running").count()
+    }
+
+    fn memory(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.expect("the server is running");
+        let value = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib = value.and_then(|value| value.trim().strip_suffix(" kB"));
         kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of kB") << 10
+    }
+
+    fn id(&self) -> u32 {
+        self.running.as_ref().expect("the server is running").id()
     }
 
     /// Suspends the process, like a machine that hangs, or resumes it.
