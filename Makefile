@@ -7,18 +7,19 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
-IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: power:: scale_out:: space:: tape:: volumes::
+IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make power-test           cut the power of a server's disk at hundreds of moments, on ext4, xfs and btrfs"
+	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
 	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
@@ -52,6 +53,12 @@ power-test: export HOLDFAST_POWER_CUTS ?= 150
 power-test: rust packages-test
 	cargo build --locked -p holdfast
 	cargo test --locked -p e2e --test it -- --nocapture power::
+
+# HOLDFAST_SOAK_NODES is the number of nodes.
+soak: export HOLDFAST_SOAK_SECS ?= 3600
+soak: rust packages-test
+	cargo build --locked -p holdfast
+	cargo test --locked -p e2e --test it -- --nocapture soak::
 
 # FUZZ names the targets; without it, all targets run.
 fuzz: rust packages-test

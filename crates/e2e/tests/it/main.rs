@@ -81,6 +81,8 @@ mod sharing;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod soak;
+#[cfg(test)]
 mod space;
 #[cfg(test)]
 mod store_faults;
