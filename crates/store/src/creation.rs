@@ -45,7 +45,7 @@ pub fn init(
     }
     make_empty(folder)?;
     if first.storage == pool::Storage::Folder {
-        std::fs::create_dir_all(&first.folder).map_err(failed)?;
+        sys::durable::create_dir_all(&first.folder, 0o700).map_err(failed)?;
     }
     let master = sys::entropy::bytes::<MASTER_BYTES>();
     let write = |name: &str, bytes: &[u8], mode| {

@@ -51,6 +51,19 @@ pub fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     sync_dir(folder_of(path))
 }
 
+/// Makes the directory `path` with exactly `mode`, and each parent that is missing, durably.
+/// Directories that exist are left as they are.
+pub fn create_dir_all(path: &Path, mode: u32) -> io::Result<()> {
+    match create_dir(path, mode) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && folder_of(path) != path => {
+            create_dir_all(folder_of(path), mode)?;
+            create_dir(path, mode)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -217,6 +230,22 @@ mod tests {
         create_dir(&path, 0o1777).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o1777);
         assert_eq!(create_dir(&path, 0o700).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn missing_parents_are_made_and_others_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c");
+        for _ in 0..2 {
+            create_dir_all(&path, 0o700).unwrap();
+        }
+        for made in [&path, folder_of(&path)] {
+            assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o7777, 0o700);
+        }
+        let file = folder.path().join("file");
+        write(&file, b"no folder", 0o600).unwrap();
+        assert!(create_dir_all(&file, 0o700).is_err());
+        assert!(create_dir_all(&file.join("below"), 0o700).is_err());
     }
 
     /// The test runs itself as the other process, which holds the lock until it is killed.

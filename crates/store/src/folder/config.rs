@@ -344,8 +344,7 @@ pub(crate) fn check_empty(folder: &Path) -> Result<(), InitError> {
 
 /// Creates the folder if it does not exist. Fails if the folder is not empty.
 pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
-    use std::os::unix::fs::DirBuilderExt as _;
     check_empty(folder)?;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let made = sys::durable::create_dir_all(folder, 0o700);
     made.map_err(|source| InitError::Folder { folder: folder.to_owned(), source })
 }

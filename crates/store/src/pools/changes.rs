@@ -243,12 +243,10 @@ fn replace(store: &Store, row: &PoolRow) -> Result<[u8; 16], StoreError> {
 
 /// Creates and marks the folder of a new pool.
 fn begin_folder(folder: &Path, mark: Mark) -> Result<(), StoreError> {
-    use std::os::unix::fs::DirBuilderExt as _;
     let unusable = |error: std::io::Error| {
         StoreError::usage(format!("cannot use {}: {error}", folder.display()))
     };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(folder).map_err(unusable)?;
+    sys::durable::create_dir_all(folder, 0o700).map_err(unusable)?;
     // The root of a file system has this folder.
     let is_own = |entry: &std::fs::DirEntry| entry.file_name() != "lost+found";
     let mut entries = std::fs::read_dir(folder).map_err(unusable)?.filter_map(Result::ok);
