@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::reserve::Margin;
 /// Number of bytes of which space is claimed from the file system at a time. So a full disk is
 /// noticed before the server accepts a quantum that it could not store.
 const CLAIM_BYTES: u64 = 4 << 20;
+
+/// Number of bytes that are written again at a time.
+const AGAIN_BYTES: usize = 1 << 20;
 
 /// A quantum to append: its record, with the lengths and digests of its chunks.
 #[derive(Clone, Copy)]
@@ -174,8 +178,10 @@ impl OpenPack {
         Ok(())
     }
 
+    /// True if the pack has quanta that are not durable. A pack without quanta is not reported: the
+    /// next start removes its file, and the catalogue must not know it.
     pub(crate) fn is_unsynced(&self) -> bool {
-        self.synced_bytes < self.table.end()
+        self.synced_bytes < self.table.end() && self.table.chunk_count() > 0
     }
 
     pub(crate) fn sync_handle(&self) -> SyncHandle {
@@ -247,6 +253,21 @@ pub(crate) fn seal(file: &File, table: &Table) -> io::Result<()> {
     file.sync_data()?;
     write_footer(file, table)?;
     file.sync_all()
+}
+
+/// Writes the bytes of `range` in `file` again. A sync that has failed may have left them in memory
+/// only: then they can be read, but no later sync makes them durable.
+pub(crate) fn write_again(file: &File, range: Range<u64>) -> io::Result<()> {
+    let mut bytes = vec![0; AGAIN_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let count = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(bytes.len());
+        file.read_exact_at(&mut bytes[..count], at)?;
+        file.write_all_at(&bytes[..count], at)?;
+        at += count as u64;
+    }
+    assert!(at >= range.end, "the whole range was written");
+    Ok(())
 }
 
 /// Writes the footer of `table` into `file` and cuts off everything after it.

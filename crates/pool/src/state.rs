@@ -280,7 +280,9 @@ impl State {
     /// Turns an I/O error of a pack into the error for the caller, and records it as the last
     /// failure.
     pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
+        let pool = self.open_pack(pack).map(OpenPack::pool);
         let member = self.members.values().find(|member| member.has(pack));
+        let member = member.or_else(|| self.members.get(&pool?));
         if let Some(member) = member {
             disk::note_pack(&*member.storage, pack, "write", &error);
         }

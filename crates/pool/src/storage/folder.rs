@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use format::pack::Table;
+use format::pack::{Table, Trailer};
 use lru::LruCache;
 use model::PackNumber;
 use sys::lock::Mutex;
@@ -84,6 +84,9 @@ impl PackStorage for FolderStorage {
     /// catalogue records more durable bytes than the valid records have, or a seal that is missing,
     /// the disk has damaged the pack. Such a pack is left as it is, and everything in it that can
     /// be read is served.
+    ///
+    /// All bytes that the catalogue does not record as durable are written again, because a sync
+    /// may have failed before the process died.
     fn recover(
         &self,
         pack: PackNumber,
@@ -96,7 +99,8 @@ impl PackStorage for FolderStorage {
         let path = self.path(pack);
         let disk = |source| ReadError::Disk { pack, source };
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(disk)?;
-        if table::read_trailer(&file).map_err(disk)?.is_some() {
+        if let Some(trailer) = table::read_trailer(&file).map_err(disk)? {
+            seal_again(&file, &trailer).map_err(disk)?;
             return Ok(Recovery::Sealed);
         }
         let table = table::scan(&file, pack, digest_of).map_err(disk)?;
@@ -106,6 +110,7 @@ impl PackStorage for FolderStorage {
         match table {
             Some(table) if table.chunk_count() > 0 => {
                 assert!(table.end() >= record.bytes, "no durable quantum is cut off");
+                open::write_again(&file, record.bytes..table.end()).map_err(disk)?;
                 open::seal(&file, &table).map_err(disk)?;
                 Ok(Recovery::Recovered(SealedPack::new(Arc::new(table))))
             }
@@ -116,12 +121,13 @@ impl PackStorage for FolderStorage {
         }
     }
 
-    /// Cuts off what was not durable, and writes the footer. A pack that has a valid trailer is
-    /// sealed: only the sync of its name has failed.
+    /// Cuts off what was not durable, and writes the footer. All records of a pack that has a valid
+    /// trailer are durable: only the sync of the footer or of the pack's name has failed.
     fn close_failed(&self, durable: &Arc<Table>) -> io::Result<Recovery> {
         let path = self.path(durable.pack);
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
-        if table::read_trailer(&file)?.is_some() {
+        if let Some(trailer) = table::read_trailer(&file)? {
+            seal_again(&file, &trailer)?;
             layout::sync(layout::subfolder(&path))?;
             return Ok(Recovery::Sealed);
         }
@@ -203,6 +209,13 @@ impl Intake for FolderStorage {
         self.forget(table.pack);
         layout::sync(layout::subfolder(&path))
     }
+}
+
+/// Writes the footer of a pack again and makes it durable. The records were synced before the
+/// footer was written for the first time.
+fn seal_again(file: &File, trailer: &Trailer) -> io::Result<()> {
+    open::write_again(file, trailer.footer_offset..file.metadata()?.len())?;
+    file.sync_all()
 }
 
 /// Seals a pack in the folder in which it was filled.
