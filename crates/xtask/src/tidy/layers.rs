@@ -1,7 +1,7 @@
 //! The layers of the workspace, and the arrows that are allowed between crates.
 //!
 //! ```text
-//!   free  holdfast  bench  e2e  fuzz  xtask  sim
+//!   free  holdfast  bench  e2e  fuzz  xtask  sim  disk
 //!   L5    hsm
 //!   L4    server  client
 //!   L3    tape  store
@@ -43,7 +43,7 @@ const LAYERS: [(&str, u8); 14] = [
     ("client", 4),
     ("hsm", 5),
 ];
-const FREE: [&str; 6] = ["holdfast", "bench", "e2e", "fuzz", "xtask", "sim"];
+const FREE: [&str; 7] = ["holdfast", "bench", "e2e", "fuzz", "xtask", "sim", "disk"];
 
 const ALLOWED: [Arrow; 3] = [
     Arrow {
