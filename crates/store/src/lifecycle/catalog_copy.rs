@@ -96,15 +96,38 @@ fn disk(error: &io::Error) -> StoreError {
     StoreError::away(format!("the catalogue could not be copied: {error}"))
 }
 
-/// Returns the numbers of all copies with the pools that have them, the newest last.
+/// Returns the numbers of all copies with the pools that have them, the newest last. A pool that
+/// has just become unavailable counts as a pool without copies.
 pub fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
-    let mut copies: Vec<(u64, Vec<PoolId>)> = Vec::new();
-    for pool in pools.present() {
-        // A pool that has just become unavailable counts as a pool without copies.
+    let listed = pools.present().into_iter().map(|pool| {
         let files = pools.files(pool).unwrap_or_else(|error| {
             tracing::warn!(%pool, %error, "the copies of the catalogue in a pool cannot be listed");
             Vec::new()
         });
+        (pool, files)
+    });
+    by_number(listed.collect())
+}
+
+/// Returns the numbers of all copies as [`numbers`] does, for a caller that must know all of them.
+fn all_numbers(pools: &Pools) -> Result<Vec<(u64, Vec<PoolId>)>, StoreError> {
+    let listed = pools.present().into_iter().map(|pool| Ok((pool, pools.files(pool)?)));
+    Ok(by_number(listed.collect::<io::Result<_>>().map_err(|error| unread(&error))?))
+}
+
+/// True if the list of a copy is damaged, or was removed meanwhile.
+fn is_lost(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound)
+}
+
+fn unread(error: &io::Error) -> StoreError {
+    StoreError::away(format!("the copies of the catalogue cannot be read: {error}; try again"))
+}
+
+/// Orders the names of files of each pool by the number of the copy.
+fn by_number(listed: Vec<(PoolId, Vec<String>)>) -> Vec<(u64, Vec<PoolId>)> {
+    let mut copies: Vec<(u64, Vec<PoolId>)> = Vec::new();
+    for (pool, files) in listed {
         for number in files.iter().filter_map(|name| number(name)) {
             match copies.iter_mut().find(|(other, _)| *other == number) {
                 Some((_, pools)) => pools.push(pool),
@@ -123,7 +146,7 @@ pub fn load(pools: &Pools, number: u64) -> io::Result<CatalogCopy> {
         match read_list(pools, pool, number) {
             Ok(Ok(copy)) => return Ok(copy),
             Ok(Err(damage)) => {
-                failure = io::Error::other(damage.to_string());
+                failure = io::Error::new(io::ErrorKind::InvalidData, damage.to_string());
                 // If the object store locks lists, the undamaged list may be an older version of
                 // the object.
                 let mut older = None;
@@ -163,6 +186,22 @@ pub fn all(store: &Store) -> Vec<CatalogCopy> {
     copies
 }
 
+/// Returns all copies as [`all`] does, for a caller that removes data that no copy names. Fails if
+/// a list cannot be read at present, because the copy may be whole.
+pub(crate) fn all_whole(store: &Store) -> Result<Vec<CatalogCopy>, StoreError> {
+    let mut copies = Vec::new();
+    for (number, _) in all_numbers(&store.pools)? {
+        match load(&store.pools, number) {
+            Ok(copy) => copies.push(copy),
+            Err(error) if is_lost(&error) => {
+                tracing::warn!(number, %error, "a copy of the catalogue cannot be read");
+            }
+            Err(error) => return Err(unread(&error)),
+        }
+    }
+    Ok(copies)
+}
+
 /// Lists the copies that can be read, the newest first.
 pub fn list(store: &Store) -> Result<Vec<CopySummary>, StoreError> {
     let rows = store.catalog.pools()?;
@@ -193,8 +232,8 @@ pub fn run(
     };
     // Reclamation removes no new packs while this guard lives, although no list names them yet.
     let filling = store.use_packs(true);
-    let before = all(store);
-    let highest = numbers(&store.pools);
+    let before = all_whole(store)?;
+    let highest = all_numbers(&store.pools)?;
     let number = highest.last().map_or(0, |(number, _)| *number) + 1;
     check_room(store, before.last().map_or(0, |copy| copy.bytes))?;
     let path = store.folder.join(TEMPORARY);
@@ -361,7 +400,7 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
 
 /// Makes a new copy if there is an older copy. Reclamation calls this before it removes a pack.
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
-    if numbers(&store.pools).is_empty() {
+    if all_numbers(&store.pools)?.is_empty() {
         return Ok(());
     }
     match run(store, Order::default(), &mut |_| true)?.doubt {
@@ -538,9 +577,20 @@ fn quantum_with(
     Ok((Place::new(place.pack(), quantum.first_index), raw))
 }
 
+/// Failure to restore a copy of the catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The copy is damaged or cannot be read: another copy may be whole.
+    #[error(transparent)]
+    Copy(#[from] io::Error),
+    /// The disk of the new file fails. No other copy can be restored there.
+    #[error("cannot write the restored catalogue")]
+    File(#[source] io::Error),
+}
+
 /// Writes the catalogue of a copy to the new file `path`. Fails if a block is lost.
-pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
+pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> Result<(), RestoreError> {
+    let mut file = File::create_new(path).map_err(RestoreError::File)?;
     let mut whole = blake3::Hasher::new();
     let mut decompressor = Decompressor::new()?;
     let mut source: Option<(Place, RawQuantum)> = None;
@@ -549,7 +599,7 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()>
             source = Some(match quantum_with(pools, *place, &mut decompressor) {
                 // If the object store locks packs, the undamaged pack may be an older version of
                 // the object.
-                Err(error) if !pools.bring_back(place.pack())? => return Err(error),
+                Err(error) if !pools.bring_back(place.pack())? => return Err(error.into()),
                 Err(_) => quantum_with(pools, *place, &mut decompressor)?,
                 Ok(quantum) => quantum,
             });
@@ -558,12 +608,13 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()>
         let chunk = raw.chunks().nth((place.index() - first.index()) as usize);
         let chunk = chunk.ok_or_else(|| lost(*place, "it is too short"))?;
         whole.update(chunk);
-        file.write_all(chunk)?;
+        file.write_all(chunk).map_err(RestoreError::File)?;
     }
     if *whole.finalize().as_bytes() != copy.digest {
-        return Err(io::Error::other("the blocks do not make up the catalogue that was copied"));
+        let text = "the blocks do not make up the catalogue that was copied";
+        return Err(io::Error::other(text).into());
     }
-    file.sync_all()
+    file.sync_all().map_err(RestoreError::File)
 }
 
 #[cfg(test)]

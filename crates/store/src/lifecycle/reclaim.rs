@@ -302,7 +302,7 @@ impl Round<'_> {
             }
             Ok(())
         })?;
-        for copy in catalog_copy::all(self.store) {
+        for copy in catalog_copy::all_whole(self.store)? {
             for place in copy.places {
                 named.entry(place.pack()).or_default().set(place.index());
             }

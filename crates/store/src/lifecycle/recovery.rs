@@ -28,7 +28,7 @@ use crate::folder::config::{
 use crate::folder::database::{self, Database};
 use crate::folder::hold::{self, HOLD_FILE};
 use crate::folder::secrets::{MASTER_BYTES, Secrets};
-use crate::lifecycle::catalog_copy;
+use crate::lifecycle::catalog_copy::{self, RestoreError};
 use crate::lifecycle::victims::{self, Victims};
 use crate::ownership::{self, Ownership};
 use crate::pools::buckets::{self, Buckets};
@@ -385,6 +385,8 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
             Err(error) => return Err(disk(&old)(error)),
         }
     }
+    // The log of the old catalogue must not lie beside the new one, not even after a power cut.
+    sys::durable::sync_dir(folder).map_err(disk(folder))?;
     let index = folder.join(INDEX);
     match std::fs::remove_dir_all(&index) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(disk(&index)(error)),
@@ -414,7 +416,7 @@ fn remake_catalog(
     let (pools, _) = opened.map_err(disk(folder))?;
     let mut rebuilt = RecoveryReport::default();
     let new = folder.join(format!("{CATALOG_FILE}.new"));
-    restore_best(&pools, &new, &mut rebuilt);
+    restore_best(&pools, &new, &mut rebuilt)?;
     drop(pools);
     if rebuilt.copy.is_none() {
         drop(std::fs::remove_file(&new));
@@ -436,8 +438,13 @@ fn remake_catalog(
 }
 
 /// Restores the newest sound copy of the catalogue that is whole to the new file `path`. Without
-/// one, restores the newest doubtful copy: some rows are more than none.
-fn restore_best(pools: &Pools, path: &Path, rebuilt: &mut RecoveryReport) {
+/// one, restores the newest doubtful copy: some rows are more than none. Fails if the file cannot
+/// be written: an older copy would only hide the fault of the disk.
+fn restore_best(
+    pools: &Pools,
+    path: &Path,
+    rebuilt: &mut RecoveryReport,
+) -> Result<(), RecoveryError> {
     let mut doubtful = Vec::new();
     for (number, _) in catalog_copy::numbers(pools).into_iter().rev() {
         match catalog_copy::load(pools, number) {
@@ -446,17 +453,18 @@ fn restore_best(pools: &Pools, path: &Path, rebuilt: &mut RecoveryReport) {
                 rebuilt.passed_over.push((number, reason.to_owned()));
                 doubtful.push(copy);
             }
-            Ok(copy) if restore_one(pools, &copy, path, rebuilt) => return,
+            Ok(copy) if restore_one(pools, &copy, path, rebuilt)? => return Ok(()),
             Ok(_) => {}
             Err(error) => rebuilt.passed_over.push((number, error.to_string())),
         }
     }
     for copy in doubtful {
         rebuilt.passed_over.retain(|(number, _)| *number != copy.number);
-        if restore_one(pools, &copy, path, rebuilt) {
-            return;
+        if restore_one(pools, &copy, path, rebuilt)? {
+            return Ok(());
         }
     }
+    Ok(())
 }
 
 /// Restores one copy. Returns true if it is whole.
@@ -465,14 +473,15 @@ fn restore_one(
     copy: &CatalogCopy,
     path: &Path,
     rebuilt: &mut RecoveryReport,
-) -> bool {
+) -> Result<bool, RecoveryError> {
     drop(std::fs::remove_file(path));
     let CatalogCopy { number, taken, bytes, .. } = *copy;
     match catalog_copy::restore(pools, copy, path) {
         Ok(()) => rebuilt.copy = Some(CopyOrigin { number, taken, bytes }),
-        Err(error) => rebuilt.passed_over.push((number, error.to_string())),
+        Err(RestoreError::File(source)) => return Err(disk(path)(source)),
+        Err(RestoreError::Copy(error)) => rebuilt.passed_over.push((number, error.to_string())),
     }
-    rebuilt.copy.is_some()
+    Ok(rebuilt.copy.is_some())
 }
 
 fn make_private(path: &Path) -> io::Result<()> {

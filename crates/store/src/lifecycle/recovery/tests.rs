@@ -100,6 +100,54 @@ fn a_damaged_copy_is_passed_over_for_the_one_before() {
     assert!(report.packs_new > 0, "the older catalogue lacks the newer packs");
 }
 
+/// Reclamation took copies of the catalogue that it could not read for missing. It removed packs
+/// without a new copy, and the blocks of copies that were whole.
+#[test]
+fn nothing_is_reclaimed_while_a_copy_of_the_catalogue_cannot_be_read() {
+    let server = server();
+    let lists = [server.path().join("pool"), server.beside("COPIES")]
+        .map(|pool| pool.join("catalogue").join(catalog_copy::name(1)));
+    for list in &lists {
+        std::fs::rename(list, list.with_extension("away")).expect("is moved");
+        // A folder cannot be read as a file.
+        std::fs::create_dir(list).expect("is made");
+    }
+    let order = crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40 };
+    let reclaim = || crate::lifecycle::reclaim::run(&server.store, order, &mut |_| true);
+    refused(reclaim(), "the copies of the catalogue cannot be read");
+    for list in &lists {
+        std::fs::remove_dir(list).expect("is removed");
+        std::fs::rename(list.with_extension("away"), list).expect("is moved");
+    }
+    reclaim().expect("all copies can be read");
+}
+
+/// After an error at the disk of the new server, a recovery took an older copy of the catalogue,
+/// which lacked the newest backups and named packs that were gone.
+#[test]
+fn an_error_at_the_disk_of_the_new_server_leads_to_no_older_copy() {
+    let server = server();
+    server.back_up("/b/", &[("y", &[3])]);
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
+    let text = export(server.path()).expect("is a server");
+    let moved = places_moved(&server);
+    let disk = ::disk::Disk::new(&server.beside("disk"));
+    for number in (0..).step_by(3) {
+        disk.plan(::disk::Fault::Change { number });
+        let recovered = recover(&disk.root().join(number.to_string()), &text, &moved);
+        let has_failed = disk.relieve();
+        if let Ok(RecoveryReport { copy, passed_over, .. }) = &recovered {
+            assert_eq!(copy.map(|copy| copy.number), Some(2), "operation {number}");
+            assert_eq!(passed_over, &[], "operation {number}");
+        }
+        if !has_failed {
+            recovered.expect("nothing fails any more");
+            assert!(number > 30, "operations have failed before");
+            return;
+        }
+    }
+}
+
 /// Copies of a damaged catalogue pushed out the sound ones: nine in a row left no sound copy.
 #[test]
 fn a_damaged_catalogue_pushes_out_no_sound_copy() {
