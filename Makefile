@@ -34,10 +34,12 @@ test: rust packages-test garage
 	cargo test --workspace --locked
 	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
 
-# These suites run many more histories of a server, of expiration and of kills than "make test".
+# These suites run many more histories of a server, of expiration, of kills and of power cuts than
+# "make test".
 test-long: export HOLDFAST_SEEDS ?= 300
 test-long: export HOLDFAST_CASES ?= 2000
 test-long: export HOLDFAST_KILLS ?= 200
+test-long: export HOLDFAST_HISTORIES ?= 10000
 test-long: chaos
 	cargo test --locked -p store -p catalog
 

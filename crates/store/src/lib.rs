@@ -25,6 +25,8 @@ pub mod domains;
 mod error;
 pub mod fleet;
 pub mod folder;
+#[cfg(test)]
+mod histories;
 pub mod intake;
 pub mod lifecycle;
 mod names;
