@@ -36,7 +36,6 @@ struct Name {
 struct Rename {
     number: u64,
     names: Vec<(Entry, Option<NodeId>)>,
-    is_doomed: bool,
 }
 
 /// Content of a file.
@@ -120,7 +119,7 @@ impl Image {
     }
 
     fn rename(&mut self, number: u64, names: Vec<(Entry, Option<NodeId>)>) {
-        self.renames.push(Rename { number, names, is_doomed: false });
+        self.renames.push(Rename { number, names });
     }
 
     fn sync(&mut self, node: NodeId, has_failed: bool) {
@@ -129,12 +128,10 @@ impl Image {
         }
         let concerns = |rename: &Rename| rename.names.iter().any(|(entry, _)| entry.folder == node);
         if has_failed {
-            let hit = self.renames.iter_mut().filter(|rename| concerns(rename));
-            return hit.for_each(|rename| rename.is_doomed = true);
+            // A file system keeps changes of names in its log until they are on the disk.
+            return;
         }
-        let (durable, rest) = std::mem::take(&mut self.renames)
-            .into_iter()
-            .partition(|rename| !rename.is_doomed && concerns(rename));
+        let (durable, rest) = std::mem::take(&mut self.renames).into_iter().partition(concerns);
         self.renames = rest;
         let durable: Vec<Rename> = durable;
         durable.iter().for_each(|rename| apply(&mut self.names, rename));

@@ -17,8 +17,9 @@
 //! 2. Every other write is kept, dropped, or torn between two sectors, whatever happens to other
 //!    writes. A write that is dropped may leave zeros where it has extended the file.
 //! 3. A rename is atomic. Changes of names are kept or dropped one by one, in any combination.
-//! 4. After a sync that failed, nothing makes the writes before it durable any more: the kernel has
-//!    forgotten them. They may still have reached the disk.
+//! 4. After a sync of a file that failed, nothing makes the writes before it durable any more: the
+//!    kernel has forgotten them. They may still have reached the disk. Changes of names are not
+//!    forgotten: the next sync of their folder that succeeds makes them durable.
 //! 5. SQLite's memory beside a database (`-shm`) does not survive.
 //!
 //! Deliberately absent: sectors that go bad later, a disk that acknowledges a sync and lies, modes
