@@ -170,6 +170,36 @@ pub fn attribute<const N: usize>(file: &impl AsFd, name: &str) -> io::Result<Opt
     value_of(rustix::fs::fgetxattr(file, name, &mut value[..])).map(|bytes| take(&value, bytes))
 }
 
+/// A file that is not opened: the kernel asks no question about it, and its access time does not
+/// change.
+#[derive(Debug)]
+pub struct UnopenedFile {
+    handle: OwnedFd,
+}
+
+impl UnopenedFile {
+    /// Finds the object `name` of `directory`. It follows no symbolic link.
+    pub fn find(directory: &Dir, name: &[u8]) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self { handle: rustix::fs::openat(directory, name, flags, Mode::empty())? })
+    }
+
+    /// Reads an attribute as [`attribute`] does.
+    pub fn attribute<const N: usize>(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        // The attributes of a handle cannot be read; its link in /proc gives the attributes of the
+        // object.
+        let path = format!("/proc/self/fd/{}", self.handle.as_raw_fd());
+        let mut value = [0; N];
+        value_of(rustix::fs::getxattr(path, name, &mut value[..])).map(|bytes| take(&value, bytes))
+    }
+}
+
+impl AsFd for UnopenedFile {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
 /// Reads an attribute as [`attribute`] does, of the object `name` of `directory`, without opening
 /// it: the kernel asks no question, and no access time changes.
 pub fn attribute_of<const N: usize>(
@@ -177,13 +207,7 @@ pub fn attribute_of<const N: usize>(
     name: &[u8],
     attribute: &str,
 ) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-    // The attributes of a handle cannot be read; its link in /proc gives the attributes of the
-    // object.
-    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    let mut value = [0; N];
-    value_of(rustix::fs::getxattr(path, attribute, &mut value[..])).map(|bytes| take(&value, bytes))
+    UnopenedFile::find(directory, name)?.attribute::<N>(attribute)
 }
 
 /// Returns the time at which the object `name` of `directory` was last used, as far as its file

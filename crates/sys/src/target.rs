@@ -14,7 +14,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -179,6 +179,12 @@ impl NewFile {
 
     fn inode(&self) -> Inode<'_> {
         Inode::of_open(self.file.as_fd())
+    }
+}
+
+impl AsFd for NewFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
