@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset  bytes  field
-//!      0      4  magic "HFS1"
+//!      0      4  magic "HFS2"
 //!      4      1  state: 0 premigrated, 1 migrated
 //!      5      1  flag 1 if content was recalled since the file was migrated; flag 2 if some of
 //!                that content may not be on the disk yet; other bits zero
@@ -12,11 +12,14 @@
 //!     24      8  mtime, seconds since 1970, signed
 //!     32      4  mtime, nanoseconds
 //!     36     16  digest of the content, as server and client compute it
-//!     52      -  of a migrated file: one bit for each grain, lowest first, set if it is resident
+//!     52      7  bearer: the file that the record describes; zeros if it is unknown
+//!     59      -  of a migrated file: one bit for each grain, lowest first, set if it is resident
 //!      -      8  with flag 2: the start of the machine for which the bits of the grains hold
 //!      -      -  with flag 2: the bits of the grains that hold after any other start
 //!      -      8  xxh3-64 of the bytes before
 //! ```
+//!
+//! Version 1 (magic "HFS1") is the same without the bearer.
 //!
 //! All numbers are little endian. The size of a file's grains is the smallest power of two, but at
 //! least 1 MiB, with which the file has at most [`GRAINS_MAX`] grains.
@@ -28,9 +31,9 @@ use model::{BatchId, CopyId, Timestamp};
 use crate::bytes::RESERVED;
 use crate::{DamageError, Reader};
 
-/// Name of the attribute. Only root sees the attribute, and no program copies it. With so short a
-/// name, the record of a file of up to 8 grains fits into an ext4 inode of 256 bytes and takes no
-/// block.
+/// Name of the attribute. Only root sees the attribute, and programs of root copy it together with
+/// the file. With so short a name, the record of a file of up to 8 grains fits into an ext4 inode
+/// of 256 bytes and takes no block.
 pub const STUB_ATTRIBUTE: &str = "trusted.hf";
 
 /// Name of the folder, in the root directory of a file system, that hides the file system's files.
@@ -40,8 +43,10 @@ pub const HIDDEN_FOLDER: &[u8] = b".holdfast-hidden";
 /// running, this directory is shown in the place of the root directory.
 pub const HIDDEN_FILES: &[u8] = b"files";
 
-const MAGIC: [u8; 4] = *b"HFS1";
-const FIXED_BYTES: usize = 52;
+const MAGIC: [u8; 4] = *b"HFS2";
+const MAGIC_1: [u8; 4] = *b"HFS1";
+const BEARER_BYTES: usize = 7;
+const FIXED_BYTES: usize = 52 + BEARER_BYTES;
 const CHECK_BYTES: usize = 8;
 const GRAIN_BYTES_MIN: u64 = 1 << 20;
 /// Maximum number of grains of a file.
@@ -50,6 +55,30 @@ pub const GRAINS_MAX: u64 = 4096;
 pub const STUB_BYTES_MAX: usize = FIXED_BYTES + 2 * (GRAINS_MAX / 8) as usize + 8 + CHECK_BYTES;
 const RECALLED: u8 = 1;
 const UNSYNCED: u8 = 2;
+
+/// The file that a record describes, as a digest of the identities of its file system and of its
+/// inode. A copy of the record in another file names the wrong bearer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bearer([u8; BEARER_BYTES]);
+
+impl Bearer {
+    /// Returns the bearer with this identity of its file system and this handle, which names the
+    /// inode and its generation.
+    pub fn of(filesystem: &[u8; 16], handle: &[u8]) -> Self {
+        let digest = xxhash_rust::xxh3::xxh3_64(&[&filesystem[..], handle].concat());
+        let mut bytes = [0; BEARER_BYTES];
+        bytes.copy_from_slice(&digest.to_le_bytes()[..BEARER_BYTES]);
+        // Zeros stand for an unknown bearer.
+        if bytes == [0; BEARER_BYTES] {
+            bytes[0] = 1;
+        }
+        Self(bytes)
+    }
+
+    fn parse(bytes: [u8; BEARER_BYTES]) -> Option<Self> {
+        (bytes != [0; BEARER_BYTES]).then_some(Self(bytes))
+    }
+}
 
 /// State of a space-managed file: the machines that have its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,6 +101,9 @@ pub struct Stub {
     pub size: u64,
     pub mtime: Timestamp,
     pub content: [u8; 16],
+    /// The file that the record describes; `None` if the record does not say it, as records of
+    /// version 1.
+    pub bearer: Option<Bearer>,
     /// Grains that are certainly on the disk, if other resident grains of a migrated file may not
     /// be on the disk yet.
     pub unsynced: Option<SyncState>,
@@ -189,6 +221,7 @@ impl Stub {
         record.extend_from_slice(&self.mtime.secs.to_le_bytes());
         record.extend_from_slice(&self.mtime.nanos.to_le_bytes());
         record.extend_from_slice(&self.content);
+        record.extend_from_slice(&self.bearer.map_or([0; BEARER_BYTES], |Bearer(bytes)| bytes));
         record.extend_from_slice(bits);
         if let Some(SyncState { boot, synced }) = unsynced {
             record.extend_from_slice(&boot.to_le_bytes());
@@ -210,9 +243,11 @@ impl Stub {
             return Err(damaged("its checksum differs"));
         }
         let mut reader = Reader::new(body, "stub");
-        if reader.array()? != MAGIC {
-            return Err(damaged("no magic number"));
-        }
+        let has_bearer = match reader.array()? {
+            MAGIC => true,
+            MAGIC_1 => false,
+            _ => return Err(damaged("no magic number")),
+        };
         let (state, flags) = (reader.u8()?, reader.u8()?);
         let index = u16::from_le_bytes(reader.array()?);
         let batch = BatchId(reader.u64()?);
@@ -220,6 +255,7 @@ impl Stub {
         let secs = i64::from_le_bytes(reader.array()?);
         let mtime = Timestamp { secs, nanos: reader.u32()? };
         let content = reader.array()?;
+        let bearer = if has_bearer { Bearer::parse(reader.array()?) } else { None };
         if flags & !(RECALLED | UNSYNCED) != 0 {
             return Err(damaged(RESERVED));
         }
@@ -242,7 +278,7 @@ impl Stub {
         reader.end()?;
         let was_recalled = flags & RECALLED != 0;
         let copy = CopyId { batch, index };
-        Ok(Self { state, was_recalled, copy, size, mtime, content, unsynced })
+        Ok(Self { state, was_recalled, copy, size, mtime, content, bearer, unsynced })
     }
 
     /// Returns the record as it holds after the start `boot` of the machine: without grains that
@@ -278,6 +314,7 @@ mod tests {
             size,
             mtime: Timestamp { secs: -5, nanos: 999_999_999 },
             content: [7; 16],
+            bearer: Some(Bearer::of(&[1; 16], b"handle")),
             unsynced: None,
         }
     }
@@ -327,15 +364,32 @@ mod tests {
     #[test]
     fn reserved_bits_are_refused() {
         let migrated = stub(State::Migrated(Grains::none(11 << 20)), 11 << 20);
-        assert!(decode_changed(&migrated, 53, 0b100).is_ok(), "the eleventh grain");
+        assert!(decode_changed(&migrated, 60, 0b100).is_ok(), "the eleventh grain");
         for bit in 3..8 {
-            assert_eq!(decode_changed(&migrated, 53, 1 << bit), Err(RESERVED));
+            assert_eq!(decode_changed(&migrated, 60, 1 << bit), Err(RESERVED));
         }
         for bit in 2..8 {
             assert_eq!(decode_changed(&migrated, 5, 1 << bit), Err(RESERVED));
         }
         let premigrated = stub(State::Premigrated, 11 << 20);
         assert!(decode_changed(&premigrated, 5, UNSYNCED).is_err());
+    }
+
+    #[test]
+    fn a_bearer_is_one_file_of_one_file_system() {
+        let bearer = Bearer::of(&[1; 16], b"handle");
+        assert_eq!(Bearer::of(&[1; 16], b"handle"), bearer);
+        assert_ne!(Bearer::of(&[2; 16], b"handle"), bearer);
+        assert_ne!(Bearer::of(&[1; 16], b"handlf"), bearer);
+        let unknown = Stub { bearer: None, ..stub(State::Premigrated, 5) };
+        assert_eq!(Stub::decode(&unknown.encode()), Ok(unknown));
+    }
+
+    #[test]
+    fn the_record_of_a_small_file_takes_no_block_of_ext4() {
+        // An inode of 256 bytes has room for a value of 68 bytes under so short a name.
+        let record = stub(State::Migrated(Grains::none(8 << 20)), 8 << 20).encode();
+        assert_eq!((record.len(), STUB_ATTRIBUTE.len()), (68, 10));
     }
 
     #[test]

@@ -315,6 +315,7 @@ mod tests {
                 size: bytes,
                 mtime: TIME,
                 content: [0; 16],
+                bearer: None,
                 unsynced: None,
             };
             Self { _folder: folder, path, file, stub }

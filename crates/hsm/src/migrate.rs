@@ -398,6 +398,7 @@ fn stub_of(copy: CopyId, copied: &StoredCopy) -> Stub {
         size,
         mtime,
         content: copied.content,
+        bearer: None,
         unsynced: None,
     }
 }

@@ -319,6 +319,7 @@ mod tests {
                 size: found.size,
                 mtime: found.mtime,
                 content: [0; 16],
+                bearer: None,
                 unsynced: None,
             };
             let stub = if name == b"migrated" { crate::record::emptied(stub) } else { stub };

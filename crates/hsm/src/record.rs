@@ -134,6 +134,7 @@ mod tests {
             size: BYTES,
             mtime: MTIME,
             content: [0; 16],
+            bearer: None,
             unsynced: None,
         }
     }

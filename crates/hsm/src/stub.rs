@@ -47,6 +47,7 @@ fn record_of(copy: &ListedCopy) -> Stub {
         // The server does not send the digest. The next migration finds a difference, and sends the
         // content once more.
         content: [0; 16],
+        bearer: None,
         unsynced: None,
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy, Census};
-use format::stub::{Grains, State, Stub, SyncState};
+use format::stub::{Bearer, Grains, State, Stub, SyncState};
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId, VolumeName,
 };
@@ -23,7 +23,18 @@ const OBJECT: ObjectId = ObjectId(*b"0123456789abcdef");
 /// 1 writes today. `HOLDFAST_GOLDEN=write` makes files that do not exist.
 #[track_caller]
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/format-v1").join(name);
+    golden_of(1, name, bytes)
+}
+
+fn path_of(version: u32, name: &str) -> PathBuf {
+    let folder = format!("testdata/format-v{version}");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder).join(name)
+}
+
+/// Does the same as [`golden`] for another version of a format.
+#[track_caller]
+fn golden_of(version: u32, name: &str, bytes: &[u8]) -> Vec<u8> {
+    let path = path_of(version, name);
     if std::env::var_os("HOLDFAST_GOLDEN").is_some_and(|value| value == "write") {
         let mut options = std::fs::OpenOptions::new();
         let made = options.write(true).create_new(true).open(&path);
@@ -32,7 +43,7 @@ fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
         }
     }
     let golden = std::fs::read(&path).expect("golden file");
-    assert!(golden == bytes, "{name} differs from what version 1 writes");
+    assert!(golden == bytes, "{name} differs from what version {version} writes");
     golden
 }
 
@@ -153,16 +164,21 @@ fn records_of_space_managed_files() {
         size: 9 << 20,
         mtime: Timestamp { secs: -5, nanos: 999_999_999 },
         content: [6; 16],
+        bearer: Some(Bearer::of(&[3; 16], b"handle")),
         unsynced: None,
     };
-    let file = golden("stub-premigrated", &premigrated.encode());
-    assert_eq!(Stub::decode(&file), Ok(premigrated.clone()));
     let migrated = Stub {
         state: State::Migrated(grains),
         unsynced: Some(SyncState { boot: 0x0123_4567_89ab_cdef, synced }),
         ..premigrated
     };
-    assert_eq!(Stub::decode(&golden("stub-migrated", &migrated.encode())), Ok(migrated));
+    for (name, stub) in [("stub-premigrated", premigrated), ("stub-migrated", migrated)] {
+        let file = golden_of(2, name, &stub.encode());
+        assert_eq!(Stub::decode(&file).as_ref(), Ok(&stub));
+        // A record of version 1 does not say which file it describes.
+        let old = std::fs::read(path_of(1, name)).expect("golden file");
+        assert_eq!(Stub::decode(&old), Ok(Stub { bearer: None, ..stub }));
+    }
 }
 
 #[test]

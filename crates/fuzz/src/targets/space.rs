@@ -1,6 +1,6 @@
 //! Records and settings of space management.
 
-use format::stub::{State, Stub};
+use format::stub::{Bearer, State, Stub};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::seeds::{golden, texts};
@@ -11,7 +11,7 @@ const CHECK_BYTES: usize = 8;
 pub(super) const STUB: Target = Target {
     name: "stub",
     allocation_bytes_max: PLAIN_BYTES_MAX,
-    seeds: || golden("format", &["stub-premigrated", "stub-migrated"]),
+    seeds: stub_seeds,
     check: check_stub,
 };
 
@@ -39,6 +39,17 @@ fn check_request(input: &[u8]) {
     let Ok(request) = serde_json::from_slice::<hsm::Request>(input) else { return };
     let written = serde_json::to_string(&request).expect("a request is data");
     assert_eq!(serde_json::from_str::<hsm::Request>(&written).ok(), Some(request));
+}
+
+/// Records of version 1, and the same records with a bearer.
+fn stub_seeds() -> Vec<Vec<u8>> {
+    let mut records = golden("format", &["stub-premigrated", "stub-migrated"]);
+    for number in 0..records.len() {
+        let stub = Stub::decode(&records[number]).expect("a golden file");
+        let bearer = Some(Bearer::of(&[3; 16], b"handle"));
+        records.push(Stub { bearer, ..stub }.encode());
+    }
+    records
 }
 
 fn check_stub(input: &[u8]) {

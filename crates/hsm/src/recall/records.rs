@@ -223,6 +223,7 @@ mod tests {
             size,
             mtime: Timestamp::default(),
             content: [0; 16],
+            bearer: None,
             unsynced: None,
         })
     }

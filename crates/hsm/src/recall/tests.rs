@@ -59,6 +59,7 @@ impl StubScene {
             size: bytes,
             mtime: Timestamp::default(),
             content: [0; 16],
+            bearer: None,
             unsynced: None,
         });
         record::write(&file, &stub).unwrap();

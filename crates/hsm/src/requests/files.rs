@@ -145,6 +145,7 @@ mod tests {
             size: 7,
             mtime: file.stat().unwrap().stat.mtime,
             content: [0; 16],
+            bearer: None,
             unsynced: None,
         };
         record::write(&file, &stub).unwrap();
