@@ -78,6 +78,9 @@ struct EligibleFile {
     /// Index of the candidate.
     index: usize,
     found: ObjectStatus,
+    /// The record that was found in the file.
+    record: Option<Stub>,
+    /// The record, if it describes the file.
     stub: Option<Stub>,
 }
 
@@ -136,11 +139,12 @@ impl Migrator<'_> {
         }
         file.unlock()?;
         let found = file.stat()?;
-        let stub = record::read(&file)?;
+        let record = record::read(&file)?;
+        let stub = record::find(&file, &self.mount.filesystem)?.own();
         Ok(match (state_of(&found.stat, stub.as_ref()), self.target) {
             (FileState::Migrated, _) => Err(FileState::Migrated),
             (FileState::Premigrated, Target::Premigrated) => Err(FileState::Premigrated),
-            _ => Ok(EligibleFile { index, found, stub }),
+            _ => Ok(EligibleFile { index, found, record, stub }),
         })
     }
 
@@ -327,6 +331,8 @@ impl Migrator<'_> {
         if self.recaller.is_busy(FileId::of(&file.stat()?)) {
             return Err(FileError::Changed("it is being recalled"));
         }
+        let bearer = Some(record::bearer(&self.mount.filesystem, &file)?);
+        let stub = &Stub { bearer, ..stub.clone() };
         let group = self.recaller.group();
         match group.asks() {
             // The mark is set before the lock: the kernel cannot open a locked file for a question,
@@ -351,7 +357,7 @@ impl Migrator<'_> {
         }
         let now = file.stat()?.stat;
         // The file is unchanged if its change time and its record are the same as then.
-        if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.stub {
+        if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.record {
             return Err(FileError::Changed("it has changed since it was copied"));
         }
         match self.target {

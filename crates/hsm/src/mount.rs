@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use model::DirPath;
+use sys::identity::FilesystemId;
 use sys::lock::{Mutex, MutexGuard};
 use sys::{Dir, ObjectStatus};
 
@@ -27,6 +28,7 @@ pub(crate) struct Mount {
     pub(crate) settings: FilesystemSettings,
     pub(crate) root: Arc<Dir>,
     pub(crate) device_id: u64,
+    pub(crate) filesystem: FilesystemId,
     migration: Mutex<()>,
     relief: Mutex<()>,
 }
@@ -36,8 +38,9 @@ impl Mount {
     pub(crate) fn open(settings: FilesystemSettings) -> io::Result<Self> {
         let root = Dir::open(&settings.mount_point)?;
         let device_id = root.stat_self()?.device_id;
+        let filesystem = FilesystemId::of(&root)?;
         let (migration, relief) = Default::default();
-        Ok(Self { settings, root: Arc::new(root), device_id, migration, relief })
+        Ok(Self { settings, root: Arc::new(root), device_id, filesystem, migration, relief })
     }
 
     pub(crate) fn mount_point(&self) -> &[u8] {

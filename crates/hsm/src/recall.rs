@@ -133,7 +133,8 @@ impl Recaller {
     ) -> std::io::Result<Option<Answer>> {
         let found = file.stat()?;
         let id = FileId::of(&found);
-        let Some(stub) = self.records.current(id, file, &found)? else {
+        let mount = self.mount_of(found.device_id);
+        let Some(stub) = self.records.current(id, file, &found, mount)? else {
             return Ok(Some(Answer::Go));
         };
         let grains = match &stub.state {
@@ -143,7 +144,7 @@ impl Recaller {
                 return Ok(Some(Answer::Go));
             }
         };
-        let Some(mount) = self.mount_of(found.device_id) else {
+        let Some(mount) = mount else {
             return Ok(Some(Answer::Fail(Errno::IO)));
         };
         let requester = Requester::of(pid);

@@ -4,10 +4,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
-use format::stub::{Grains, STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
-use model::{Name, Stat};
-use sys::Dir;
-use sys::space::SpaceFile;
+use format::stub::{Bearer, Grains, STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
+use model::{CopyId, Name, Stat};
+use sys::identity::FilesystemId;
+use sys::space::{SpaceFile, UnopenedFile};
+use sys::{Dir, ObjectStatus};
 
 /// The states of a space-managed file, with TSM's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,11 +55,94 @@ pub(crate) fn read(file: &impl AsFd) -> io::Result<Option<Stub>> {
     record.map(|record| decode(&record)).transpose()
 }
 
-/// Reads the record of the file `name` of `directory` as [`read`] does, without opening the file.
-pub(crate) fn read_of(directory: &Dir, name: &Name) -> io::Result<Option<Stub>> {
-    let name = name.as_bytes();
-    let record = sys::space::attribute_of::<STUB_BYTES_MAX>(directory, name, STUB_ATTRIBUTE)?;
-    record.map(|record| decode(&record)).transpose()
+/// A record, and whether it describes the file that it was found in. A program that copies a file
+/// of another place with its attributes copies the record too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum FoundRecord {
+    Absent,
+    /// The record of the file. Without a bearer it may be the record of another file: then only the
+    /// server can tell whether it has a copy for the file.
+    Own(Stub),
+    /// The record of another file, from which the content was copied too.
+    Copied(Stub),
+}
+
+impl FoundRecord {
+    /// Judges a record by the bearer that it would name if it were written for its file now.
+    ///
+    /// A file may be a stub although its record names another bearer: the identity of its file
+    /// system may have been changed. So the record counts as copied only if no content is missing.
+    fn judge(
+        stub: Stub,
+        bearer: Bearer,
+        lacks_content: impl FnOnce(&Stub) -> io::Result<bool>,
+    ) -> io::Result<Self> {
+        Ok(if stub.bearer.is_none_or(|named| named == bearer) {
+            Self::Own(stub)
+        } else if lacks_content(&stub)? {
+            Self::Own(Stub { bearer: None, ..stub })
+        } else {
+            Self::Copied(stub)
+        })
+    }
+
+    /// The copy that the record names, whatever file it describes.
+    pub(crate) fn named_copy(&self) -> Option<CopyId> {
+        match self {
+            Self::Own(stub) | Self::Copied(stub) => Some(stub.copy),
+            Self::Absent => None,
+        }
+    }
+
+    /// The record, if it describes the file.
+    pub(crate) fn own(self) -> Option<Stub> {
+        match self {
+            Self::Own(stub) => Some(stub),
+            Self::Absent | Self::Copied(_) => None,
+        }
+    }
+}
+
+/// The bearer that a record of `file` names.
+pub(crate) fn bearer(filesystem: &FilesystemId, file: &impl AsFd) -> io::Result<Bearer> {
+    Ok(Bearer::of(&filesystem.0, &sys::identity::file_handle(file)?))
+}
+
+/// Reads the record of `file` as [`read`] does, and judges whether it describes the file.
+pub(crate) fn find(file: &SpaceFile, filesystem: &FilesystemId) -> io::Result<FoundRecord> {
+    let Some(stub) = read(file)? else { return Ok(FoundRecord::Absent) };
+    FoundRecord::judge(stub, bearer(filesystem, file)?, |stub| lacks_content(file, stub))
+}
+
+/// True if a part of the file is a hole that the record does not count as resident.
+fn lacks_content(file: &SpaceFile, stub: &Stub) -> io::Result<bool> {
+    let State::Migrated(grains) = &stub.state else { return Ok(false) };
+    let size = file.stat()?.stat.size;
+    for part in grains.missing(&(0..size)) {
+        if !file.holes(part.start..part.end.min(size))?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Does the same as [`find`] for the file `name` of `directory`, with the status `found`, without
+/// opening the file.
+pub(crate) fn find_of(
+    directory: &Dir,
+    name: &Name,
+    found: &ObjectStatus,
+    filesystem: &FilesystemId,
+) -> io::Result<FoundRecord> {
+    let file = UnopenedFile::find(directory, name.as_bytes())?;
+    let Some(record) = file.attribute::<STUB_BYTES_MAX>(STUB_ATTRIBUTE)? else {
+        return Ok(FoundRecord::Absent);
+    };
+    // A file that is not opened does not show its holes, only that it has some.
+    let has_holes = found.allocated_bytes < found.stat.size;
+    FoundRecord::judge(decode(&record)?, bearer(filesystem, &file)?, |stub| {
+        Ok(has_holes && !stub.is_resident())
+    })
 }
 
 fn decode(record: &[u8]) -> io::Result<Stub> {
@@ -104,7 +188,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     use format::stub::SyncState;
-    use model::{BatchId, CopyId, Kind, Timestamp};
+    use model::{BatchId, Kind, Timestamp};
 
     use super::*;
 
@@ -199,7 +283,60 @@ mod tests {
         write(&file, &stub).expect("written");
         assert_eq!(read(&file).expect("read"), Some(stub.clone()));
         let name = Name::new(b"f").expect("a name");
-        assert_eq!(read_of(&dir, &name).expect("read"), Some(stub));
+        let found = file.stat().expect("stat");
+        let by_name = find_of(&dir, &name, &found, &FILESYSTEM).expect("read");
+        assert_eq!(by_name, FoundRecord::Own(stub.clone()));
+        assert_eq!(find(&file, &FILESYSTEM).expect("read"), FoundRecord::Own(stub));
+    }
+
+    const FILESYSTEM: FilesystemId = FilesystemId([1; 16]);
+
+    /// Writes the record into a file of [`BYTES`], of which all before `hole` is written. Returns
+    /// the record as it is found in the file.
+    fn found_in_file(record: &Stub, hole: u64) -> Option<FoundRecord> {
+        let (folder, dir, file) = on_disk()?;
+        let content = vec![1; usize::try_from(hole).expect("a small number")];
+        file.write_at(&content, 0).expect("written");
+        let path = folder.path().join("f");
+        std::fs::File::options()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(BYTES))
+            .expect("cut");
+        file.sync().expect("synced");
+        write(&file, record).expect("written");
+        let found = find(&file, &FILESYSTEM).expect("read");
+        let name = Name::new(b"f").expect("a name");
+        let by_name = find_of(&dir, &name, &file.stat().expect("stat"), &FILESYSTEM);
+        assert_eq!(by_name.expect("read"), found, "by name");
+        Some(found)
+    }
+
+    #[test]
+    fn a_record_of_another_file_counts_only_where_content_is_missing() {
+        let other = |state| Stub { bearer: Some(Bearer::of(&[9; 16], b"other")), ..stub(state) };
+        let copied = other(State::Premigrated);
+        let Some(found) = found_in_file(&copied, BYTES) else { return };
+        assert_eq!(found, FoundRecord::Copied(copied));
+        let copied = other(State::Migrated(grains(0..1 << 20)));
+        assert_eq!(found_in_file(&copied, BYTES), Some(FoundRecord::Copied(copied.clone())));
+        let unknown = Stub { bearer: None, ..copied.clone() };
+        assert_eq!(found_in_file(&copied, 2 << 20), Some(FoundRecord::Own(unknown)));
+    }
+
+    #[test]
+    fn a_record_names_the_file_that_it_was_written_for() {
+        let Some((folder, dir, file)) = on_disk() else { return };
+        let own = Some(bearer(&FILESYSTEM, &file).expect("asked"));
+        let named = Stub { bearer: own, ..stub(State::Premigrated) };
+        write(&file, &named).expect("written");
+        assert_eq!(find(&file, &FILESYSTEM).expect("read"), FoundRecord::Own(named.clone()));
+        let elsewhere = find(&file, &FilesystemId([2; 16])).expect("read");
+        assert_eq!(elsewhere.own(), None);
+        std::fs::write(folder.path().join("g"), b"content").expect("written");
+        let copy = SpaceFile::open(&dir, b"g").expect("opened");
+        write(&copy, &named).expect("written");
+        assert_eq!(find(&copy, &FILESYSTEM).expect("read"), FoundRecord::Copied(named));
     }
 
     #[test]

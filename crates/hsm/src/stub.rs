@@ -29,7 +29,8 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) ->
     }
     let mut file = NewFile::create(&directory, name.as_bytes())?;
     file.set_len(copy.stat.size)?;
-    file.set_attribute(STUB_ATTRIBUTE, &record_of(copy).encode())?;
+    let bearer = Some(record::bearer(&mount.filesystem, &file)?);
+    file.set_attribute(STUB_ATTRIBUTE, &Stub { bearer, ..record_of(copy) }.encode())?;
     let applied = file.apply(&copy.stat, attributes, true);
     if let Some(refusal) = applied.refused.into_iter().next() {
         return Err(refusal.error);
@@ -102,7 +103,8 @@ mod tests {
         let found = file.stat().unwrap();
         assert_eq!((found.stat.size, found.stat.mtime), (5 << 20, copy.stat.mtime));
         assert_eq!(found.allocated_bytes / 4096, 0, "it has content");
-        let stub = record::read(&file).unwrap().unwrap();
+        let stub = record::find(&file, &mount.filesystem).unwrap().own().unwrap();
+        assert!(stub.bearer.is_some());
         assert_eq!(stub.copy, copy.id);
         assert_eq!(record::state_of(&found.stat, Some(&stub)), FileState::Migrated);
         let again = make(&mount, &copy, &Attributes::default()).unwrap_err();

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use format::stub::Stub;
-use model::{DirPath, Kind, Name};
+use model::{CopyId, DirPath, Kind, Name};
+use sys::identity::FilesystemId;
 use sys::{Dir, Listing, ObjectStatus};
 
 use crate::mount::absolute;
-use crate::record::{self, FileState, state_of};
+use crate::record::{self, FileState, FoundRecord, state_of};
 
 /// A regular file of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,8 +61,10 @@ pub(crate) struct VisitedFile<'a> {
     pub(crate) path: &'a DirPath,
     pub(crate) name: &'a Name,
     pub(crate) found: ObjectStatus,
-    /// The record of the file.
+    /// The record of the file, if it describes the file.
     pub(crate) stub: Option<Stub>,
+    /// The copy that the record names, whatever file it describes.
+    pub(crate) named_copy: Option<CopyId>,
 }
 
 impl VisitedFile<'_> {
@@ -94,6 +97,7 @@ pub(crate) fn walk(
 ) -> std::io::Result<()> {
     let root = Dir::open(mount_point)?;
     let device_id = root.stat_self()?.device_id;
+    let filesystem = FilesystemId::of(&root)?;
     let mut directory = Arc::new(root);
     let mut within = DirPath::root();
     let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|p| !p.is_empty()).collect();
@@ -101,7 +105,7 @@ pub(crate) fn walk(
         let name = Name::new(part).map_err(std::io::Error::other)?;
         let is_last = at + 1 == parts.len();
         if is_last && let Some(found) = directory.stat(part)?.filter(is_file) {
-            return visit_file(&directory, &within, &name, found).map(|visited| {
+            return visit_file(&directory, &within, &name, found, &filesystem).map(|visited| {
                 visit(visited);
             });
         }
@@ -131,7 +135,7 @@ pub(crate) fn walk(
                 let (parent, path) = (Arc::clone(&dir), path.child(&name));
                 below.push(Subtree { parent, path, name: Some(name) });
             } else if is_file(&found) {
-                let goes_on = match visit_file(&dir, &path, &name, found) {
+                let goes_on = match visit_file(&dir, &path, &name, found, &filesystem) {
                     Ok(visited) => visit(visited),
                     Err(error) => {
                         fail(&path.join(&name), &error);
@@ -157,9 +161,14 @@ fn visit_file<'a>(
     path: &'a DirPath,
     name: &'a Name,
     found: ObjectStatus,
+    filesystem: &FilesystemId,
 ) -> std::io::Result<VisitedFile<'a>> {
-    let stub = if found.stat.size == 0 { None } else { record::read_of(directory, name)? };
-    Ok(VisitedFile { directory, path, name, found, stub })
+    let record = match found.stat.size {
+        0 => FoundRecord::Absent,
+        _ => record::find_of(directory, name, &found, filesystem)?,
+    };
+    let named_copy = record.named_copy();
+    Ok(VisitedFile { directory, path, name, found, stub: record.own(), named_copy })
 }
 
 /// Lists the files at and below `path` of the file system at `mount_point`.

@@ -200,16 +200,6 @@ impl AsFd for UnopenedFile {
     }
 }
 
-/// Reads an attribute as [`attribute`] does, of the object `name` of `directory`, without opening
-/// it: the kernel asks no question, and no access time changes.
-pub fn attribute_of<const N: usize>(
-    directory: &Dir,
-    name: &[u8],
-    attribute: &str,
-) -> io::Result<Option<Vec<u8>>> {
-    UnopenedFile::find(directory, name)?.attribute::<N>(attribute)
-}
-
 /// Returns the time at which the object `name` of `directory` was last used, as far as its file
 /// system records it.
 pub fn accessed(directory: &Dir, name: &[u8]) -> io::Result<Timestamp> {

@@ -11,13 +11,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use format::stub::{Grains, State, Stub, SyncState};
+use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, SyncState};
 use sys::ObjectStatus;
 use sys::lock::Mutex;
 use sys::space::SpaceFile;
 
 use crate::mount::{FileId, Mount};
-use crate::record;
+use crate::record::{self, FoundRecord};
 
 /// Maximum number of bytes that are recalled beyond a need, for a program that reads sequentially.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
@@ -61,16 +61,22 @@ impl Records {
     ///
     /// If a file was truncated, the part of its copy beyond the new end counts as resident. If the
     /// file is extended later, its new part does not come from the copy.
+    ///
+    /// `mount` is the managed file system of the file; `None` if there is none.
     pub(super) fn current(
         &self,
         id: FileId,
         file: &Arc<SpaceFile>,
         found: &ObjectStatus,
+        mount: Option<&Mount>,
     ) -> io::Result<Option<Stub>> {
         let unsynced = self.unsynced.lock().get(&id).map(|record| record.stub.clone());
         let stub = match unsynced {
             Some(stub) => Some(stub),
-            None => record::read(&**file)?,
+            None => match mount {
+                Some(mount) => own_record(file, mount)?,
+                None => record::read(&**file)?,
+            },
         };
         let Some(mut stub) = stub else { return Ok(None) };
         let size = found.stat.size;
@@ -189,11 +195,23 @@ impl Records {
     }
 }
 
+/// The record in a file, if it describes the file. The record of another file is removed.
+fn own_record(file: &SpaceFile, mount: &Mount) -> io::Result<Option<Stub>> {
+    let found = record::find(file, &mount.filesystem)?;
+    if let FoundRecord::Copied(_) = found
+        && let Err(error) = file.remove_attribute(STUB_ATTRIBUTE)
+    {
+        // The record stays without effect.
+        tracing::warn!(%error, "cannot remove the record of another file");
+    }
+    Ok(found.own())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
-    use format::stub::STUB_ATTRIBUTE;
+    use format::stub::Bearer;
     use model::{BatchId, CopyId, Timestamp};
 
     use super::*;
@@ -257,8 +275,12 @@ mod tests {
         }
 
         fn current(&self) -> Stub {
+            self.find().unwrap()
+        }
+
+        fn find(&self) -> Option<Stub> {
             let found = self.file.stat().unwrap();
-            self.records.current(self.id(), &self.file, &found).unwrap().unwrap()
+            self.records.current(self.id(), &self.file, &found, Some(&self.mount)).unwrap()
         }
 
         fn note(&self, part: Range<u64>) {
@@ -302,6 +324,17 @@ mod tests {
         scene.catch_up(false);
         let stub = scene.current();
         assert_eq!((stub.state, stub.was_recalled), (State::Premigrated, true));
+    }
+
+    #[test]
+    fn the_record_of_another_file_is_removed_from_a_file_with_its_content() {
+        let Some(scene) = Scene::new() else { return };
+        let bearer = Some(Bearer::of(&[9; 16], b"other"));
+        record::write(&scene.file, &Stub { bearer, ..stub(4 * MIB) }).unwrap();
+        assert!(scene.find().is_some(), "it has holes, so it may be a stub");
+        scene.file.write_at(&[1; 4 << 20], 0).unwrap();
+        assert_eq!(scene.find(), None);
+        assert_eq!(scene.file.attribute::<8192>(STUB_ATTRIBUTE).unwrap(), None);
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl Recaller {
     /// `None` once no waiter is left.
     fn next_part(&self, id: FileId) -> Option<NextPart> {
         let file = Arc::clone(&self.queue.lock().get(id)?.file);
-        let current = file.stat().and_then(|found| self.records.current(id, &file, &found));
+        let mount = self.mount_of(id.device_id);
+        let current = file.stat().and_then(|found| self.records.current(id, &file, &found, mount));
         let stub = match current {
             Ok(stub) => stub,
             Err(error) => {
@@ -146,8 +147,9 @@ impl Recaller {
 
     fn fill_part(&self, id: FileId, next: &NextPart) -> Result<(), FillError> {
         let found = next.file.stat()?;
-        let Some(stub) = self.records.current(id, &next.file, &found)? else { return Ok(()) };
         let mount = self.mount_of(found.device_id).ok_or(FillError::Unmanaged)?;
+        let current = self.records.current(id, &next.file, &found, Some(mount))?;
+        let Some(stub) = current else { return Ok(()) };
         let part = Part {
             mount_point: mount.mount_point(),
             file: &next.file,

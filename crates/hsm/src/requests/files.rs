@@ -105,7 +105,9 @@ pub(super) fn purge(desk: &Desk<'_>, paths: &[PathText]) -> Result<(), RequestEr
     Ok(())
 }
 
-/// Removes a file; returns its copy if no other name of the file needs it.
+/// Removes a file; returns its copy if no other name of the file needs it, and if the record was
+/// certainly written for this file. Other copies are left to the next reconciliation, because
+/// another file may need them.
 fn remove(location: &Location<'_>) -> io::Result<Option<CopyId>> {
     let is_no_file = || io::Error::other("it is not a file");
     let path = DirPath::new(&[&location.within[..], b"/"].concat()).map_err(|_| is_no_file())?;
@@ -113,9 +115,10 @@ fn remove(location: &Location<'_>) -> io::Result<Option<CopyId>> {
     let directory = location.mount.directory(&directory)?;
     let file = SpaceFile::open(&directory, name.as_bytes())?;
     let has_other_names = file.stat()?.stat.linked;
-    let stub = record::read(&file)?;
+    let stub = record::find(&file, &location.mount.filesystem)?.own();
     directory.remove(name.as_bytes(), false)?;
-    Ok(stub.filter(|_| !has_other_names).map(|stub| stub.copy))
+    let stub = stub.filter(|stub| !has_other_names && stub.bearer.is_some());
+    Ok(stub.map(|stub| stub.copy))
 }
 
 #[cfg(test)]
@@ -145,7 +148,7 @@ mod tests {
             size: 7,
             mtime: file.stat().unwrap().stat.mtime,
             content: [0; 16],
-            bearer: None,
+            bearer: Some(record::bearer(&mount.filesystem, &file).unwrap()),
             unsynced: None,
         };
         record::write(&file, &stub).unwrap();
@@ -153,6 +156,9 @@ mod tests {
         assert_eq!(remove(&at(b"/a/file")).unwrap(), None);
         assert_eq!(remove(&at(b"/other")).unwrap(), Some(copy));
         assert!(remove(&at(b"/other")).is_err());
+        std::fs::write(folder.path().join("copied"), b"content").unwrap();
+        record::write(&SpaceFile::open(&mount.root, b"copied").unwrap(), &stub).unwrap();
+        assert_eq!(remove(&at(b"/copied")).unwrap(), None, "the copy belongs to another file");
         assert!(remove(&at(b"/")).is_err());
         assert!(remove(&at(b"/a")).is_err(), "a directory is no file");
     }

@@ -91,12 +91,12 @@ impl NamedCopies {
         let mut named = Self::default();
         let mut failure = None;
         let mut visit = |visited: tree::VisitedFile<'_>| {
-            if let Some(stub) = &visited.stub {
-                named.copies.insert(stub.copy);
-                if visited.state() == FileState::Migrated {
-                    let path = mount.absolute(&visited.file_path());
-                    named.migrated.push(MigratedFile { copy: stub.copy, path });
-                }
+            named.copies.extend(visited.named_copy);
+            if let Some(stub) = &visited.stub
+                && visited.state() == FileState::Migrated
+            {
+                let path = mount.absolute(&visited.file_path());
+                named.migrated.push(MigratedFile { copy: stub.copy, path });
             }
             true
         };
