@@ -224,6 +224,15 @@ impl Client {
         list::copies(&self.link, mount_point, released)
     }
 
+    /// Lists the copies of one batch of files of `mount_point`, without released copies.
+    pub fn copies_of_batch(
+        &self,
+        mount_point: &[u8],
+        batch: BatchId,
+    ) -> Result<Vec<ListedCopy>, ClientError> {
+        list::copies_of_batch(&self.link, mount_point, batch)
+    }
+
     /// Releases copies, which must be sorted. Their class then decides how long they are kept.
     pub fn release(&self, mount_point: &[u8], copies: &[CopyId]) -> Result<(), ClientError> {
         backup::release(&self.link, &self.home, mount_point, copies)

@@ -124,6 +124,29 @@ pub(crate) fn copies(
     Ok(copies)
 }
 
+/// Lists the copies of one batch of files of `mount_point`, without released copies.
+pub(crate) fn copies_of_batch(
+    link: &Link,
+    mount_point: &[u8],
+    batch: BatchId,
+) -> Result<Vec<ListedCopy>, ClientError> {
+    let filespace = space_filespace(mount_point);
+    let listed = link.list(&Selection::of_directory(&filespace, batch.directory())).and_then(
+        |mut listing| {
+            let mut copies = Vec::new();
+            while let Some(entries) = listing.next()? {
+                copies.extend(entries.iter().filter_map(listed_copy));
+            }
+            Ok(copies)
+        },
+    );
+    match listed {
+        // The node has no copy of any file of this mount point.
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
 fn listed_copy(entry: &Entry) -> Option<ListedCopy> {
     let batch = BatchId::of_directory(&entry.directory)?;
     let index = CopyId::index_of(&entry.object.name)?;

@@ -22,7 +22,8 @@
 //!
 //! Invariants:
 //! 1. A file loses its content only while nobody has it open, after the server has durably
-//!    acknowledged a copy of that very state.
+//!    acknowledged a copy of that very state, or has confirmed that it has the copy that the file's
+//!    record names (`confirmation.rs`).
 //! 2. The record of a stub is on the disk before its content is removed.
 //! 3. Content is written to a stub only where nothing was written since the migration, and only
 //!    after its digest was checked. Programs that wait for the content continue only afterwards,
@@ -32,6 +33,7 @@
 //! 6. The times of a file do not show that it was migrated or recalled, except its change time.
 
 mod caller;
+mod confirmation;
 mod connection;
 mod control;
 mod desk;

@@ -10,6 +10,7 @@
 //! 5. The content is removed, and the times are restored.
 //! 6. The kernel asks again. Programs that wait to open the file continue.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use client::{BATCH_FILES_MAX, Client, ClientError, Migrant, SpaceRules, StoredCopy};
@@ -19,6 +20,7 @@ use sys::fanotify::QuestionKinds;
 use sys::space::SpaceFile;
 use sys::{Dir, ObjectStatus};
 
+use crate::confirmation::{Claim, confirmed};
 use crate::connection::Connection;
 use crate::mount::{FileId, Mount};
 use crate::outcome::{FileError, FinalState, Ineligibility, Outcome};
@@ -174,9 +176,14 @@ impl Migrator<'_> {
             Ok(client) => client,
             Err(error) => return report_all(&batch, &error, report),
         };
-        let (copied, to_copy): (Vec<EligibleFile>, Vec<EligibleFile>) = batch
-            .into_iter()
-            .partition(|eligible| self.is_copied(&client, candidates, eligible));
+        let named = match self.named_copies(&client, candidates, &batch) {
+            Ok(named) => named,
+            Err(error) => return report_all(&batch, &error, report),
+        };
+        let (copied, to_copy): (Vec<EligibleFile>, Vec<EligibleFile>) =
+            batch.into_iter().partition(|eligible| {
+                named.contains(&eligible.index) && self.is_copied(&client, candidates, eligible)
+            });
         for eligible in copied {
             let stub = eligible.stub.clone().expect("a file that is copied has a record");
             let outcome = self.finish(&candidates[eligible.index], &stub, &eligible);
@@ -240,13 +247,31 @@ impl Migrator<'_> {
         }
     }
 
-    /// True if the server's copy has the present content of the file. Times do not prove this,
-    /// because a program can set them back.
+    /// Returns the indexes of the files whose records name copies that the server has for them.
+    fn named_copies(
+        &self,
+        client: &Client,
+        candidates: &[Candidate],
+        files: &[EligibleFile],
+    ) -> Result<HashSet<usize>, ClientError> {
+        let (mut indexes, mut claims) = (Vec::new(), Vec::new());
+        for file in files {
+            let unchanged = file.stub.as_ref().filter(|stub| is_unchanged(&file.found.stat, stub));
+            let Some(stub) = unchanged else { continue };
+            let path = self.mount.absolute(&candidates[file.index].file_path());
+            indexes.push(file.index);
+            claims.push(Claim { stub, inode: file.found.stat.inode, path });
+        }
+        let confirmed = confirmed(client, self.mount.mount_point(), &claims)?;
+        assert_eq!(indexes.len(), confirmed.len(), "each claim has an answer");
+        let with_copy = indexes.into_iter().zip(confirmed).filter(|(_, is_met)| *is_met);
+        Ok(with_copy.map(|(index, _)| index).collect())
+    }
+
+    /// True if the copy that the record of the file names has the present content of the file.
+    /// Times do not prove this, because a program can set them back.
     fn is_copied(&self, client: &Client, candidates: &[Candidate], file: &EligibleFile) -> bool {
         let Some(stub) = &file.stub else { return false };
-        if !is_unchanged(&file.found.stat, stub) {
-            return false;
-        }
         let candidate = &candidates[file.index];
         let path = self.mount.absolute(&candidate.file_path());
         client
