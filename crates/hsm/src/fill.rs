@@ -17,6 +17,8 @@ use rustix::io::Errno;
 use sys::lock::Mutex;
 use sys::space::SpaceFile;
 
+use crate::questions::Refusal;
+
 /// A part of a stub that is to be filled, with the purpose of the recall.
 pub(crate) struct Part<'a> {
     pub(crate) mount_point: &'a [u8],
@@ -55,12 +57,14 @@ pub(crate) enum FillError {
 }
 
 impl FillError {
-    /// The error for a program that waits for the content.
-    pub(crate) fn errno(&self) -> Errno {
+    /// The refusal of a program that waits for the content.
+    pub(crate) fn refusal(&self) -> Refusal {
         match self {
-            Self::Unreachable(_) => Errno::AGAIN,
-            Self::NoRoom(error) => Errno::from_io_error(error).unwrap_or(Errno::NOSPC),
-            Self::Lost(_) | Self::System(_) | Self::Unmanaged => Errno::IO,
+            Self::Unreachable(_) => Refusal::NotNow,
+            Self::NoRoom(error) => {
+                Refusal::Error(Errno::from_io_error(error).unwrap_or(Errno::NOSPC))
+            }
+            Self::Lost(_) | Self::System(_) | Self::Unmanaged => Refusal::Error(Errno::IO),
         }
     }
 
@@ -447,7 +451,8 @@ mod tests {
             let filling = sparse.filling(0..UNIT_BYTES, &progress);
             conclude(&filling);
             let error = filling.finish().unwrap_err();
-            assert_eq!((error.errno(), error.to_string().as_str()), (errno, text));
+            assert_eq!(error.refusal(), Refusal::Error(errno));
+            assert_eq!(error.to_string(), text);
         }
         check(|_| {}, Errno::IO, "the server has no copy of the file");
         check(|filling| filling.lose(3, "damaged"), Errno::IO, "damaged");
@@ -462,12 +467,12 @@ mod tests {
 
     #[test]
     fn a_server_that_is_away_is_asked_again() {
-        let check = |kind, errno| {
+        let check = |kind, refusal| {
             let error = FillError::of_client(ClientError::new(kind, "why"));
-            assert_eq!(error.errno(), errno, "{kind:?}");
+            assert_eq!(error.refusal(), refusal, "{kind:?}");
         };
-        check(ErrorKind::Retry, Errno::AGAIN);
-        check(ErrorKind::Damaged, Errno::IO);
-        check(ErrorKind::NotFound, Errno::IO);
+        check(ErrorKind::Retry, Refusal::NotNow);
+        check(ErrorKind::Damaged, Refusal::Error(Errno::IO));
+        check(ErrorKind::NotFound, Refusal::Error(Errno::IO));
     }
 }

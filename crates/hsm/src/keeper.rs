@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sys::fanotify::{Answer, Group, Question};
 
-use crate::questions::{self, OpenQuestions};
+use crate::questions::{self, OpenQuestions, Refusal};
 use crate::relay::{Inquiry, Relay};
 
 /// Maximum number of questions that the keeper holds; further questions stay in the kernel. Each
@@ -195,8 +195,8 @@ impl Keeper<'_> {
 
     fn refuse_held(&mut self) {
         self.unsent.clear();
-        for (number, _) in self.held.drain() {
-            questions::refuse(&self.context.group, number);
+        for (number, held) in self.held.drain() {
+            questions::refuse(&self.context.group, number, &held.inquiry.access);
         }
     }
 
@@ -324,7 +324,7 @@ impl Keeper<'_> {
                 self.answer(file, number, Answer::Go);
             }
             Ok(Some(_)) if self.is_ending => {
-                self.answer(file, number, Answer::Fail(Errno::AGAIN));
+                self.answer(file, number, Answer::Fail(Refusal::NotNow.errno(&access)));
             }
             Ok(Some(_)) => {
                 let inquiry = Inquiry { number, pid, access };

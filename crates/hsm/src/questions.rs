@@ -4,13 +4,35 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX};
 use rustix::io::Errno;
-use sys::fanotify::{Answer, Group, Question};
+use sys::fanotify::{Access, Answer, Group, Question};
 
 use crate::relay::{Inquiry, OpenQuestion};
 
 /// End of the range of the numbers that questions can have: a question has the number of a
 /// descriptor.
 const NUMBERS_END: RawFd = 1 << 20;
+
+/// Reason why the access of a program is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// The access may succeed later.
+    NotNow,
+    Error(Errno),
+}
+
+impl Refusal {
+    /// The error for the program.
+    ///
+    /// A program that reads never gets `EAGAIN`: many programs take it for the end of the data, and
+    /// regard what they have read so far as the whole file.
+    pub(crate) fn errno(self, access: &Access) -> Errno {
+        match (self, access) {
+            (Self::NotNow, Access::Open) => Errno::AGAIN,
+            (Self::NotNow, Access::Content(_)) => Errno::BUSY,
+            (Self::Error(errno), _) => errno,
+        }
+    }
+}
 
 /// Questions that a dead keeper has left, with their files.
 #[derive(Debug, Default)]
@@ -31,7 +53,7 @@ impl OpenQuestions {
     pub(crate) fn refuse(self, group: &Group) {
         for (inquiry, file) in self.0 {
             drop(file);
-            refuse(group, inquiry.number);
+            refuse(group, inquiry.number, &inquiry.access);
         }
     }
 }
@@ -52,29 +74,43 @@ pub(crate) fn refuse_unread(group: &Group) {
     while let Ok(questions) = group.read()
         && !questions.is_empty()
     {
-        for Question { file, number, .. } in questions {
+        for Question { file, number, access, .. } in questions {
             let record = sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE);
             drop(file);
             match record {
                 Ok(None) => answer(group, number, Answer::Go),
-                Ok(Some(_)) | Err(_) => refuse(group, number),
+                Ok(Some(_)) | Err(_) => refuse(group, number, &access),
             }
         }
     }
 }
 
 /// Refuses the questions that a dead keeper has read and not passed on, unless they are `known`.
+/// The programs may be reading.
 pub(crate) fn refuse_unknown(group: &Group, known: impl Fn(RawFd) -> bool) {
     (0..NUMBERS_END)
         .filter(|number| !known(*number))
-        .for_each(|number| refuse(group, number));
+        .for_each(|number| refuse(group, number, &Access::Content(0..0)));
 }
 
-pub(crate) fn refuse(group: &Group, number: RawFd) {
-    answer(group, number, Answer::Fail(Errno::AGAIN));
+/// Refuses a program that may try again later.
+pub(crate) fn refuse(group: &Group, number: RawFd, access: &Access) {
+    answer(group, number, Answer::Fail(Refusal::NotNow.errno(access)));
 }
 
 pub(crate) fn answer(group: &Group, number: RawFd, answer: Answer) {
     // Most numbers have no waiting program, and a program that waited may have been killed.
     drop(group.answer(number, answer));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_reads_is_never_told_to_try_again() {
+        assert_eq!(Refusal::NotNow.errno(&Access::Open), Errno::AGAIN);
+        assert_eq!(Refusal::NotNow.errno(&Access::Content(0..1)), Errno::BUSY);
+        assert_eq!(Refusal::Error(Errno::IO).errno(&Access::Open), Errno::IO);
+    }
 }

@@ -30,6 +30,7 @@ use self::records::Records;
 use crate::FilesystemSettings;
 use crate::fill::ContentSource;
 use crate::mount::{FileId, Mount};
+use crate::questions::Refusal;
 use crate::relay::{Inquiry, Relay};
 use crate::requester::Requester;
 
@@ -158,10 +159,11 @@ impl Recaller {
         if need.missing(grains).is_none() {
             return Ok(Some(Answer::Go));
         }
-        if let Some(errno) = self.refusal(&mount.settings, &requester) {
-            return Ok(Some(Answer::Fail(errno)));
+        if let Some(refusal) = self.refusal(&mount.settings, &requester) {
+            return Ok(Some(Answer::Fail(refusal.errno(access))));
         }
-        let waiter = Waiter::Question { number, requester: requester.clone(), need };
+        let (access, first) = (access.clone(), requester.clone());
+        let waiter = Waiter::Question { number, requester: first, access, need };
         self.wait_for(file, &found, requester, waiter);
         Ok(None)
     }
@@ -186,10 +188,10 @@ impl Recaller {
             || HOLE_SEEKERS.contains(&requester.program.as_str())
     }
 
-    /// The error for a program whose reads may not recall a file; `None` if it may.
-    fn refusal(&self, settings: &FilesystemSettings, requester: &Requester) -> Option<Errno> {
+    /// The refusal of a program whose reads may not recall a file; `None` if they may.
+    fn refusal(&self, settings: &FilesystemSettings, requester: &Requester) -> Option<Refusal> {
         if settings.requests_only {
-            return Some(Errno::PERM);
+            return Some(Refusal::Error(Errno::PERM));
         }
         let load = self.queue.lock().load_of(requester);
         if load.of_user < settings.user_recalls_max
@@ -203,7 +205,7 @@ impl Recaller {
             "too many recalls of one user or program wait; 'holdfast hsm recall' recalls many \
              files"
         );
-        Some(Errno::AGAIN)
+        Some(Refusal::NotNow)
     }
 
     /// Recalls the whole file for an entry of a list, which gets one completion.
@@ -247,7 +249,7 @@ impl Recaller {
             None => false,
             Some(Cancellation::Stopping) => true,
             Some(Cancellation::Removed(recall)) => {
-                self.refuse(recall, Errno::AGAIN, &RecallError::Cancelled);
+                self.refuse(recall, Refusal::NotNow, &RecallError::Cancelled);
                 true
             }
         }
@@ -268,9 +270,9 @@ impl Recaller {
     pub(crate) fn open_questions(&self) -> Vec<(Inquiry, Arc<SpaceFile>)> {
         let queue = self.queue.lock();
         let open = queue.waiters().filter_map(|(recall, waiter)| match waiter {
-            Waiter::Question { number, requester, need } => {
-                let access = Access::Content(need.range.clone());
-                let inquiry = Inquiry { number: *number, pid: requester.pid, access };
+            Waiter::Question { number, requester, access, .. } => {
+                let (number, pid, access) = (*number, requester.pid, access.clone());
+                let inquiry = Inquiry { number, pid, access };
                 Some((inquiry, Arc::clone(&recall.file)))
             }
             Waiter::Request(_) => None,

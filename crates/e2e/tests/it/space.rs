@@ -20,6 +20,8 @@ mod operations;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod reading;
+#[cfg(test)]
 mod supervisor;
 #[cfg(test)]
 mod tape;

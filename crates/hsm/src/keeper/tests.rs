@@ -83,10 +83,14 @@ impl Scene {
     }
 }
 
-/// Response that refuses a program with `EAGAIN`.
+/// Response that refuses a program that opens a file.
 fn refusal() -> u32 {
+    refusal_with(Errno::AGAIN)
+}
+
+fn refusal_with(errno: Errno) -> u32 {
     let deny = 2;
-    deny | Errno::AGAIN.raw_os_error().cast_unsigned() << 24
+    deny | errno.raw_os_error().cast_unsigned() << 24
 }
 
 fn question(file: OwnedFd, number: RawFd) -> Question {
@@ -186,6 +190,9 @@ fn a_keeper_that_is_told_to_end_refuses_stubs_and_lets_others_start() {
         assert!(keeper.worker.is_none());
         keeper.take(stub_question(&stub.file, 6));
         assert_eq!(scene.answer(), Some((6, refusal())));
+        let access = Access::Content(0..10);
+        keeper.take(Question { access, ..stub_question(&stub.file, 8) });
+        assert_eq!(scene.answer(), Some((8, refusal_with(Errno::BUSY))));
         keeper.take(question(tempfile::tempfile().unwrap().into(), 7));
         assert_eq!(scene.answer(), Some((7, ALLOW)));
         scene.told_to_end.store(2, Relaxed);

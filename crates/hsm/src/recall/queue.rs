@@ -19,6 +19,7 @@ use client::Progress;
 use crossbeam_channel::Sender;
 use format::stub::Grains;
 use model::ServerTime;
+use sys::fanotify::Access;
 use sys::space::SpaceFile;
 
 use crate::mount::FileId;
@@ -66,6 +67,7 @@ pub(super) enum Waiter {
     Question {
         number: RawFd,
         requester: Requester,
+        access: Access,
         need: Need,
     },
     Request(ListEntry),

@@ -243,6 +243,25 @@ fn lost_content_is_an_error_for_everybody_who_waits() {
 }
 
 #[test]
+fn a_program_that_opens_is_told_to_try_again_and_one_that_reads_is_not() {
+    for (access, errno) in [(Access::Open, Errno::AGAIN), (Access::Content(0..10), Errno::BUSY)] {
+        let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
+        scene.ask(5, access.clone());
+        let open = scene.recaller.open_questions();
+        assert_eq!(open.len(), 1);
+        assert_eq!(open[0].0.access, access, "the next keeper has to know what was asked");
+        scene
+            .recaller
+            .cancel(scene.recaller.statuses()[0].number, &Requester::default());
+        scene.check_answer(5, Answer::Fail(errno));
+        let none = |settings: &mut FilesystemSettings| settings.user_recalls_max = 0;
+        let Some(scene) = Scene::new(MIB, Vec::new(), none) else { return };
+        scene.ask(5, access);
+        scene.check_answer(5, Answer::Fail(errno));
+    }
+}
+
+#[test]
 fn a_full_file_system_gets_room_once() {
     let full = || FillError::NoRoom(std::io::ErrorKind::StorageFull.into());
     let Some(scene) = Scene::new(MIB, vec![full()], |_| {}) else { return };

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use client::{Progress, Purpose, PurposeKind};
 use format::stub::{State, Stub};
-use rustix::io::Errno;
 use sys::fanotify::Answer;
 use sys::space::SpaceFile;
 
@@ -14,6 +13,7 @@ use super::Recaller;
 use super::queue::{AT_ONCE, Completion, ListEntry, Need, Recall, RecallError, Waiter};
 use crate::fill::{FillError, Part};
 use crate::mount::FileId;
+use crate::questions::Refusal;
 
 /// Maximum size of a part in bytes, unless a grain is larger. Between two parts, waiters that need
 /// less of the file are served before those that need more.
@@ -108,7 +108,7 @@ impl Recaller {
         if recall.is_cancelled {
             let recall = queue.remove(id)?;
             drop(queue);
-            self.refuse(recall, Errno::AGAIN, &RecallError::Cancelled);
+            self.refuse(recall, Refusal::NotNow, &RecallError::Cancelled);
             return None;
         }
         let (served, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut recall.waiters)
@@ -202,14 +202,16 @@ impl Recaller {
     fn fail(&self, id: FileId, error: &FillError) {
         let Some(recall) = self.queue.lock().remove(id) else { return };
         tracing::error!(path = model::escaped(&recall.path), %error, "a recall failed");
-        self.refuse(recall, error.errno(), &RecallError::Failed(error.to_string()));
+        self.refuse(recall, error.refusal(), &RecallError::Failed(error.to_string()));
     }
 
     /// Tells all waiters of a recall that it has ended without the content.
-    pub(super) fn refuse(&self, recall: Recall, errno: Errno, error: &RecallError) {
+    pub(super) fn refuse(&self, recall: Recall, refusal: Refusal, error: &RecallError) {
         for waiter in recall.waiters {
             match waiter {
-                Waiter::Question { number, .. } => self.answer(number, Answer::Fail(errno)),
+                Waiter::Question { number, access, .. } => {
+                    self.answer(number, Answer::Fail(refusal.errno(&access)));
+                }
                 Waiter::Request(ListEntry { index, list }) => {
                     drop(list.send(Completion { index, result: Err(error.clone()) }));
                 }

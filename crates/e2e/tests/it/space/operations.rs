@@ -338,7 +338,7 @@ fn assert_right(got: std::io::Result<Vec<u8>>, content: &[u8], about: &str) {
     match got {
         Ok(got) => assert!(got == content, "{about}: the content differs"),
         Err(error) => {
-            let clean = [libc::EPERM, libc::EIO, libc::EAGAIN, libc::EROFS];
+            let clean = [libc::EPERM, libc::EIO, libc::EAGAIN, libc::EBUSY, libc::EROFS];
             assert!(clean.contains(&error.raw_os_error().unwrap()), "{about}: {error}");
         }
     }

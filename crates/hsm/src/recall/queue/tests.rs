@@ -28,7 +28,8 @@ impl Scene {
     }
 
     fn question(&self, uid: u32) -> Waiter {
-        Waiter::Question { number: 9, requester: self.user(uid), need: Need::whole_file() }
+        let (requester, access, need) = (self.user(uid), Access::Open, Need::whole_file());
+        Waiter::Question { number: 9, requester, access, need }
     }
 
     fn entry(&self) -> Waiter {
