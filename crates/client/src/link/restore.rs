@@ -22,6 +22,9 @@ const ANSWERS_WAITING: usize = 4;
 /// minutes.
 const STOP_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Time that the server has to end a stream after its last message.
+const END_MAX: Duration = Duration::from_secs(1);
+
 /// Maximum number of bytes in the digests of a quantum. A quantum may have one chunk for each of
 /// its bytes, but a message has no room for that many digests.
 const DIGESTS_BYTES_MAX: usize = 32 * (QUANTUM_BYTES_MAX / 4);
@@ -121,6 +124,18 @@ impl RestoreStream<'_> {
         let message = Some(proto::restore_request::Message::Wanted(wanted));
         let request = proto::RestoreRequest { message, ..Default::default() };
         send(&self.answers, request).map_err(|lost| self.reason().unwrap_or(lost))
+    }
+
+    /// Ends the stream on both sides after its last message.
+    ///
+    /// A stream that is dropped earlier is reset, and the server's last frames then come for a
+    /// stream that is no more. HTTP/2 closes a connection with many such frames.
+    pub(crate) fn finish(self) {
+        let Self { link, mut messages, answers, .. } = self;
+        drop(answers);
+        let end = async { tokio::time::timeout(END_MAX, messages.message()).await };
+        // All data has arrived, so an error at the end changes nothing.
+        drop(link.runtime.block_on(end));
     }
 
     /// Reads a stream that takes no more messages to its end, and returns the reason that the

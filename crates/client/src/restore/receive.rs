@@ -74,7 +74,9 @@ pub(super) fn receive<D: Destination>(
             Err(error) => return Err(error),
         }
     };
-    Ok(Receipt { versions: reception.entries, unreadable })
+    let Reception { stream, entries: versions, .. } = reception;
+    stream.finish();
+    Ok(Receipt { versions, unreadable })
 }
 
 /// Returns the maximum number of directories of a window, so that the directories of all windows

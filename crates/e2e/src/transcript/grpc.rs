@@ -11,11 +11,12 @@ const PREFIX_BYTES: usize = 5;
 pub(super) struct MessageStream {
     stream: RecvStream,
     buffer: BytesMut,
+    is_cut_off: bool,
 }
 
 impl MessageStream {
     pub(super) fn new(stream: RecvStream) -> Self {
-        Self { stream, buffer: BytesMut::new() }
+        Self { stream, buffer: BytesMut::new(), is_cut_off: false }
     }
 
     /// Returns the next message; `None` at the end, or if the peer has closed the connection.
@@ -29,10 +30,17 @@ impl MessageStream {
                     return Some(message[PREFIX_BYTES..].to_vec());
                 }
             }
-            let data = self.stream.data().await?.ok()?;
+            let data = self.stream.data().await?;
+            self.is_cut_off = data.is_err();
+            let data = data.ok()?;
             self.stream.flow_control().release_capacity(data.len()).ok()?;
             self.buffer.extend_from_slice(&data);
         }
+    }
+
+    /// Returns whether the peer has reset the stream before its end.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// Returns the status that follows the last message.

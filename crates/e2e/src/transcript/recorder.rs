@@ -20,7 +20,12 @@ pub struct Recorder {
 }
 
 #[derive(Default)]
-struct Log(Mutex<(u32, Vec<Entry>)>);
+struct Log {
+    /// The number of the next call, and the events.
+    entries: Mutex<(u32, Vec<Entry>)>,
+    /// Paths of the calls that the client has reset.
+    resets: Mutex<Vec<String>>,
+}
 
 impl Recorder {
     /// Starts a recorder in front of the server whose folder is `server` and which listens on the
@@ -47,6 +52,11 @@ impl Recorder {
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut *self.log.lock()).1
     }
+
+    /// Returns the paths of the calls whose messages the client has ended by a reset.
+    pub fn resets(&self) -> Vec<String> {
+        self.log.resets.lock().expect("no thread panics while it records").clone()
+    }
 }
 
 /// Returns a listener on `port`, or on a free port if `port` is 0, and the number of the port.
@@ -66,7 +76,12 @@ pub(super) fn run(work: impl Future<Output = ()> + Send + 'static) {
 
 impl Log {
     fn lock(&self) -> MutexGuard<'_, (u32, Vec<Entry>)> {
-        self.0.lock().expect("no thread panics while it records")
+        self.entries.lock().expect("no thread panics while it records")
+    }
+
+    fn push_reset(&self, path: &str) {
+        let mut resets = self.resets.lock().expect("no thread panics while it records");
+        resets.push(path.to_owned());
     }
 
     fn open(&self, path: &str) -> u32 {
@@ -114,12 +129,15 @@ impl Route {
         let call = self.log.open(&path);
         let mut above = above.ready().await.ok()?;
         let (response, mut up) = above.send_request(grpc::request(&path), false).ok()?;
-        let log = Arc::clone(&self.log);
+        let (log, of_questions) = (Arc::clone(&self.log), path.clone());
         tokio::spawn(async move {
             let mut questions = MessageStream::new(request.into_body());
             while let Some(question) = questions.next().await {
                 log.push(call, Event::Question(question.clone()));
                 grpc::send(&mut up, &question);
+            }
+            if questions.is_cut_off() {
+                log.push_reset(&of_questions);
             }
             log.push(call, Event::QuestionsEnd);
             grpc::finish(&mut up);

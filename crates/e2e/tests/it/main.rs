@@ -12,6 +12,8 @@ mod broken_node;
 mod buckets;
 mod bugs;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod certificates;
 mod changing;
 #[cfg(test)]
