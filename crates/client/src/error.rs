@@ -112,7 +112,12 @@ pub(crate) fn shortened(mut text: String) -> String {
 
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
+        // tonic sets a source only for its own failures. A status that the server sent has no
+        // source.
+        let source = std::error::Error::source(&status);
         let kind = match status.code() {
+            // The connection has failed, whatever code tonic gives to the reason.
+            _ if source.is_some() => ErrorKind::Retry,
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
                 ErrorKind::Retry
             }
@@ -127,9 +132,6 @@ impl From<Status> for ClientError {
             | Code::Unimplemented => ErrorKind::Usage,
             _ => ErrorKind::Bug,
         };
-        // tonic sets a source only for its own failures. A status that the server sent has no
-        // source.
-        let source = std::error::Error::source(&status);
         let origin = match (status.code(), source) {
             (Code::Unavailable, None) => Origin::Server,
             _ => Origin::Connection,
@@ -183,6 +185,12 @@ mod tests {
         let mut status = Status::unavailable("h2");
         status.set_source(std::sync::Arc::new(io::Error::other("reset")));
         let message = "the connection to the server failed: h2: reset";
+        check(status, ErrorKind::Retry, message, Some("is the serve"));
+        // HTTP/2 ends a connection with many resets by ENHANCE_YOUR_CALM, which tonic calls
+        // exhausted.
+        let mut status = Status::resource_exhausted("h2");
+        status.set_source(std::sync::Arc::new(io::Error::other("calm")));
+        let message = "the connection to the server failed: h2: calm";
         check(status, ErrorKind::Retry, message, Some("is the serve"));
         let status = Status::deadline_exceeded("slow");
         let message = "the connection to the server failed: slow";
