@@ -1,5 +1,5 @@
 //! The worker's connection to the server: opened when it is first needed, and opened again after
-//! the server was unavailable.
+//! the server was unavailable or has refused it. A certificate that was renewed since is then used.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Connection {
     pub(crate) fn tested_client(&self) -> Result<Arc<Client>, ClientError> {
         let client = self.client()?;
         match client.filespaces() {
-            Err(error) if error.kind == ErrorKind::Retry => {
-                self.disconnect();
+            Err(error) if matches!(error.kind, ErrorKind::Retry | ErrorKind::Refused) => {
+                self.replace(&client);
                 self.client()
             }
             Err(error) => Err(error),
@@ -48,6 +48,15 @@ impl Connection {
     /// The node's statements on files that may migrate, as the server has them now.
     pub(crate) fn rules(&self) -> Result<SpaceRules, ClientError> {
         self.tested_client()?.space_rules()
+    }
+
+    /// Drops the connection if it is still the one of `client`, which has failed. Another thread
+    /// may have opened a new one already.
+    fn replace(&self, client: &Arc<Client>) {
+        let mut current = self.client.lock();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, client)) {
+            *current = None;
+        }
     }
 
     /// Drops the connection. The next call of [`Self::client`] opens another.
@@ -61,7 +70,7 @@ impl ContentSource for Connection {
         let client = self.client().map_err(|error| FillError::Unreachable(error.message))?;
         let filled = fill(&client, part, progress);
         if matches!(filled, Err(FillError::Unreachable(_))) && !progress.is_stopped() {
-            self.disconnect();
+            self.replace(&client);
         }
         filled
     }

@@ -39,7 +39,7 @@ pub(crate) trait ContentSource: Send + Sync {
 /// Reason why content does not arrive. The recall reacts differently to each variant.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FillError {
-    /// The server cannot be reached: connect and try again.
+    /// The server cannot be reached, or does not serve this node now: connect and try again.
     #[error("{0}")]
     Unreachable(String),
     /// The file system is full: make room and try again.
@@ -70,8 +70,16 @@ impl FillError {
 
     fn of_client(error: ClientError) -> Self {
         match error.kind {
-            ErrorKind::Retry => Self::Unreachable(error.message),
-            _ => Self::Lost(error.message),
+            // A server refuses a certificate that was replaced since the connection was opened, and
+            // a node that is locked. It may have the content in each case.
+            ErrorKind::Retry | ErrorKind::Busy | ErrorKind::Refused | ErrorKind::NoSpace => {
+                Self::Unreachable(error.message)
+            }
+            ErrorKind::NotFound
+            | ErrorKind::Damaged
+            | ErrorKind::Usage
+            | ErrorKind::Bug
+            | ErrorKind::Interrupted => Self::Lost(error.message),
         }
     }
 
@@ -471,7 +479,9 @@ mod tests {
             let error = FillError::of_client(ClientError::new(kind, "why"));
             assert_eq!(error.refusal(), refusal, "{kind:?}");
         };
-        check(ErrorKind::Retry, Refusal::NotNow);
+        for kind in [ErrorKind::Retry, ErrorKind::Busy, ErrorKind::Refused, ErrorKind::NoSpace] {
+            check(kind, Refusal::NotNow);
+        }
         check(ErrorKind::Damaged, Refusal::Error(Errno::IO));
         check(ErrorKind::NotFound, Refusal::Error(Errno::IO));
     }

@@ -262,6 +262,15 @@ fn a_program_that_opens_is_told_to_try_again_and_one_that_reads_is_not() {
 }
 
 #[test]
+fn content_that_breaks_off_is_fetched_again() {
+    let broken = vec![FillError::Unreachable("the connection failed".to_owned())];
+    let Some(scene) = Scene::new(MIB, broken, |_| {}) else { return };
+    scene.ask(5, Access::Open);
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
+}
+
+#[test]
 fn a_full_file_system_gets_room_once() {
     let full = || FillError::NoRoom(std::io::ErrorKind::StorageFull.into());
     let Some(scene) = Scene::new(MIB, vec![full()], |_| {}) else { return };

@@ -19,7 +19,9 @@ use crate::questions::Refusal;
 /// less of the file are served before those that need more.
 const PART_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of attempts to reach the server for one part.
-const TRIES_MAX: u32 = 3;
+const TRIES_MAX: u32 = 4;
+/// Pause before each attempt from the third on. The second attempt comes at once: the connection
+/// may have failed while the server is well.
 const TRY_PAUSE: Duration = Duration::from_secs(2);
 /// Time after which a thread without work ends, if there are more threads than [`AT_ONCE`].
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -168,7 +170,9 @@ impl Recaller {
                 }
                 Err(FillError::Unreachable(reason)) if tries < TRIES_MAX => {
                     tracing::warn!(reason, "the server does not answer; the recall is tried again");
-                    sys::clock::sleep(TRY_PAUSE);
+                    if tries > 1 {
+                        sys::clock::sleep(TRY_PAUSE);
+                    }
                     tries += 1;
                 }
                 Err(error) => return Err(error),
