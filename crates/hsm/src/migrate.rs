@@ -220,7 +220,8 @@ impl Migrator<'_> {
                     let then = EligibleFile { found: copied.found, ..eligible.clone() };
                     let stub = stub_of(copy, &copied);
                     let outcome = self.finish(&candidates[eligible.index], &stub, &then);
-                    unused.extend(outcome.is_err().then_some(copy));
+                    let is_unused = outcome.is_err() && !names(&candidates[eligible.index], copy);
+                    unused.extend(is_unused.then_some(copy));
                     outcome
                 }
                 Receipt::Refused { copy, reason } => {
@@ -396,6 +397,13 @@ fn report_all(files: &[EligibleFile], error: &ClientError, report: &mut dyn FnMu
     for file in files {
         report(file.index, Err(FileError::Server(error.to_string())));
     }
+}
+
+/// True if the record of the file names `copy`, or cannot be read.
+fn names(candidate: &Candidate, copy: CopyId) -> bool {
+    let record = SpaceFile::open(&candidate.directory, candidate.name.as_bytes())
+        .and_then(|file| record::read(&file));
+    record.map_or(true, |stub| stub.is_some_and(|stub| stub.copy == copy))
 }
 
 fn is_same_state(now: &Stat, then: &Stat) -> bool {
