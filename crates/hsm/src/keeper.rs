@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sys::fanotify::{Answer, Group, Question};
 
+use crate::gate::Gate;
 use crate::questions::{self, OpenQuestions, Refusal};
 use crate::relay::{Inquiry, Relay};
 
@@ -43,6 +44,9 @@ pub struct WorkerEnds<'a> {
 /// The group of a keeper, and the callbacks of its process.
 pub(crate) struct KeeperContext<'a> {
     pub(crate) group: Group,
+    /// The gate to the worker; `None` if it cannot be opened. Then the kernel is asked about every
+    /// file again and again.
+    pub(crate) gate: Option<Gate>,
     pub(crate) start_worker: &'a dyn Fn(WorkerEnds<'_>) -> io::Result<Child>,
     /// Number of times that this process was told to end.
     pub(crate) told_to_end: &'a AtomicU32,
@@ -285,12 +289,19 @@ impl Keeper<'_> {
         let has_questions = self.wait()?;
         self.take_answers();
         if has_questions {
-            for question in self.context.group.read()? {
+            for question in self.read_questions()? {
                 self.take(question);
             }
         }
         self.hand_over();
         Ok(())
+    }
+
+    /// Reads questions, but not while the worker has a lease: the kernel could not open the leased
+    /// file for its question.
+    fn read_questions(&self) -> io::Result<Vec<Question>> {
+        let _passing = self.context.gate.as_ref().and_then(Gate::pass);
+        self.context.group.read()
     }
 
     /// Waits for questions, for answers, or for room in the relay. Returns true if there are
@@ -345,16 +356,15 @@ impl Keeper<'_> {
 
     /// Tells the kernel not to ask again about a file that is no stub.
     ///
-    /// The keeper looks for the record once more after the mark is set. A file that is migrated
-    /// gets its record before it loses its marks. So either this second look finds the record, or
-    /// the migration removes the mark.
+    /// A file that is migrated gets its record before the worker shuts the gate and removes the
+    /// marks of the file. So either the keeper, which looks for the record once more with the gate
+    /// open, finds it, or the worker removes the mark.
     fn ask_no_more(&self, file: &OwnedFd) {
-        if self.context.group.ignore(file, true).is_err() {
-            return;
-        }
+        let Some(_passing) = self.context.gate.as_ref().and_then(Gate::pass) else { return };
         let record = sys::space::attribute::<STUB_BYTES_MAX>(file, STUB_ATTRIBUTE);
-        if !matches!(record, Ok(None)) {
-            drop(self.context.group.watch_again(file));
+        if matches!(record, Ok(None)) {
+            // A kernel that still asks gets the same answer each time.
+            drop(self.context.group.ignore(file, true));
         }
     }
 }

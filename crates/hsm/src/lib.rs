@@ -38,6 +38,7 @@ mod connection;
 mod control;
 mod desk;
 mod fill;
+mod gate;
 mod hidden;
 mod holder;
 mod keeper;

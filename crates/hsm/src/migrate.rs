@@ -3,12 +3,14 @@
 //!
 //! The steps for one file, and the state that a stop of the machine leaves after each:
 //! 1. The server has a durable copy of the content. (A copy that no file names is released later.)
-//! 2. The file is locked against opening, and compared with what was copied.
-//! 3. The kernel is told not to ask about the file, because removing its content would raise a
-//!    question.
+//! 2. The file is compared with what was copied, and gets a record if it has none. (It is
+//!    premigrated.)
+//! 3. Programs that use the file from now on wait for the end of the migration. If nobody else has
+//!    it open, it is compared once more.
 //! 4. The record on the disk says that the file is migrated. (Its content is there and is read.)
-//! 5. The content is removed, and the times are restored.
-//! 6. The kernel asks again. Programs that wait to open the file continue.
+//! 5. The content is removed, and the times are restored. This raises a question of this process,
+//!    which the keeper answers at once.
+//! 6. Programs that wait continue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +18,6 @@ use std::sync::Arc;
 use client::{BATCH_FILES_MAX, Client, ClientError, Migrant, SpaceRules, StoredCopy};
 use format::stub::{State, Stub};
 use model::{BatchId, CopyId, DirPath, Kind, Name, Stat};
-use sys::fanotify::QuestionKinds;
 use sys::space::SpaceFile;
 use sys::{Dir, ObjectStatus};
 
@@ -136,10 +137,9 @@ impl Migrator<'_> {
         let file = SpaceFile::open(&candidate.directory, name)?;
         // A program that has the file mapped can change it without changing its times. So a file in
         // use is not even read.
-        if !file.lock_alone()? {
+        if !self.recaller.is_alone(&file)? {
             return Err(FileError::InUse);
         }
-        file.unlock()?;
         let found = file.stat()?;
         let record = record::read(&file)?;
         let stub = record::find(&file, &self.mount.filesystem)?.own();
@@ -359,38 +359,39 @@ impl Migrator<'_> {
         }
         let bearer = Some(record::bearer(&self.mount.filesystem, &file)?);
         let stub = &Stub { bearer, ..stub.clone() };
-        let group = self.recaller.group();
-        match group.asks() {
-            // The mark is set before the lock: the kernel cannot open a locked file for a question,
-            // and would refuse the program. With the mark the program waits for the lock, and the
-            // question comes when the program reads.
-            QuestionKinds::Ranges => group.ignore(&file, false)?,
-            // A kernel that asks only at opening asks no question later, so a program that opens
-            // the locked file must be refused.
-            QuestionKinds::Opening => group.watch_again(&file)?,
-        }
-        let outcome = self.finish_locked(&file, stub, then);
-        // The kernel must ask again whatever the outcome is: a stub about which it does not ask
-        // reads as zeros.
-        group.watch_again(&file)?;
-        file.unlock()?;
-        outcome
+        let announced = announce(&file, stub, then)?;
+        let finished = self.recaller.alone(&file, || self.finish_alone(&file, stub, &announced))?;
+        finished.unwrap_or(Err(FileError::InUse))
     }
 
-    fn finish_locked(&self, file: &SpaceFile, stub: &Stub, then: &EligibleFile) -> Outcome {
-        if !file.lock_alone()? {
-            return Err(FileError::InUse);
-        }
+    fn finish_alone(&self, file: &SpaceFile, stub: &Stub, announced: &Stat) -> Outcome {
         let now = file.stat()?.stat;
-        // The file is unchanged if its change time and its record are the same as then.
-        if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.record {
-            return Err(FileError::Changed("it has changed since it was copied"));
+        if !is_same_state(&now, announced) {
+            return Err(CHANGED);
         }
         match self.target {
             Target::Premigrated => premigrate(file, stub),
             Target::Migrated => take_away(file, stub, &now),
         }
     }
+}
+
+const CHANGED: FileError = FileError::Changed("it has changed since it was copied");
+
+/// Gives the file a record if it has none, so that the keeper passes on the questions about it.
+/// Returns the status of the file afterwards. Fails if the file is not in the state `then`.
+fn announce(file: &SpaceFile, stub: &Stub, then: &EligibleFile) -> Result<Stat, FileError> {
+    let now = file.stat()?.stat;
+    // The file is unchanged if its change time and its record are the same as then.
+    if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.record {
+        return Err(CHANGED);
+    }
+    if then.record.is_some() {
+        return Ok(now);
+    }
+    record::write(file, &record::premigrated(stub.clone()))?;
+    // The record has changed the change time.
+    Ok(file.stat()?.stat)
 }
 
 fn report_all(files: &[EligibleFile], error: &ClientError, report: &mut dyn FnMut(usize, Outcome)) {

@@ -12,6 +12,7 @@
 mod queue;
 mod records;
 mod threads;
+mod withheld;
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -27,8 +28,10 @@ use sys::space::SpaceFile;
 use self::queue::{Cancellation, Need, Queue, Recall, Waiter};
 pub(crate) use self::queue::{Completion, ListEntry, RecallError, RecallStatus, Stage};
 use self::records::Records;
+use self::withheld::{FileQuestion, Withheld};
 use crate::FilesystemSettings;
 use crate::fill::ContentSource;
+use crate::gate::Gate;
 use crate::mount::{FileId, Mount};
 use crate::questions::Refusal;
 use crate::relay::{Inquiry, Relay};
@@ -63,6 +66,8 @@ pub(crate) struct Recaller {
     mounts: Vec<Mount>,
     source: Box<dyn ContentSource>,
     make_room: RoomMaker,
+    gate: Gate,
+    withheld: Withheld,
     records: Records,
     queue: Mutex<Queue>,
     has_work: Condvar,
@@ -75,6 +80,7 @@ impl Recaller {
         mounts: Vec<Mount>,
         source: Box<dyn ContentSource>,
         make_room: RoomMaker,
+        gate: Gate,
     ) -> Self {
         Self {
             group,
@@ -82,6 +88,8 @@ impl Recaller {
             mounts,
             source,
             make_room,
+            gate,
+            withheld: Withheld::default(),
             records: Records::default(),
             queue: Mutex::default(),
             has_work: Condvar::new(),
@@ -90,10 +98,6 @@ impl Recaller {
 
     pub(crate) fn mounts(&self) -> &[Mount] {
         &self.mounts
-    }
-
-    pub(crate) fn group(&self) -> &Group {
-        &self.group
     }
 
     /// The managed file system with this `st_dev`.
@@ -110,6 +114,12 @@ impl Recaller {
     pub(crate) fn take(&self, question: Question) {
         let Question { file, number, pid, access } = question;
         let file = Arc::new(SpaceFile::asked(file));
+        self.take_about(FileQuestion { file, number, pid, access });
+    }
+
+    fn take_about(&self, question: FileQuestion) {
+        let Err(question) = self.withheld.take(question) else { return };
+        let FileQuestion { file, number, pid, access } = question;
         let answered = self.consider(&file, number, pid, &access);
         // The file is closed first, because the program that continues may check whether the file
         // is open elsewhere.
@@ -141,7 +151,7 @@ impl Recaller {
         let grains = match &stub.state {
             State::Migrated(grains) if !grains.is_whole() => grains,
             _ => {
-                self.ask_no_more(file);
+                self.ask_no_more(id, file);
                 return Ok(Some(Answer::Go));
             }
         };
@@ -171,9 +181,8 @@ impl Recaller {
     /// Tells the kernel not to ask again about a file with all of its content. While the file is
     /// open, as it is now, it keeps the content. Before migration removes the content, it makes the
     /// kernel ask again.
-    fn ask_no_more(&self, file: &SpaceFile) {
-        // A kernel that still asks gets the same answer each time.
-        drop(self.group.ignore(file, true));
+    fn ask_no_more(&self, id: FileId, file: &SpaceFile) {
+        self.withheld.ignore(id, file, &self.group);
     }
 
     /// True if opening the file recalls all of it.
@@ -277,7 +286,7 @@ impl Recaller {
             }
             Waiter::Request(_) => None,
         });
-        open.collect()
+        open.chain(self.withheld.open_questions()).collect()
     }
 
     /// True while the file is being recalled or its record is unsynced.

@@ -13,6 +13,7 @@ use model::escaped;
 use sys::Dir;
 use sys::fanotify::{Group, QuestionKinds};
 
+use crate::gate::Gate;
 use crate::hidden;
 use crate::holder::{Holder, HolderEnds};
 use crate::keeper::{KeeperContext, WorkerEnds, keep};
@@ -253,8 +254,12 @@ impl Station<'_> {
         };
         let start_worker =
             |ends: WorkerEnds<'_>| self.launcher.start_worker(ends, holder.borrow().as_ref());
+        let warn = |error: &io::Error| {
+            (self.say)(&format!("cannot open the gate to the worker: {error}"));
+        };
         let context = KeeperContext {
             group,
+            gate: Gate::open(self.home).inspect_err(warn).ok(),
             start_worker: &start_worker,
             told_to_end: self.told_to_end,
             tend_holder: &tend_holder,

@@ -14,6 +14,7 @@ use sys::fanotify::{Group, QuestionKinds};
 
 use crate::connection::Connection;
 use crate::fill::ContentSource;
+use crate::gate::Gate;
 use crate::monitor::{Goal, Monitor};
 use crate::mount::Mount;
 use crate::outcome::Outcome;
@@ -86,6 +87,7 @@ fn work_with(
         mounts.collect::<io::Result<_>>()?,
         source,
         room_maker(&connection),
+        Gate::open(&places.home)?,
     );
     // The recaller lives as long as the process, because its threads run as long.
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));

@@ -2,6 +2,8 @@
 //! never zeros.
 
 #[cfg(test)]
+mod beside;
+#[cfg(test)]
 mod copied;
 #[cfg(test)]
 mod deaths;

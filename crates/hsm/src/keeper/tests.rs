@@ -49,6 +49,7 @@ impl Scene {
         let mut keeper = Keeper {
             context: KeeperContext {
                 group: Group::inherited(group.into(), QuestionKinds::Ranges),
+                gate: None,
                 start_worker: &start_worker,
                 told_to_end: &shared.told_to_end,
                 tend_holder: &|| {},
@@ -227,6 +228,7 @@ fn a_child_keeps_with_a_bug() {
     let group = Group::inherited(tempfile::tempfile().unwrap().into(), QuestionKinds::Ranges);
     let context = KeeperContext {
         group,
+        gate: None,
         start_worker: &|_| Err(io::ErrorKind::Unsupported.into()),
         told_to_end: &AtomicU32::new(0),
         tend_holder: &|| panic!("a bug in the loop"),

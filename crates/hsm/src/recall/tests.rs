@@ -25,7 +25,8 @@ pub(crate) fn recaller_managing(mounts: Vec<Mount>) -> Recaller {
 
 fn recaller(mounts: Vec<Mount>, relay: Relay, script: Script, make_room: RoomMaker) -> Recaller {
     let group = Group::inherited(tempfile::tempfile().unwrap().into(), QuestionKinds::Ranges);
-    Recaller::new(Arc::new(group), Arc::new(relay), mounts, Box::new(script), make_room)
+    let gate = Gate::open(tempfile::tempdir().unwrap().path()).unwrap();
+    Recaller::new(Arc::new(group), Arc::new(relay), mounts, Box::new(script), make_room, gate)
 }
 
 /// An empty stub on a real file system that is managed.
@@ -259,6 +260,24 @@ fn a_program_that_opens_is_told_to_try_again_and_one_that_reads_is_not() {
         scene.ask(5, access);
         scene.check_answer(5, Answer::Fail(errno));
     }
+}
+
+#[test]
+fn questions_about_a_file_that_is_changed_wait_for_the_end_of_the_change() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
+    let recaller = &scene.recaller;
+    let id = FileId::of(&scene.file().stat().unwrap());
+    assert!(recaller.withheld.begin(id));
+    assert!(!recaller.withheld.begin(id), "one change at a time");
+    scene.ask(5, Access::Open);
+    scene.check_no_answer();
+    assert!(recaller.statuses().is_empty(), "nothing is recalled meanwhile");
+    assert_eq!(recaller.open_questions().len(), 1, "the next keeper has to know");
+    for question in recaller.withheld.end(id) {
+        recaller.take_about(question);
+    }
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
 }
 
 #[test]

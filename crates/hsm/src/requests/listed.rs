@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use sys::space::SpaceFile;
+
 use super::entry::Entry;
 use super::files::{FILES_AT_ONCE, Location};
 use super::plan::plan;
@@ -171,21 +173,19 @@ fn forget(desk: &Desk<'_>, entry: &Entry<'_>) -> Result<(), FileError> {
     desk.recaller.catch_up();
     let _alone = entry.mount.lock_migration();
     let file = entry.open()?;
-    if !file.lock_alone()? {
-        return Err(FileError::Changed("it is recalled, but somebody has it open"));
-    }
-    let forgotten = match record::read(&file) {
-        Ok(Some(stub)) if stub.is_resident() && Some(stub.copy) == entry.copy => {
-            let removed =
-                file.sync().and_then(|()| file.remove_attribute(format::stub::STUB_ATTRIBUTE));
-            removed.map_err(FileError::from)
+    let forgotten = desk.recaller.alone(&file, || forget_alone(&file, entry))?;
+    forgotten.unwrap_or(Err(FileError::Changed("it is recalled, but somebody has it open")))
+}
+
+fn forget_alone(file: &SpaceFile, entry: &Entry<'_>) -> Result<(), FileError> {
+    match record::read(file)? {
+        Some(stub) if stub.is_resident() && Some(stub.copy) == entry.copy => {
+            file.sync()?;
+            Ok(file.remove_attribute(format::stub::STUB_ATTRIBUTE)?)
         }
-        Ok(Some(_)) => Err(FileError::Changed("it was migrated again meanwhile")),
-        Ok(None) => Ok(()),
-        Err(error) => Err(error.into()),
-    };
-    file.unlock()?;
-    forgotten
+        Some(_) => Err(FileError::Changed("it was migrated again meanwhile")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
