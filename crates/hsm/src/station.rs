@@ -19,7 +19,7 @@ use crate::holder::{Holder, HolderEnds};
 use crate::keeper::{KeeperContext, WorkerEnds, keep};
 use crate::keeper_lock::KeeperLock;
 use crate::questions::{OpenQuestions, refuse_group, refuse_unread};
-use crate::settings::Settings;
+use crate::settings::{FilesystemSettings, Settings};
 
 /// Launcher of the other processes. The command line, which knows their arguments, implements it.
 pub trait Launcher {
@@ -60,6 +60,9 @@ pub enum KeeperError {
         escaped(.mount_point), .home.display()
     )]
     OnManaged { mount_point: Vec<u8>, home: PathBuf },
+    /// Mount the file system, then start again.
+    #[error("{} is not mounted; mount it, then start 'holdfast hsm run'", escaped(.mount_point))]
+    NotMounted { mount_point: Vec<u8> },
     /// Check the system.
     #[error("{what}")]
     System {
@@ -163,33 +166,64 @@ impl Station<'_> {
         self.stay(group, lock, holder, Some(adopted));
     }
 
-    /// Makes the kernel ask about all managed file systems, and shows their files. No file that
-    /// this program needs may be in a managed file system: the program would wait for itself.
+    /// Makes the kernel ask about the managed file systems, and shows their files. A file system
+    /// that fails is reported, and does not keep the others from being watched. Fails if all fail.
     fn watch(&self, settings: &Settings, group: &Group) -> Result<(), KeeperError> {
+        let mut failure = None;
+        let mut watched = 0;
+        for filesystem in &settings.filesystems {
+            match self.watch_one(filesystem, group) {
+                Ok(()) => watched += 1,
+                Err(error) => {
+                    if let Some(earlier) = failure.replace(error) {
+                        self.say_left_out(&earlier);
+                    }
+                }
+            }
+        }
+        match failure {
+            Some(error) if watched == 0 => Err(error),
+            Some(error) => {
+                self.say_left_out(&error);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn say_left_out(&self, error: &KeeperError) {
+        let source = std::error::Error::source(error);
+        let why = source.map_or_else(String::new, |source| format!(": {source}"));
+        (self.say)(&format!("{error}{why}; its stubs cannot be used"));
+    }
+
+    /// Makes the kernel ask about one file system, and shows its files. No file that this program
+    /// needs may be in it: the program would wait for itself.
+    fn watch_one(&self, filesystem: &FilesystemSettings, group: &Group) -> Result<(), KeeperError> {
+        let mount_point = &filesystem.mount_point;
+        let cannot_watch = || failed(format!("cannot watch {}", escaped(mount_point)));
+        if sys::mount::mounted(mount_point).map_err(cannot_watch())?.is_none() {
+            return Err(KeeperError::NotMounted { mount_point: mount_point.clone() });
+        }
         let device = |path: &Path| {
             std::fs::metadata(path)
                 .map(|metadata| metadata.dev())
                 .map_err(failed(format!("cannot examine {}", path.display())))
         };
         let own = [device(Path::new("/proc/self/exe"))?, device(self.home)?];
-        for filesystem in &settings.filesystems {
-            let mount_point = &filesystem.mount_point;
-            let cannot_watch = || failed(format!("cannot watch {}", escaped(mount_point)));
-            let root = Dir::open(mount_point).map_err(cannot_watch())?;
-            let device_id = root.stat_self().map_err(cannot_watch())?.device_id;
-            if own.contains(&device_id) {
-                let (mount_point, home) = (mount_point.clone(), self.home.to_owned());
-                return Err(KeeperError::OnManaged { mount_point, home });
-            }
-            group.mark_filesystem(&root).map_err(cannot_watch())?;
-            drop(root);
-            if filesystem.hidden {
-                self.show(mount_point)?;
-            } else {
-                hidden::give_up(mount_point).map_err(cannot_watch())?;
-            }
+        let root = Dir::open(mount_point).map_err(cannot_watch())?;
+        let device_id = root.stat_self().map_err(cannot_watch())?.device_id;
+        if own.contains(&device_id) {
+            let (mount_point, home) = (mount_point.clone(), self.home.to_owned());
+            return Err(KeeperError::OnManaged { mount_point, home });
         }
-        Ok(())
+        group.mark_filesystem(&root).map_err(cannot_watch())?;
+        drop(root);
+        if filesystem.hidden {
+            self.show(mount_point)
+        } else {
+            hidden::give_up(mount_point).map_err(cannot_watch())
+        }
     }
 
     /// Shows the files of a file system about which the kernel asks.
@@ -296,7 +330,6 @@ mod tests {
     use sys::lock::Mutex;
 
     use super::*;
-    use crate::FilesystemSettings;
 
     /// Launcher that starts nothing.
     struct NoLauncher;
@@ -354,13 +387,17 @@ mod tests {
     #[test]
     fn a_file_system_that_holds_the_program_is_not_watched() {
         at_station(0, |station| {
-            let device = |path: &Path| std::fs::metadata(path).expect("there").dev();
             let program = std::env::current_exe().expect("a test knows its program");
-            let folder = program.parent().expect("a folder").as_os_str().as_encoded_bytes();
-            assert_eq!(device(&program), device(program.parent().expect("a folder")));
-            let filesystems = vec![FilesystemSettings::new(folder.to_vec())];
+            let (mount_point, _) =
+                sys::mount::filespace_root(program.as_os_str().as_encoded_bytes())
+                    .expect("a program has a file system");
+            let filesystems = vec![FilesystemSettings::new(mount_point)];
             let error = station.watch(&Settings { filesystems }, &group()).expect_err("refused");
             assert!(matches!(error, KeeperError::OnManaged { .. }), "{error}");
+            let folder = station.home.as_os_str().as_encoded_bytes();
+            let filesystems = vec![FilesystemSettings::new(folder.to_vec())];
+            let error = station.watch(&Settings { filesystems }, &group()).expect_err("refused");
+            assert!(matches!(error, KeeperError::NotMounted { .. }), "{error}");
         });
     }
 

@@ -20,7 +20,7 @@ use crate::mount::Mount;
 use crate::outcome::Outcome;
 use crate::recall::{Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
-use crate::settings::Settings;
+use crate::settings::{FilesystemSettings, Settings};
 use crate::{SOCKET, requests};
 
 /// Interval at which the worker checks whether it needs more threads for recalls.
@@ -63,7 +63,15 @@ pub fn work(
     become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     let server = Box::new(Connection::new(&places.home));
-    work_with(server, places, settings, channels, become_keeper)
+    work_with(server, places, &mounted(settings), channels, become_keeper)
+}
+
+/// The settings of the file systems that are mounted. The keeper has reported the others.
+fn mounted(settings: &Settings) -> Settings {
+    let is_mounted = |filesystem: &&FilesystemSettings| {
+        sys::mount::mounted(&filesystem.mount_point).is_ok_and(|mounted| mounted.is_some())
+    };
+    Settings { filesystems: settings.filesystems.iter().filter(is_mounted).cloned().collect() }
 }
 
 /// Does the work of [`work`] with content from `source`.

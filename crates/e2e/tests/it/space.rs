@@ -24,6 +24,8 @@ mod processes;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
 mod supervisor;
 #[cfg(test)]
 mod tape;

@@ -26,12 +26,18 @@ const WAYS_TO_COPY: [Way; 3] = [
 ];
 
 impl Space {
-    /// Makes another managed file system of the same node.
-    fn another(&mut self, mkfs: &[&str]) -> Image {
+    /// Makes another file system of the same node, which is managed from the next start on.
+    pub(super) fn add_another(&self, mkfs: &[&str]) -> Image {
         let (file, folder) =
             (self.scene.scratch.join("image-2"), self.scene.scratch.join("data-2"));
         let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder).expect("one was made before");
         self.node().run(&["hsm", "add", folder.to_str().unwrap()]).expect(&[0]);
+        image
+    }
+
+    /// Makes another managed file system of the same node.
+    fn another(&mut self, mkfs: &[&str]) -> Image {
+        let image = self.add_another(mkfs);
         self.kill_all();
         self.start(&[]);
         image

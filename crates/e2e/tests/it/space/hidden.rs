@@ -162,23 +162,3 @@ fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
     space.start(&[]);
     assert!(fs::read(&path).unwrap() == content);
 }
-
-#[test]
-fn a_keeper_that_cannot_watch_all_shows_nothing() {
-    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
-    let content = noise(6, MIB);
-    let path = space.stub("file", &content);
-    // The second file system sorts after the first.
-    let (file, folder) = (space.scene.scratch.join("image-2"), space.scene.scratch.join("data-2"));
-    let Some(second) = Image::mount(&file, IMAGE_BYTES, KINDS[0], &folder) else { return };
-    space.node().run(&["hsm", "add", folder.to_str().unwrap()]).expect(&[0]);
-    space.mount_plainly();
-    space.wait_for("the end of the last process", || second.unmount());
-    let refused = space.node().run(&["hsm", "run"]).expect(&[12]);
-    drop(refused.says("data-2"));
-    assert_eq!(space.names(), SHOWN);
-    assert!(second.mount_again());
-    space.start(&[]);
-    assert!(fs::read(&path).unwrap() == content);
-    assert!(second.unmount() || shell("umount --lazy \"$1\"", &folder, &folder));
-}
