@@ -153,7 +153,7 @@ impl Monitor<'_> {
     }
 
     fn room(&self) -> std::io::Result<Room> {
-        sys::space::room(&*self.mount.root)
+        sys::space::room(&*self.mount.root()?)
     }
 
     /// Migrates the files of one step; returns the bytes that were freed or copied.
@@ -310,7 +310,8 @@ mod tests {
         (settings.file_bytes_min, settings.unused_days_min) = (100, 0);
         let mount = Mount::open(settings).expect("opened");
         for name in [&b"premigrated"[..], b"migrated"] {
-            let file = sys::space::SpaceFile::open(&mount.root, name).expect("opened");
+            let root = mount.root().expect("opened");
+            let file = sys::space::SpaceFile::open(&root, name).expect("opened");
             let found = file.stat().expect("stat").stat;
             let stub = format::stub::Stub {
                 state: format::stub::State::Premigrated,

@@ -26,7 +26,6 @@ impl FileId {
 /// A managed file system.
 pub(crate) struct Mount {
     pub(crate) settings: FilesystemSettings,
-    pub(crate) root: Arc<Dir>,
     pub(crate) device_id: u64,
     pub(crate) filesystem: FilesystemId,
     migration: Mutex<()>,
@@ -40,7 +39,19 @@ impl Mount {
         let device_id = root.stat_self()?.device_id;
         let filesystem = FilesystemId::of(&root)?;
         let (migration, relief) = Default::default();
-        Ok(Self { settings, root: Arc::new(root), device_id, filesystem, migration, relief })
+        Ok(Self { settings, device_id, filesystem, migration, relief })
+    }
+
+    /// Opens the root directory. It is opened for each use: a directory that stays open would keep
+    /// the file system from being unmounted.
+    pub(crate) fn root(&self) -> io::Result<Arc<Dir>> {
+        let root = Dir::open(self.mount_point())?;
+        if root.stat_self()?.device_id != self.device_id {
+            let text = "its file system is not mounted, or was mounted again; start 'holdfast hsm \
+                        run' again";
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        Ok(Arc::new(root))
     }
 
     pub(crate) fn mount_point(&self) -> &[u8] {
@@ -65,7 +76,7 @@ impl Mount {
     /// Opens a directory of the file system, and follows no symbolic link.
     pub(crate) fn directory(&self, path: &DirPath) -> io::Result<Arc<Dir>> {
         let mut parts = path.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty());
-        parts.try_fold(Arc::clone(&self.root), |above, part| above.open_dir(part).map(Arc::new))
+        parts.try_fold(self.root()?, |above, part| above.open_dir(part).map(Arc::new))
     }
 
     /// Lock for removing records or content of files. Without it, one thread would read content

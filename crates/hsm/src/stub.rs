@@ -23,7 +23,7 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) ->
         within.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
     let name = parts.pop().ok_or_else(elsewhere)?;
     let name = Name::new(name).map_err(io::Error::other)?;
-    let mut directory = Arc::clone(&mount.root);
+    let mut directory = mount.root()?;
     for part in parts {
         directory = Arc::new(open_or_make(&directory, part)?);
     }
@@ -98,7 +98,7 @@ mod tests {
         let mount = Mount::open(FilesystemSettings::new(mount_point)).unwrap();
         let copy = copy(mount.absolute(b"/a/b/file"));
         make(&mount, &copy, &Attributes::default()).unwrap();
-        let directory = mount.root.open_dir(b"a").unwrap().open_dir(b"b").unwrap();
+        let directory = mount.root().unwrap().open_dir(b"a").unwrap().open_dir(b"b").unwrap();
         let file = SpaceFile::open(&directory, b"file").unwrap();
         let found = file.stat().unwrap();
         assert_eq!((found.stat.size, found.stat.mtime), (5 << 20, copy.stat.mtime));

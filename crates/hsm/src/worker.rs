@@ -171,7 +171,8 @@ fn start_recalls(recaller: &'static Recaller) {
 
 fn watch(recaller: &Recaller, connection: &Connection) {
     loop {
-        for mount in recaller.mounts() {
+        // A file system that was unmounted needs no room.
+        for mount in recaller.mounts().iter().filter(|mount| mount.root().is_ok()) {
             let mut report = |path: &[u8], outcome: Outcome| {
                 if let Err(error) = outcome {
                     tracing::debug!(path = model::escaped(path), %error, "not migrated");

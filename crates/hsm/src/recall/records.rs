@@ -160,10 +160,8 @@ impl Records {
         for mount in mounts {
             let of_mount = unsynced.iter().filter(|(id, ..)| id.device_id == mount.device_id);
             let of_mount: Vec<_> = of_mount.collect();
-            if of_mount.is_empty() {
-                continue;
-            }
-            if let Err(error) = sys::space::sync_filesystem(&*mount.root) {
+            let Some((_, any, _)) = of_mount.first() else { continue };
+            if let Err(error) = sys::space::sync_filesystem(&**any) {
                 let mount_point = model::escaped(mount.mount_point());
                 tracing::error!(mount_point, %error, "cannot sync the file system");
                 continue;
@@ -265,7 +263,7 @@ mod tests {
             std::fs::File::create(path).unwrap().set_len(4 * MIB).unwrap();
             let settings = FilesystemSettings::new(folder.path().as_os_str().as_bytes().to_vec());
             let mount = Mount::open(settings).unwrap();
-            let file = Arc::new(SpaceFile::open(&mount.root, b"f").unwrap());
+            let file = Arc::new(SpaceFile::open(&mount.root().unwrap(), b"f").unwrap());
             record::write(&file, &stub(4 * MIB)).unwrap();
             Some(Self { _folder: folder, mount, file, records: Records::default() })
         }

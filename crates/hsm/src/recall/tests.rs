@@ -52,7 +52,7 @@ impl StubScene {
         let mut settings = FilesystemSettings::new(mount_point);
         change(&mut settings);
         let mount = Mount::open(settings).unwrap();
-        let file = SpaceFile::open(&mount.root, b"f").unwrap();
+        let file = SpaceFile::open(&mount.root().unwrap(), b"f").unwrap();
         let stub = record::emptied(Stub {
             state: State::Premigrated,
             was_recalled: false,
@@ -116,7 +116,7 @@ impl Scene {
     }
 
     fn file(&self) -> SpaceFile {
-        SpaceFile::open(&self.recaller.mounts()[0].root, b"f").unwrap()
+        SpaceFile::open(&self.recaller.mounts()[0].root().unwrap(), b"f").unwrap()
     }
 
     fn ask(&self, number: RawFd, access: Access) {

@@ -140,7 +140,7 @@ mod tests {
         let mount_point = folder.path().as_os_str().as_bytes().to_vec();
         let mount = Mount::open(FilesystemSettings::new(mount_point)).unwrap();
         let copy = CopyId { batch: model::BatchId(1), index: 2 };
-        let file = SpaceFile::open(&mount.root, b"other").unwrap();
+        let file = SpaceFile::open(&mount.root().unwrap(), b"other").unwrap();
         let stub = format::stub::Stub {
             state: format::stub::State::Premigrated,
             was_recalled: false,
@@ -157,7 +157,8 @@ mod tests {
         assert_eq!(remove(&at(b"/other")).unwrap(), Some(copy));
         assert!(remove(&at(b"/other")).is_err());
         std::fs::write(folder.path().join("copied"), b"content").unwrap();
-        record::write(&SpaceFile::open(&mount.root, b"copied").unwrap(), &stub).unwrap();
+        let copied = SpaceFile::open(&mount.root().unwrap(), b"copied").unwrap();
+        record::write(&copied, &stub).unwrap();
         assert_eq!(remove(&at(b"/copied")).unwrap(), None, "the copy belongs to another file");
         assert!(remove(&at(b"/")).is_err());
         assert!(remove(&at(b"/a")).is_err(), "a directory is no file");

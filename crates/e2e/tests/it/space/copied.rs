@@ -36,7 +36,7 @@ impl Space {
     }
 
     /// Makes another managed file system of the same node.
-    fn another(&mut self, mkfs: &[&str]) -> Image {
+    pub(super) fn another(&mut self, mkfs: &[&str]) -> Image {
         let image = self.add_another(mkfs);
         self.kill_all();
         self.start(&[]);

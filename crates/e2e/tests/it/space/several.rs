@@ -3,6 +3,23 @@
 use super::*;
 
 #[test]
+fn a_file_system_is_unmounted_while_another_is_recalled() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let other = space.another(KINDS[0]);
+    let content = noise(1, MIB);
+    let stub = space.stub("file", &content);
+    let path = other.path().join("file");
+    fs::write(&path, &content).unwrap();
+    space.migrate(&path);
+    assert!(fs::read(&path).unwrap() == content);
+    // A recalled file stays open until its record is written.
+    space.wait_for("the unmounting", || other.unmount());
+    assert!(!fs::exists(&path).unwrap());
+    assert!(fs::read(&stub).unwrap() == content);
+    space.kill_all();
+}
+
+#[test]
 fn a_file_system_that_is_not_mounted_stops_no_other() {
     let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
     let content = noise(1, MIB);
