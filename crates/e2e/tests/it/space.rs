@@ -764,7 +764,8 @@ fn bad_input_is_refused() {
         .says("give its mount point");
     let fs_path = space.fs();
     let high = ["hsm", "add", fs_path.to_str().unwrap(), "--high", "50", "--low", "60"];
-    space.node().run(&high).expect(&[12]).says("above");
+    let refused = space.node().run(&high).expect(&[12]).says("above");
+    assert_eq!(refused.stdout, "", "settings that are not stored should not be shown");
     space.stub("file", &noise(90, MIB));
     let remove = ["hsm", "remove", fs_path.to_str().unwrap()];
     space.node().run(&remove).expect(&[12]).says("would read as zeros");

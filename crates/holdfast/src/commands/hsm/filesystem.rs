@@ -106,10 +106,10 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
         None => FilesystemSettings::new(mount_point),
     };
     args.settings.apply(&mut filesystem);
-    tell(std::slice::from_ref(&filesystem), context);
-    settings.filesystems.push(filesystem);
+    settings.filesystems.push(filesystem.clone());
     settings.filesystems.sort_by(|a, b| a.mount_point.cmp(&b.mount_point));
     settings.store(&home).map_err(|error| wrong(&error))?;
+    tell(&[filesystem], context);
     context
         .output
         .note("The settings take effect when 'holdfast hsm run' starts the next time.");
