@@ -109,10 +109,16 @@ pub fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
     by_number(listed.collect())
 }
 
-/// Returns the numbers of all copies as [`numbers`] does, for a caller that must know all of them.
+/// Returns the numbers of all copies as [`numbers`] does. Fails if a pool that is there cannot list
+/// its copies, because a new copy must not get the number of one of them.
 fn all_numbers(pools: &Pools) -> Result<Vec<(u64, Vec<PoolId>)>, StoreError> {
-    let listed = pools.present().into_iter().map(|pool| Ok((pool, pools.files(pool)?)));
-    Ok(by_number(listed.collect::<io::Result<_>>().map_err(|error| unread(&error))?))
+    let files = |pool| match pools.files(pool) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        files => files,
+    };
+    let listed = pools.present().into_iter().map(|pool| Ok((pool, files(pool)?)));
+    let listed = listed.collect::<io::Result<_>>();
+    Ok(by_number(listed.map_err(|error| unread(&format!("a pool lists none: {error}")))?))
 }
 
 /// True if the list of a copy is damaged, or was removed meanwhile.
@@ -120,8 +126,8 @@ fn is_lost(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound)
 }
 
-fn unread(error: &io::Error) -> StoreError {
-    StoreError::away(format!("the copies of the catalogue cannot be read: {error}; try again"))
+fn unread(reason: &str) -> StoreError {
+    StoreError::away(format!("the copies of the catalogue cannot be read: {reason}"))
 }
 
 /// Orders the names of files of each pool by the number of the copy.
@@ -196,7 +202,12 @@ pub(crate) fn all_whole(store: &Store) -> Result<Vec<CatalogCopy>, StoreError> {
             Err(error) if is_lost(&error) => {
                 tracing::warn!(number, %error, "a copy of the catalogue cannot be read");
             }
-            Err(error) => return Err(unread(&error)),
+            Err(error) => {
+                let file = name(number);
+                return Err(unread(&format!(
+                    "{file}: {error}; if this stays so, remove that file from the pools"
+                )));
+            }
         }
     }
     Ok(copies)
@@ -232,7 +243,7 @@ pub fn run(
     };
     // Reclamation removes no new packs while this guard lives, although no list names them yet.
     let filling = store.use_packs(true);
-    let before = all_whole(store)?;
+    let before = all(store);
     let highest = all_numbers(&store.pools)?;
     let number = highest.last().map_or(0, |(number, _)| *number) + 1;
     check_room(store, before.last().map_or(0, |copy| copy.bytes))?;
