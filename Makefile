@@ -9,6 +9,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
 IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
+# Prints the path of the tests of e2e as they were built with the workspace. "cargo test -p e2e"
+# builds most crates once more, with other features.
+TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2> /dev/null | \
+	sed -n '/"package_id":"[^"]*\/crates\/e2e\#/{s/.*"name":"it".*"executable":"\([^"]*\)".*/\1/p}'
+
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
@@ -32,7 +37,7 @@ test: rust packages-test garage
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
 	cargo test --workspace --locked
-	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
+	cd crates/e2e && HOLDFAST_TEST_STORES=both $$($(TESTS_OF_E2E)) $(IN_FOLDERS:%=--skip %)
 
 # These suites run many more histories of a server, of expiration, of kills and of power cuts than
 # "make test".
