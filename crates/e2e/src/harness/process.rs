@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -117,6 +117,31 @@ impl Process {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(errno) => panic!("cannot signal {}: {errno}", self.command),
         }
+    }
+
+    /// Suspends the process, like a machine that hangs, or resumes it. A suspended process has no
+    /// thread that still runs when this returns.
+    #[track_caller]
+    pub fn freeze(&self, is_frozen: bool) {
+        self.signal(if is_frozen { Signal::STOP } else { Signal::CONT });
+        let deadline = clock::now() + COMMAND_MAX;
+        // One thread takes the signal and stops the others. Until it gets a processor, they go on.
+        while is_frozen && self.has_running_threads() {
+            assert!(clock::now() < deadline, "cannot stop {}", self.command);
+            clock::pause(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns true if any thread of the process is neither stopped nor dead.
+    fn has_running_threads(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.id()));
+        let threads = threads.into_iter().flatten().map(|thread| thread.expect("a thread").path());
+        // The name of the program, in parentheses, may hold anything; the state follows it.
+        let stat = |path: PathBuf| std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+        threads.map(stat).any(|stat| {
+            let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+            state.is_some_and(|state| !"TtZX".contains(state))
+        })
     }
 
     /// Lets the process run until it ends by itself. A thread waits for its end.

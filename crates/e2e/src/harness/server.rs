@@ -113,8 +113,7 @@ impl Server {
 
     /// Suspends the process, like a machine that hangs, or resumes it.
     pub fn freeze(&self, is_frozen: bool) {
-        let running = self.running.as_ref().expect("the server is running");
-        running.signal(if is_frozen { Signal::STOP } else { Signal::CONT });
+        self.running.as_ref().expect("the server is running").freeze(is_frozen);
     }
 
     /// Waits until the process has ended by itself.

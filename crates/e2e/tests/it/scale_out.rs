@@ -182,7 +182,7 @@ fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
     plant_files(&fleet.scene.tree.join("more"), 24, 6 << 20, 10);
     let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(400));
-    running.signal(rustix::process::Signal::STOP);
+    running.freeze(true);
     assert!(eventually(|| servers(&other).iter().any(|one| one["backups"] == 1)));
     assert!(keeps_house(&fleet.scene.server));
     fleet.enrol_at(&other.address());
@@ -278,13 +278,13 @@ fn all_servers_serve_at_once_and_one_keeps_house() {
     plant_files(&fleet.scene.tree.join("more"), 24, 6 << 20, 10);
     let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
     pause(Duration::from_millis(400));
-    running.signal(rustix::process::Signal::STOP);
+    running.freeze(true);
     assert!(eventually(|| servers(&other)[1]["backups"] == 1), "{:?}", servers(&other));
     redirect(&fleet.scene.node, &other, fleet.scene.server.port());
     let refused = fleet.scene.node.backup(&fleet.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("another backup of this filespace"));
-    running.signal(rustix::process::Signal::CONT);
+    running.freeze(false);
     running.wait().expect(&[0]);
     fleet.scene.backup().counts(&[("backed_up", 0)]);
     // Work that is needed once is done at one server only.
