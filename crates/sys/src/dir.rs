@@ -97,6 +97,16 @@ impl Dir {
         listing.read(self.as_fd())
     }
 
+    /// Returns all names of this directory, in the order in which the file system keeps them.
+    pub fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mut is_listed = self.is_listed.lock();
+        if *is_listed {
+            rustix::fs::seek(self.as_fd(), SeekFrom::Start(0))?;
+        }
+        *is_listed = true;
+        crate::listing::names(self.as_fd())
+    }
+
     /// Asks for the status of `name`; `None` for a socket, which is no object.
     pub fn stat(&self, name: &[u8]) -> io::Result<Option<ObjectStatus>> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;

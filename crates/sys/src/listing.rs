@@ -104,30 +104,15 @@ impl Listing {
     }
 
     fn read_names(&mut self, dir: BorrowedFd<'_>) -> io::Result<()> {
-        self.buffer.reserve_exact(BUFFER_BYTES);
-        let mut names = RawDir::new(dir, self.buffer.spare_capacity_mut());
-        while let Some(entry) = names.next() {
-            let entry = match entry {
-                Err(Errno::INTR) => continue,
-                // The directory was removed: nothing is in it.
-                Err(Errno::NOENT) => break,
-                entry => entry?,
-            };
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let start = u32::try_from(self.arena.len()).map_err(|_| Errno::OVERFLOW)?;
-            let bytes = u32::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
-            self.arena.extend_from_slice(entry.file_name().to_bytes_with_nul());
-            let name = PendingName {
-                prefix: prefix(name),
-                name: Span { start, bytes },
-                inode: entry.ino(),
-            };
-            self.pending.push(name);
-        }
-        Ok(())
+        let Self { buffer, arena, pending, .. } = self;
+        each_name(dir, buffer, |name, inode| {
+            let start = u32::try_from(arena.len()).map_err(|_| Errno::OVERFLOW)?;
+            let bytes = u32::try_from(name.to_bytes().len()).map_err(|_| Errno::OVERFLOW)?;
+            arena.extend_from_slice(name.to_bytes_with_nul());
+            let prefix = prefix(name.to_bytes());
+            pending.push(PendingName { prefix, name: Span { start, bytes }, inode });
+            Ok(())
+        })
     }
 
     fn stat_names(&mut self, dir: BorrowedFd<'_>) {
@@ -174,6 +159,39 @@ impl Span {
         let bytes = &arena[self.start as usize..][..=self.bytes as usize];
         CStr::from_bytes_with_nul(bytes).expect("taken from a C string with its NUL")
     }
+}
+
+/// Returns all names of `dir` from its position on.
+pub(crate) fn names(dir: BorrowedFd<'_>) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    each_name(dir, &mut Vec::new(), |name, _| {
+        names.push(name.to_bytes().to_vec());
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// Calls `visit` with each name of `dir` from its position on, and with the number of its inode.
+fn each_name(
+    dir: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    mut visit: impl FnMut(&CStr, u64) -> io::Result<()>,
+) -> io::Result<()> {
+    buffer.reserve_exact(BUFFER_BYTES);
+    let mut names = RawDir::new(dir, buffer.spare_capacity_mut());
+    while let Some(entry) = names.next() {
+        let entry = match entry {
+            Err(Errno::INTR) => continue,
+            // The directory was removed: nothing is in it.
+            Err(Errno::NOENT) => break,
+            entry => entry?,
+        };
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            visit(name, entry.ino())?;
+        }
+    }
+    Ok(())
 }
 
 /// Placeholder in an entry until the status of its object is known; no caller sees it.
