@@ -139,6 +139,15 @@ impl Group {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
     }
 
+    /// Removes the mark of the file system that `root` lies in; does nothing if it has none.
+    /// Questions that were asked before still wait for their answers.
+    pub fn forget_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
+        match self.change(libc::FAN_MARK_REMOVE | libc::FAN_MARK_FILESYSTEM, self.mask(), root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
     /// Removes the marks of all file systems. Questions that were asked before still wait for their
     /// answers.
     pub fn forget_filesystems(&self) -> io::Result<()> {
