@@ -4,9 +4,12 @@
 //! file as UTF-8 text, refuses the whole file if one name is not UTF-8, and leaves escapes as they
 //! are.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -69,6 +72,14 @@ pub fn mounted(path: &[u8]) -> io::Result<Option<MountedFilesystem>> {
 ///
 /// Source: proc(5), `/proc/pid/mountinfo`.
 pub fn mounted_in(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
+    let found = mounts_at(mountinfo, path);
+    let lower: Vec<u32> = found.iter().map(|(_, parent, _)| *parent).collect();
+    let mut upper = found.into_iter().rev();
+    upper.find_map(|(id, _, mounted)| (!lower.contains(&id)).then_some(mounted))
+}
+
+/// All mounts at `path`, each with its id and the id of its parent.
+fn mounts_at(mountinfo: &[u8], path: &[u8]) -> Vec<(u32, u32, MountedFilesystem)> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
         let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<u32>().ok();
@@ -81,10 +92,53 @@ pub fn mounted_in(mountinfo: &[u8], path: &[u8]) -> Option<MountedFilesystem> {
         let kind = String::from_utf8_lossy(fields.next()?).into_owned();
         Some((id, parent, MountedFilesystem { root, kind, source: unescaped(fields.next()?) }))
     };
-    let found: Vec<_> = mountinfo.split(|&byte| byte == b'\n').filter_map(of_line).collect();
-    let lower: Vec<u32> = found.iter().map(|(_, parent, _)| *parent).collect();
-    let mut upper = found.into_iter().rev();
-    upper.find_map(|(id, _, mounted)| (!lower.contains(&id)).then_some(mounted))
+    mountinfo.split(|&byte| byte == b'\n').filter_map(of_line).collect()
+}
+
+/// Ids of the mounts at one path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MountStack {
+    /// Id of the mount that is visible.
+    pub top: Option<u32>,
+    /// Ids of the mounts that others cover. A mount keeps its id as long as it exists.
+    pub covered: Vec<u32>,
+}
+
+/// Returns the ids of the mounts at `path`.
+pub fn stack(path: &[u8]) -> io::Result<MountStack> {
+    Ok(stack_in(&std::fs::read("/proc/self/mountinfo")?, path))
+}
+
+fn stack_in(mountinfo: &[u8], path: &[u8]) -> MountStack {
+    let found = mounts_at(mountinfo, path);
+    let is_covered = |id: u32| found.iter().any(|(_, parent, _)| *parent == id);
+    let (covered, uncovered): (Vec<u32>, Vec<u32>) =
+        found.iter().map(|(id, ..)| *id).partition(|id| is_covered(*id));
+    MountStack { top: uncovered.last().copied(), covered }
+}
+
+/// Watch on the table of mounts of this process.
+#[derive(Debug)]
+pub struct MountWatch(File);
+
+impl MountWatch {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(File::open("/proc/self/mountinfo")?))
+    }
+
+    /// Waits until something is mounted or unmounted, at most for `at_most`. Returns true if the
+    /// table has changed since the last call, or since the start of the watch.
+    ///
+    /// Source: proc(5), `/proc/mounts`: the file becomes readable with an exceptional condition.
+    pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(at_most).map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(&self.0, PollFlags::PRI)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Undoes the kernel's octal escapes, such as `\040`.

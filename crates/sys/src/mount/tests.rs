@@ -102,6 +102,35 @@ fn mount_points_may_have_any_bytes() {
 }
 
 #[test]
+fn mounts_at_one_path_are_known_by_their_ids() {
+    let stack = |path: &[u8]| stack_in(MOUNTINFO, path);
+    let expected = MountStack { top: Some(43), covered: vec![42] };
+    assert_eq!(stack(b"/raw\xff\xfe"), expected);
+    assert_eq!(stack(b"/"), MountStack { top: Some(21), covered: Vec::new() });
+    assert_eq!(stack(b"/raw"), MountStack::default());
+}
+
+#[test]
+fn a_watch_reports_mounts_and_unmounts() {
+    if !crate::process::is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let watch = MountWatch::new().unwrap();
+    let mount = |words: &[&str]| {
+        let path = folder.path().to_str().unwrap();
+        let status = std::process::Command::new(words[0]).args(&words[1..]).arg(path).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "none"]) {
+        return;
+    }
+    assert!(watch.wait(Duration::from_secs(5)).unwrap());
+    assert!(mount(&["umount"]));
+    assert!(watch.wait(Duration::from_secs(5)).unwrap());
+}
+
+#[test]
 fn mounts_below_a_path_are_found_by_their_names() {
     let below = |path: &[u8]| point_below(MOUNTINFO, path);
     // The name ends with a backslash and digits, which are no escape in the name itself.
