@@ -36,6 +36,7 @@ mod listing;
 pub mod lock;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
+#[expect(unsafe_code, reason = "mount_setattr(2) has no safe binding")]
 pub mod mount;
 pub mod net;
 mod new_file_state;

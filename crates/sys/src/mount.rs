@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -193,7 +193,39 @@ impl DetachedMount {
     pub fn of(directory: &Dir) -> io::Result<Self> {
         let empty_path = OpenTreeFlags::from_bits_retain(AtFlags::EMPTY_PATH.bits());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | empty_path;
-        Ok(Self(open_tree(directory, c"", flags)?))
+        let clone = Self(open_tree(directory, c"", flags)?);
+        clone.leave_peers()?;
+        Ok(clone)
+    }
+
+    /// Separates the mount from its peers. A clone of a shared mount, as systemd makes all mounts,
+    /// is a peer of that mount: a later mount over the clone would appear in the other one too, at
+    /// the directory that was cloned.
+    ///
+    /// Sources: mount_setattr(2), mount_namespaces(7).
+    fn leave_peers(&self) -> io::Result<()> {
+        let change = libc::mount_attr {
+            attr_set: 0,
+            attr_clr: 0,
+            propagation: libc::MS_PRIVATE,
+            userns_fd: 0,
+        };
+        // SAFETY: `change` and the empty path, which ends with a NUL, live until the call returns.
+        let status = unsafe {
+            libc::syscall(
+                libc::SYS_mount_setattr,
+                self.0.as_raw_fd(),
+                c"".as_ptr(),
+                libc::AT_EMPTY_PATH,
+                &raw const change,
+                size_of::<libc::mount_attr>(),
+            )
+        };
+        match if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) } {
+            // A kernel before 5.12.
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            done => done,
+        }
     }
 
     /// Makes a new mount of the file system that has a part mounted at `path`, with the options of

@@ -130,6 +130,42 @@ fn a_watch_reports_mounts_and_unmounts() {
     assert!(watch.wait(Duration::from_secs(5)).unwrap());
 }
 
+/// On machines with systemd, where all mounts are shared, a mount over a clone appeared below the
+/// mount that was cloned too, and files that were hidden on a kernel before 6.5 could not be shown
+/// any more.
+#[test]
+fn a_mount_over_a_clone_appears_nowhere_else() {
+    if !crate::process::is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, shown) = (folder.path().join("whole"), folder.path().join("shown"));
+    let run = |words: &[&str], path: &Path| {
+        let status = std::process::Command::new(words[0]).args(&words[1..]).arg(path).status();
+        status.is_ok_and(|status| status.success())
+    };
+    fs::create_dir(&whole).unwrap();
+    fs::create_dir(&shown).unwrap();
+    if !run(&["mount", "-t", "tmpfs", "none"], &whole) {
+        return;
+    }
+    assert!(run(&["mount", "--make-shared"], &whole));
+    fs::create_dir(whole.join("files")).unwrap();
+    let files = Dir::open(whole.join("files").as_os_str().as_bytes()).unwrap();
+    DetachedMount::of(&files)
+        .unwrap()
+        .replace(shown.as_os_str().as_bytes())
+        .unwrap();
+    let is_covered = run(&["mount", "-t", "tmpfs", "none"], &shown);
+    let below = mounted_below(whole.as_os_str().as_bytes());
+    drop(files);
+    for path in [&shown, &shown, &whole] {
+        run(&["umount"], path);
+    }
+    assert!(is_covered);
+    assert_eq!(below.unwrap(), None);
+}
+
 #[test]
 fn mounts_below_a_path_are_found_by_their_names() {
     let below = |path: &[u8]| point_below(MOUNTINFO, path);
