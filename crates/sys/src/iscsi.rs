@@ -2,7 +2,8 @@
 //! it until a user names an iSCSI address.
 //!
 //! One session has one logical unit. A session that breaks is not opened again without the caller's
-//! knowledge: a tape's position would be lost, and a block written twice.
+//! knowledge: a tape's position would be lost, and a block written twice. The caller drops such a
+//! session and opens another.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
@@ -79,6 +80,7 @@ struct Functions {
     set_no_reconnect: unsafe extern "C" fn(*mut Context, c_int),
     connect: unsafe extern "C" fn(*mut Context, *const c_char, c_int) -> c_int,
     logout: ContextFunction,
+    descriptor: ContextFunction,
     error: unsafe extern "C" fn(*mut Context) -> *const c_char,
     create_task: unsafe extern "C" fn(c_int, *mut c_uchar, c_int, c_int) -> *mut Task,
     add_buffer: unsafe extern "C" fn(*mut Task, c_int, *mut c_uchar) -> c_int,
@@ -112,6 +114,7 @@ impl Functions {
                 set_no_reconnect: symbol(handle, c"iscsi_set_noautoreconnect")?,
                 connect: symbol(handle, c"iscsi_full_connect_sync")?,
                 logout: symbol(handle, c"iscsi_logout_sync")?,
+                descriptor: symbol(handle, c"iscsi_get_fd")?,
                 error: symbol(handle, c"iscsi_get_error")?,
                 create_task: symbol(handle, c"scsi_create_task")?,
                 add_buffer: symbol(handle, c"scsi_task_add_data_in_buffer")?,
@@ -304,7 +307,15 @@ impl Drop for Session {
     fn drop(&mut self) {
         let Ok(functions) = Functions::get() else { return };
         if self.is_broken {
-            // Destroying the context would call back into a call that has returned.
+            // Destroying the context would call back into a call that has returned. Only its
+            // socket is closed, so that a line that is cut again and again costs no descriptors.
+            // SAFETY: the context is valid; nothing uses it or its descriptor after this call.
+            unsafe {
+                let descriptor = (functions.descriptor)(self.context.as_ptr());
+                if descriptor >= 0 {
+                    libc::close(descriptor);
+                }
+            }
             return;
         }
         // SAFETY: the context is valid and not used again. Logging out fails if the session has
