@@ -36,6 +36,32 @@ pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Sizes of the kernel's buffers of a connection, in bytes. About half of a buffer holds data of
+/// the connection; the rest is for data of the kernel's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferSizes {
+    pub send: u64,
+    pub receive: u64,
+}
+
+/// Returns the buffers that a connection has now.
+pub fn buffers(connection: &impl AsFd) -> io::Result<BufferSizes> {
+    let socket = SockRef::from(connection);
+    let (send, receive) = (socket.send_buffer_size()?, socket.recv_buffer_size()?);
+    Ok(BufferSizes { send: send as u64, receive: receive as u64 })
+}
+
+/// Returns the buffers to which the kernel lets a connection over TCP grow.
+pub fn buffers_max() -> io::Result<BufferSizes> {
+    let max = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"))?;
+        // Minimum, default and maximum.
+        let last = text.split_whitespace().nth(2).and_then(|last| last.parse().ok());
+        last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, name.to_owned()))
+    };
+    Ok(BufferSizes { send: max("tcp_wmem")?, receive: max("tcp_rmem")? })
+}
+
 /// Limits the bytes that wait in the kernel before they are sent to `bytes`. At the limit a writer
 /// has to wait, and so notices that the network is the slower part.
 pub fn limit_unsent(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
@@ -148,8 +174,10 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let connection = std::net::TcpStream::connect(address).expect("connects");
         set_buffers(&connection, 64 << 10).expect("allowed");
-        let got = SockRef::from(&connection).send_buffer_size().expect("tells");
-        assert_eq!(got, 128 << 10);
+        let got = buffers(&connection).expect("tells");
+        assert_eq!(got, BufferSizes { send: 128 << 10, receive: 128 << 10 });
+        let max = buffers_max().expect("tells");
+        assert!(max.send >= 4096 && max.receive >= 4096, "{max:?}");
         limit_unsent(&connection, 16 << 10).expect("TCP knows this");
         let unix = UnixStream::pair().expect("a pair").0;
         assert!(limit_unsent(&unix, 16 << 10).is_err());
