@@ -239,8 +239,17 @@ pub struct Room {
     pub bytes: u64,
     /// Bytes that users other than root may still use.
     pub free_bytes: u64,
-    pub files: u64,
-    pub free_files: u64,
+    /// Number of files that the file system has room for, and the number of files that can still be
+    /// made; `None` for a file system such as btrfs, which makes inodes as they are needed.
+    pub inodes: Option<Inodes>,
+}
+
+/// Inodes of a file system that has a fixed number of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inodes {
+    pub all: u64,
+    /// Inodes that users other than root may still use.
+    pub free: u64,
 }
 
 /// Returns the space of the file system that `file` lies in.
@@ -250,9 +259,13 @@ pub fn room(file: &impl AsFd) -> io::Result<Room> {
         // A file system over a network may report numbers that overflow.
         bytes: told.f_blocks.saturating_mul(told.f_frsize),
         free_bytes: told.f_bavail.saturating_mul(told.f_frsize),
-        files: told.f_files,
-        free_files: told.f_favail,
+        inodes: inodes(told.f_files, told.f_favail),
     })
+}
+
+/// The inodes of a file system that reports these numbers.
+fn inodes(all: u64, free: u64) -> Option<Inodes> {
+    (all > 0).then_some(Inodes { all, free })
 }
 
 /// Waits until everything written to the file system of `file` is on its disk.
@@ -263,6 +276,12 @@ pub fn sync_filesystem(file: &impl AsFd) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_that_reports_no_inodes_has_no_limit() {
+        assert_eq!(inodes(0, 0), None);
+        assert_eq!(inodes(5, 0), Some(Inodes { all: 5, free: 0 }));
+    }
 
     fn file() -> (tempfile::TempDir, SpaceFile) {
         let folder = tempfile::tempdir().expect("a folder");

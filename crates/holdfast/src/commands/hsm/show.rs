@@ -186,8 +186,9 @@ struct RoomDocument<'a> {
     mount_point: JsonPath<'a>,
     bytes: u64,
     free_bytes: u64,
-    files: u64,
-    free_files: u64,
+    /// Absent where the file system has no limit.
+    files: Option<u64>,
+    free_files: Option<u64>,
     premigrated_files: u64,
     premigrated_bytes: u64,
     migrated_files: u64,
@@ -210,8 +211,8 @@ pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> 
                 mount_point: JsonPath(mount_point),
                 bytes: room.bytes,
                 free_bytes: room.free_bytes,
-                files: room.files,
-                free_files: room.free_files,
+                files: room.inodes.map(|inodes| inodes.all),
+                free_files: room.inodes.map(|inodes| inodes.free),
                 premigrated_files: counts.premigrated_files,
                 premigrated_bytes: counts.premigrated_bytes,
                 migrated_files: counts.migrated_files,
@@ -225,7 +226,8 @@ pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> 
             quantity::bytes_with_unit(counts.migrated_bytes),
             quantity::bytes_with_unit(counts.premigrated_bytes),
             quantity::count(counts.migrated_files),
-            quantity::count(room.free_files),
+            room.inodes
+                .map_or_else(|| "no limit".to_owned(), |inodes| quantity::count(inodes.free)),
         ]);
     }
     if !context.output.is_json() {
