@@ -35,7 +35,9 @@ mod random;
 mod seam;
 mod watch;
 
+use std::backtrace::Backtrace;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use image::Image;
 use journal::Change;
@@ -114,6 +116,11 @@ impl Disk {
     /// True if an operation has failed because of the planned fault.
     pub fn has_failed(&self) -> bool {
         watch::with(self.number, |disk| disk.has_failed())
+    }
+
+    /// Stack of the operation that failed last because of a planned fault.
+    pub fn failed_at(&self) -> Option<Arc<Backtrace>> {
+        watch::with(self.number, |disk| disk.failed_at())
     }
 
     /// Numbers of operations so far that a fault can hit.

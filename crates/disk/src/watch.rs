@@ -4,11 +4,13 @@
 //! lock, so that the journal has the true order. An operation on another file takes no lock while
 //! it runs: it may wait for another thread.
 
+use std::backtrace::Backtrace;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sys::lock::{Mutex, MutexGuard};
@@ -66,6 +68,8 @@ pub(crate) struct Watch {
     is_paused: bool,
     fault: Option<Fault>,
     has_failed: bool,
+    /// Stack of the operation that failed last.
+    failed_at: Option<Arc<Backtrace>>,
     counts: OperationCounts,
     /// Numbers of operations when the fault was planned.
     planned: OperationCounts,
@@ -93,6 +97,7 @@ pub(crate) fn add(root: &Path) -> u64 {
         is_paused: false,
         fault: None,
         has_failed: false,
+        failed_at: None,
         counts: OperationCounts::default(),
         planned: OperationCounts::default(),
     };
@@ -147,12 +152,16 @@ impl Watch {
         self.has_failed
     }
 
+    pub(crate) fn failed_at(&self) -> Option<Arc<Backtrace>> {
+        self.failed_at.clone()
+    }
+
     /// Counts a read, and decides whether it fails.
     fn begin_read(&mut self) -> Result<(), Errno> {
         let number = self.counts.reads - self.planned.reads;
         self.counts.reads += 1;
         if self.fault == Some(Fault::Read { number }) {
-            self.has_failed = true;
+            self.note_failure();
             return Err(libc::EIO);
         }
         Ok(())
@@ -174,8 +183,16 @@ impl Watch {
             }
             _ => Outcome::Whole,
         };
-        self.has_failed |= outcome != Outcome::Whole;
+        if outcome != Outcome::Whole {
+            self.note_failure();
+        }
         outcome
+    }
+
+    fn note_failure(&mut self) {
+        self.has_failed = true;
+        // This reads no file: the names of functions are looked up when the stack is shown.
+        self.failed_at = Some(Arc::new(Backtrace::force_capture()));
     }
 
     /// Gives a number to a new file or folder.
