@@ -19,7 +19,8 @@
 //!
 //! `HOLDFAST_HISTORIES=10000` runs so many histories. `HOLDFAST_HISTORY=7` runs history 7, and
 //! `HOLDFAST_HISTORY=7:1,4` only its steps 1 and 4. A history that fails is made as short as it
-//! can be.
+//! can be. `HOLDFAST_FAULT=7` lets only the operation 7 fail, in the tests that let one operation
+//! after the other fail.
 
 mod expectation;
 mod shrink;
@@ -113,11 +114,15 @@ fn all_works() -> Vec<Work> {
     ]
 }
 
-/// Returns numbers below `end`: all of them in a long run, or `count` of them at equal distances.
-fn sample(end: u64, count: u64) -> impl Iterator<Item = u64> {
+/// Returns numbers below `end`: all of them in a long run, one of them if `HOLDFAST_FAULT` names
+/// it, or `count` of them at equal distances.
+fn sample(end: u64, count: u64) -> Vec<u64> {
+    if let Some(one) = number("HOLDFAST_FAULT") {
+        return vec![one];
+    }
     let is_long = number("HOLDFAST_HISTORIES").is_some();
     let distance = if is_long { 1 } else { end.div_ceil(count).max(1) };
-    (distance / 2..end).step_by(usize::try_from(distance).expect("small"))
+    (distance / 2..end).step_by(usize::try_from(distance).expect("small")).collect()
 }
 
 /// Number of the operation of a fault, as a fault.

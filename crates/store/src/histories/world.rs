@@ -180,6 +180,11 @@ impl World {
         self.is_hurt |= self.disk.has_failed();
         // A test that fails shows its output.
         println!("{work:?}: {outcome:?}");
+        if super::number("HOLDFAST_FAULT").is_some()
+            && let Some(stack) = self.disk.failed_at().filter(|_| self.disk.has_failed())
+        {
+            println!("the operation that failed:\n{stack}");
+        }
         let after = self.effect(&before.model, work);
         self.standing.model = match &outcome {
             Ok(()) => after,
