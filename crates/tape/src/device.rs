@@ -22,6 +22,9 @@ use crate::transport::{Completion, ScsiTransport, Transfer, TransportError, stat
 /// switched on has several of them queued.
 const ATTENTIONS_MAX: u32 = 12;
 const ABORTED_MAX: u32 = 3;
+/// Maximum number of repetitions of a command during which the line to the device was cut. Each
+/// repetition waits for the line.
+const CUTS_MAX: u32 = 3;
 /// Maximum number of tries while a device is busy.
 const BUSY_MAX: u32 = 300;
 const BUSY_WAIT: Duration = Duration::from_millis(200);
@@ -47,6 +50,10 @@ pub enum CommandError {
     Status { opcode: u8, status: u8 },
     #[error("command {opcode:02x}h: the device did not answer in time")]
     Timeout { opcode: u8 },
+    /// The line to the device was cut and is being made again: the medium has to be made ready
+    /// again.
+    #[error("command {opcode:02x}h: the connection to the device was cut")]
+    Cut { opcode: u8, source: io::Error },
     #[error("command {opcode:02x}h: the device cannot be reached")]
     Lost { opcode: u8, source: io::Error },
     /// The bytes of the answer cannot be parsed.
@@ -96,6 +103,8 @@ pub struct Device {
     /// gives no list.
     known: Option<Vec<(u8, Option<u16>)>>,
     disturbed: Option<Attention>,
+    /// Number of times that the line was cut.
+    cuts: u64,
     wants_cleaning: bool,
 }
 
@@ -107,6 +116,7 @@ impl Device {
             timeouts: BTreeMap::new(),
             known: None,
             disturbed: None,
+            cuts: 0,
             wants_cleaning: false,
         };
         device.learn_commands()?;
@@ -198,12 +208,16 @@ impl Device {
         cdb: &Cdb,
         mut attempt: impl FnMut(&mut Self) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        let (mut attentions, mut aborted) = (0, 0);
+        let (mut attentions, mut aborted, mut cuts) = (0, 0, 0);
         loop {
             let error = match attempt(self) {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
+            if matches!(error, CommandError::Cut { .. }) && cuts < CUTS_MAX {
+                cuts += 1;
+                continue;
+            }
             match error.condition() {
                 Some(Condition::Attention(_)) if attentions < ATTENTIONS_MAX => attentions += 1,
                 Some(Condition::Aborted) if aborted < ABORTED_MAX => aborted += 1,
@@ -223,16 +237,28 @@ impl Device {
                 Transfer::In(bytes) => Transfer::In(bytes),
                 Transfer::Out(bytes) => Transfer::Out(bytes),
             };
-            let completion = self
-                .transport
-                .execute(cdb.bytes(), lent, timeout)
-                .map_err(|error| unanswered(cdb.opcode(), error))?;
+            let completion = self.transport.execute(cdb.bytes(), lent, timeout);
+            let completion = completion.map_err(|error| self.unanswered(cdb.opcode(), error))?;
             if !matches!(completion.status, status::BUSY | status::TASK_SET_FULL) {
                 return self.judge(cdb.opcode(), &completion);
             }
             self.transport.wait(BUSY_WAIT);
         }
         Err(CommandError::Status { opcode: cdb.opcode(), status: status::BUSY })
+    }
+
+    /// Converts the reason why there is no answer. After a cut, the device may have been reset and
+    /// its medium changed, with or without a unit attention that says so.
+    fn unanswered(&mut self, opcode: u8, error: TransportError) -> CommandError {
+        match error {
+            TransportError::Timeout => CommandError::Timeout { opcode },
+            TransportError::Lost(source) => CommandError::Lost { opcode, source },
+            TransportError::Cut(source) => {
+                self.disturbed = Some(Attention::MediumChanged);
+                self.cuts += 1;
+                CommandError::Cut { opcode, source }
+            }
+        }
     }
 
     fn judge(&mut self, opcode: u8, completion: &Completion) -> Result<(), CommandError> {
@@ -246,7 +272,10 @@ impl Device {
         self.wants_cleaning |= sense.wants_cleaning();
         match sense.condition() {
             Condition::Recovered => return Ok(()),
-            Condition::Attention(attention @ (Attention::Reset | Attention::MediumChanged)) => {
+            // A reset hides no earlier change of the medium.
+            Condition::Attention(attention @ (Attention::Reset | Attention::MediumChanged))
+                if self.disturbed != Some(Attention::MediumChanged) =>
+            {
                 self.disturbed = Some(attention);
             }
             _ => {}
@@ -274,6 +303,11 @@ impl Device {
         self.disturbed = None;
     }
 
+    /// Returns the number of times that the line to the device was cut, as far as commands noticed.
+    pub fn cuts(&self) -> u64 {
+        self.cuts
+    }
+
     /// Returns true if the device has asked to be cleaned and was not cleaned since.
     pub fn wants_cleaning(&self) -> bool {
         self.wants_cleaning
@@ -289,13 +323,6 @@ impl Device {
 
     pub(crate) fn transfer_bytes_max(&self) -> Option<u32> {
         self.transport.transfer_bytes_max()
-    }
-}
-
-fn unanswered(opcode: u8, error: TransportError) -> CommandError {
-    match error {
-        TransportError::Timeout => CommandError::Timeout { opcode },
-        TransportError::Lost(source) => CommandError::Lost { opcode, source },
     }
 }
 

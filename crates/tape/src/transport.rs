@@ -40,7 +40,13 @@ pub enum TransportError {
     /// The device may still execute the command, and the position of its medium is unknown.
     #[error("the device did not answer in time")]
     Timeout,
-    /// The connection to the device is broken: no command gets an answer any more.
+    /// The line to the device was cut, and is being made again: the device may have executed the
+    /// command, may have been reset, and may have another medium. The caller sends further
+    /// commands, which wait for the line.
+    #[error("the connection to the device was cut")]
+    Cut(#[source] io::Error),
+    /// The connection to the device is broken, or its line is away for too long: commands get no
+    /// answer now.
     #[error("the device cannot be reached")]
     Lost(#[source] io::Error),
 }
