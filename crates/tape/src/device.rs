@@ -8,10 +8,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use format::DamageError;
 
+use crate::line::Line;
 use crate::scsi::{
     Attention, Cdb, Condition, Designator, Inquiry, Sense, designators, opcode, serial_number,
     supported_commands,
@@ -306,6 +308,16 @@ impl Device {
     /// Returns the number of times that the line to the device was cut, as far as commands noticed.
     pub fn cuts(&self) -> u64 {
         self.cuts
+    }
+
+    /// Returns true if the line was cut since the last command.
+    pub fn was_cut(&self) -> bool {
+        self.transport.was_cut()
+    }
+
+    /// Returns the line to the device, if a line is made again after it was cut.
+    pub fn line(&self) -> Option<Arc<Line>> {
+        self.transport.line()
     }
 
     /// Returns true if the device has asked to be cleaned and was not cleaned since.

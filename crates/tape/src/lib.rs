@@ -8,6 +8,7 @@
 //!     drive     abilities, position, errors    <- medium ->  file volumes
 //!       scsi      commands and answers as bytes
 //!       transport SG_IO, iSCSI, or an emulator; address: the names of devices
+//!       line      the connection to an iSCSI device, which is made again after it was cut
 //!
 //! schedule  decides which volume is mounted where, and which read is next: no I/O
 //!   operator    carries out the decisions of the schedule, with one thread for each drive
@@ -32,6 +33,7 @@ pub mod generation;
 pub mod geometry;
 pub mod inventory;
 pub mod library;
+pub mod line;
 pub mod manual;
 pub mod medium;
 pub mod operator;

@@ -4,7 +4,10 @@
 //! hint, because some targets invert it. Lengths come from sense bytes and from the data itself.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::line::Line;
 
 /// The data of a command, and its direction.
 #[derive(Debug)]
@@ -79,6 +82,17 @@ pub trait ScsiTransport: Send {
     fn wait(&mut self, duration: Duration) {
         sys::clock::sleep(duration);
     }
+
+    /// Returns the line to the device, if a line is made again after it was cut.
+    fn line(&self) -> Option<Arc<Line>> {
+        None
+    }
+
+    /// Returns true if the line was cut since the last command, so that the next command fails with
+    /// [`TransportError::Cut`].
+    fn was_cut(&self) -> bool {
+        false
+    }
 }
 
 impl<T: ScsiTransport + ?Sized> ScsiTransport for Box<T> {
@@ -97,5 +111,13 @@ impl<T: ScsiTransport + ?Sized> ScsiTransport for Box<T> {
 
     fn wait(&mut self, duration: Duration) {
         (**self).wait(duration);
+    }
+
+    fn line(&self) -> Option<Arc<Line>> {
+        (**self).line()
+    }
+
+    fn was_cut(&self) -> bool {
+        (**self).was_cut()
     }
 }
