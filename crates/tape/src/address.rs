@@ -10,6 +10,7 @@ use sys::durable::Lock;
 use sys::iscsi::Session;
 use sys::scsi::{Answer, Exchange, SgDevice};
 
+use crate::line::{Connector, Line, Pauses};
 use crate::transport::{Completion, ScsiTransport, Transfer, TransportError};
 
 /// Port that is registered for iSCSI.
@@ -72,12 +73,23 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Opens the device. `Unsupported` means that libiscsi is not installed.
+    /// Opens the device. `Unsupported` means that libiscsi is not installed. The connection to an
+    /// iSCSI target is made again by itself after it was cut.
     pub fn open(&self) -> io::Result<Box<dyn ScsiTransport>> {
+        self.open_with(Pauses::default())
+    }
+
+    /// Opens the device like [`Self::open`], with other times of the line to it.
+    pub fn open_with(&self, pauses: Pauses) -> io::Result<Box<dyn ScsiTransport>> {
         Ok(match self {
             Self::Local(path) => Box::new(LocalTransport(SgDevice::open(path)?)),
             Self::Iscsi { portal, target, lun } => {
-                Box::new(IscsiTransport(Session::connect(INITIATOR, portal, target, *lun)?))
+                let (portal, target, lun) = (portal.clone(), target.clone(), *lun);
+                let connect: Connector = Box::new(move || {
+                    let session = Session::connect(INITIATOR, &portal, &target, lun)?;
+                    Ok(Box::new(IscsiTransport(session)) as Box<dyn ScsiTransport>)
+                });
+                Box::new(Line::open(connect, pauses)?)
             }
         })
     }

@@ -8,11 +8,14 @@
 //! of their capacity after the early warning, and have no hard end; write protection is unknown.
 
 use std::path::Path;
+use std::time::Duration;
 
 use format::volume::VolumeName;
+use tape::address::Address;
 use tape::device::CommandError;
 use tape::drive::{Drive, LocateMethod, PositionMethod};
 use tape::library::{DriveState, Labelling, Library, LibraryError, MountedVolume};
+use tape::line::Pauses;
 use tape::medium::{Medium, MediumError};
 use tape::scsi::ElementKind;
 use tape::volume::{Overwrite, Progress, VolumeError, VolumeReader, VolumeWriter, WriterOptions};
@@ -192,8 +195,14 @@ fn a_target_that_dies_is_a_drive_that_fails() {
         return;
     }
     let tgt = Tgt::start();
-    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("the drive answers");
+    let address = format!("iscsi://127.0.0.1:{}/{TARGET}/1", tgt.port);
+    let address: Address = address.parse().expect("an address");
+    let pauses = Pauses { patience: Duration::from_millis(200), ..Pauses::default() };
+    let line = address.open_with(pauses).expect("the drive answers");
+    let seen = line.line().expect("the connection is a line");
+    let mut drive = Drive::open(line).expect("the drive answers");
     drop(tgt);
     assert!(matches!(drive.is_ready(), Err(CommandError::Lost { .. })));
     assert!(matches!(drive.load(), Err(MediumError::Failed(_))));
+    assert!(seen.outage().is_some());
 }
