@@ -15,9 +15,11 @@ mod motion;
 mod probe;
 mod talk;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{CommandError, Device, Identity};
+use crate::line::Line;
 use crate::medium::{Medium, MediumError, ReadOutcome, WriteOutcome};
 use crate::scsi::{
     BlockLimits, Cdb, Condition, DeviceKind, ModeHeader, ReadinessFault, TapeAlert,
@@ -86,6 +88,17 @@ impl Drive {
     /// are known.
     pub fn ways(&self) -> (LocateMethod, PositionMethod) {
         (self.locate, self.tell)
+    }
+
+    /// Returns the line to the drive, if a line is made again after it was cut.
+    pub fn line(&self) -> Option<Arc<Line>> {
+        self.device.line()
+    }
+
+    /// Returns true if the drive was reset, its line was cut or its medium was changed since the
+    /// medium was made ready.
+    pub fn is_disturbed(&self) -> bool {
+        self.device.disturbed().is_some() || self.device.was_cut()
     }
 
     /// Returns true if a medium is in the drive and can be used.
@@ -203,6 +216,8 @@ impl Drive {
             Some(Condition::EndOfData) => MediumError::EndOfData { position },
             Some(Condition::NotReady(ReadinessFault::NoMedium)) => MediumError::NoMedium,
             Some(Condition::Attention(_)) => MediumError::PositionLost,
+            // The device may have been reset. The caller makes the medium ready again.
+            None if matches!(error, CommandError::Cut { .. }) => MediumError::PositionLost,
             Some(Condition::MediumError) => {
                 self.look_for_alerts();
                 MediumError::Damaged { position }
@@ -299,6 +314,10 @@ impl Medium for Drive {
 
     fn distrust(&mut self) {
         self.place = None;
+    }
+
+    fn make_ready(&mut self) -> Result<(), MediumError> {
+        self.load()
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {

@@ -211,6 +211,10 @@ impl Medium for FileMedium {
     /// itself is wrong.
     fn distrust(&mut self) {}
 
+    fn make_ready(&mut self) -> Result<(), MediumError> {
+        self.rewind()
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
         debug_assert!(self.position <= self.end, "nothing is read after the end");
         if self.position >= self.end {

@@ -54,7 +54,8 @@ pub enum MediumError {
     /// service.
     #[error("the drive is at position {found} instead of {wanted}")]
     WrongPlace { wanted: u64, found: u64 },
-    /// The drive was reset, or somebody changed the medium: the caller mounts the volume again.
+    /// The drive was reset, its connection was cut, or somebody changed the medium: the caller
+    /// makes the medium ready again and checks which medium it is.
     #[error("the position on the medium is lost")]
     PositionLost,
     #[error("there is no medium")]
@@ -91,6 +92,10 @@ pub trait Medium: Send {
     /// Notes that the last block read does not belong to the position that the medium reports, so
     /// that this position is not trusted any more.
     fn distrust(&mut self);
+
+    /// Makes the medium ready again after [`MediumError::PositionLost`], and goes to position 0.
+    /// The caller checks that it is still the same medium.
+    fn make_ready(&mut self) -> Result<(), MediumError>;
 
     /// Reads a block into `buffer`; the bytes of `buffer` after the block are undefined.
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError>;
@@ -129,6 +134,9 @@ impl<M: Medium + ?Sized> Medium for &mut M {
     }
     fn distrust(&mut self) {
         (**self).distrust();
+    }
+    fn make_ready(&mut self) -> Result<(), MediumError> {
+        (**self).make_ready()
     }
     fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
         (**self).read(buffer)
