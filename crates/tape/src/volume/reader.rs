@@ -35,6 +35,9 @@ pub(crate) struct Tail {
     pub(crate) names: BTreeMap<u32, Name>,
 }
 
+/// Maximum number of attempts to read a block, if the position on the medium is lost meanwhile.
+const LOST_TRIES: u32 = 4;
+
 /// One item on a medium.
 enum Item {
     Block(BlockHeader),
@@ -139,18 +142,49 @@ impl<M: Medium> VolumeReader<M> {
         Ok(self.medium.locate(part.position)?)
     }
 
+    /// Carries out `step` at `position`. If the position is lost meanwhile, because the drive was
+    /// reset or the line to it was cut, makes the medium ready, checks its label and tries again.
+    fn steadily<T>(
+        &mut self,
+        position: u64,
+        mut step: impl FnMut(&mut Self) -> Result<T, VolumeError>,
+    ) -> Result<T, VolumeError> {
+        let is_lost =
+            |error: &VolumeError| matches!(error, VolumeError::Medium(MediumError::PositionLost));
+        let mut result = step(self);
+        for _ in 1..LOST_TRIES {
+            match &result {
+                Err(error) if is_lost(error) => {
+                    result = self.return_to(position).and_then(|()| step(self));
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    /// Makes the medium ready again, checks that it is still this volume, and goes to `position`.
+    fn return_to(&mut self, position: u64) -> Result<(), VolumeError> {
+        self.medium.make_ready()?;
+        let found = read_label(&mut self.medium)?;
+        if found != self.label {
+            return Err(VolumeError::Another { found: found.name });
+        }
+        Ok(self.medium.locate(position)?)
+    }
+
     /// Writes the bytes of `part` to `sink`.
     ///
     /// Bytes that were written before an error are correct: each block is checked before it is
     /// passed on.
     pub fn read(&mut self, part: &Part, sink: &mut dyn Write) -> Result<(), VolumeError> {
-        self.medium.locate(part.position)?;
+        self.steadily(part.position, |reader| Ok(reader.medium.locate(part.position)?))?;
         let mut offset = part.offset;
         for sequence in
             (part.first_sequence..).take(usize::try_from(part.block_count).unwrap_or(usize::MAX))
         {
             let position = self.medium.position()?;
-            let Item::Block(header) = self.next()? else {
+            let Item::Block(header) = self.steadily(position, Self::next)? else {
                 return Err(MediumError::EndOfData { position }.into());
             };
             let belongs = header.kind == BlockKind::Object
