@@ -6,6 +6,9 @@
 //!                      v
 //!                    close   writes filemark, index, filemark; returns the durable parts
 //! ```
+//!
+//! A step that fails with `PositionLost` has been cut off. [`VolumeWriter::resume`] then goes back
+//! to the last filemark of the session: what follows it is written again, in its place.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -19,6 +22,7 @@ use format::volume::{
 use model::Name;
 
 use super::error::VolumeError;
+use super::label::read_label;
 use super::reader::{Tail, VolumeReader};
 use crate::medium::{Medium, MediumError, WriteOutcome};
 
@@ -83,6 +87,15 @@ pub struct SessionSummary {
     pub is_indexed: bool,
 }
 
+/// The point up to which everything of a session is durable.
+#[derive(Clone, Copy, Debug)]
+struct DurableEnd {
+    position: u64,
+    object_sequence: u32,
+    /// Number of parts in the next index.
+    part_count: usize,
+}
+
 /// A volume that is being written.
 ///
 /// Invariant: the medium is after the last block written; `block` is empty, or holds room for the
@@ -110,6 +123,10 @@ pub struct VolumeWriter<M: Medium> {
     is_full: bool,
     /// True if the medium may have ended before blocks that it had already accepted.
     is_short: bool,
+    durable_end: DurableEnd,
+    /// The point at which the object that the medium had no room for continues, once its beginning
+    /// is durable.
+    continues: Option<Continuation>,
 }
 
 impl<M: Medium> VolumeWriter<M> {
@@ -135,6 +152,8 @@ impl<M: Medium> VolumeWriter<M> {
         }
         let (mut medium, label) = reader.into_parts();
         medium.locate_end()?;
+        let position = medium.position()?;
+        let durable_end = DurableEnd { position, object_sequence, part_count: unindexed.len() };
         Ok(Self {
             medium,
             label,
@@ -152,7 +171,35 @@ impl<M: Medium> VolumeWriter<M> {
             group_bytes: 0,
             is_full: false,
             is_short: false,
+            durable_end,
+            continues: None,
         })
+    }
+
+    /// Makes the volume writable again after [`MediumError::PositionLost`]: checks that it is still
+    /// in the drive, and goes back to its last durable end. All objects since then have to be
+    /// written again, and replace what had arrived of them.
+    ///
+    /// Fails with `PositionLost` if the step itself was cut off: the caller calls it again.
+    pub fn resume(&mut self) -> Result<(), VolumeError> {
+        self.medium.make_ready()?;
+        let found = read_label(&mut self.medium)?;
+        if found != self.label {
+            return Err(VolumeError::Another { found: found.name });
+        }
+        let DurableEnd { position, object_sequence, part_count } = self.durable_end;
+        self.medium.locate(position)?;
+        let here = self.medium.position()?;
+        if here != position {
+            return Err(MediumError::WrongPlace { wanted: position, found: here }.into());
+        }
+        self.abandon();
+        self.pending.clear();
+        self.indexed.truncate(part_count);
+        self.object_sequence = object_sequence;
+        self.group_bytes = 0;
+        (self.is_full, self.is_short) = (false, false);
+        Ok(())
     }
 
     pub fn label(&self) -> &Label {
@@ -322,14 +369,29 @@ impl<M: Medium> VolumeWriter<M> {
         self.group_bytes = 0;
         self.indexed.extend(&self.pending);
         self.durable.append(&mut self.pending);
+        self.durable_end = DurableEnd {
+            position: self.medium.position()?,
+            object_sequence: self.object_sequence,
+            part_count: self.indexed.len(),
+        };
         Ok(())
+    }
+
+    /// Ends the session like [`Self::finish`], and returns the medium too.
+    pub fn close(mut self) -> Result<(SessionSummary, M), VolumeError> {
+        let summary = self.finish()?;
+        Ok((summary, self.medium))
     }
 
     /// Ends the session: makes everything durable and writes the index.
     ///
     /// An object that is still open continues on another volume. If a volume ends without a
     /// warning, it may have no room for a filemark or an index, and ends without them.
-    pub fn close(mut self) -> Result<(SessionSummary, M), VolumeError> {
+    ///
+    /// If it fails with [`MediumError::PositionLost`], the session goes on after [`Self::resume`].
+    /// [`Self::sync`] then returns the parts that are durable already. After any other result the
+    /// session has ended.
+    pub fn finish(&mut self) -> Result<SessionSummary, VolumeError> {
         let open = self.open.take();
         self.pending.extend(open.filter(|part| part.block_count > 0));
         let is_marked = match self.finish_group() {
@@ -337,13 +399,16 @@ impl<M: Medium> VolumeWriter<M> {
             Err(VolumeError::Medium(MediumError::EndOfMedium)) => false,
             Err(error) => return Err(error),
         };
-        let continues = open.map(|part| Continuation {
-            object: part.object,
-            offset: part.offset + if is_marked { part.bytes } else { 0 },
-            sequence: part.first_sequence + if is_marked { part.block_count } else { 0 },
-        });
+        if let Some(part) = open {
+            self.continues = Some(Continuation {
+                object: part.object,
+                offset: part.offset + if is_marked { part.bytes } else { 0 },
+                sequence: part.first_sequence + if is_marked { part.block_count } else { 0 },
+            });
+        }
         let is_indexed = is_marked && self.write_index()?;
-        Ok((SessionSummary { parts: self.durable, continues, is_indexed }, self.medium))
+        let (parts, continues) = (mem::take(&mut self.durable), self.continues.take());
+        Ok(SessionSummary { parts, continues, is_indexed })
     }
 
     fn finish_group(&mut self) -> Result<(), VolumeError> {
@@ -352,8 +417,11 @@ impl<M: Medium> VolumeWriter<M> {
 
     /// Returns the names of the indexed parts. Abandoned objects, and objects that found no room,
     /// are left out.
-    fn names_of_indexed(&mut self) -> BTreeMap<u32, Name> {
-        let named = |part: &Part| self.names.remove_entry(&part.object_sequence);
+    fn names_of_indexed(&self) -> BTreeMap<u32, Name> {
+        let named = |part: &Part| {
+            let name = self.names.get(&part.object_sequence)?;
+            Some((part.object_sequence, name.clone()))
+        };
         self.indexed.iter().filter_map(named).collect()
     }
 
@@ -372,7 +440,8 @@ impl<M: Medium> VolumeWriter<M> {
             session: self.session,
             previous: self.previous_index,
             names: self.names_of_indexed(),
-            parts: mem::take(&mut self.indexed),
+            // The index is written again if its writing is cut off.
+            parts: self.indexed.clone(),
         };
         match self.put_index(&index.encode()) {
             Ok(()) => Ok(true),
