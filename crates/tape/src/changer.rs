@@ -1,8 +1,10 @@
 //! A medium changer (SMC-3): its elements, and the moves of media between them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::{CommandError, Device, Identity};
+use crate::line::Line;
 use crate::scsi::{
     Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange,
     ReadinessFault, Refusal, Run, elements, elements_answer_bytes,
@@ -125,10 +127,17 @@ impl Changer {
     }
 
     /// Moves the medium in element `from` to element `to`.
+    ///
+    /// If the line to the changer is cut, the move is ordered again after that. The changer may
+    /// have carried out the first order.
     pub fn move_medium(&mut self, from: u16, to: u16) -> Result<(), ChangerError> {
         debug_assert_ne!(from, to, "a move has two different elements");
         let cdb = Cdb::move_medium(self.addresses.changers.first, from, to);
+        let cuts = self.device.cuts();
         let Err(error) = self.device.order(&cdb) else { return Ok(()) };
+        if self.device.cuts() > cuts && self.has_moved(from, to)? {
+            return Ok(());
+        }
         Err(match error.condition() {
             Some(Condition::Refused(Refusal::SourceEmpty)) => ChangerError::Empty { from },
             Some(Condition::Refused(Refusal::DestinationFull)) => ChangerError::Full { to },
@@ -136,6 +145,21 @@ impl Changer {
             Some(Condition::HardwareError | Condition::NotReady(_)) => ChangerError::Failed(error),
             _ => ChangerError::Device(error),
         })
+    }
+
+    /// Returns true if element `from` is empty and element `to` is full.
+    fn has_moved(&mut self, from: u16, to: u16) -> Result<bool, ChangerError> {
+        let elements = self.elements()?;
+        let is_full = |address| {
+            let found = elements.iter().find(|element| element.address == address);
+            found.is_some_and(|element| element.is_full)
+        };
+        Ok(!is_full(from) && is_full(to))
+    }
+
+    /// Returns the line to the changer, if a line is made again after it was cut.
+    pub fn line(&self) -> Option<Arc<Line>> {
+        self.device.line()
     }
 
     /// Sends the changer to an element in advance. Does nothing if the changer refuses the command.
