@@ -7,6 +7,7 @@ mod drive;
 mod golden;
 mod istgt;
 mod library;
+mod line;
 mod manual;
 mod operator;
 mod scenario;
