@@ -445,6 +445,11 @@ impl Library {
     /// Moves the medium in the drive to the element that it came from, or to any free slot.
     fn put_away(&mut self, drive: u16, home: Option<u16>) -> Result<(), LibraryError> {
         self.refresh()?;
+        let is_loaded = |element: &Element| element.address == drive && element.is_full;
+        if !self.elements.iter().any(is_loaded) {
+            // A person took the cartridge out, or the library was restarted.
+            return Ok(());
+        }
         let is_free = |home: &u16| {
             self.elements.iter().any(|element| element.address == *home && !element.is_full)
         };
