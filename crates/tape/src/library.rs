@@ -21,12 +21,14 @@ mod labelling;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use format::volume::{Label, VolumeName};
 
 use crate::changer::{Changer, ChangerError};
 use crate::device::CommandError;
 use crate::drive::Drive;
+use crate::line::Line;
 use crate::medium::MediumError;
 use crate::scsi::{Element, ElementKind, TapeAlert};
 use crate::transport::ScsiTransport;
@@ -117,6 +119,14 @@ pub struct ListedVolume {
     pub is_damaged: bool,
 }
 
+/// The lines to the devices of a library. Devices of this machine have none.
+#[derive(Clone, Default)]
+pub struct Lines {
+    pub changer: Option<Arc<Line>>,
+    /// Lines to drives, by their element addresses.
+    pub drives: BTreeMap<u16, Arc<Line>>,
+}
+
 /// The place of a drive in the library.
 struct Bay {
     address: u16,
@@ -190,6 +200,15 @@ impl Library {
     /// Returns all elements, as of the last refresh, mount or dismount.
     pub fn elements(&self) -> &[Element] {
         &self.elements
+    }
+
+    /// Returns the lines to the changer and to the drives that are not lent.
+    pub fn lines(&self) -> Lines {
+        let of_bay = |bay: &Bay| Some((bay.address, bay.drive.as_ref()?.line()?));
+        Lines {
+            changer: self.changer.line(),
+            drives: self.bays.iter().filter_map(of_bay).collect(),
+        }
     }
 
     pub fn drives(&self) -> Vec<ListedDrive> {
@@ -405,8 +424,13 @@ impl Library {
     }
 
     /// Takes a failed drive out of service, and puts its volume away if the drive releases the
-    /// volume.
+    /// volume. If only the line to the drive is away, the volume stays in the drive.
     pub fn retire(&mut self, mut mounted: MountedVolume, reason: &str) -> Result<(), LibraryError> {
+        let line = mounted.drive.line();
+        if line.is_some_and(|line| line.outage().is_some()) {
+            self.give_back(mounted, DriveState::OutOfService(reason.to_owned()));
+            return Ok(());
+        }
         self.note_alerts(&mut mounted);
         let (address, home) = (mounted.address, mounted.home);
         // A drive that has failed may still be able to unload. If it is not, the move of the volume
