@@ -30,6 +30,7 @@ use sys::fault::ProcessEnd;
 use self::drive::DriveThread;
 use self::state::{Bench, SharedState};
 use crate::library::Library;
+use crate::line::Outage;
 use crate::order::Stop;
 use crate::schedule::{
     Absence, Demand, DriveId, Forecast, LoanId, Preview, Refusal, Schedule, VolumeId, Waiter,
@@ -220,6 +221,14 @@ impl Operator {
         }
     }
 
+    /// Calls `work` with the library unless the changer is busy; returns `None` for a folder too.
+    pub fn with_idle_library<T>(&self, work: impl FnOnce(&mut Library) -> T) -> Option<T> {
+        match &mut *self.shared.idle_stock()? {
+            Stock::Library(library) => Some(work(library)),
+            Stock::Folder { .. } => None,
+        }
+    }
+
     /// Calls `work` with the library or folder.
     pub fn with_stock<T>(&self, work: impl FnOnce(&mut Stock) -> T) -> T {
         work(&mut self.shared.stock())
@@ -250,8 +259,15 @@ impl Operator {
             is_idle: !bench.is_busy,
             is_writing: bench.is_writing,
             problem: bench.problem.clone(),
+            outage: self.shared.outage_of(bench.address),
         };
         state.drives.values().map(shown).collect()
+    }
+
+    /// Returns the absence of the line to the changer; `None` while it is whole. The line is made
+    /// again by itself.
+    pub fn outage(&self) -> Option<Outage> {
+        self.shared.outage()
     }
 
     /// Returns true if at least one drive works.

@@ -279,7 +279,8 @@ mod tests {
         let name = || VolumeName::new("A00001").ok();
         let check = |volume, is_idle, is_writing, problem: Option<&str>, expected| {
             let problem = problem.map(str::to_owned);
-            let status = DriveStatus { address: 7, volume, is_idle, is_writing, problem };
+            let status =
+                DriveStatus { address: 7, volume, is_idle, is_writing, problem, outage: None };
             assert_eq!(drive(&status).state, expected);
         };
         check(None, true, false, None, DriveState::Empty);

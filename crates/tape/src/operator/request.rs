@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use format::volume::{Part, VolumeId as LabelId, VolumeName};
 
+use crate::line::Outage;
 use crate::schedule::{Absence, Kind, ObjectId, OwnerId, ProgramId, VolumeId};
 use crate::scsi::TapeAlert;
 
@@ -85,6 +86,8 @@ pub struct DriveStatus {
     pub is_writing: bool,
     /// Reason why the drive is not used, if it has failed.
     pub problem: Option<String>,
+    /// Absence of the line to the drive. The line is made again by itself.
+    pub outage: Option<Outage>,
 }
 
 /// Reason why a loan is refused.

@@ -13,6 +13,8 @@ use super::request::{
     Event, Listener, LoanError, Outcome, ReadError, ReadRequest, SinkOpener, VolumeRef,
 };
 use super::stock::{OpenVolume, Stock};
+use crate::library::Lines;
+use crate::line::Outage;
 use crate::medium::Medium;
 use crate::order::Stop;
 use crate::schedule::{
@@ -103,11 +105,13 @@ pub(super) struct SharedState {
     last_number: AtomicU64,
     is_closed: AtomicBool,
     counts_blocks: bool,
+    lines: Lines,
 }
 
 impl SharedState {
     pub(super) fn new(schedule: Schedule, stock: Stock, listener: Listener) -> Self {
         let counts_blocks = matches!(stock, Stock::Library(_));
+        let lines = stock.lines();
         Self {
             state: Mutex::new(State::new(schedule, stock.drives().len())),
             stock: Mutex::new(stock),
@@ -117,6 +121,7 @@ impl SharedState {
             last_number: AtomicU64::new(0),
             is_closed: AtomicBool::new(false),
             counts_blocks,
+            lines,
         }
     }
 
@@ -126,6 +131,21 @@ impl SharedState {
 
     pub(super) fn stock(&self) -> MutexGuard<'_, Stock> {
         self.stock.lock()
+    }
+
+    /// Returns the stock unless the changer is busy.
+    pub(super) fn idle_stock(&self) -> Option<MutexGuard<'_, Stock>> {
+        self.stock.try_lock()
+    }
+
+    /// Returns the absence of the line to the changer; `None` while it is whole.
+    pub(super) fn outage(&self) -> Option<Outage> {
+        self.lines.changer.as_ref()?.outage()
+    }
+
+    /// Returns the absence of the line to the drive with this element address.
+    pub(super) fn outage_of(&self, drive: u16) -> Option<Outage> {
+        self.lines.drives.get(&drive)?.outage()
     }
 
     /// Returns the time since the operator was started.
@@ -196,6 +216,11 @@ impl SharedState {
             state.waiters.clear();
         }
         self.is_closed.store(true, Ordering::Release);
+        self.lines
+            .drives
+            .values()
+            .chain(&self.lines.changer)
+            .for_each(|line| line.close());
         self.wake.notify_all();
     }
 

@@ -4,7 +4,7 @@ use format::volume::{Label, VolumeId, VolumeName};
 
 use crate::drive::Drive;
 use crate::file_volume::{FileMedium, FileVolumes};
-use crate::library::{Library, LibraryError, MountedVolume};
+use crate::library::{Library, LibraryError, Lines, MountedVolume};
 use crate::medium::{Medium, MediumError};
 use crate::volume::{self, VolumeError};
 
@@ -66,6 +66,14 @@ impl Stock {
             Self::Folder { drives, .. } => {
                 (0..*drives).filter_map(|drive| u16::try_from(drive).ok()).collect()
             }
+        }
+    }
+
+    /// Returns the lines to the changer and to the drives.
+    pub(super) fn lines(&self) -> Lines {
+        match self {
+            Self::Library(library) => library.lines(),
+            Self::Folder { .. } => Lines::default(),
         }
     }
 
