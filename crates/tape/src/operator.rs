@@ -146,7 +146,7 @@ impl Operator {
             return Err(LoanError::Closing);
         }
         if state.working == 0 {
-            return Err(LoanError::Drives("all drives have failed".to_owned()));
+            return Err(LoanError::Drives(state.reason_of_failure()));
         }
         if let Some(absence) = state.schedule.absence_of(volume.id) {
             return Err(LoanError::Absent { name: volume.name.clone(), absence });

@@ -266,7 +266,8 @@ impl State {
         let before = self.waiters.insert(id, OutcomeListener { object, answer });
         assert!(before.is_none(), "a waiter's number is new");
         if self.working == 0 {
-            self.give_up("all drives have failed");
+            let reason = self.reason_of_failure();
+            self.give_up(&reason);
         }
     }
 
@@ -304,6 +305,12 @@ impl State {
                 drop(borrower.send(Err(LoanError::Absent { name: name.clone(), absence })));
             }
         }
+    }
+
+    /// Returns why no drive works, in the words of the first drive.
+    pub(super) fn reason_of_failure(&self) -> String {
+        let first = self.drives.values().find_map(|bench| bench.problem.as_deref());
+        first.unwrap_or("all drives have failed").to_owned()
     }
 
     /// Fails all waiters and all loans, because no drive works.
