@@ -54,7 +54,8 @@ pub(super) enum MountError {
     Missing(String),
     /// The drive has failed, and must not be used any more.
     Drive(String),
-    /// The changer failed: another attempt may succeed.
+    /// The changer failed, or the volume is in a drive that cannot be used now: another attempt may
+    /// succeed.
     Changer(String),
 }
 
@@ -127,7 +128,7 @@ impl From<LibraryError> for MountError {
     fn from(error: LibraryError) -> Self {
         match error {
             LibraryError::Volume { source, .. } => Self::Volume(source),
-            LibraryError::NotFound(_) | LibraryError::InUse(_) => Self::Missing(error.to_string()),
+            LibraryError::NotFound(_) => Self::Missing(error.to_string()),
             LibraryError::Drive { source, .. } => Self::Drive(source.to_string()),
             other => Self::Changer(model::chain(&other)),
         }
