@@ -19,6 +19,9 @@ use crate::volume::{VolumeError, VolumeReader};
 
 /// Maximum number of attempts to read a part in one drive.
 const TRIES: u32 = 2;
+/// Maximum number of attempts to read a part, if the position is lost during the last attempt: the
+/// drive was reset, or the line to it was cut.
+const CUT_TRIES: u32 = 5;
 /// Number of reads after which a drive that recommends orders is asked for a new order.
 const READS_PER_ORDER: u32 = 64;
 
@@ -110,15 +113,15 @@ impl DriveThread {
     /// Brings the volume to the drive and makes it ready.
     fn fetch(&self, known: &VolumeRef) -> Result<(OpenVolume, Option<Label>), MountError> {
         let mut opened = self.shared.stock().bring(&known.name, self.address)?;
-        let Some(expected) = known.label else {
+        let Some(_) = known.label else {
             let loading = opened.drive().map_or(Ok(()), crate::drive::Drive::load);
             return match loading {
                 Ok(()) => Ok((opened, None)),
                 Err(error) => Err(self.give_up(opened, error.into())),
             };
         };
-        match ready(&mut opened, &known.name, Some(expected)) {
-            Ok(label) => Ok((opened, Some(label))),
+        match ready(&mut opened, &known.name, known.label) {
+            Ok(label) => Ok((opened, label)),
             Err(error) => Err(self.give_up(opened, error)),
         }
     }
@@ -275,12 +278,14 @@ impl DriveThread {
                 error,
                 VolumeError::Handover(_) | VolumeError::Medium(MediumError::Failed(_))
             );
-            if is_final || tries == TRIES {
+            let is_lost = matches!(error, VolumeError::Medium(MediumError::PositionLost));
+            if is_final || tries == if is_lost { CUT_TRIES } else { TRIES } {
                 return Err(error);
             }
             tries += 1;
-            if matches!(error, VolumeError::Medium(MediumError::PositionLost)) {
-                *label = ready(opened, &volume.name, volume.label)?;
+            if is_lost {
+                let read_again = ready(opened, &volume.name, volume.label)?;
+                *label = read_again.ok_or(MediumError::NoMedium)?;
             } else {
                 opened.medium().distrust();
             }

@@ -36,6 +36,14 @@ impl OpenVolume {
         matches!(self, Self::File(_))
     }
 
+    /// Returns true if the volume has to be made ready again before it is used.
+    pub(super) fn is_disturbed(&self) -> bool {
+        match self {
+            Self::Tape(mounted) => mounted.drive.is_disturbed(),
+            Self::File(_) => false,
+        }
+    }
+
     /// Returns the drive; `None` for a file.
     pub(super) fn drive(&mut self) -> Option<&mut Drive> {
         match self {
@@ -135,17 +143,37 @@ impl From<LibraryError> for MountError {
     }
 }
 
-/// Makes the volume ready and reads its label, which must have the name `name` and, if given, the
-/// identity `expected`.
+/// Number of attempts to make a volume ready, if the line to its drive is cut meanwhile.
+const READY_TRIES: u32 = 5;
+
+/// Makes the volume ready. If a label is expected, reads the label, which must have the name `name`
+/// and the identity `expected`. Begins again if the line to the drive is cut meanwhile.
 pub(super) fn ready(
     opened: &mut OpenVolume,
     name: &VolumeName,
     expected: Option<VolumeId>,
-) -> Result<Label, VolumeError> {
+) -> Result<Option<Label>, VolumeError> {
+    let mut tries = 1;
+    loop {
+        match ready_once(opened, name, expected) {
+            Err(VolumeError::Medium(MediumError::PositionLost)) if tries < READY_TRIES => {
+                tries += 1;
+            }
+            ready => return ready,
+        }
+    }
+}
+
+fn ready_once(
+    opened: &mut OpenVolume,
+    name: &VolumeName,
+    expected: Option<VolumeId>,
+) -> Result<Option<Label>, VolumeError> {
     if let Some(drive) = opened.drive() {
         drive.load()?;
     }
+    let Some(expected) = expected else { return Ok(None) };
     let label = volume::read_label(opened.medium())?;
-    let is_it = label.name == *name && expected.is_none_or(|expected| expected == label.volume);
-    if is_it { Ok(label) } else { Err(VolumeError::Another { found: label.name }) }
+    let is_it = label.name == *name && label.volume == expected;
+    if is_it { Ok(Some(label)) } else { Err(VolumeError::Another { found: label.name }) }
 }
