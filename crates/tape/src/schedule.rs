@@ -384,6 +384,11 @@ impl Schedule {
         self.queue.of_object(object).is_some()
     }
 
+    /// Returns true if a request waits for the volume.
+    pub fn is_wanted(&self, volume: VolumeId) -> bool {
+        self.queue.lane(volume).is_some()
+    }
+
     /// Refuses an open if opens are not allowed, or if a budget of its waiter is spent.
     fn admit(&self, waiter: &Waiter) -> Result<(), Refusal> {
         if waiter.kind != Kind::Open {

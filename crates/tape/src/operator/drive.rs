@@ -110,15 +110,19 @@ impl DriveThread {
         self.shared.pump(state);
     }
 
-    /// Brings the volume to the drive and makes it ready.
-    fn fetch(&self, known: &VolumeRef) -> Result<(OpenVolume, Option<Label>), MountError> {
-        let mut opened = self.shared.stock().bring(&known.name, self.address)?;
-        let Some(_) = known.label else {
-            let loading = opened.drive().map_or(Ok(()), crate::drive::Drive::load);
-            return match loading {
-                Ok(()) => Ok((opened, None)),
-                Err(error) => Err(self.give_up(opened, error.into())),
-            };
+    /// Brings the volume to the drive and makes it ready. The changer may be busy for long before,
+    /// so `is_wanted` is asked when its turn has come.
+    fn fetch(
+        &self,
+        known: &VolumeRef,
+        is_wanted: impl FnOnce() -> bool,
+    ) -> Result<(OpenVolume, Option<Label>), MountError> {
+        let mut opened = {
+            let mut stock = self.shared.stock();
+            if !is_wanted() {
+                return Err(MountError::Unwanted);
+            }
+            stock.bring(&known.name, self.address)?
         };
         match ready(&mut opened, &known.name, known.label) {
             Ok(label) => Ok((opened, label)),
@@ -153,7 +157,8 @@ impl DriveThread {
     }
 
     fn mount(&mut self, known: VolumeRef) {
-        match self.fetch(&known) {
+        let is_wanted = || self.shared.state().schedule.is_wanted(known.id);
+        match self.fetch(&known, is_wanted) {
             Ok((mut opened, label)) => {
                 let volume = known.id;
                 let geometry = geometry(&mut opened, known.block_bytes);
@@ -183,6 +188,9 @@ impl DriveThread {
                 (Absence::Missing, Event::ChangerFailed { drive: self.address, reason })
             }
             MountError::Missing(reason) => (Absence::Missing, Event::Missing { volume, reason }),
+            MountError::Unwanted => {
+                return self.report(|state, _, id| state.schedule.drive_free(id));
+            }
         };
         self.shared.tell(event);
         self.report(|state, now, id| {
@@ -317,7 +325,7 @@ impl DriveThread {
         assert!(self.lent.is_none(), "a drive has one borrower");
         let fetched = match self.mounted.take() {
             Some(MountedRef { opened, label, .. }) => Ok((opened, label)),
-            None => self.fetch(&volume),
+            None => self.fetch(&volume, || true),
         };
         let (opened, label) = match fetched {
             Ok(fetched) => fetched,
@@ -412,6 +420,7 @@ fn loan_error(name: VolumeName, error: MountError) -> LoanError {
         MountError::Missing(reason) | MountError::Drive(reason) => {
             LoanError::Volume { name, reason }
         }
+        MountError::Unwanted => LoanError::Closing,
     }
 }
 

@@ -65,6 +65,8 @@ pub(super) enum MountError {
     /// The changer failed, or the volume is in a drive that cannot be used now: another attempt may
     /// succeed.
     Changer(String),
+    /// Nobody waits for the volume any more.
+    Unwanted,
 }
 
 impl Stock {
