@@ -437,15 +437,36 @@ impl Schedule {
         self.drives.insert(drive, fresh);
     }
 
+    /// Reports that `volume` was found in a drive that counts as empty. The caller makes it ready,
+    /// and then reports [`Self::taken_over`].
+    pub fn found(&mut self, now: Duration, id: DriveId, volume: VolumeId) {
+        let drive = self.drive(id);
+        assert!(drive.state == State::Empty, "a drive holds one volume");
+        drive.state = State::Mounting { volume, since: now };
+    }
+
+    /// Reports that the volume that was found in a drive is ready at its load point. No mount was
+    /// needed, so none is measured.
+    pub fn taken_over(&mut self, now: Duration, id: DriveId) {
+        self.stand_at_load_point(now, id);
+    }
+
     /// Reports that the volume in a drive is ready at its load point.
     pub fn mounted(&mut self, now: Duration, id: DriveId) {
+        let Some(since) = self.stand_at_load_point(now, id) else { return };
+        let assumed_secs = self.config.timing.mount_secs();
+        self.observe(Step::Mount, assumed_secs, now.saturating_sub(since));
+    }
+
+    /// Lets a drive wait for its first task with a volume. Returns the time at which the volume was
+    /// asked for.
+    fn stand_at_load_point(&mut self, now: Duration, id: DriveId) -> Option<Duration> {
         let drive = self.drive(id);
-        let State::Mounting { volume, since } = drive.state else { return };
+        let State::Mounting { volume, since } = drive.state else { return None };
         debug_assert!(now >= since, "the clock does not go back");
         (drive.head, drive.bytes_read, drive.mounted) = (0, 0, now);
         drive.state = State::Idle { volume, since: now };
-        let assumed_secs = self.config.timing.mount_secs();
-        self.observe(Step::Mount, assumed_secs, now.saturating_sub(since));
+        Some(since)
     }
 
     /// Reports that a drive has arrived at its stop and begins to read. Without this report, the
