@@ -29,7 +29,7 @@ use sys::fault::ProcessEnd;
 
 use self::drive::DriveThread;
 use self::state::{Bench, SharedState};
-use crate::library::Library;
+use crate::library::{Library, LibraryError};
 use crate::line::Outage;
 use crate::order::Stop;
 use crate::schedule::{
@@ -90,6 +90,26 @@ impl Operator {
             DriveThread::new(shared, id, address).run(&orders);
         };
         self.threads.push(thread.spawn(work)?);
+        Ok(())
+    }
+
+    /// Takes over those of the volumes `known` that are in drives already, because an earlier
+    /// process has left them there. They are used where they are, after their labels were checked.
+    pub fn take_over(&self, known: &[VolumeRef]) -> Result<(), LibraryError> {
+        let in_drives = self.shared.stock().in_drives()?;
+        let mut state = self.shared.state();
+        for (address, name) in in_drives {
+            let is_free = |(_, bench): &(&DriveId, &Bench)| {
+                bench.address == address && bench.problem.is_none() && !bench.is_busy
+            };
+            let drive = state.drives.iter().find(is_free).map(|(id, _)| *id);
+            let volume = known.iter().find(|volume| volume.name == name);
+            let (Some(drive), Some(volume)) = (drive, volume) else { continue };
+            if state.schedule.absence_of(volume.id).is_none() {
+                state.take_over(self.shared.now(), drive, volume.clone());
+            }
+        }
+        self.shared.pump(state);
         Ok(())
     }
 
@@ -234,9 +254,13 @@ impl Operator {
         work(&mut self.shared.stock())
     }
 
-    /// Takes a repaired drive into use again; returns true if the drive had failed.
+    /// Takes a repaired drive into use again, with the volume that is in it; returns true if the
+    /// drive had failed.
     pub fn restore_drive(&self, address: u16) -> bool {
         self.with_library(|library| library.restore_to_service(address));
+        // Without an answer of the changer, the next mount finds the volume in the drive.
+        let in_drives = self.shared.stock().in_drives().unwrap_or_default();
+        let found = in_drives.into_iter().find(|(drive, _)| *drive == address);
         let mut state = self.shared.state();
         let is_it = |(_, bench): &(&DriveId, &mut Bench)| {
             bench.address == address && bench.problem.is_some()
@@ -246,6 +270,13 @@ impl Operator {
         bench.problem = None;
         state.working += 1;
         state.schedule.drive_free(id);
+        let known = found.and_then(|(_, name)| {
+            state.volumes.values().find(|volume| volume.name == name).cloned()
+        });
+        if let Some(volume) = known.filter(|volume| state.schedule.absence_of(volume.id).is_none())
+        {
+            state.take_over(self.shared.now(), id, volume);
+        }
         self.shared.pump(state);
         true
     }

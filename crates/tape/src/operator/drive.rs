@@ -33,6 +33,14 @@ struct MountedRef {
     label: Option<Label>,
 }
 
+/// The way in which a volume came into its drive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrival {
+    Brought,
+    /// An earlier process has left the volume there, or the line to the drive was away.
+    Found,
+}
+
 /// The thread of one drive.
 ///
 /// Invariant: `mounted` is set while a volume is in the drive and the drive is not lent.
@@ -69,7 +77,8 @@ impl DriveThread {
 
     fn carry_out(&mut self, task: Task) {
         match task {
-            Task::Mount(volume) => self.mount(volume),
+            Task::Mount(volume) => self.mount(volume, Arrival::Brought),
+            Task::Identify(volume) => self.mount(volume, Arrival::Found),
             Task::Read { object, part, deliver, salvages } => {
                 sys::fault::point("drive");
                 let result = self.try_read(&part, &deliver);
@@ -156,8 +165,9 @@ impl DriveThread {
         drop(self.shared.stock().retire(opened, reason));
     }
 
-    fn mount(&mut self, known: VolumeRef) {
-        let is_wanted = || self.shared.state().schedule.is_wanted(known.id);
+    fn mount(&mut self, known: VolumeRef, arrival: Arrival) {
+        let is_wanted =
+            || arrival == Arrival::Found || self.shared.state().schedule.is_wanted(known.id);
         match self.fetch(&known, is_wanted) {
             Ok((mut opened, label)) => {
                 let volume = known.id;
@@ -168,7 +178,10 @@ impl DriveThread {
                     if let Some(geometry) = geometry {
                         state.schedule.set_geometry(volume, geometry);
                     }
-                    state.schedule.mounted(now, id);
+                    match arrival {
+                        Arrival::Brought => state.schedule.mounted(now, id),
+                        Arrival::Found => state.schedule.taken_over(now, id),
+                    }
                 });
             }
             Err(error) => self.report_mount(known.id, error),

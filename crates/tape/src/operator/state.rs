@@ -27,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// A task of a drive's thread.
 pub(super) enum Task {
     Mount(VolumeRef),
+    /// Makes ready a volume that was found in the drive.
+    Identify(VolumeRef),
     Read {
         object: ObjectId,
         part: Part,
@@ -269,6 +271,13 @@ impl State {
             let reason = self.reason_of_failure();
             self.give_up(&reason);
         }
+    }
+
+    /// Lets the thread of an empty drive make a volume ready that was found there.
+    pub(super) fn take_over(&mut self, now: Duration, drive: DriveId, volume: VolumeRef) {
+        self.schedule.found(now, drive, volume.id);
+        self.volumes.insert(volume.id, volume.clone());
+        self.send(drive, Task::Identify(volume));
     }
 
     /// Removes a waiter; returns true if it was still waiting.

@@ -6,6 +6,7 @@ use crate::drive::Drive;
 use crate::file_volume::{FileMedium, FileVolumes};
 use crate::library::{Library, LibraryError, Lines, MountedVolume};
 use crate::medium::{Medium, MediumError};
+use crate::scsi::ElementKind;
 use crate::volume::{self, VolumeError};
 
 /// The volumes of an operator.
@@ -86,6 +87,16 @@ impl Stock {
             Self::Library(library) => library.lines(),
             Self::Folder { .. } => Lines::default(),
         }
+    }
+
+    /// Returns the volumes that are in drives, as the changer reports them now, with the element
+    /// addresses of the drives.
+    pub(super) fn in_drives(&mut self) -> Result<Vec<(u16, VolumeName)>, LibraryError> {
+        let Self::Library(library) = self else { return Ok(Vec::new()) };
+        library.refresh()?;
+        let volumes = library.volumes().into_iter();
+        let in_drives = volumes.filter(|volume| volume.kind == ElementKind::Drive);
+        Ok(in_drives.map(|volume| (volume.address, volume.name)).collect())
     }
 
     /// Lets the changer bring the volume to the drive. The caller loads the volume afterwards.
