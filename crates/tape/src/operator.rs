@@ -76,6 +76,7 @@ impl Operator {
             is_busy: false,
             is_writing: false,
             problem: None,
+            is_away: false,
         };
         {
             let mut state = self.shared.state();
@@ -210,8 +211,19 @@ impl Operator {
         }
     }
 
-    /// Lets the changer try again to bring the volumes that it failed to bring to a drive.
+    /// Lets the changer try again to bring the volumes that it failed to bring to a drive. Uses
+    /// drives again whose lines were away and are whole.
     pub fn try_again(&self) {
+        let is_back = |bench: &&Bench| {
+            bench.is_away
+                && bench.problem.is_some()
+                && self.shared.outage_of(bench.address).is_none()
+        };
+        let back: Vec<u16> =
+            self.shared.state().drives.values().filter(is_back).map(|b| b.address).collect();
+        for drive in back {
+            self.restore_drive(drive);
+        }
         let mut state = self.shared.state();
         for volume in std::mem::take(&mut state.not_brought) {
             state.schedule.volume_present(volume);
@@ -267,7 +279,7 @@ impl Operator {
         };
         let Some((id, bench)) = state.drives.iter_mut().find(is_it) else { return false };
         let id = *id;
-        bench.problem = None;
+        (bench.problem, bench.is_away) = (None, false);
         state.working += 1;
         state.schedule.drive_free(id);
         let known = found.and_then(|(_, name)| {
@@ -299,6 +311,11 @@ impl Operator {
     /// again by itself.
     pub fn outage(&self) -> Option<Outage> {
         self.shared.outage()
+    }
+
+    /// Returns true if a drive is not used because its line is away. It is used again by itself.
+    pub fn waits_for_drives(&self) -> bool {
+        self.shared.state().drives.values().any(|bench| bench.is_away)
     }
 
     /// Returns true if at least one drive works.

@@ -216,12 +216,14 @@ impl DriveThread {
     }
 
     /// Reports that the drive has failed. If the drive released its volume, the volume was put away
-    /// before.
+    /// before. A drive whose line is away is used again when the line is whole.
     fn fail(&self, reason: &str) {
         let (drive, told) = (self.address, reason.to_owned());
         self.shared.tell(Event::DriveFailed { drive, reason: told });
+        let is_away = self.shared.outage_of(self.address).is_some();
         self.report(|state, now, id| {
             let bench = state.drives.get_mut(&id).expect("the drive of this thread");
+            bench.is_away = is_away;
             if bench.problem.replace(reason.to_owned()).is_none() {
                 state.working -= 1;
             }

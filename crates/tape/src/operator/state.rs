@@ -80,6 +80,8 @@ pub(super) struct Bench {
     pub(super) is_writing: bool,
     /// Reason why the drive is not used, if it has failed.
     pub(super) problem: Option<String>,
+    /// True if the drive failed only because its line was away.
+    pub(super) is_away: bool,
 }
 
 /// The schedule, and everybody who waits for its decisions.
