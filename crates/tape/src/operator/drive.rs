@@ -253,6 +253,14 @@ impl DriveThread {
                 }
                 self.fail(&reason);
             }
+            // The library was restarted meanwhile, without the volume in this drive. The volume is
+            // brought again.
+            Err(VolumeError::Medium(MediumError::NoMedium)) if !is_file => {
+                if let Some(mounted) = self.mounted.take() {
+                    self.shared.stock().leave(mounted.opened);
+                }
+                self.report(|state, _, id| state.schedule.drive_free(id));
+            }
             Err(error) => {
                 let reason = model::chain(&error);
                 if !matches!(error, VolumeError::Handover(_)) {
@@ -323,10 +331,13 @@ impl DriveThread {
             for alert in drive.alerts().unwrap_or_default() {
                 self.shared.tell(Event::Alert { drive: self.address, alert });
             }
-            if let Err(error) = drive.unload() {
-                let reason = model::chain(&error);
-                self.retire(opened, &reason);
-                return self.fail(&reason);
+            match drive.unload() {
+                Ok(()) | Err(MediumError::NoMedium) => {}
+                Err(error) => {
+                    let reason = model::chain(&error);
+                    self.retire(opened, &reason);
+                    return self.fail(&reason);
+                }
             }
         }
         let away = self.shared.stock().put_back(opened);
@@ -339,6 +350,17 @@ impl DriveThread {
     fn lend(&mut self, volume: VolumeRef, borrower: &Borrower) {
         assert!(self.lent.is_none(), "a drive has one borrower");
         let fetched = match self.mounted.take() {
+            Some(MountedRef { mut opened, .. }) if opened.is_disturbed() => {
+                match ready(&mut opened, &volume.name, volume.label) {
+                    Ok(label) => Ok((opened, label)),
+                    // The library was restarted meanwhile, without the volume in this drive.
+                    Err(VolumeError::Medium(MediumError::NoMedium)) => {
+                        self.shared.stock().leave(opened);
+                        self.fetch(&volume, || true)
+                    }
+                    Err(error) => Err(self.give_up(opened, error)),
+                }
+            }
             Some(MountedRef { opened, label, .. }) => Ok((opened, label)),
             None => self.fetch(&volume, || true),
         };
