@@ -11,6 +11,7 @@ use tape::file_volume::FileVolumes;
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
 use tape::library::Library;
+use tape::line::Pauses;
 use tape::operator::{
     DriveStatus, Event, LoanError, Operator, Outcome, ReadRequest, Stock, VolumeRef,
 };
@@ -22,6 +23,7 @@ use tape::transport::ScsiTransport;
 use tape::volume::{self, Overwrite, VolumeWriter, WriterOptions};
 
 use crate::library::labelling;
+use crate::line::{Network, PAUSES};
 use crate::scenario::{content, put};
 
 const BARCODES: [&str; 3] = ["A00001L8", "A00002L8", "A00003L8"];
@@ -39,15 +41,36 @@ struct Yard {
 
 impl Yard {
     fn emulated() -> Self {
-        let drives = ["DRV00001", "DRV00002"].map(DriveModel::new).to_vec();
-        let layout = Layout { slot_count: 5, import_export_count: 1, drives };
-        let cartridge = |barcode: &&str| Cartridge::blank(barcode, 16 << 20, 1 << 20);
-        let cartridges = BARCODES.iter().map(cartridge).collect();
-        let sim = sim::Library::new(layout, cartridges, Box::new(Constants));
-        let drives: Vec<Box<dyn ScsiTransport>> =
-            vec![Box::new(sim.drive(0)), Box::new(sim.drive(1))];
-        let library = Library::open(Box::new(sim.changer()), drives).expect("the library answers");
-        Self::over(Stock::Library(Box::new(library)), Some(sim), None)
+        let sim = emulator();
+        Self::over(Stock::Library(Box::new(attached(&sim))), Some(sim), None)
+    }
+
+    /// Makes a yard whose devices are reached over lines. Returns it with the networks of the
+    /// changer and of the two drives.
+    fn remote(pauses: Pauses) -> (Self, [Network; 3]) {
+        let sim = emulator();
+        let networks = [(); 3].map(|()| Network::default());
+        let [changer, first, second] = [(); 3].map(|()| sim.clone());
+        let changer = networks[0].line(pauses, move || changer.changer());
+        let drives: Vec<Box<dyn ScsiTransport>> = vec![
+            Box::new(networks[1].line(pauses, move || first.drive(0))),
+            Box::new(networks[2].line(pauses, move || second.drive(1))),
+        ];
+        let library = Library::open(Box::new(changer), drives).expect("the library answers");
+        let yard = Self::over(Stock::Library(Box::new(library)), Some(sim), None);
+        (yard, networks)
+    }
+
+    /// Ends the operator, and starts another for the same library.
+    fn restarted(self) -> Self {
+        let Self { operator, volumes, events, sim, _folder } = self;
+        drop(operator);
+        let stock = Stock::Library(Box::new(attached(sim.as_ref().expect("an emulator"))));
+        let operator = start(stock, &events);
+        operator.take_over(&volumes).expect("the library answers");
+        let yard = Self { operator, volumes, events, sim, _folder };
+        yard.settle();
+        yard
     }
 
     fn files() -> Self {
@@ -62,12 +85,8 @@ impl Yard {
     }
 
     fn over(stock: Stock, sim: Option<sim::Library>, folder: Option<tempfile::TempDir>) -> Self {
-        let config = Config::new(Timing::files(), 2);
-        let schedule = Schedule::new(config, Geometry::even(MEDIUM_LTO8));
         let events: Arc<Mutex<Vec<Event>>> = Arc::default();
-        let heard = Arc::clone(&events);
-        let listener = Box::new(move |event| heard.lock().expect("whole").push(event));
-        let operator = Operator::start(schedule, stock, listener).expect("threads");
+        let operator = start(stock, &events);
         let mut yard = Self { operator, volumes: Vec::new(), events, sim, _folder: folder };
         for (id, name) in (1..).zip(BARCODES) {
             let known = yard.labelled(id, name);
@@ -145,6 +164,28 @@ impl Yard {
     fn trouble(&self, trouble: Trouble) {
         self.sim.as_ref().expect("an emulator").trouble(trouble);
     }
+}
+
+/// A library with two drives and the cartridges of all barcodes.
+fn emulator() -> sim::Library {
+    let drives = ["DRV00001", "DRV00002"].map(DriveModel::new).to_vec();
+    let layout = Layout { slot_count: 5, import_export_count: 1, drives };
+    let cartridge = |barcode: &&str| Cartridge::blank(barcode, 16 << 20, 1 << 20);
+    let cartridges = BARCODES.iter().map(cartridge).collect();
+    sim::Library::new(layout, cartridges, Box::new(Constants))
+}
+
+fn attached(sim: &sim::Library) -> Library {
+    let drives: Vec<Box<dyn ScsiTransport>> = vec![Box::new(sim.drive(0)), Box::new(sim.drive(1))];
+    Library::open(Box::new(sim.changer()), drives).expect("the library answers")
+}
+
+fn start(stock: Stock, events: &Arc<Mutex<Vec<Event>>>) -> Operator {
+    let config = Config::new(Timing::files(), 2);
+    let schedule = Schedule::new(config, Geometry::even(MEDIUM_LTO8));
+    let heard = Arc::clone(events);
+    let listener = Box::new(move |event| heard.lock().expect("whole").push(event));
+    Operator::start(schedule, stock, listener).expect("threads")
 }
 
 struct PendingRead {
