@@ -365,3 +365,124 @@ fn who_has_cancelled_is_not_told() {
     assert!(wait.answer.recv().is_err());
     yard.ask(1, &[(0, part)]).1.expect_content();
 }
+
+/// Returns the position of the volume's drive in the list of drives.
+fn holder(yard: &Yard, volume: usize) -> Option<usize> {
+    let name = &yard.volumes[volume].name;
+    yard.operator
+        .drives()
+        .iter()
+        .position(|drive| drive.volume.as_ref() == Some(name))
+}
+
+#[test]
+fn reads_go_on_after_any_cut_of_a_drive_or_the_changer() {
+    let mut cuts = 0;
+    for (network, executes) in [(0, false), (0, true), (1, false), (1, true)] {
+        for command in (0..40).step_by(3) {
+            let (yard, networks) = Yard::remote(PAUSES);
+            let parts = yard.write(0, &[1, 2]);
+            yard.operator.configure(2, Duration::ZERO, false);
+            yard.settle();
+            let other = yard.ask(9, &[(1, yard.write(1, &[9])[0])]).1;
+            other.expect_content();
+            networks[network].cut_in(command, executes);
+            let waits = parts.iter().map(|part| yard.ask(object_of(part), &[(0, *part)]).1);
+            Vec::from_iter(waits).into_iter().for_each(PendingRead::expect_content);
+            assert_eq!(yard.events(), [], "network {network}, command {command}");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 40, "{cuts}");
+}
+
+#[test]
+fn a_drive_that_was_away_is_used_again_with_its_volume() {
+    let pauses = Pauses { patience: Duration::from_millis(20), ..PAUSES };
+    let (yard, networks) = Yard::remote(pauses);
+    let part = yard.write(0, &[1])[0];
+    yard.settle();
+    let drive = holder(&yard, 0).expect("the volume stays mounted");
+    networks[1 + drive].set_down(true);
+    let (_, wait) = yard.ask(1, &[(0, part)]);
+    let away = || yard.operator.drives()[drive].clone();
+    while !(away().problem.is_some() && away().outage.is_some()) {
+        std::thread::yield_now();
+    }
+    assert!(yard.operator.waits_for_drives() && yard.operator.outage().is_none());
+    networks[1 + drive].set_down(false);
+    while away().problem.is_some() {
+        yard.operator.try_again();
+        std::thread::yield_now();
+    }
+    drop(wait);
+    yard.settle();
+    yard.ask(1, &[(0, part)]).1.expect_content();
+    assert_eq!(holder(&yard, 0), Some(drive), "the volume was not moved");
+    let unexpected = yard
+        .events()
+        .into_iter()
+        .find(|event| matches!(event, Event::Missing { .. } | Event::Damaged { .. }));
+    assert_eq!(unexpected, None);
+}
+
+#[test]
+fn after_a_restart_a_volume_is_read_in_the_drive_that_has_it() {
+    let yard = Yard::emulated();
+    let (first, second) = (yard.write(0, &[1]), yard.write(1, &[2]));
+    yard.settle();
+    let holders = [holder(&yard, 0), holder(&yard, 1)];
+    assert!(holders.iter().all(Option::is_some), "both stay in their drives");
+    let yard = yard.restarted();
+    assert_eq!([holder(&yard, 0), holder(&yard, 1)], holders);
+    assert!(yard.operator.preview(&yard.volumes[0], &first).is_mounted);
+    assert!(yard.operator.preview(&yard.volumes[1], &second).is_mounted);
+    assert!(!yard.operator.preview(&yard.volumes[2], &first).is_mounted);
+    let before = yard.sim.as_ref().expect("an emulator").clock();
+    yard.ask(2, &[(1, second[0])]).1.expect_content();
+    yard.ask(1, &[(0, first[0])]).1.expect_content();
+    let took = yard.sim.as_ref().expect("an emulator").clock() - before;
+    assert!(took < Duration::from_secs(10), "a cartridge was moved: {took:?}");
+}
+
+#[test]
+fn a_volume_in_a_drive_that_is_not_the_one_of_the_catalogue_is_put_away() {
+    let mut yard = Yard::emulated();
+    let part = yard.write(0, &[1])[0];
+    yard.settle();
+    yard.volumes[0].label = Some(LabelId([9; 16]));
+    let yard = yard.restarted();
+    assert_eq!(holder(&yard, 0), None);
+    let id = yard.volumes[0].id;
+    let missing = |event: &Event| matches!(event, Event::Missing { volume, .. } if *volume == id);
+    assert!(yard.events().iter().any(missing), "{:?}", yard.events());
+    assert!(!yard.operator.preview(&yard.volumes[0], &[part]).is_mounted);
+}
+
+#[test]
+fn a_mount_that_nobody_wants_any_more_does_not_happen() {
+    let yard = Yard::emulated();
+    let part = yard.write(0, &[1])[0];
+    yard.operator.configure(2, Duration::ZERO, false);
+    while yard
+        .operator
+        .drives()
+        .iter()
+        .any(|drive| drive.volume.is_some() || !drive.is_idle)
+    {
+        std::thread::yield_now();
+    }
+    let before = yard.sim.as_ref().expect("an emulator").clock();
+    let moving = yard.operator.with_library(|_| {
+        // The drive waits for the changer, which this closure keeps busy.
+        let (waiter, wait) = yard.ask(1, &[(0, part)]);
+        assert!(yard.operator.cancel(waiter));
+        wait
+    });
+    drop(moving);
+    yard.settle();
+    let took = yard.sim.as_ref().expect("an emulator").clock() - before;
+    assert!(took < Duration::from_secs(1), "the cartridge was moved: {took:?}");
+    assert_eq!(holder(&yard, 0), None);
+    yard.ask(1, &[(0, part)]).1.expect_content();
+}
