@@ -16,6 +16,7 @@
 //!
 //! - `holdfast-pool`: the mark of the pool.
 //! - `holdfast-owner`: the identity of the server that writes to the pool.
+//! - `holdfast-lease`: the lease of that server, which says whether the server runs.
 //! - `packs/0000000/0000000001.pack`: packs, named as in a folder.
 //! - `catalogue/NAME`: files beside the packs.
 
@@ -23,6 +24,7 @@ mod connect;
 pub(crate) mod credentials;
 mod fetch;
 mod files;
+pub(crate) mod lease;
 pub(crate) mod location;
 mod lock;
 mod orphans;
@@ -53,6 +55,7 @@ use tokio::sync::Semaphore;
 
 use crate::layout;
 use crate::mark::MARK_FILE;
+use lease::Tenure;
 use location::BucketUrl;
 use pack_cache::PackCache;
 use request::Requests;
@@ -83,6 +86,8 @@ pub struct Bucket {
     holds: Mutex<LockDays>,
     /// Days until which the store keeps packs that should be removed.
     stuck: Mutex<LockDays>,
+    /// The lease that this process holds.
+    tenure: Mutex<Option<Tenure>>,
 }
 
 /// A day for each pack.
@@ -127,6 +132,7 @@ impl Bucket {
             segments: Mutex::default(),
             holds: Mutex::default(),
             stuck: Mutex::default(),
+            tenure: Mutex::default(),
         })
     }
 
@@ -239,6 +245,7 @@ impl Bucket {
 
     /// Removes a pack from the store, and all local copies of it.
     pub(crate) fn remove(&self, pack: PackNumber) -> io::Result<()> {
+        self.check_lease()?;
         self.delete(&self.pack_key(pack))?;
         self.forget(pack);
         self.forget_lock(pack);

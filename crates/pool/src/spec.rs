@@ -94,6 +94,35 @@ impl PoolSpec {
         self.open_storage().files().write_owner(owner)
     }
 
+    /// Returns true if a server other than `own` runs and uses the pool's bucket. May take a minute
+    /// if the bucket has the lease of another server. A pool in a folder has a lock instead.
+    pub fn is_leased_by_another(&self, own: Option<Owner>) -> io::Result<bool> {
+        self.bucket().map_or(Ok(false), |bucket| bucket.is_leased_by_another(own))
+    }
+
+    /// Takes the lease of the pool's bucket, which no other server may have.
+    pub fn take_lease(&self, owner: Owner) -> io::Result<()> {
+        self.bucket().map_or(Ok(()), |bucket| bucket.take_lease(owner))
+    }
+
+    /// Renews the lease of the pool's bucket when it is time. Returns false if another server has
+    /// the lease now.
+    pub fn renew_lease(&self) -> io::Result<bool> {
+        self.bucket().map_or(Ok(true), |bucket| bucket.renew_lease())
+    }
+
+    /// Gives back the lease of the pool's bucket.
+    pub fn release_lease(&self) -> io::Result<()> {
+        self.bucket().map_or(Ok(()), |bucket| bucket.release_lease())
+    }
+
+    fn bucket(&self) -> Option<&Bucket> {
+        match &self.storage {
+            Storage::Bucket(bucket) => Some(bucket),
+            Storage::Folder | Storage::Shelf(_) => None,
+        }
+    }
+
     /// Returns true if the pool has no packs.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.open_storage().list(&|_| Some(0))?.is_empty())

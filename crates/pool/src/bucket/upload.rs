@@ -76,6 +76,7 @@ impl Target {
     async fn send_whole(&self, bytes: u64) -> io::Result<()> {
         let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
         let payload = PutPayload::from_bytes(self.read(0, bytes).await?);
+        self.bucket.check_lease_in_task().await?;
         let options = self.bucket.put_options();
         let sent = self.bucket.store.put_opts(&self.key, payload, options).await;
         sent.map(drop).map_err(io_error)
@@ -97,6 +98,7 @@ impl Target {
             ids.push(self.send_part(ids.len(), begun, bytes - begun).await?);
         }
         let id = self.id().await?;
+        self.bucket.check_lease_in_task().await?;
         match self.bucket.store.complete_multipart(&self.key, id, ids).await {
             Ok(_) => Ok(()),
             // The answer may have been lost; then the repeated request finds no upload.

@@ -175,6 +175,7 @@ impl SideFiles for BucketStorage {
 
     fn remove_mark(&self) -> io::Result<()> {
         self.bucket.remove_beside(MARK_FILE)?;
+        self.bucket.release_lease()?;
         self.bucket.remove_beside(OWNER_FILE)
     }
 
