@@ -7,10 +7,12 @@
 //!                     instance.toml    the identities of this folder and of server.lock
 //!   each pool         holdfast-pool    locked by that process, if the pool is a primary folder
 //!                     holdfast-owner   the identity of the folder whose server writes there
+//!                     holdfast-lease   the lease of that server, if the pool is a bucket
 //! ```
 //!
 //! 1. The locks keep other processes away while a server runs. They are on files that nobody
-//!    replaces, and are taken before any pack is opened.
+//!    replaces, and are taken before any pack is opened. A bucket has a lease instead, which the
+//!    server renews.
 //! 2. A copy of the folder has the same identity, but its lock is another file. The copy is refused
 //!    until somebody declares that the original is lost ([`crate::lifecycle::recovery::adopt`]).
 //!    Then the copy gets an identity of its own.
@@ -29,7 +31,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pool::{PoolSpec, Storage};
+use pool::{Owner, PoolSpec, Storage};
 use sys::lock::Mutex;
 
 use self::folder_lock::FolderLock;
@@ -78,7 +80,10 @@ impl Ownership {
         }
         let instance = Instance::renewed(folder, &lock, owners)?;
         let taken = Self { lock, instance, pools: Mutex::new(pools) };
-        owned(specs).try_for_each(|spec| taken.become_owner(spec))?;
+        for spec in owned(specs) {
+            spec.take_lease(taken.instance.id).map_err(unusable(spec))?;
+            taken.become_owner(spec)?;
+        }
         Ok(taken)
     }
 
@@ -107,9 +112,21 @@ impl Ownership {
         let is_lost = |spec: &&PoolSpec| {
             spec.read_owner().is_ok_and(|found| found.is_some_and(|owner| owner != own))
         };
-        match owned(specs).find(is_lost) {
+        let has_no_lease = |spec: &&PoolSpec| spec.renew_lease().is_ok_and(|is_own| !is_own);
+        match owned(specs).find(|spec| is_lost(spec) || has_no_lease(spec)) {
             Some(spec) => Err(LostOwnership::Pool { place: spec.place() }),
             None => Ok(()),
+        }
+    }
+
+    /// Gives back the leases of the pools of `specs`, so that another server need not wait for
+    /// their ends.
+    pub(crate) fn release(&self, specs: &[PoolSpec]) {
+        for spec in owned(specs) {
+            if let Err(error) = spec.release_lease() {
+                let (place, error) = (spec.place(), model::chain(&error));
+                tracing::warn!(place = %place.display(), error, "a lease was not given back");
+            }
         }
     }
 
@@ -122,14 +139,14 @@ impl Ownership {
 
     fn claim_one(&self, spec: &PoolSpec) -> Result<(), OpenError> {
         let instance = &self.instance;
-        match spec.read_owner().map_err(unusable(spec))? {
-            Some(owner) if owner == instance.id => return Ok(()),
-            Some(owner) if !instance.may_succeed(owner) => {
-                return Err(OpenError::Owned { place: spec.place() });
-            }
-            Some(_) | None => {}
+        let owner = spec.read_owner().map_err(unusable(spec))?;
+        if owner.is_some_and(|owner| owner != instance.id && !instance.may_succeed(owner)) {
+            return Err(OpenError::Owned { place: spec.place() });
         }
-        self.become_owner(spec)
+        // The lock on the folder says that an earlier process with the same identity is dead.
+        check_lease(spec, Some(instance.id))?;
+        spec.take_lease(instance.id).map_err(unusable(spec))?;
+        if owner == Some(instance.id) { Ok(()) } else { self.become_owner(spec) }
     }
 
     fn become_owner(&self, spec: &PoolSpec) -> Result<(), OpenError> {
@@ -141,9 +158,20 @@ impl Ownership {
     }
 }
 
-/// Fails if another process uses a pool of `specs`.
+/// Fails if another process uses a pool of `specs`. Takes a minute if a bucket has the lease of a
+/// server that died.
 pub(crate) fn check_unused(specs: &[PoolSpec]) -> Result<(), OpenError> {
-    PoolLocks::default().take(specs)
+    PoolLocks::default().take(specs)?;
+    owned(specs).try_for_each(|spec| check_lease(spec, None))
+}
+
+/// Fails if a server other than `own` uses the pool's bucket.
+fn check_lease(spec: &PoolSpec, own: Option<Owner>) -> Result<(), OpenError> {
+    if spec.is_leased_by_another(own).map_err(unusable(spec))? {
+        let what = format!("the pool in {}", spec.place().display());
+        return Err(OpenError::InUse { what });
+    }
+    Ok(())
 }
 
 /// Returns the available pools that can have an owner. A pool on volumes has none: its files are in

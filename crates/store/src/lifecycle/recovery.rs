@@ -316,6 +316,7 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<RecoveryRepo
 pub fn adopt(folder: &Path) -> Result<Vec<PathBuf>, RecoveryError> {
     let config = Config::load(folder)?;
     let specs = pools_alone(&known_pools(folder, &config)?, folder, &config)?;
+    ownership::check_unused(&specs)?;
     drop(Ownership::succeed(folder, &specs)?);
     let there = specs.iter().filter(|spec| pool::is_marked(spec));
     Ok(there.map(PoolSpec::place).collect())

@@ -239,9 +239,10 @@ impl Store {
             .inspect_err(|_| again())
     }
 
-    /// Takes this server off the list of servers.
+    /// Takes this server off the list of servers. A server in no fleet gives back the leases of its
+    /// pools.
     pub fn leave(&self) {
-        let Some(fleet) = &self.fleet else { return };
+        let Some(fleet) = &self.fleet else { return self.ownership.release(&self.pools.specs()) };
         fleet.pulse.is_over.store(true, Ordering::Relaxed);
         if let Err(error) = fleet.postgres.leave() {
             tracing::warn!(
