@@ -1,6 +1,7 @@
 //! Pools in an object store: packs are stored and read back, and nothing that was acknowledged is
 //! lost, whichever requests fail.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -251,6 +252,38 @@ fn copies_in_a_bucket_repair_a_folder_and_make_a_lost_server_again() {
     scene.compare("recovered");
     drop(scene);
     drop(garage);
+}
+
+#[test]
+fn a_bucket_is_taken_from_no_server_that_runs() {
+    let Some(mut stored) = BucketScene::new(12, 20_000) else { return };
+    let scene = &mut stored.scene;
+    scene.backup();
+    scene.copy_catalog();
+    let (file, new) = (scene.recovery_file(), scene.scratch.join("new"));
+    recover(&new, &file, &[])
+        .expect(&[12])
+        .says("another server is using the pool in s3://");
+    assert!(!new.try_exists().unwrap(), "nothing is left of it");
+    let copy = scene.copy_server("copy");
+    let adopted = Server::command(&[OsStr::new("adopt"), copy.as_os_str()]);
+    adopted.expect(&[12]).says("another server is using the pool in s3://");
+    scene.compare("used");
+    // The lease ends while the machine of the server sleeps.
+    scene.server.freeze(true);
+    recover(&new, &file, &[]).expect(&[0]);
+    scene.server.freeze(false);
+    scene.server.ends().expect(&[12]).says("belongs to another server now");
+    scene.server = Server::start_at(&new, scene.server.port());
+    scene.compare("recovered");
+    scene.node.verify().expect(&[0]);
+    // A server that ends gives its lease back: the one in the next folder need not wait.
+    scene.server.terminate().expect(&[0]);
+    let next = scene.copy_server("next");
+    Server::command(&[OsStr::new("adopt"), next.as_os_str()]).expect(&[0]);
+    scene.server = Server::start_at(&next, scene.server.port());
+    scene.compare("adopted");
+    audit(scene);
 }
 
 #[test]

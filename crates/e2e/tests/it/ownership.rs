@@ -43,7 +43,7 @@ impl Scene {
     }
 
     /// Copies the server's folder.
-    fn copy_server(&self, name: &str) -> PathBuf {
+    pub(crate) fn copy_server(&self, name: &str) -> PathBuf {
         let copy = self.scratch.join(name);
         let copied = Command::new("cp").arg("-a").args([self.server.dir(), &copy]).status();
         assert!(copied.unwrap().success());
