@@ -67,6 +67,7 @@ impl Sqlite {
         let connection = Connection::open(path).map_err(database)?;
         prepare(&connection, WRITER_CACHE_KIB)?;
         schema::migrate(&connection)?;
+        check_writable(&connection)?;
         let place = Place::of(path)?;
         let (sender, receiver) = channel();
         let writer = std::thread::Builder::new()
@@ -282,6 +283,16 @@ impl Sql for Connection {
     fn next_filespace(&self, _: i64) -> Result<Option<i64>, CatalogError> {
         Ok(None)
     }
+}
+
+/// Fails unless the connection can write. If a file cannot be opened for writing, be it because of
+/// one error of the disk, SQLite opens it only for reading, and all later writes would fail.
+fn check_writable(connection: &Connection) -> Result<(), CatalogError> {
+    if connection.is_readonly("main").map_err(database)? {
+        return Err(CatalogError::failed("the file of the catalogue cannot be opened for writing"));
+    }
+    execute(connection, "BEGIN IMMEDIATE")?;
+    execute(connection, "ROLLBACK")
 }
 
 /// Creates a database in the new file `path`, which no other user can read: a catalogue has the
