@@ -87,6 +87,24 @@ impl Sqlite {
         })
     }
 
+    /// Closes the catalogue so that its file has everything, and may be renamed. Fails if the log
+    /// beside the file is still needed, because the disk has failed or another process uses the
+    /// catalogue.
+    pub fn close_whole(self) -> Result<(), CatalogError> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        // The last connection to close moves the log into the file, and then removes the log.
+        drop(self);
+        match std::fs::symlink_metadata(&log) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(CatalogError::failed(error)),
+            Ok(_) => {
+                let log = Path::new(&log).display();
+                Err(CatalogError::failed(format!("the log {log} was not moved into its catalogue")))
+            }
+        }
+    }
+
     /// Returns the state of the catalogue in a move.
     pub fn standing(&self) -> Result<MoveState, CatalogError> {
         self.read(MoveState::read)

@@ -151,3 +151,20 @@ fn nothing_is_committed_to_a_file_that_was_replaced() {
     std::fs::rename(folder.path().join("aside"), &path).unwrap();
     catalog.commit(Vec::new()).expect("it is the same file again");
 }
+
+#[test]
+fn a_catalogue_is_closed_whole_only_without_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    Sqlite::open(&path)
+        .unwrap()
+        .close_whole()
+        .expect("the log was moved into the file");
+    let catalog = Sqlite::open(&path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.query_row("SELECT count(*) FROM node", [], |_| Ok(())).unwrap();
+    catalog.commit(vec![Write::SetMark { name: "a", value: 1 }]).unwrap();
+    let error = catalog.close_whole().expect_err("another connection needs the log");
+    let text = model::chain(&error);
+    assert!(text.contains("catalog.sqlite-wal"), "{text}");
+}

@@ -424,7 +424,9 @@ fn remake_catalog(
         sys::durable::write(&new, b"", 0o600).map_err(disk(&new))?;
     }
     make_private(&new).map_err(disk(&new))?;
-    place_pools(&Sqlite::open(&new)?, folder, rows, rebuilt.copy.is_some())?;
+    let catalog = Sqlite::open(&new)?;
+    place_pools(&catalog, folder, rows, rebuilt.copy.is_some())?;
+    catalog.close_whole()?;
     match database::place(config, folder) {
         Location::File(path) => std::fs::rename(&new, &path).map_err(disk(&path))?,
         to => {
