@@ -33,7 +33,7 @@ use crate::lifecycle::victims::{self, Victims};
 use crate::ownership::{self, Ownership};
 use crate::pools::buckets::{self, Buckets};
 use crate::pools::first::first_row;
-use crate::pools::list_file::{self, PoolEntry, kept_pools};
+use crate::pools::list_file::{self, PoolEntry, keep_pools, kept_pools};
 use crate::pools::place::{self, Stores};
 use crate::store::{CATALOG_DOMAIN, INDEX, Store};
 
@@ -252,6 +252,8 @@ pub fn recover(
     let ownership = Ownership::succeed(folder, &specs)?;
     hold::hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let mut rebuilt = remake_catalog(folder, &file.config, &rows, &secrets)?;
+    // If the new catalogue cannot be used after all, 'rebuild-catalog' finds the pools here.
+    keep_pools(folder, &rows).map_err(disk(folder))?;
     // The configuration is written last, because a folder without a configuration is not a server.
     file.config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     survey(folder, &file.config, ownership, &mut rebuilt)?;
