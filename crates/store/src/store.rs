@@ -70,6 +70,8 @@ pub struct Store {
     index: DerivedIndex,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
+    /// Packs that this server could not recover when it opened. The next start tries again.
+    pub(crate) unrecovered: BTreeSet<PackNumber>,
     /// Number of sessions that were opened so far.
     sessions: AtomicU64,
     /// Packs that no new page may name. A commit holds the lock from the check of its places to its
@@ -182,6 +184,7 @@ impl Store {
             index,
             sealed_since_flush: AtomicU64::new(0),
             claims: Arc::new(Claims::new(fleet.clone())),
+            unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),
             sessions: AtomicU64::new(0),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             fleet,

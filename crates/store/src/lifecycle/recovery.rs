@@ -561,8 +561,12 @@ fn survey(
             Ok((table, bytes)) => {
                 counts.insert(number, table.chunk_count());
                 rebuilt.chunks += u64::from(table.chunk_count());
-                let (domain, state) = (table.domain, PackState::Sealed);
-                let row = PackRow { number, domain, state, bytes, node: None };
+                let (state, bytes) = match store.unrecovered.contains(&number) {
+                    // Its seal may not be durable. The next start seals the pack again.
+                    true => (PackState::Open, 0),
+                    false => (PackState::Sealed, bytes),
+                };
+                let row = PackRow { number, domain: table.domain, state, bytes, node: None };
                 writes.extend((!known.contains(&number)).then_some(Write::PutPack(row)));
             }
             Err(error) => rebuilt.damaged.push((number, model::chain(&error))),
