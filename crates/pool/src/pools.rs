@@ -255,6 +255,11 @@ impl Pools {
         present.into_iter().map(Member::id).collect()
     }
 
+    /// True if any pool is not available.
+    pub fn is_any_away(&self) -> bool {
+        self.state().members.values().any(|member| !member.is_there)
+    }
+
     /// True if the packs of `pool` lie on volumes.
     pub fn is_shelf(&self, pool: PoolId) -> bool {
         self.storage_of(pool)

@@ -23,6 +23,7 @@ use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use catalog::Write;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
@@ -45,6 +46,10 @@ const EXTENSION: &str = ".copy";
 const SURPLUS_MAX: u64 = 4;
 /// Number of blocks that are not counted as surplus.
 const SURPLUS_FREE: u64 = 256;
+/// Mark in the catalogue with the highest number that a copy has had.
+const LAST_NUMBER: &str = "catalogue copies";
+/// Number of numbers that the copies of a recovered catalogue skip.
+const NUMBERS_LEFT_OUT: u64 = 10_000;
 const HOUR_MICROS: i64 = 3_600_000_000;
 
 /// A copy of the catalogue, with the names of the pools that have it.
@@ -109,16 +114,27 @@ pub fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
     by_number(listed.collect())
 }
 
-/// Returns the numbers of all copies as [`numbers`] does. Fails if a pool that is there cannot list
-/// its copies, because a new copy must not get the number of one of them.
-fn all_numbers(pools: &Pools) -> Result<Vec<(u64, Vec<PoolId>)>, StoreError> {
-    let files = |pool| match pools.files(pool) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        files => files,
-    };
-    let listed = pools.present().into_iter().map(|pool| Ok((pool, files(pool)?)));
-    let listed = listed.collect::<io::Result<_>>();
-    Ok(by_number(listed.map_err(|error| unread(&format!("a pool lists none: {error}")))?))
+/// The numbers of all copies, as [`numbers`] returns them.
+struct Listing {
+    numbers: Vec<(u64, Vec<PoolId>)>,
+    /// False if a pool is away, which may have more copies.
+    is_complete: bool,
+}
+
+/// Lists the numbers of all copies. Fails if a pool that is there cannot list its copies, because a
+/// new copy must not get the number of one of them.
+fn all_numbers(pools: &Pools) -> Result<Listing, StoreError> {
+    let mut is_complete = !pools.is_any_away();
+    let mut listed = Vec::new();
+    for pool in pools.present() {
+        match pools.files(pool) {
+            Ok(files) => listed.push((pool, files)),
+            // The pool has gone away since it was found.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => is_complete = false,
+            Err(error) => return Err(unread(&format!("a pool lists none: {error}"))),
+        }
+    }
+    Ok(Listing { numbers: by_number(listed), is_complete })
 }
 
 /// True if the list of a copy is damaged, or was removed meanwhile.
@@ -196,7 +212,7 @@ pub fn all(store: &Store) -> Vec<CatalogCopy> {
 /// a list cannot be read at present, because the copy may be whole.
 pub(crate) fn all_whole(store: &Store) -> Result<Vec<CatalogCopy>, StoreError> {
     let mut copies = Vec::new();
-    for (number, _) in all_numbers(&store.pools)? {
+    for (number, _) in all_numbers(&store.pools)?.numbers {
         match load(&store.pools, number) {
             Ok(copy) => copies.push(copy),
             Err(error) if is_lost(&error) => {
@@ -244,8 +260,7 @@ pub fn run(
     // Reclamation removes no new packs while this guard lives, although no list names them yet.
     let filling = store.use_packs(true);
     let before = all(store);
-    let highest = all_numbers(&store.pools)?;
-    let number = highest.last().map_or(0, |(number, _)| *number) + 1;
+    let number = next_number(store)?;
     check_room(store, before.last().map_or(0, |copy| copy.bytes))?;
     let path = store.folder.join(TEMPORARY);
     remove_file(&path).map_err(|error| disk(&error))?;
@@ -280,6 +295,30 @@ pub fn run(
         None => store.record("catalogue copied", details)?,
     }
     Ok(outcome)
+}
+
+/// Returns a number that no copy has had, and takes note of it: a pool that is away may have copies
+/// that cannot be listed.
+fn next_number(store: &Store) -> Result<u64, StoreError> {
+    let listed = all_numbers(&store.pools)?.numbers.last().map_or(0, |(number, _)| *number);
+    let number = listed.max(last_number(store)?.unwrap_or(0)) + 1;
+    store.catalog.commit(vec![set_last_number(number)])?;
+    Ok(number)
+}
+
+/// Returns the highest number that a copy has had, if a copy was made with this catalogue.
+fn last_number(store: &Store) -> Result<Option<u64>, StoreError> {
+    Ok(store.catalog.mark(LAST_NUMBER)?.and_then(|last| u64::try_from(last).ok()))
+}
+
+fn set_last_number(number: u64) -> Write {
+    Write::SetMark { name: LAST_NUMBER, value: i64::try_from(number).unwrap_or(i64::MAX) }
+}
+
+/// Makes the next copies skip some numbers: a recovered catalogue does not know how many copies
+/// were made after its own, and a pool that is away may have them.
+pub(crate) fn leave_numbers_out(store: &Store) -> Result<Write, StoreError> {
+    Ok(set_last_number(next_number(store)? + NUMBERS_LEFT_OUT))
 }
 
 /// Result of a check of the catalogue, with the copy to which it was compared.
@@ -409,9 +448,12 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
     tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |done| done.doubt.clone()).map(Some)
 }
 
-/// Makes a new copy if there is an older copy. Reclamation calls this before it removes a pack.
+/// Makes a new copy if there may be an older copy. Reclamation calls this before it removes a pack.
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
-    if all_numbers(&store.pools)?.is_empty() {
+    // A copy in a pool that is away names packs too.
+    let Listing { numbers, is_complete } = all_numbers(&store.pools)?;
+    let may_have_copies = !is_complete && last_number(store)?.is_some();
+    if numbers.is_empty() && !may_have_copies {
         return Ok(());
     }
     match run(store, Order::default(), &mut |_| true)?.doubt {
@@ -631,6 +673,8 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> Result<(), Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pools::{self, PoolChange, PoolSettings};
+    use crate::samples::TestServer;
 
     #[test]
     fn a_copy_is_due_when_the_newest_is_old() {
@@ -640,6 +684,37 @@ mod tests {
         assert!(!is_due(Some(hours(1)), hours(24), 24));
         assert!(is_due(Some(hours(1)), hours(25), 24));
         assert!(is_due(Some(hours(1)), hours(0), 24), "the date of the copy is in the future");
+    }
+
+    /// Makes the pool unavailable while `work` runs, as a disk that is not mounted.
+    fn without(server: &TestServer, place: usize, work: impl FnOnce()) {
+        let mark = server.store.pools.specs()[place].folder.join("holdfast-pool");
+        let aside = mark.with_extension("aside");
+        std::fs::rename(&mark, &aside).expect("is renamed");
+        server.store.pools.refresh();
+        work();
+        std::fs::rename(&aside, &mark).expect("is renamed");
+        server.store.pools.refresh();
+    }
+
+    #[test]
+    fn a_copy_in_a_pool_that_is_away_is_followed_by_a_newer_copy() {
+        let server = TestServer::new();
+        server.add_pool("NEXT", false);
+        let next = PoolSettings { next: Some(Some("NEXT".to_owned())), ..PoolSettings::default() };
+        let name = "PRIMARY".to_owned();
+        pools::change(&server.store, &PoolChange { name, settings: next, is_replaced: false })
+            .expect("is changed");
+        let numbers = || numbers(&server.store.pools).into_iter().map(|(number, _)| number);
+        renew(&server.store).expect("no copy is kept");
+        assert_eq!(numbers().count(), 0);
+        run(&server.store, Order::default(), &mut |_| true).expect("is copied");
+        without(&server, 0, || {
+            assert_eq!(numbers().count(), 0, "the copy lies in the pool that is away");
+            renew(&server.store).expect("is copied");
+            assert_eq!(numbers().collect::<Vec<_>>(), [2], "no number is used again");
+        });
+        assert_eq!(numbers().collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

@@ -481,7 +481,8 @@ impl Round<'_> {
     /// after the removal.
     fn renew_copy(&self) -> Result<bool, StoreError> {
         match catalog_copy::renew(self.store) {
-            Err(StoreError::NoSpace(error)) => {
+            // A pool that is away has room again when it is back.
+            Err(StoreError::NoSpace(error)) if !self.store.pools.is_any_away() => {
                 tracing::warn!(error, "no room: the catalogue is copied after packs were removed");
                 Ok(false)
             }

@@ -582,6 +582,9 @@ fn survey(
     let (domain, state) = (CATALOG_DOMAIN, PackState::Sealed);
     let row = PackRow { number, domain, state, bytes: 0, node: None };
     writes.extend([Write::PutPack(row), Write::RemovePack(number)]);
+    if store.pools.is_any_away() {
+        writes.push(catalog_copy::leave_numbers_out(&store)?);
+    }
     store.catalog.commit(writes)?;
     rebuilt.nodes = store.catalog.nodes()?.len() as u64;
     let is_lost =
