@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use catalog::change::{Change, PageStart, apply};
 use catalog::{Node, PageKey, PageSpan, VersionKey, VersionRow};
+use disk::Random;
 use format::catalog_copy::CatalogCopy;
 use format::page;
 use model::{ClassId, DirPath, Name, NodeName, ServerTime};
@@ -25,24 +26,6 @@ const DIRECTORIES: usize = 3;
 const NAMES: usize = 4;
 /// Number of different chunks in all contents. It is small, so that contents share chunks.
 const CHUNKS: u64 = 40;
-
-/// Generator of random numbers. It is part of this test, so that a seed gives the same history in
-/// every release.
-struct Random(u64);
-
-impl Random {
-    fn index(&mut self, length: usize) -> usize {
-        usize::try_from(self.below(length as u64)).expect("below a length")
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        // Source: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % bound
-    }
-}
 
 /// Content of a file, as the numbers of its chunks.
 type Content = Vec<u64>;
@@ -113,7 +96,7 @@ impl World {
             config,
             node,
             filespace,
-            random: Random(seed * 2 + 1),
+            random: Random::new(seed),
             now: 1000,
             model: Model::default(),
             readers: Vec::new(),
