@@ -29,7 +29,7 @@ use super::reclaim;
 use crate::store::Store;
 use crate::volumes::drive::HeldDrive;
 use crate::volumes::holdings::{Volumes, library_of};
-use crate::volumes::site::{Site, known};
+use crate::volumes::site::{Site, to_write_or_read};
 use crate::volumes::trouble::Trouble;
 use crate::volumes::wait::Reader;
 
@@ -180,9 +180,7 @@ impl GroupWriter<'_> {
                 // After a recovery the volume may hold data that the catalogue does not know.
                 self.store.check_released()?;
             }
-            let mut known = known(&volume)?;
-            // The label of a scratch volume is checked when the volume gets its new label.
-            known.label = known.label.filter(|_| volume.state != VolumeState::Scratch);
+            let known = to_write_or_read(&volume)?;
             let operator = self.site.operator()?;
             let mut lent = match operator.borrow(&known) {
                 Ok(lent) => lent,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 use sys::lock::Mutex;
 
-use catalog::{LibraryRow, VolumeAccess, VolumeRow};
+use catalog::{LibraryRow, VolumeAccess, VolumeRow, VolumeState};
 use format::volume::{VolumeId as LabelId, VolumeName};
 use sys::durable::Lock;
 use tape::address::{self, Address};
@@ -44,11 +44,7 @@ impl Site {
         });
         match opened {
             Ok((operator, lock)) => {
-                for volume in volumes.iter().filter(|volume| is_same(&volume.library, &row.name)) {
-                    if let Some(absence) = absence(volume.access) {
-                        operator.volume_absent(VolumeId(volume.id), absence);
-                    }
-                }
+                introduce(&operator, &row, volumes);
                 Self {
                     name: row.name.clone(),
                     row: Mutex::new(row),
@@ -107,6 +103,30 @@ impl Site {
     fn unusable(&self, fault: SiteFault) -> LibraryError {
         LibraryError::Unusable { library: self.name.clone(), fault }
     }
+}
+
+/// Tells the operator which volumes are not available, and lets it take over those that are in
+/// drives already.
+fn introduce(operator: &Operator, row: &LibraryRow, volumes: &[VolumeRow]) {
+    let of_library = volumes.iter().filter(|volume| is_same(&volume.library, &row.name));
+    let mut there = Vec::new();
+    for volume in of_library {
+        match absence(volume.access) {
+            Some(absence) => operator.volume_absent(VolumeId(volume.id), absence),
+            None => there.extend(to_write_or_read(volume)),
+        }
+    }
+    if let Err(error) = operator.take_over(&there) {
+        let error = model::chain(&error);
+        tracing::warn!(library = row.name, error, "it is not known which volumes are in drives");
+    }
+}
+
+/// Returns the volume as its operator knows it. The label of a scratch volume is checked when the
+/// volume gets its new label.
+pub(crate) fn to_write_or_read(row: &VolumeRow) -> Result<VolumeRef, InvalidName> {
+    let known = known(row)?;
+    Ok(VolumeRef { label: known.label.filter(|_| row.state != VolumeState::Scratch), ..known })
 }
 
 /// Returns true for equal names. Upper and lower case are the same.
