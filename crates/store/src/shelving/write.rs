@@ -22,7 +22,7 @@ use catalog::{
 use format::volume::{ObjectId, Part};
 use model::{Name, NodeId, PackNumber};
 use tape::medium::{Medium, MediumError};
-use tape::operator::{Loan, LoanError};
+use tape::operator::{Loan, LoanError, Watch};
 use tape::volume::{Continuation, Progress, VolumeError, VolumeWriter, WriterOptions};
 
 use super::reclaim;
@@ -49,6 +49,8 @@ pub(crate) trait PackListener {
     /// Returns false to cancel the run.
     fn goes_on(&mut self) -> bool;
 }
+/// Number of times that the line to a drive may be cut while one volume is written.
+const CUTS_MAX: u32 = 8;
 
 /// Writes `packs` to volumes of the pool that are not in `avoided`.
 pub(crate) fn write(
@@ -256,6 +258,9 @@ impl GroupWriter<'_> {
     }
 
     /// Writes packs until there is a reason to leave the volume. Returns this reason.
+    ///
+    /// If the line to the drive is cut meanwhile, the writer goes back to the last filemark. The
+    /// packs after it are written again, in their place.
     fn fill(
         &mut self,
         lent: &mut Loan,
@@ -269,23 +274,52 @@ impl GroupWriter<'_> {
         let label = label.ok_or(VolumeError::Blank)?;
         let options = WriterOptions { group_bytes: u64::MAX };
         let mut writer = VolumeWriter::open(lent.medium(), label, options)?;
+        let mut departure = None;
+        for _ in 0..CUTS_MAX {
+            let ended = match departure {
+                None => self.write_packs(&mut writer, volume, &watch, listener),
+                Some(departure) => Ok(departure),
+            };
+            let ended = ended.and_then(|reason| {
+                departure = Some(reason);
+                self.finish(&mut writer, volume, reason, listener)
+            });
+            match ended {
+                Err(Trouble::Volume(VolumeError::Medium(MediumError::PositionLost))) => {}
+                ended => return ended,
+            }
+            let is_settled = self.resume(&mut writer, volume, listener)?;
+            // Nothing but the index is missing if the filemark was there.
+            departure = departure.filter(|_| is_settled);
+        }
+        Err(VolumeError::Medium(MediumError::PositionLost).into())
+    }
+
+    /// Writes packs until there is a reason to leave the volume. Returns this reason.
+    fn write_packs(
+        &mut self,
+        writer: &mut Writer<'_>,
+        volume: &mut VolumeRow,
+        watch: &Watch,
+        listener: &mut dyn PackListener,
+    ) -> Result<Departure, Trouble> {
         let mut since_mark = 0;
-        let departure = loop {
-            let Some(&pack) = self.queue.front() else { break Departure::Done };
+        loop {
+            let Some(&pack) = self.queue.front() else { return Ok(Departure::Done) };
             if !listener.goes_on() {
-                break Departure::Cancelled;
+                return Ok(Departure::Cancelled);
             }
             let is_taken_away = volume.access != VolumeAccess::ReadWrite;
             if is_taken_away || (!self.unsettled.is_empty() && watch.is_wanted_back()) {
-                break Departure::Recalled;
+                return Ok(Departure::Recalled);
             }
             if self.must_be_read(pack) {
-                break Departure::Reading;
+                return Ok(Departure::Reading);
             }
-            match self.put(&mut writer, pack)? {
+            match self.put(writer, pack)? {
                 PackOutcome::Written(bytes) => since_mark += bytes,
-                PackOutcome::Full => break Departure::Full,
-                PackOutcome::MustBeRead => break Departure::Reading,
+                PackOutcome::Full => return Ok(Departure::Full),
+                PackOutcome::MustBeRead => return Ok(Departure::Reading),
                 PackOutcome::Unreadable(reason) => {
                     self.queue.pop_front();
                     self.parts.remove(&pack);
@@ -298,8 +332,18 @@ impl GroupWriter<'_> {
                 let parts = writer.sync()?;
                 self.settle(volume, &parts, listener)?;
             }
-        };
-        let (closed, _) = writer.close()?;
+        }
+    }
+
+    /// Ends the session on the volume, and settles its packs.
+    fn finish(
+        &mut self,
+        writer: &mut Writer<'_>,
+        volume: &mut VolumeRow,
+        departure: Departure,
+        listener: &mut dyn PackListener,
+    ) -> Result<Departure, Trouble> {
+        let closed = writer.finish()?;
         if departure == Departure::Full {
             volume.state = VolumeState::Full;
         }
@@ -314,6 +358,29 @@ impl GroupWriter<'_> {
             self.parts.clear();
         }
         Ok(departure)
+    }
+
+    /// Goes back to the last filemark after the position was lost, and settles the packs before it.
+    /// Packs after it are written again. Returns true if there was nothing after it but the index.
+    fn resume(
+        &mut self,
+        writer: &mut Writer<'_>,
+        volume: &mut VolumeRow,
+        listener: &mut dyn PackListener,
+    ) -> Result<bool, Trouble> {
+        let mut resumed = writer.resume();
+        for _ in 1..CUTS_MAX {
+            match resumed {
+                Err(VolumeError::Medium(MediumError::PositionLost)) => resumed = writer.resume(),
+                _ => break,
+            }
+        }
+        resumed?;
+        let parts = writer.sync()?;
+        self.settle(volume, &parts, listener)?;
+        let is_settled = !parts.is_empty() && self.unsettled.is_empty();
+        self.put_back();
+        Ok(is_settled)
     }
 
     /// Writes one pack, or the rest of a pack that began on another volume.
@@ -422,6 +489,13 @@ impl GroupWriter<'_> {
         error: &VolumeError,
     ) -> Result<(), StoreError> {
         let reason = model::chain(error);
+        let is_lost =
+            matches!(error, VolumeError::Medium(MediumError::PositionLost | MediumError::NoMedium));
+        if is_lost {
+            // Before the next use, the volume is made ready or brought again.
+            self.failures += 1;
+            return self.check_failures(&reason);
+        }
         if matches!(error, VolumeError::Medium(MediumError::Failed(_))) {
             lent.blame_drive(&reason);
             self.failures += 1;
