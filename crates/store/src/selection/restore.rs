@@ -359,6 +359,7 @@ impl Sender<'_> {
             assert!((quantum.first_index..end).contains(&index), "the quantum has the chunk");
             let (of_quantum, later) = rest.split_at(rest.partition_point(|&index| index < end));
             rest = later;
+            self.bring(pack)?;
             match self.store.pools.read(pack, &quantum) {
                 Ok(record) => {
                     read_ahead.advance(self.store, record.len() as u64);
@@ -377,6 +378,18 @@ impl Sender<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Brings a pack that lies on volumes only to the stage, if it is not there. Ends the restore
+    /// if the client leaves meanwhile.
+    fn bring(&self, pack: PackNumber) -> Result<(), StoreError> {
+        match &self.ahead {
+            Some(ahead) if self.store.pools.is_only_shelved(pack) => {
+                let recipient = &*self.recipient;
+                Ok(ahead.bring(pack, &|| recipient.is_listening())?)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn send_damaged(

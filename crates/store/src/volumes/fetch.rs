@@ -93,6 +93,13 @@ impl Plan {
     }
 }
 
+/// A reader that waits for a pack.
+struct Recipient<'a> {
+    who: &'a Reader,
+    /// Returns false when the reader has given up. It then loses its place in the queue.
+    goes_on: &'a dyn Fn() -> bool,
+}
+
 /// A request for a pack to the operator of a library.
 struct PackRequest {
     site: Arc<Site>,
@@ -193,7 +200,7 @@ impl Volumes {
         let pieces = (0..).zip(&copy).map(piece).collect::<Result<_, FetchError>>()?;
         let (who, plan) = (Reader::server(), Plan { site, pieces, salvages: false });
         let seen = ListedWait::new(self, &who, 1);
-        self.fetch_by(pack, &plan, &who, &seen)
+        self.fetch_by(pack, &plan, &Recipient { who: &who, goes_on: &|| true }, &seen)
     }
 
     /// Returns the copy of the pack in each pool. Copies in primary pools come first.
@@ -262,6 +269,16 @@ impl Volumes {
         pack: PackNumber,
         (who, salvages): (&Reader, bool),
     ) -> Result<File, ReadError> {
+        self.fetch_for(pack, &Recipient { who, goes_on: &|| true }, salvages)
+    }
+
+    /// Does the same as [`Self::fetch`] for a recipient that may give up.
+    fn fetch_for(
+        self: &Arc<Self>,
+        pack: PackNumber,
+        recipient: &Recipient<'_>,
+        salvages: bool,
+    ) -> Result<File, ReadError> {
         let unread = |error: FetchError| ReadError::Volume { pack, reason: model::chain(&error) };
         if let Some(file) = self.stage.open_pack(pack) {
             return Ok(file);
@@ -274,7 +291,8 @@ impl Volumes {
         if let Some(error) = self.failures.of(pack) {
             return Err(unread(error));
         }
-        let seen = ListedWait::new(self, who, 1);
+        let seen = ListedWait::new(self, recipient.who, 1);
+        let has_given_up = || seen.is_cancelled() || !(recipient.goes_on)();
         let mut last = FetchError::Unshelved;
         let mut is_pushed_out = true;
         for _ in 0..TRIES {
@@ -282,7 +300,7 @@ impl Volumes {
                 break;
             }
             for plan in self.plans(pack).map_err(unread)? {
-                match self.fetch_by(pack, &plan, who, &seen) {
+                match self.fetch_by(pack, &plan, recipient, &seen) {
                     Ok(()) => {
                         if let Some(file) = self.stage.open_pack(pack) {
                             return Ok(file);
@@ -292,18 +310,21 @@ impl Volumes {
                     }
                     Err(error) => last = error,
                 }
+                if has_given_up() {
+                    break;
+                }
             }
-            if seen.is_cancelled() {
+            if has_given_up() {
                 break;
             }
         }
         if salvages
-            && !seen.is_cancelled()
-            && let Some(file) = self.salvage(pack, who, &seen)
+            && !has_given_up()
+            && let Some(file) = self.salvage(pack, recipient, &seen)
         {
             return Ok(file);
         }
-        if !seen.is_cancelled() {
+        if !has_given_up() {
             self.failures.note(pack, last.clone());
         }
         Err(unread(last))
@@ -311,7 +332,12 @@ impl Volumes {
 
     /// Opens the readable parts of a pack of which no copy is undamaged. Uses the first copy that
     /// can be read at all.
-    fn salvage(&self, pack: PackNumber, who: &Reader, seen: &ListedWait) -> Option<File> {
+    fn salvage(
+        &self,
+        pack: PackNumber,
+        recipient: &Recipient<'_>,
+        seen: &ListedWait,
+    ) -> Option<File> {
         let plans = self.plans(pack);
         let plans = plans.inspect_err(|error| {
             tracing::warn!(%pack, %error, "the rest of a damaged pack cannot be looked for");
@@ -321,7 +347,7 @@ impl Volumes {
             for (index, piece) in (0..).zip(&mut plan.pieces) {
                 piece.object = object(pack, ordinal, index);
             }
-            if self.fetch_by(pack, &plan, who, seen).is_ok() {
+            if self.fetch_by(pack, &plan, recipient, seen).is_ok() {
                 tracing::error!(%pack, "a pack is damaged on its volume; the rest of it is served");
                 self.note_salvaged(pack);
                 return self.stage.open_pack(pack);
@@ -334,15 +360,16 @@ impl Volumes {
         &self,
         pack: PackNumber,
         plan: &Plan,
-        who: &Reader,
+        recipient: &Recipient<'_>,
         seen: &ListedWait,
     ) -> Result<(), FetchError> {
         let (told, answers) = channel();
-        let asked = self.ask(pack, plan, who, &told)?;
+        let asked = self.ask(pack, plan, recipient.who, &told)?;
         seen.note(&asked);
         drop(told);
         for _ in 0..asked.left {
-            let outcome = receive(&answers, seen, &|| true).inspect_err(|_| asked.cancel())?;
+            let outcome =
+                receive(&answers, seen, recipient.goes_on).inspect_err(|_| asked.cancel())?;
             outcome.result.inspect_err(|_| asked.cancel())?;
         }
         Ok(())
@@ -547,6 +574,19 @@ impl EarlyRequests {
             self.note(&outcome);
         }
         Ok(())
+    }
+
+    /// Brings a pack to the stage that is not there although its request has ended: it could not be
+    /// read, or the stage needed the room. The readable parts of a damaged pack are brought too.
+    ///
+    /// Fails only if the reader has given up. Any other error is reported when the pack is opened.
+    pub fn bring(&self, pack: PackNumber, goes_on: &dyn Fn() -> bool) -> Result<(), FetchError> {
+        if self.volumes.is_staged(pack) {
+            return Ok(());
+        }
+        let recipient = Recipient { who: &self.who, goes_on };
+        let brought = self.volumes.fetch_for(pack, &recipient, true);
+        if brought.is_err() && !goes_on() { Err(FetchError::Cancelled) } else { Ok(()) }
     }
 
     /// Notes that the pack was used, so that there is room for another pack.
