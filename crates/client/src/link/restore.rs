@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use format::quantum::RECORD_BYTES_MAX;
 use model::QUANTUM_BYTES_MAX;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use wire::proto;
@@ -66,6 +67,8 @@ pub(crate) struct RestoreStream<'a> {
     selection: Selection,
     messages: Streaming<proto::RestoreReply>,
     answers: mpsc::Sender<proto::RestoreRequest>,
+    /// Ends when the end of the answers was sent.
+    answers_end: oneshot::Receiver<()>,
 }
 
 impl Link {
@@ -83,11 +86,15 @@ impl Link {
         let request = proto::RestoreRequest { message: Some(start), purpose, directories_max };
         send(&answers, request)?;
         let mut client = self.client();
-        let messages = self
-            .runtime
-            .block_on(client.restore(ReceiverStream::new(receiver)))?
-            .into_inner();
-        Ok(RestoreStream { link: self, selection: selection.clone(), messages, answers })
+        let (is_open, answers_end) = oneshot::channel();
+        // The stream of answers is dropped, and `is_open` with it, after its end was sent.
+        let sent = ReceiverStream::new(receiver).map(move |answer| {
+            let _: &oneshot::Sender<()> = &is_open;
+            answer
+        });
+        let messages = self.runtime.block_on(client.restore(sent))?.into_inner();
+        let selection = selection.clone();
+        Ok(RestoreStream { link: self, selection, messages, answers, answers_end })
     }
 }
 
@@ -131,9 +138,13 @@ impl RestoreStream<'_> {
     /// A stream that is dropped earlier is reset, and the server's last frames then come for a
     /// stream that is no more. HTTP/2 closes a connection with many such frames.
     pub(crate) fn finish(self) {
-        let Self { link, mut messages, answers, .. } = self;
+        let Self { link, mut messages, answers, answers_end, .. } = self;
         drop(answers);
-        let end = async { tokio::time::timeout(END_MAX, messages.message()).await };
+        let both = async {
+            drop(answers_end.await);
+            messages.message().await
+        };
+        let end = async { tokio::time::timeout(END_MAX, both).await };
         // All data has arrived, so an error at the end changes nothing.
         drop(link.runtime.block_on(end));
     }
