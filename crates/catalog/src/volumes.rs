@@ -21,6 +21,8 @@ pub struct LibraryRow {
     pub retain_secs: u32,
     /// True if a migrated file may be recalled only with a list of files, not by opening it.
     pub optimised_only: bool,
+    /// Maximum number of drives that write at once; 0 for the default of the library.
+    pub writers_max: u32,
 }
 
 /// Use of a volume.

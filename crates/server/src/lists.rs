@@ -264,6 +264,7 @@ fn library_row(name: &str) -> LibraryRow {
         drives_max: 1,
         retain_secs: 0,
         optimised_only: false,
+        writers_max: 0,
     }
 }
 

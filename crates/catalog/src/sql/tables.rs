@@ -134,6 +134,7 @@ const TABLES: [Table; 25] = [
             "drives_max",
             "retain",
             "optimised_only",
+            "writers",
         ],
         "lower(name)",
         false,

@@ -85,22 +85,24 @@ fn library_columns(row: &Row<'_>) -> Result<LibraryRow, CatalogError> {
         drives_max: row.get(5)?,
         retain_secs: row.get(6)?,
         optimised_only: row.get(7)?,
+        writers_max: row.get(8)?,
     })
 }
 
 pub(crate) fn libraries(sql: &dyn Sql) -> Result<Vec<LibraryRow>, CatalogError> {
     let select =
-        "SELECT name, changer, drives, folder, capacity, drives_max, retain, optimised_only
+        "SELECT name, changer, drives, folder, capacity, drives_max, retain, optimised_only, writers
                   FROM library ORDER BY lower(name)";
     sql.all(select, &[], library_columns)
 }
 
 fn put_library(sql: &dyn Sql, library: &LibraryRow) -> Result<(), CatalogError> {
     let update = "UPDATE library SET changer = ?2, drives = ?3, folder = ?4, capacity = ?5,
-                    drives_max = ?6, retain = ?7, optimised_only = ?8 WHERE lower(name) = ?1";
-    let insert = "INSERT INTO library VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                    drives_max = ?6, retain = ?7, optimised_only = ?8, writers = ?9
+                    WHERE lower(name) = ?1";
+    let insert = "INSERT INTO library VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let LibraryRow { name, changer, folder, capacity_bytes, .. } = library;
-    let LibraryRow { drives_max, retain_secs, optimised_only, .. } = library;
+    let LibraryRow { drives_max, retain_secs, optimised_only, writers_max, .. } = library;
     let drives = serde_json::to_string(&library.drives).map_err(CatalogError::failed)?;
     let put = |statement: &str, name: &str| {
         let values = params![
@@ -111,7 +113,8 @@ fn put_library(sql: &dyn Sql, library: &LibraryRow) -> Result<(), CatalogError> 
             capacity_bytes,
             drives_max,
             retain_secs,
-            optimised_only
+            optimised_only,
+            writers_max
         ];
         sql.execute(statement, values)
     };

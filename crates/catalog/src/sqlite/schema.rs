@@ -7,8 +7,10 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 8] =
-    [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8];
+const MIGRATIONS: [&str; 9] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
+    VERSION_9,
+];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -218,6 +220,11 @@ CREATE VIEW events AS SELECT
     CASE WHEN ended IS NULL THEN 'Started' WHEN code < 12 THEN 'Completed' ELSE 'Failed' END
         AS status,
     code AS result, reason AS reason FROM task_run;
+";
+
+/// Numbers of drives that write at once.
+const VERSION_9: &str = "
+ALTER TABLE library ADD COLUMN writers INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

@@ -125,6 +125,7 @@ pub(crate) fn library(name: &str) -> LibraryRow {
         drives_max: 2,
         retain_secs: 60,
         optimised_only: false,
+        writers_max: 0,
     }
 }
 

@@ -249,6 +249,7 @@ fn new_row(new: NewLibrary) -> Result<LibraryRow, StoreError> {
         drives_max: 0,
         retain_secs: RETAIN_SECS,
         optimised_only: false,
+        writers_max: 0,
     })
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn a_library_is_as_it_was_put(engine: &dyn Engine) {
         drives_max: u32::MAX,
         retain_secs: u32::MAX,
         optimised_only: true,
+        writers_max: u32::MAX,
         ..library("B")
     };
     catalog.put_library(&folder).expect("is made");
