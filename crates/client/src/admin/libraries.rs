@@ -154,6 +154,7 @@ pub struct LibraryChange {
     pub mounts_max: Option<u32>,
     pub retain_secs: Option<u32>,
     pub optimised_only: Option<bool>,
+    pub writers_max: Option<u32>,
 }
 
 impl LibraryChange {
@@ -163,6 +164,7 @@ impl LibraryChange {
             drives_max: self.mounts_max,
             retain_secs: self.retain_secs,
             optimised_only: self.optimised_only,
+            writers_max: self.writers_max,
             ..proto::PutLibraryRequest::default()
         }
     }

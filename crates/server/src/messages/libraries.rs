@@ -64,8 +64,9 @@ fn element(element: Element) -> proto::LibraryElement {
 }
 
 pub(crate) fn settings(request: &proto::PutLibraryRequest) -> LibrarySettings {
-    let proto::PutLibraryRequest { drives_max, retain_secs, optimised_only, .. } = *request;
-    LibrarySettings { drives_max, retain_secs, optimised_only }
+    let proto::PutLibraryRequest { drives_max, retain_secs, optimised_only, writers_max, .. } =
+        *request;
+    LibrarySettings { drives_max, retain_secs, optimised_only, writers_max }
 }
 
 /// Parses a request to make a library.

@@ -48,6 +48,8 @@ pub struct LibrarySettings {
     pub retain_secs: Option<u32>,
     /// True if a migrated file may be recalled only with a list of files.
     pub optimised_only: Option<bool>,
+    /// Maximum number of drives that write at once.
+    pub writers_max: Option<u32>,
 }
 
 /// Work at a library that an administrator orders.
@@ -269,6 +271,13 @@ fn change(mut row: LibraryRow, settings: LibrarySettings) -> Result<LibraryRow, 
         }
         row.retain_secs = secs;
     }
+    if let Some(writers) = settings.writers_max {
+        if writers > DRIVES_MAX {
+            let message = format!("the number of writers must be at most {DRIVES_MAX}");
+            return Err(StoreError::usage(message));
+        }
+        row.writers_max = writers;
+    }
     if let Some(optimised_only) = settings.optimised_only {
         row.optimised_only = optimised_only;
     }
@@ -303,6 +312,8 @@ mod tests {
         assert_eq!(change(row.clone(), none).expect("nothing changes"), row);
         check(LibrarySettings { drives_max: Some(DRIVES_MAX), ..none }, true);
         check(LibrarySettings { drives_max: Some(DRIVES_MAX + 1), ..none }, false);
+        check(LibrarySettings { writers_max: Some(DRIVES_MAX), ..none }, true);
+        check(LibrarySettings { writers_max: Some(DRIVES_MAX + 1), ..none }, false);
         check(LibrarySettings { retain_secs: Some(RETAIN_SECS_MAX), ..none }, true);
         check(LibrarySettings { retain_secs: Some(RETAIN_SECS_MAX + 1), ..none }, false);
     }

@@ -91,6 +91,13 @@ impl Site {
         }
     }
 
+    /// Returns the number of drives that may write at once.
+    pub(crate) fn writers(&self) -> Result<Writers, LibraryError> {
+        let row = self.row();
+        let drives = self.operator()?.with_stock(|stock| drives_used(&row, stock));
+        Ok(writers(row.writers_max, drives))
+    }
+
     pub(crate) fn is_folder(&self) -> bool {
         self.row().folder.is_some()
     }
@@ -203,6 +210,25 @@ fn drives_used(row: &LibraryRow, stock: &Stock) -> usize {
     limit.min(all).max(1)
 }
 
+/// The drives that a run may use for writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Writers {
+    /// Maximum number of drives at once.
+    pub max: usize,
+    /// True if the administrator has set the number: then a few packs are worth a mount.
+    pub is_set: bool,
+}
+
+/// Returns the number of drives that may write at once in a library that uses `drives` drives. By
+/// default one of several drives is left to readers.
+fn writers(writers_max: u32, drives: usize) -> Writers {
+    assert!(drives > 0, "a library keeps at least one drive");
+    match writers_max {
+        0 => Writers { max: (drives - 1).max(1), is_set: false },
+        max => Writers { max: drives.min(max as usize), is_set: true },
+    }
+}
+
 fn schedule(row: &LibraryRow, stock: &Stock) -> Schedule {
     let (timing, model) = match stock {
         Stock::Folder { .. } => (Timing::files(), LTO8),
@@ -243,6 +269,13 @@ fn model(product: &str) -> DriveModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_several_drives_is_left_to_readers_unless_a_number_is_set() {
+        let max = |set, drives| writers(set, drives).max;
+        assert_eq!([max(0, 1), max(0, 2), max(0, 4)], [1, 1, 3]);
+        assert_eq!([max(1, 4), max(4, 4), max(9, 4)], [1, 4, 4]);
+    }
 
     #[test]
     fn drives_are_known_by_their_products() {

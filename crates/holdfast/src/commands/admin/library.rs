@@ -234,7 +234,7 @@ impl AddArgs {
 impl SettingsArgs {
     fn change(&self) -> LibraryChange {
         let Self { mounts: mounts_max, retain: retain_secs } = *self;
-        LibraryChange { mounts_max, retain_secs, optimised_only: None }
+        LibraryChange { mounts_max, retain_secs, optimised_only: None, writers_max: None }
     }
 }
 
