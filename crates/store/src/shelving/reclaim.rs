@@ -15,7 +15,8 @@ use catalog::{PoolRow, VolumeAccess, VolumePart, VolumeRow, VolumeState};
 use model::{PackNumber, PoolId, ServerTime};
 use pool::ReadError;
 
-use super::write::{PackListener, write};
+use super::crew::PackListener;
+use super::write::write;
 use crate::store::Store;
 use crate::volumes::error::FetchError;
 use crate::volumes::fetch::{EarlyRequests, PUSHED_OUT};

@@ -1,5 +1,6 @@
-//! Writing packs to volumes, one group of nodes after the other, with a filemark every few
-//! gigabytes. A pack on volumes is in the catalogue only after it is durable.
+//! Writing packs to volumes, with a filemark every few gigabytes. Several drives write at once,
+//! each for one group of nodes (see `crew`). A pack on volumes is in the catalogue only after it is
+//! durable.
 //!
 //! ```text
 //!   queue --begin, write--> unsettled --filemark--> settled: rows in the catalogue, table kept
@@ -25,6 +26,7 @@ use tape::medium::{Medium, MediumError};
 use tape::operator::{Loan, LoanError, Watch};
 use tape::volume::{Continuation, Progress, VolumeError, VolumeWriter, WriterOptions};
 
+use super::crew::{self, Claim, Claims, PackListener, Share};
 use super::reclaim;
 use crate::store::Store;
 use crate::volumes::drive::HeldDrive;
@@ -37,18 +39,6 @@ use crate::volumes::wait::Reader;
 const GROUP_BYTES: u64 = 4 << 30;
 /// Number of failed volumes or drives at which a run ends.
 const FAILURES_MAX: usize = 8;
-
-/// Listener of a run that writes packs to volumes.
-pub(crate) trait PackListener {
-    /// Notes that the pack is settled.
-    fn stored(&mut self, pack: PackNumber) -> Result<(), StoreError>;
-
-    /// Notes that the pack cannot be read from any pool, and was not written.
-    fn failed(&mut self, pack: PackNumber, reason: String);
-
-    /// Returns false to cancel the run.
-    fn goes_on(&mut self) -> bool;
-}
 /// Number of times that the line to a drive may be cut while one volume is written.
 const CUTS_MAX: u32 = 8;
 
@@ -63,24 +53,37 @@ pub(crate) fn write(
     let library = library_of(&pool.url).unwrap_or_default();
     let site = store.volumes.site(library);
     let site = site.map_err(|error| StoreError::conflict(error.to_string()))?;
-    for (group, packs) in grouped(store, pool, packs)? {
+    let mut writers = site.writers()?;
+    if packs.iter().any(|pack| store.pools.is_only_shelved(*pack)) {
+        // Packs that come from volumes need the other drives and the stage.
+        writers.max = 1;
+    }
+    let sized = |packs: Vec<PackNumber>| -> Vec<(PackNumber, u64)> {
+        packs.into_iter().map(|pack| (pack, store.pools.bytes_of(pack))).collect()
+    };
+    let groups = grouped(store, pool, packs)?;
+    let groups = groups.into_iter().map(|(group, packs)| (group, sized(packs)));
+    let write_share = |share: Share, claims: &Claims, listener: &mut dyn PackListener| {
         let mut group_writer = GroupWriter {
             store,
             volumes: &store.volumes,
             site: &site,
             pool,
-            group,
-            queue: packs.into(),
+            group: share.group,
+            queue: share.packs.into(),
             unsettled: VecDeque::new(),
             parts: BTreeMap::new(),
             going_on: None,
             avoided: avoided.clone(),
+            claims,
             damaged: BTreeSet::new(),
             failures: 0,
         };
         group_writer.run(listener)?;
-    }
-    Ok(())
+        let GroupWriter { group, queue, .. } = group_writer;
+        Ok((!queue.is_empty()).then(|| Share { group, packs: queue.into() }))
+    };
+    crew::run(crew::shares(groups, writers), writers.max, &write_share, listener)
 }
 
 /// Returns the packs by collocation group. Each group has volumes of its own.
@@ -150,6 +153,8 @@ struct GroupWriter<'a> {
     going_on: Option<Continuation>,
     /// Volumes that must not be written.
     avoided: BTreeSet<u64>,
+    /// Volumes that have a writer.
+    claims: &'a Claims,
     /// Packs that are damaged on disk and that a volume also has.
     damaged: BTreeSet<PackNumber>,
     failures: usize,
@@ -169,15 +174,15 @@ enum Departure {
 
 type Writer<'a> = VolumeWriter<&'a mut dyn Medium>;
 
-impl GroupWriter<'_> {
+impl<'a> GroupWriter<'a> {
+    /// Writes all packs. If other writers have all volumes, the rest stays in the queue.
     fn run(&mut self, listener: &mut dyn PackListener) -> Result<(), StoreError> {
         while !self.queue.is_empty() {
             self.read_ahead(listener)?;
             if self.queue.is_empty() {
                 break;
             }
-            let mut volume =
-                self.volumes.choose(self.site, self.pool, &self.group, &self.avoided)?;
+            let Some((mut volume, _claim)) = self.claim()? else { break };
             if volume.state == VolumeState::Scratch {
                 // After a recovery the volume may hold data that the catalogue does not know.
                 self.store.check_released()?;
@@ -218,6 +223,16 @@ impl GroupWriter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Chooses the volume to write next; `None` if other writers have all volumes.
+    fn claim(&self) -> Result<Option<(VolumeRow, Claim<'a>)>, StoreError> {
+        let choose = |claimed: &BTreeSet<u64>| {
+            self.volumes
+                .choose(self.site, self.pool, &self.group, &(&self.avoided | claimed))
+        };
+        let claims: &'a Claims = self.claims;
+        claims.claim(choose, |volume| volume.id)
     }
 
     /// Returns true for a pack that has to be read from a volume, because neither a disk nor the
