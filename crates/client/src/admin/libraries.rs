@@ -45,6 +45,8 @@ pub struct Library {
     /// True if a program that opens a migrated file gets an error. Only lists of files and restores
     /// are then recalled.
     pub optimised_only: bool,
+    /// Maximum number of drives that write at the same time; `None` for all drives but one.
+    pub writers_max: Option<u32>,
     /// Reason why the library cannot be used.
     pub problem: Option<String>,
     pub drives: Vec<LibraryDrive>,
@@ -105,6 +107,7 @@ impl From<proto::Library> for Library {
             mounts_max: (message.drives_max > 0).then_some(message.drives_max),
             retain_secs: message.retain_secs,
             optimised_only: message.optimised_only,
+            writers_max: (message.writers_max > 0).then_some(message.writers_max),
             problem: optional::text(message.problem),
             drives: message.drives.into_iter().map(LibraryDrive::from).collect(),
             elements: message.elements.into_iter().map(Element::from).collect(),

@@ -25,6 +25,7 @@ pub(crate) fn library(info: LibrarySummary) -> proto::Library {
         problem: problem.unwrap_or_default(),
         drives: drives.into_iter().map(drive).collect(),
         elements: elements.into_iter().map(element).collect(),
+        writers_max: row.writers_max,
     }
 }
 

@@ -122,6 +122,10 @@ struct SettingsArgs {
     /// Time that a volume stays mounted after its last use, in case it is needed again
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     retain: Option<u32>,
+    /// Maximum number of drives that write at the same time [default for a new library: all drives
+    /// but one, one for each 4 GiB]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    writers: Option<u32>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -233,8 +237,8 @@ impl AddArgs {
 
 impl SettingsArgs {
     fn change(&self) -> LibraryChange {
-        let Self { mounts: mounts_max, retain: retain_secs } = *self;
-        LibraryChange { mounts_max, retain_secs, optimised_only: None, writers_max: None }
+        let Self { mounts: mounts_max, retain: retain_secs, writers: writers_max } = *self;
+        LibraryChange { mounts_max, retain_secs, optimised_only: None, writers_max }
     }
 }
 
@@ -242,7 +246,7 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     let optimised_only = args.optimised_only;
     let change = LibraryChange { optimised_only, ..args.settings.change() };
     if change == LibraryChange::default() {
-        let message = "give a setting: --mounts, --retain or --optimised-only";
+        let message = "give a setting: --mounts, --retain, --writers or --optimised-only";
         return Err(CommandError::usage(message, "holdfast admin library set"));
     }
     let library = admin.set_library(args.name, change)?;

@@ -22,6 +22,7 @@ pub(super) struct LibraryDocument<'a> {
     mounts: u32,
     retain_secs: u32,
     optimised_only: bool,
+    writers: u32,
     problem: Option<&'a str>,
     drives: Vec<DriveDocument<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +65,7 @@ impl<'a> LibraryDocument<'a> {
             mounts: library.mounts_max.unwrap_or(0),
             retain_secs: library.retain_secs,
             optimised_only: library.optimised_only,
+            writers: library.writers_max.unwrap_or(0),
             problem: library.problem.as_deref(),
             drives: library.drives.iter().map(DriveDocument::new).collect(),
             elements: library.elements.iter().map(ElementDocument::new).collect(),
@@ -189,7 +191,7 @@ fn head(library: &Library) -> String {
     });
     format!(
         "Library:  {}\n{:<10}{}{room}\nState:    {}\nMounts:   {}\n\
-         Retain:   {} s after the last use\nOpens:    {}\n",
+         Retain:   {} s after the last use\nOpens:    {}\nWriters:  {}\n",
         library.name,
         format!("{kind}:"),
         place(library),
@@ -200,6 +202,10 @@ fn head(library: &Library) -> String {
         },
         quantity::count(library.retain_secs.into()),
         if library.optimised_only { "refused" } else { "served" },
+        match library.writers_max {
+            None => "all drives but one".to_owned(),
+            Some(most) => format!("{most} at the same time"),
+        },
     )
 }
 
@@ -289,6 +295,7 @@ mod tests {
             mounts_max: Some(2),
             retain_secs: 300,
             optimised_only: false,
+            writers_max: None,
             problem: None,
             drives: vec![drive, failed],
             elements: vec![
@@ -334,6 +341,7 @@ mod tests {
         Mounts:   2 at the same time
         Retain:   300 s after the last use
         Opens:    served
+        Writers:  all drives but one
         ");
         insta::assert_snapshot!(drives(&library.drives), @r"
         Drive  Product      Serial  Volume    State
