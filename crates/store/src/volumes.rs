@@ -31,7 +31,8 @@ pub use fetch::EarlyRequests;
 pub use holdings::Volumes;
 pub use libraries::{Devices, LibrarySettings, LibraryWork, NewLibrary};
 pub use listing::{
-    DriveState, DriveSummary, LibrarySummary, QueueEntry, VolumeFilter, VolumeKey, VolumeSummary,
+    DriveState, DriveSummary, LibraryOutage, LibrarySummary, QueueEntry, VolumeFilter, VolumeKey,
+    VolumeSummary,
 };
 pub use tape::schedule::Kind as ReadKind;
 pub use tape::scsi::{Element, ElementKind};

@@ -1,5 +1,6 @@
 //! Libraries: changers with drives, and folders of files that stand for tapes.
 
+use model::ServerTime;
 use wire::proto;
 use wire::proto::serve_library_request::Work;
 
@@ -18,6 +19,7 @@ words!(
         Reading = "reading",
         Writing = "writing",
         Failed = "failed",
+        Away = "away",
     }
 );
 
@@ -49,6 +51,8 @@ pub struct Library {
     pub writers_max: Option<u32>,
     /// Reason why the library cannot be used.
     pub problem: Option<String>,
+    /// Time since which the library or its changer does not answer.
+    pub away_since: Option<ServerTime>,
     pub drives: Vec<LibraryDrive>,
     /// Elements of the changer. Only an inventory has them.
     pub elements: Vec<Element>,
@@ -77,8 +81,10 @@ pub struct LibraryDrive {
     /// Volume in the drive.
     pub volume: Option<String>,
     pub state: DriveState,
-    /// Reason of the failure.
+    /// Reason of the failure or the absence.
     pub problem: Option<String>,
+    /// Time since which the connection to the drive is away.
+    pub away_since: Option<ServerTime>,
     pub wants_cleaning: bool,
 }
 
@@ -109,6 +115,7 @@ impl From<proto::Library> for Library {
             optimised_only: message.optimised_only,
             writers_max: (message.writers_max > 0).then_some(message.writers_max),
             problem: optional::text(message.problem),
+            away_since: message.away_since.map(ServerTime),
             drives: message.drives.into_iter().map(LibraryDrive::from).collect(),
             elements: message.elements.into_iter().map(Element::from).collect(),
         }
@@ -125,6 +132,7 @@ impl From<proto::LibraryDrive> for LibraryDrive {
             volume: optional::text(message.volume),
             state,
             problem: optional::text(message.problem),
+            away_since: message.away_since.map(ServerTime),
             wants_cleaning: message.wants_cleaning,
         }
     }

@@ -12,7 +12,7 @@ use wire::proto::library_element::Kind;
 use wire::proto::serve_library_request::Work;
 
 pub(crate) fn library(info: LibrarySummary) -> proto::Library {
-    let LibrarySummary { row, problem, drives, elements } = info;
+    let LibrarySummary { row, problem, away_since, drives, elements } = info;
     proto::Library {
         name: row.name,
         changer: row.changer.unwrap_or_default(),
@@ -25,6 +25,7 @@ pub(crate) fn library(info: LibrarySummary) -> proto::Library {
         problem: problem.unwrap_or_default(),
         drives: drives.into_iter().map(drive).collect(),
         elements: elements.into_iter().map(element).collect(),
+        away_since: away_since.map(|since| since.0),
         writers_max: row.writers_max,
     }
 }
@@ -37,6 +38,7 @@ fn drive(drive: DriveSummary) -> proto::LibraryDrive {
         DriveState::Reading => State::Reading,
         DriveState::Writing => State::Writing,
         DriveState::Failed => State::Failed,
+        DriveState::Away => State::Away,
     };
     proto::LibraryDrive {
         address: drive.address.into(),
@@ -46,6 +48,7 @@ fn drive(drive: DriveSummary) -> proto::LibraryDrive {
         state: state.into(),
         problem: drive.problem.unwrap_or_default(),
         wants_cleaning: drive.wants_cleaning,
+        away_since: drive.away_since.map(|since| since.0),
     }
 }
 

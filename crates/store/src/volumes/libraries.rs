@@ -89,7 +89,9 @@ impl Volumes {
     pub fn look_after_sites(self: &Arc<Self>) {
         for site in self.sites() {
             match &site.operator {
-                Ok(operator) if operator.has_drives() => operator.try_again(),
+                Ok(operator) if operator.has_drives() || operator.waits_for_drives() => {
+                    operator.try_again();
+                }
                 // The devices may be reachable again.
                 _ => self.replace_site(site),
             }
@@ -98,12 +100,14 @@ impl Volumes {
 
     /// Closes a library that cannot be used, and opens it again.
     fn replace_site(self: &Arc<Self>, before: Arc<Site>) {
-        let row = before.row();
+        let (row, since) = (before.row(), before.fault_since);
         self.sites_mut().retain(|site| !Arc::ptr_eq(site, &before));
         // The lock of the old site would keep even this process away from the library.
         drop(before);
-        let site = self.open_site(row);
-        self.sites_mut().push(site);
+        let volumes: Vec<_> = self.rows().values().cloned().collect();
+        let mut site = Site::open(row.clone(), &volumes, self.listener(&row.name));
+        site.fault_since = site.fault_since.map(|now| since.unwrap_or(now));
+        self.sites_mut().push(Arc::new(site));
     }
 
     /// Adds a library.

@@ -33,10 +33,21 @@ pub struct LibrarySummary {
     pub row: LibraryRow,
     /// The reason why the library cannot be used.
     pub problem: Option<String>,
+    /// Time since which the library cannot be used, because it or its changer is away.
+    pub away_since: Option<ServerTime>,
     /// Drives of the library; for a folder, only the drives that are in use.
     pub drives: Vec<DriveSummary>,
     /// The elements of a changer, if an inventory was asked for.
     pub elements: Vec<Element>,
+}
+
+/// A library or a drive that does not answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LibraryOutage {
+    pub library: String,
+    /// Element address of the drive; `None` if nothing in the library can be used.
+    pub drive: Option<u16>,
+    pub since: ServerTime,
 }
 
 /// A drive of a library.
@@ -49,8 +60,10 @@ pub struct DriveSummary {
     pub serial: Option<String>,
     pub volume: Option<String>,
     pub state: DriveState,
-    /// The reason why the drive has failed.
+    /// The reason why the drive has failed or is away.
     pub problem: Option<String>,
+    /// Time since which the connection to the drive is away.
+    pub away_since: Option<ServerTime>,
     pub wants_cleaning: bool,
 }
 
@@ -64,6 +77,8 @@ pub enum DriveState {
     Reading,
     Writing,
     Failed,
+    /// The connection to the drive is away. It is made again by itself.
+    Away,
 }
 
 /// A volume with its pool.
@@ -128,19 +143,63 @@ impl Volumes {
         Ok(sites.iter().map(|site| self.describe_library(site, has_inventory)).collect())
     }
 
+    /// Lists the libraries and drives that do not answer.
+    pub fn outages(&self) -> Vec<LibraryOutage> {
+        let mut outages = Vec::new();
+        for site in self.sites() {
+            let mut note = |drive, since| {
+                outages.push(LibraryOutage { library: site.name.clone(), drive, since });
+            };
+            match &site.operator {
+                Err(_) => site.fault_since.into_iter().for_each(|since| note(None, since)),
+                Ok(operator) => {
+                    if let Some(outage) = operator.outage() {
+                        note(None, outage.since);
+                        continue;
+                    }
+                    for drive in operator.drives() {
+                        if let Some(outage) = drive.outage {
+                            note(Some(drive.address), outage.since);
+                        }
+                    }
+                }
+            }
+        }
+        outages.sort_by(|a, b| (&a.library, a.drive).cmp(&(&b.library, b.drive)));
+        outages
+    }
+
     pub(crate) fn describe_library(&self, site: &Site, has_inventory: bool) -> LibrarySummary {
-        let (problem, drives, elements) = (None, Vec::new(), Vec::new());
-        let mut info = LibrarySummary { row: site.row(), problem, drives, elements };
+        let mut info = LibrarySummary {
+            row: site.row(),
+            problem: None,
+            away_since: site.fault_since,
+            drives: Vec::new(),
+            elements: Vec::new(),
+        };
         match &site.operator {
             Err(fault) => info.problem = Some(fault.to_string()),
             Ok(operator) => {
                 info.drives = operator.drives().iter().map(drive).collect();
-                let added =
-                    operator.with_library(|library| add_devices(library, &mut info, has_inventory));
-                match added {
-                    Some(Err(error)) => info.problem = Some(model::chain(&error)),
-                    Some(Ok(())) => {}
-                    None => info.drives.retain(|drive| drive.state != DriveState::Empty),
+                if let Some(outage) = operator.outage() {
+                    // The changer is not asked: its answer would have to be waited for.
+                    info.problem = Some(format!("the changer does not answer: {}", outage.reason));
+                    info.away_since = Some(outage.since);
+                    return info;
+                }
+                if site.is_folder() {
+                    info.drives.retain(|drive| drive.state != DriveState::Empty);
+                    return info;
+                }
+                // Without an inventory, nobody waits for a changer that moves a cartridge.
+                let added = match has_inventory {
+                    true => operator.with_library(|library| add_devices(library, &mut info, true)),
+                    false => {
+                        operator.with_idle_library(|library| add_devices(library, &mut info, false))
+                    }
+                };
+                if let Some(Err(error)) = added {
+                    info.problem = Some(model::chain(&error));
                 }
             }
         }
@@ -225,6 +284,7 @@ impl Volumes {
 
 fn drive(status: &DriveStatus) -> DriveSummary {
     let state = match status {
+        DriveStatus { outage: Some(_), .. } => DriveState::Away,
         DriveStatus { problem: Some(_), .. } => DriveState::Failed,
         DriveStatus { volume: None, is_idle: true, .. } => DriveState::Empty,
         DriveStatus { volume: None, .. } => DriveState::Mounting,
@@ -238,7 +298,11 @@ fn drive(status: &DriveStatus) -> DriveSummary {
         serial: None,
         volume: status.volume.as_ref().map(ToString::to_string),
         state,
-        problem: status.problem.clone(),
+        problem: match &status.outage {
+            Some(outage) => Some(outage.reason.clone()),
+            None => status.problem.clone(),
+        },
+        away_since: status.outage.as_ref().map(|outage| outage.since),
         wants_cleaning: false,
     }
 }

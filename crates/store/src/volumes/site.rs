@@ -6,6 +6,7 @@ use sys::lock::Mutex;
 
 use catalog::{LibraryRow, VolumeAccess, VolumeRow, VolumeState};
 use format::volume::{VolumeId as LabelId, VolumeName};
+use model::ServerTime;
 use sys::durable::Lock;
 use tape::address::{self, Address};
 use tape::file_volume::FileVolumes;
@@ -30,6 +31,8 @@ pub(crate) struct Site {
     pub name: String,
     row: Mutex<LibraryRow>,
     pub operator: Result<Operator, SiteFault>,
+    /// Time since which there is no operator.
+    pub fault_since: Option<ServerTime>,
     _lock: Option<Lock>,
 }
 
@@ -49,6 +52,7 @@ impl Site {
                     name: row.name.clone(),
                     row: Mutex::new(row),
                     operator: Ok(operator),
+                    fault_since: None,
                     _lock: lock,
                 }
             }
@@ -58,6 +62,7 @@ impl Site {
                     name: row.name.clone(),
                     row: Mutex::new(row),
                     operator: Err(fault),
+                    fault_since: Some(sys::clock::now()),
                     _lock: None,
                 }
             }

@@ -272,6 +272,7 @@ mod tests {
             volume: Some("A00001L8".to_owned()),
             state: DriveState::Reading,
             problem: None,
+            away_since: None,
             wants_cleaning: false,
         };
         let failed = LibraryDrive {
@@ -297,6 +298,7 @@ mod tests {
             optimised_only: false,
             writers_max: None,
             problem: None,
+            away_since: None,
             drives: vec![drive, failed],
             elements: vec![
                 element(ElementKind::Slot, 1000, None),
