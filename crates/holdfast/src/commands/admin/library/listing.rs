@@ -4,6 +4,7 @@ use client::admin::{Element, ElementKind, Library, LibraryDrive, LibraryPlace};
 use serde::Serialize;
 
 use crate::context::Context;
+use crate::moment::{self, shown};
 use crate::quantity;
 use crate::table::{self, Align};
 
@@ -24,6 +25,7 @@ pub(super) struct LibraryDocument<'a> {
     optimised_only: bool,
     writers: u32,
     problem: Option<&'a str>,
+    away_since: Option<String>,
     drives: Vec<DriveDocument<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     elements: Vec<ElementDocument<'a>>,
@@ -37,6 +39,7 @@ struct DriveDocument<'a> {
     state: &'a str,
     volume: Option<&'a str>,
     problem: Option<&'a str>,
+    away_since: Option<String>,
     wants_cleaning: bool,
 }
 
@@ -67,6 +70,7 @@ impl<'a> LibraryDocument<'a> {
             optimised_only: library.optimised_only,
             writers: library.writers_max.unwrap_or(0),
             problem: library.problem.as_deref(),
+            away_since: library.away_since.map(moment::rfc3339),
             drives: library.drives.iter().map(DriveDocument::new).collect(),
             elements: library.elements.iter().map(ElementDocument::new).collect(),
         }
@@ -82,6 +86,7 @@ impl<'a> DriveDocument<'a> {
             state: drive.state.word(),
             volume: drive.volume.as_deref(),
             problem: drive.problem.as_deref(),
+            away_since: drive.away_since.map(moment::rfc3339),
             wants_cleaning: drive.wants_cleaning,
         }
     }
@@ -160,9 +165,17 @@ fn place(library: &Library) -> &str {
 }
 
 fn state(library: &Library) -> String {
-    match &library.problem {
-        None => "ready".to_owned(),
-        Some(problem) => format!("cannot be used: {problem}"),
+    let away: Vec<String> = library
+        .drives
+        .iter()
+        .filter_map(|drive| Some((drive, drive.away_since?)))
+        .map(|(drive, since)| format!("drive {} is away since {}", drive.address, shown(since)))
+        .collect();
+    match (&library.problem, library.away_since) {
+        (Some(problem), Some(since)) => format!("away since {}: {problem}", shown(since)),
+        (Some(problem), None) => format!("cannot be used: {problem}"),
+        (None, _) if !away.is_empty() => away.join(", "),
+        (None, _) => "ready".to_owned(),
     }
 }
 
@@ -231,8 +244,9 @@ fn drives(drives: &[LibraryDrive]) -> String {
 
 fn drive_state(drive: &LibraryDrive) -> String {
     let cleaning = if drive.wants_cleaning { ", needs cleaning" } else { "" };
+    let since = drive.away_since.map(|since| format!(" since {}", shown(since)));
     let problem = drive.problem.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-    [drive.state.word(), cleaning, &problem].concat()
+    [drive.state.word(), since.as_deref().unwrap_or_default(), cleaning, &problem].concat()
 }
 
 fn elements(elements: &[Element]) -> String {
