@@ -159,7 +159,8 @@ pub(super) fn run(
     match args.command {
         VolumeCommand::List(args) => {
             let volumes = admin.volumes(&args.filter())?;
-            listing::list(&volumes, context);
+            let libraries = admin.libraries(None, false)?;
+            listing::list(&volumes, &libraries, context);
             Ok(DONE)
         }
         VolumeCommand::Label(args) => label::run(args, admin, context),

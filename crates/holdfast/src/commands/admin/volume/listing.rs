@@ -1,7 +1,7 @@
 //! The table and the documents of volumes.
 
-use client::admin::Volume;
-use model::escaped;
+use client::admin::{Library, LibraryDrive, Volume};
+use model::{ServerTime, escaped};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -23,6 +23,9 @@ pub(super) struct VolumeDocument<'a> {
     live_percent: Option<f64>,
     errors: u64,
     changed: Option<String>,
+    /// Time since which the library, or the drive with the volume, does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    away_since: Option<String>,
 }
 
 impl<'a> VolumeDocument<'a> {
@@ -40,8 +43,24 @@ impl<'a> VolumeDocument<'a> {
             live_percent: live_percent(volume),
             errors: volume.errors,
             changed: volume.changed.map(moment::rfc3339),
+            away_since: None,
         }
     }
+
+    fn in_libraries(volume: &'a Volume, libraries: &[Library]) -> Self {
+        let since = away_since(volume, libraries).map(moment::rfc3339);
+        Self { away_since: since, ..Self::new(volume) }
+    }
+}
+
+/// Returns the time since which the volume cannot be had, because its library or the drive that it
+/// is in does not answer.
+fn away_since(volume: &Volume, libraries: &[Library]) -> Option<ServerTime> {
+    let is_its = |library: &&Library| library.name.eq_ignore_ascii_case(&volume.library);
+    let library = libraries.iter().find(is_its)?;
+    let holds = |drive: &&LibraryDrive| drive.volume.as_ref() == Some(&volume.name);
+    let of_drive = || library.drives.iter().find(holds)?.away_since;
+    library.away_since.or_else(of_drive)
 }
 
 /// Returns the share of the written data that is still needed, rounded to a tenth. A volume without
@@ -53,21 +72,21 @@ fn live_percent(volume: &Volume) -> Option<f64> {
     (written > 0).then(|| (percent() * 10.0).round() / 10.0)
 }
 
-pub(super) fn list(volumes: &[Volume], context: &mut Context) {
+pub(super) fn list(volumes: &[Volume], libraries: &[Library], context: &mut Context) {
     if context.output.is_json() {
         for volume in volumes {
-            context.output.json(&VolumeDocument::new(volume));
+            context.output.json(&VolumeDocument::in_libraries(volume, libraries));
         }
     } else if volumes.is_empty() {
         context
             .output
             .note("There is no such volume; label volumes with 'holdfast admin volume label'.");
     } else {
-        context.output.text(&volumes_table(volumes));
+        context.output.text(&volumes_table(volumes, libraries));
     }
 }
 
-fn volumes_table(volumes: &[Volume]) -> String {
+fn volumes_table(volumes: &[Volume], libraries: &[Library]) -> String {
     let columns = [
         ("Library", Align::Left),
         ("Volume", Align::Left),
@@ -92,7 +111,7 @@ fn volumes_table(volumes: &[Volume]) -> String {
             cell(volume.pool.as_deref()),
             cell(volume.group.as_deref()),
             volume.state.word().to_owned(),
-            volume.access.word().to_owned(),
+            access(volume, libraries),
             cell(location.as_deref()),
             quantity::bytes_with_unit(volume.written_bytes),
             quantity::bytes_with_unit(volume.live_bytes),
@@ -104,9 +123,17 @@ fn volumes_table(volumes: &[Volume]) -> String {
     table::render(columns, &volumes.iter().map(row).collect::<Vec<_>>())
 }
 
+fn access(volume: &Volume, libraries: &[Library]) -> String {
+    let access = volume.access.word();
+    match away_since(volume, libraries) {
+        Some(since) => format!("{access}, away since {}", moment::shown(since)),
+        None => access.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use client::admin::{VolumeAccess, VolumeState};
+    use client::admin::{DriveState, LibraryPlace, VolumeAccess, VolumeState};
 
     use super::*;
 
@@ -127,6 +154,41 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_is_away_with_its_library_or_its_drive() {
+        let since = Some(ServerTime::from_secs(86_400));
+        let drive = LibraryDrive {
+            address: 500,
+            product: String::new(),
+            serial: String::new(),
+            volume: Some("A00001L8".to_owned()),
+            state: DriveState::Away,
+            problem: None,
+            away_since: since,
+            wants_cleaning: false,
+        };
+        let library = Library {
+            name: "VAULT".to_owned(),
+            place: LibraryPlace::Changer { address: "/dev/sg5".to_owned() },
+            drive_addresses: Vec::new(),
+            mounts_max: None,
+            retain_secs: 0,
+            optimised_only: false,
+            writers_max: None,
+            problem: None,
+            away_since: None,
+            drives: vec![drive],
+            elements: Vec::new(),
+        };
+        let other = Volume { name: "A00002L8".to_owned(), ..volume() };
+        assert_eq!(away_since(&volume(), std::slice::from_ref(&library)), since);
+        assert_eq!(away_since(&other, std::slice::from_ref(&library)), None);
+        let library = Library { away_since: since, drives: Vec::new(), ..library };
+        assert_eq!(away_since(&other, std::slice::from_ref(&library)), since);
+        let document = VolumeDocument::in_libraries(&other, &[library]);
+        assert_eq!(document.away_since.as_deref(), Some("1970-01-02T00:00:00Z"));
+    }
+
+    #[test]
     fn volumes_stand_in_a_table() {
         let scratch = Volume {
             name: "A00002L8".to_owned(),
@@ -140,7 +202,7 @@ mod tests {
             errors: 0,
             ..volume()
         };
-        let table = volumes_table(&[volume(), scratch]);
+        let table = volumes_table(&[volume(), scratch], &[]);
         let cells: Vec<Vec<_>> = table
             .lines()
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
