@@ -34,7 +34,7 @@ pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
-pub use link::hello::{Class, Hello, OptionSet};
+pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use list::{ListedCopy, ListedVersion};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};

@@ -347,6 +347,7 @@ pub(crate) mod tests {
             default_class: ClassId(1),
             directory_class: ClassId(4),
             option_set: None,
+            outages: Vec::new(),
         }
     }
 

@@ -407,6 +407,7 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
             .map(|pack| pack.0)
             .collect(),
         servers: store.addresses(),
+        outages: store.volumes.outages().into_iter().map(messages::libraries::outage).collect(),
     })
 }
 

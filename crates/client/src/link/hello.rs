@@ -23,6 +23,17 @@ pub struct Hello {
     pub directory_class: ClassId,
     /// Statements of the server, which come after the node's own statements.
     pub option_set: Option<OptionSet>,
+    /// Libraries and drives of the server that do not answer now.
+    pub outages: Vec<LibraryOutage>,
+}
+
+/// A library or a drive of the server that does not answer. Files on its volumes have to wait.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LibraryOutage {
+    pub library: String,
+    /// Element address of the drive; `None` if nothing in the library can be used.
+    pub drive: Option<u32>,
+    pub since: ServerTime,
 }
 
 /// Management class, as far as a client needs it.
@@ -75,6 +86,13 @@ impl Class {
     }
 }
 
+impl From<proto::LibraryOutage> for LibraryOutage {
+    fn from(message: proto::LibraryOutage) -> Self {
+        let proto::LibraryOutage { library, drive, since } = message;
+        Self { library, drive, since: ServerTime(since) }
+    }
+}
+
 impl Hello {
     /// Returns the name of the class `id`; empty for a class that is gone.
     pub fn class_name(&self, id: ClassId) -> &str {
@@ -114,6 +132,7 @@ impl Greeting {
             default_class: class(reply.default_class)?,
             directory_class: class(reply.directory_class)?,
             option_set: option_set.map(|set| OptionSet { name: set.name, text: set.text.to_vec() }),
+            outages: reply.outages.into_iter().map(LibraryOutage::from).collect(),
         };
         Ok(Self { hello, domain_key, digest_key })
     }

@@ -1,6 +1,6 @@
 //! `holdfast status`: the node, its server, and the filespaces at risk.
 
-use client::{Client, FilespaceSummary, Hello};
+use client::{Client, FilespaceSummary, Hello, LibraryOutage};
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
 
@@ -34,6 +34,14 @@ struct StatusDocument<'a> {
     default_class: &'a str,
     filespaces: Vec<FilespaceDocument<'a>>,
     at_risk: Vec<JsonPath<'a>>,
+    libraries_away: Vec<OutageDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutageDocument<'a> {
+    library: &'a str,
+    drive: Option<u32>,
+    since: String,
 }
 
 #[derive(Serialize)]
@@ -74,6 +82,7 @@ fn document<'a>(
         server_time: moment::rfc3339(hello.now),
         default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
+        libraries_away: hello.outages.iter().map(outage).collect(),
         filespaces: filespaces
             .iter()
             .map(|filespace| FilespaceDocument {
@@ -86,14 +95,30 @@ fn document<'a>(
     }
 }
 
+fn outage(outage: &LibraryOutage) -> OutageDocument<'_> {
+    let LibraryOutage { library, drive, since } = outage;
+    OutageDocument { library, drive: *drive, since: moment::rfc3339(*since) }
+}
+
+/// Lines about libraries and drives that do not answer.
+fn away(outages: &[LibraryOutage]) -> String {
+    let line = |outage: &LibraryOutage| {
+        let drive = outage.drive.map_or_else(String::new, |drive| format!("drive {drive} of "));
+        let (library, since) = (printable(&outage.library), moment::shown(outage.since));
+        format!("Away:    {drive}library {library}, since {since}; files on its volumes may wait\n")
+    };
+    outages.iter().map(line).collect()
+}
+
 fn text(hello: &Hello, server: &str, filespaces: &[FilespaceSummary]) -> String {
-    let head = format!(
+    let mut head = format!(
         "Node:    {}\nServer:  {} (version {})\nClient:  version {}\n",
         printable(&hello.node),
         printable(server),
         printable(&hello.server_version),
         env!("CARGO_PKG_VERSION")
     );
+    head.push_str(&away(&hello.outages));
     if filespaces.is_empty() {
         return format!("{head}\nNothing is backed up yet: all of this node is at risk.\n");
     }
@@ -137,6 +162,7 @@ mod tests {
             directory_class: ClassId(1),
             classes: BTreeMap::from([(ClassId(1), standard)]),
             option_set: None,
+            outages: Vec::new(),
         }
     }
 
@@ -162,6 +188,21 @@ mod tests {
     fn a_new_node_is_all_at_risk() {
         let text = text(&hello(), "backup.example.org:1500", &[]);
         assert!(text.contains("all of this node is at risk"), "{text}");
+    }
+
+    #[test]
+    fn a_library_that_does_not_answer_is_named_with_its_time() {
+        let since = ServerTime::from_secs(20_000 * DAY_SECS);
+        let of = |drive| LibraryOutage { library: "vault".to_owned(), drive, since };
+        let hello = Hello { outages: vec![of(None), of(Some(500))], ..hello() };
+        let text = text(&hello, "backup.example.org:1500", &[]);
+        let shown = moment::shown(since);
+        assert!(text.contains(&format!("Away:    library vault, since {shown};")), "{text}");
+        assert!(text.contains(&format!("drive 500 of library vault, since {shown};")), "{text}");
+        let document = document(&hello, "backup.example.org:1500", &[]);
+        let document = serde_json::to_value(document).expect("a document");
+        assert_eq!(document["libraries_away"][1]["drive"], 500);
+        assert_eq!(document["libraries_away"][0]["drive"], serde_json::Value::Null);
     }
 
     #[test]

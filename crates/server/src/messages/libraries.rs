@@ -3,8 +3,8 @@
 use format::volume::VolumeName;
 use store::StoreError;
 use store::volumes::{
-    Devices, DriveState, DriveSummary, Element, ElementKind, LibrarySettings, LibrarySummary,
-    LibraryWork, NewLibrary,
+    Devices, DriveState, DriveSummary, Element, ElementKind, LibraryOutage, LibrarySettings,
+    LibrarySummary, LibraryWork, NewLibrary,
 };
 use wire::proto;
 use wire::proto::library_drive::State;
@@ -28,6 +28,11 @@ pub(crate) fn library(info: LibrarySummary) -> proto::Library {
         away_since: away_since.map(|since| since.0),
         writers_max: row.writers_max,
     }
+}
+
+pub(crate) fn outage(outage: LibraryOutage) -> proto::LibraryOutage {
+    let LibraryOutage { library, drive, since } = outage;
+    proto::LibraryOutage { library, drive: drive.map(u32::from), since: since.0 }
 }
 
 fn drive(drive: DriveSummary) -> proto::LibraryDrive {
