@@ -27,6 +27,8 @@ mod database_faults;
 #[cfg(test)]
 mod deletion;
 #[cfg(test)]
+mod drives;
+#[cfg(test)]
 mod edge;
 #[cfg(test)]
 mod edits;

@@ -70,6 +70,10 @@ impl Tgt {
         }
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn address(&self, lun: u16) -> String {
         format!("iscsi://127.0.0.1:{}/{TARGET}/{lun}", self.port)
     }
