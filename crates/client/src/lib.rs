@@ -73,6 +73,12 @@ impl Client {
         self.link.hello()
     }
 
+    /// Asks the server for a sign of life, and returns at once. `answered` is called with true when
+    /// the server has answered, and with false if the connection is lost.
+    pub fn ping(&self, answered: impl FnOnce(bool) + Send + 'static) {
+        self.link.ping(answered);
+    }
+
     /// Returns true if another server can continue the work after this server has died.
     pub fn has_several_servers(&self) -> bool {
         self.home.has_several_servers()

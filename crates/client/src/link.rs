@@ -126,6 +126,17 @@ impl Link {
         self.client.clone()
     }
 
+    /// Asks the server for an answer, and returns at once. `answered` is called with true when any
+    /// answer has come, and with false if the connection is lost.
+    pub(crate) fn ping(&self, answered: impl FnOnce(bool) + Send + 'static) {
+        let mut client = self.client();
+        // The task ends with the connection, whose keep-alive finds out that the server is gone.
+        drop(self.runtime.spawn(async move {
+            let reply = client.ping(proto::PingRequest {}).await;
+            answered(reply.map_or_else(|status| is_of_server(&status), |_| true));
+        }));
+    }
+
     /// Counts the active objects at or below `directories`.
     pub(crate) fn count_objects(
         &self,
@@ -166,6 +177,21 @@ impl Link {
         };
         Ok(filespaces.into_iter().map(summary).collect())
     }
+}
+
+/// Returns true if the server itself has given this answer. The other codes stand for a connection
+/// that is lost, too.
+fn is_of_server(status: &tonic::Status) -> bool {
+    use tonic::Code;
+    let is_lost = matches!(
+        status.code(),
+        Code::Unavailable
+            | Code::Unknown
+            | Code::Cancelled
+            | Code::Internal
+            | Code::DeadlineExceeded
+    );
+    !is_lost
 }
 
 /// Adds up the numbers of objects that the server has counted.
@@ -232,6 +258,17 @@ pub(crate) mod tests {
     use wire::version::{Role, Speaker, settle};
 
     use super::*;
+
+    #[test]
+    fn a_server_that_does_not_know_the_ping_is_alive() {
+        assert!(is_of_server(&tonic::Status::unimplemented("an older server")));
+        assert!(is_of_server(&tonic::Status::aborted("too many calls")));
+        assert!(!is_of_server(&tonic::Status::unavailable("the connection is lost")));
+        let (answered, answer) = std::sync::mpsc::channel();
+        let link = unanswered(crate::rules::tests::hello());
+        link.ping(move |is_alive| answered.send(is_alive).expect("the test waits"));
+        assert_eq!(answer.recv(), Ok(false), "nobody listens");
+    }
 
     #[test]
     fn an_impossible_number_of_objects_is_refused() {

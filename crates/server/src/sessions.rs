@@ -359,6 +359,14 @@ impl NodeService for NodeSessions {
             selection::stage_copies(store, filespace.id, &order, reader, &mut client)
         }))
     }
+
+    async fn ping(
+        &self,
+        _: Request<proto::PingRequest>,
+    ) -> Result<Response<proto::PingReply>, Status> {
+        Ok(Response::new(proto::PingReply {}))
+    }
+
 }
 
 /// Fails if the administrator does not let the node delete backups or archives.
