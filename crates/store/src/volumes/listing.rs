@@ -262,6 +262,12 @@ impl Volumes {
         Ok(waits.iter().map(describe).collect())
     }
 
+    /// Lists the waits of the readers of the node with this name.
+    pub fn queue_of(&self, node: &str) -> Vec<QueueEntry> {
+        let own = self.waits.of_node(node);
+        own.iter().map(|(number, wait)| self.describe_wait(*number, wait)).collect()
+    }
+
     fn describe_wait(&self, number: u64, wait: &Wait) -> QueueEntry {
         let last = wait.last();
         let forecast = last.as_ref().and_then(|request| {

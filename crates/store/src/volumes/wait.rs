@@ -18,17 +18,19 @@ pub struct Reader {
     pub node: Option<String>,
     pub user: u32,
     pub program: String,
+    /// Number by which the node recognises the wait; 0 for none.
+    pub reference: u64,
 }
 
 impl Reader {
     /// Returns the server itself as a reader that copies, moves or checks packs.
     pub fn server() -> Self {
-        Self { kind: Kind::Restore, node: None, user: 0, program: String::new() }
+        Self { kind: Kind::Restore, node: None, user: 0, program: String::new(), reference: 0 }
     }
 
     /// Returns a user's program on the node as a reader.
     pub fn of_node(node: &Node, kind: Kind, user: u32, program: String) -> Self {
-        Self { kind, node: Some(node.name.to_string()), user, program }
+        Self { kind, node: Some(node.name.to_string()), user, program, reference: 0 }
     }
 
     pub fn owner(&self) -> OwnerId {
@@ -103,6 +105,13 @@ impl WaitList {
         self.waits.lock().remove(&number);
     }
 
+    /// The waits of the readers of the node with this name.
+    pub(crate) fn of_node(&self, node: &str) -> BTreeMap<u64, Arc<Wait>> {
+        let waits = self.waits.lock();
+        let own = waits.iter().filter(|(_, wait)| wait.reader.node.as_deref() == Some(node));
+        own.map(|(number, wait)| (*number, Arc::clone(wait))).collect()
+    }
+
     pub(crate) fn all(&self) -> BTreeMap<u64, Arc<Wait>> {
         self.waits.lock().clone()
     }
@@ -114,4 +123,23 @@ pub(crate) struct Request {
     pub library: String,
     pub waiter: WaiterId,
     pub volume: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_sees_its_own_waits_only() {
+        let list = WaitList::default();
+        let mut add = |node: Option<&str>| {
+            let reader = Reader { node: node.map(str::to_owned), ..Reader::server() };
+            list.add(&Arc::new(Wait::new(&reader, 1)))
+        };
+        let numbers = [Some("anna"), Some("berta"), None, Some("anna")].map(&mut add);
+        let own: Vec<u64> = list.of_node("anna").into_keys().collect();
+        assert_eq!(own, [numbers[0], numbers[3]]);
+        assert_eq!(list.all().len(), 4);
+        assert!(list.of_node("").is_empty());
+    }
 }
