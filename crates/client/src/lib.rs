@@ -25,6 +25,7 @@ mod tuning;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{BatchId, CopyId, DirPath, Name};
 use sys::{Dir, ObjectStatus};
@@ -36,6 +37,7 @@ pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
+pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
@@ -77,6 +79,12 @@ impl Client {
     /// the server has answered, and with false if the connection is lost.
     pub fn ping(&self, answered: impl FnOnce(bool) + Send + 'static) {
         self.link.ping(answered);
+    }
+
+    /// Returns the waits of this node for packs on volumes. A server that does not answer within
+    /// `at_most`, or does not know the question, gives none.
+    pub fn waits(&self, at_most: Duration) -> Result<Vec<OwnWait>, ClientError> {
+        self.link.waits(at_most)
     }
 
     /// Returns true if another server can continue the work after this server has died.

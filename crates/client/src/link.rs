@@ -19,6 +19,7 @@ pub(crate) mod stage;
 pub(crate) mod tls;
 pub(crate) mod version;
 pub(crate) mod versions;
+pub(crate) mod waits;
 
 use bytes::Bytes;
 use chunk::{DomainKey, SealKey};

@@ -32,7 +32,7 @@ impl Requester {
 
     /// The note on this process for the server's log.
     pub(crate) fn purpose(&self, kind: PurposeKind) -> Purpose {
-        Purpose { kind, user: self.uid, program: self.program.clone() }
+        Purpose { kind, user: self.uid, program: self.program.clone(), reference: 0 }
     }
 }
 

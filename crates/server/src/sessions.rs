@@ -367,6 +367,22 @@ impl NodeService for NodeSessions {
         Ok(Response::new(proto::PingReply {}))
     }
 
+    async fn waits(
+        &self,
+        request: Request<proto::WaitsRequest>,
+    ) -> Result<Response<proto::WaitsReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let own = store.volumes.queue_of(&node.name.to_string());
+            let Section { items, next } = Portion::parse(request.portion).of_list(
+                own,
+                |wait| number_key(wait.number),
+                messages::queue::own_wait,
+            );
+            Ok(proto::WaitsReply { waits: items, next })
+        })
+        .await
+    }
+
 }
 
 /// Fails if the administrator does not let the node delete backups or archives.

@@ -28,6 +28,8 @@ pub struct Purpose {
     pub kind: PurposeKind,
     pub user: u32,
     pub program: String,
+    /// Number by which the waits for the recall are recognised; 0 for none.
+    pub reference: u64,
 }
 
 impl Purpose {
@@ -37,7 +39,8 @@ impl Purpose {
             PurposeKind::Open => proto::purpose::Kind::Open,
             PurposeKind::List => proto::purpose::Kind::List,
         };
-        proto::Purpose { kind: kind.into(), user: self.user, program: self.program }
+        let Self { user, program, reference, .. } = self;
+        proto::Purpose { kind: kind.into(), user, program, reference }
     }
 }
 

@@ -22,6 +22,17 @@ pub(crate) fn wait(entry: QueueEntry) -> proto::TapeWait {
     }
 }
 
+/// The same for the node that waits.
+pub(crate) fn own_wait(entry: QueueEntry) -> proto::OwnWait {
+    proto::OwnWait {
+        number: entry.number,
+        reference: entry.reader.reference,
+        volume: entry.volume.unwrap_or_default(),
+        ahead: entry.ahead,
+        estimate_secs: entry.estimate.map(|estimate| estimate.as_secs()),
+    }
+}
+
 fn kind(reader: &Reader) -> Kind {
     match (&reader.node, reader.kind) {
         (None, _) => Kind::Server,

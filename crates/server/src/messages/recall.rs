@@ -23,7 +23,8 @@ pub(crate) fn reader(node: &Node, purpose: Option<proto::Purpose>) -> Reader {
         proto::purpose::Kind::List => ReadKind::List,
     };
     let program = purpose.program.chars().take(PROGRAM_CHARS_MAX).collect();
-    Reader::of_node(node, kind, purpose.user, program)
+    let reader = Reader::of_node(node, kind, purpose.user, program);
+    Reader { reference: purpose.reference, ..reader }
 }
 
 pub(crate) fn order(request: &proto::StageRequest) -> Result<RecallOrder, StoreError> {
