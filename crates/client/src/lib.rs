@@ -57,8 +57,7 @@ pub use wire::PORT;
 pub struct Client {
     link: link::Link,
     home: node::home::Home,
-    /// Quanta that recalls have received recently.
-    recent: restore::RecentQuanta,
+    recent: restore::Recent,
 }
 
 impl Client {
@@ -67,7 +66,7 @@ impl Client {
     pub fn open(home: &Path) -> Result<Self, ClientError> {
         let home = node::home::Home::load(home)?;
         let link = link::Link::open(&home)?;
-        Ok(Self { link, home, recent: restore::RecentQuanta::default() })
+        Ok(Self { link, home, recent: restore::Recent::default() })
     }
 
     /// Returns the server's answer to the greeting.

@@ -12,6 +12,7 @@
 //! 3. A directory gets its attributes after everything in it has been made.
 
 mod attributes;
+mod batches;
 mod destination;
 mod links;
 mod make;
@@ -29,10 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use self::make::Maker;
-pub(crate) use self::recall::recall;
 pub use self::recall::{FileFiller, RecallRequest};
+pub(crate) use self::recall::{Recent, recall};
 use self::receive::receive;
-pub(crate) use self::recent::RecentQuanta;
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};

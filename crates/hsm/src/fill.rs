@@ -102,6 +102,9 @@ enum Verdict {
 /// is managed.
 const UNIT_BYTES: u64 = 64 << 10;
 
+/// Maximum size of a small file in bytes. Several such files lie in one quantum.
+const SMALL_BYTES_MAX: u64 = 256 << 10;
+
 /// Pieces of one unit with their offsets in the file, in the order of their arrival.
 type Pieces = Vec<(u64, Vec<u8>)>;
 
@@ -284,7 +287,9 @@ pub(crate) fn fill(
     }
     let filling = PartFilling::new(part, range.clone(), progress).map_err(FillError::of_file)?;
     let model::CopyId { batch, index } = part.stub.copy;
-    let request = RecallRequest { batch, index: Some(index), range, purpose: part.purpose.clone() };
+    let is_small = part.stub.size <= SMALL_BYTES_MAX;
+    let purpose = part.purpose.clone();
+    let request = RecallRequest { batch, index: Some(index), range, is_small, purpose };
     let fetch = || Ok::<_, io::Error>(client.recall(part.mount_point, request, &filling, progress));
     let fetched = part.file.keeping_capabilities(fetch).map_err(FillError::of_file)?;
     fetched.map_err(FillError::of_client)?;

@@ -188,7 +188,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Returns true if the piece holds some of the bytes in `range`.
-    fn is_within(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_within(&self, range: &Range<u64>) -> bool {
         self.offset < range.end && self.offset + u64::from(self.bytes) > range.start
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use model::{BatchId, CopyId, space_filespace};
 
+use super::batches::{BatchKey, Copies, RecentBatches};
 use super::destination::Destination;
 use super::receive::receive;
 use super::recent::RecentQuanta;
@@ -41,20 +42,55 @@ pub struct RecallRequest {
     pub index: Option<u16>,
     /// Needed range of each file.
     pub range: Range<u64>,
+    /// True for a small file. The other small files of its batch will probably be needed soon.
+    pub is_small: bool,
     pub purpose: Purpose,
+}
+
+/// Memory of what recalls have received.
+#[derive(Default)]
+pub(crate) struct Recent {
+    quanta: RecentQuanta,
+    batches: RecentBatches,
 }
 
 /// Fetches copies of files of `mount_point`. For a copy that the server does not have, neither
 /// `complete` nor `lose` is called.
 pub(crate) fn recall(
     link: &Link,
-    recent: &RecentQuanta,
+    recent: &Recent,
     mount_point: &[u8],
     request: RecallRequest,
     filling: &dyn FileFiller,
     progress: &Arc<Progress>,
 ) -> Result<(), ClientError> {
-    let RecallRequest { batch, index, range, purpose } = request;
+    let range = request.range.clone();
+    let mut files = Files { link, recent: &recent.quanta, filling, range, others: None };
+    let Some(index) = request.index.filter(|_| request.is_small) else {
+        return fetch(mount_point, request, &mut files, progress);
+    };
+    let key = (space_filespace(mount_point), request.batch);
+    if files.is_filled_from_memory(&recent.batches, &key, index) {
+        return Ok(());
+    }
+    let _question = recent.batches.ask(&key);
+    if files.is_filled_from_memory(&recent.batches, &key, index) {
+        return Ok(());
+    }
+    files.others = Some(Copies::default());
+    fetch(mount_point, RecallRequest { index: None, ..request }, &mut files, progress)?;
+    recent.batches.put(key, files.others.take().unwrap_or_default());
+    Ok(())
+}
+
+/// Asks the server for the copies, and takes in its answer.
+fn fetch(
+    mount_point: &[u8],
+    request: RecallRequest,
+    files: &mut Files<'_>,
+    progress: &Arc<Progress>,
+) -> Result<(), ClientError> {
+    let RecallRequest { batch, index, range, purpose, is_small: _ } = request;
     let filespace = space_filespace(mount_point);
     let directory = batch.directory();
     let selection = match index.map(|index| CopyId { batch, index }.name()) {
@@ -62,10 +98,9 @@ pub(crate) fn recall(
         name => Selection::of_object(&Place { filespace, directory, name }),
     };
     // The server keeps released copies for a time.
-    let selection = Selection { inactive: true, range: range.clone(), ..selection };
+    let selection = Selection { inactive: true, range, ..selection };
     let tally = Tally::new(Arc::clone(progress));
-    let mut files = Files { link, recent, filling, range };
-    let received = receive(link, &selection, Some(purpose), &mut files, &tally)?;
+    let received = receive(files.link, &selection, Some(purpose), files, &tally)?;
     received.unreadable.map_or(Ok(()), Err)
 }
 
@@ -74,6 +109,8 @@ struct Files<'a> {
     recent: &'a RecentQuanta,
     filling: &'a dyn FileFiller,
     range: Range<u64>,
+    /// The copies of the batch, if they are to be remembered.
+    others: Option<Copies>,
 }
 
 impl Files<'_> {
@@ -81,6 +118,15 @@ impl Files<'_> {
     fn contents(&self, pieces: &[Piece]) -> Option<Vec<Vec<u8>>> {
         let (key, seal_keys) = (&self.link.domain_key, &self.link.seal_keys);
         pieces.iter().map(|piece| self.recent.content(piece, key, seal_keys)).collect()
+    }
+
+    /// Fills a file whose content is in the memory. Returns false if the content is not there.
+    fn is_filled_from_memory(&self, batches: &RecentBatches, key: &BatchKey, index: u16) -> bool {
+        let Some(mut pieces) = batches.pieces(key, index) else { return false };
+        pieces.retain(|piece| piece.is_within(&self.range));
+        let Some(contents) = self.contents(&pieces) else { return false };
+        self.fill(index, &pieces, &contents);
+        true
     }
 
     fn fill(&self, index: u16, pieces: &[Piece], contents: &[Vec<u8>]) {
@@ -100,6 +146,9 @@ impl Destination for Files<'_> {
 
     fn take(&mut self, entry: Entry) -> Option<u16> {
         let index = CopyId::index_of(&entry.object.name)?;
+        if let (Some(others), Some(pieces)) = (&mut self.others, entry.pieces()) {
+            others.add(index, pieces);
+        }
         if !self.filling.wants(index) {
             return None;
         }
@@ -177,7 +226,7 @@ mod tests {
     fn check(range: Range<u64>, expected: &str) {
         let (link, recent, filling) =
             (unanswered(hello()), RecentQuanta::default(), Calls::default());
-        let files = Files { link: &link, recent: &recent, filling: &filling, range };
+        let files = Files { link: &link, recent: &recent, filling: &filling, range, others: None };
         files.write(&3, b"abcd", 10).expect("written");
         assert_eq!(*filling.0.lock(), [expected]);
     }
