@@ -4,7 +4,8 @@
 //! ```text
 //!   one server, one node, one file system in an image
 //!   a file is read and opened: before the file system is managed, and after
-//!   small files are migrated, and read by several threads
+//!   rounds: small files are migrated, and read by several threads; migrated, and recalled by a
+//!     list; then the tree is copied
 //!   rounds: one large file is migrated, and read; then its bytes are copied into the file system
 //! ```
 //!
@@ -65,6 +66,17 @@ struct Calls {
     open: Spread,
 }
 
+/// Small files per second.
+#[derive(Clone, Copy, Debug)]
+struct SmallFiles {
+    /// Recalled because several readers open them.
+    opened: Spread,
+    /// Recalled by one command for all of them.
+    listed: Spread,
+    /// Copied within the file system, without a recall.
+    copied: Spread,
+}
+
 #[derive(Debug)]
 struct Results {
     /// Times before the file system is managed; the next field has the times after that.
@@ -72,8 +84,8 @@ struct Results {
     managed: Calls,
     files: usize,
     migrating: Duration,
-    /// Small files per second that several readers recalled.
-    small: f64,
+    /// Small files per second, with a value for each round.
+    small: SmallFiles,
     /// MiB per second of the recalls of the large file, with a value for each round.
     recall: Spread,
     copy: Spread,
@@ -101,7 +113,8 @@ fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
     let fs = image.path().to_owned();
     output::step("writing files");
     let mut random = Random::new(7);
-    let small = write_small(&fs.join("small"), files, &mut random)?;
+    let folder = fs.join("small");
+    let small = write_small(&folder, files, &mut random)?;
     let large = fs.join("large");
     write(&large, LARGE_BYTES, &mut random)?;
     let resident = fs.join("resident");
@@ -113,10 +126,9 @@ fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
     let keeper = Keeper::start(&site, image)?;
     let managed = calls(&resident)?;
     output::step("migrating small files");
-    let (migrated, migrating) = clock::timed(|| migrate(&site, &fs.join("small")));
+    let (migrated, migrating) = clock::timed(|| migrate(&site, &folder));
     migrated?;
-    output::step("recalling small files");
-    let small = recall_small(&small)?;
+    let small = small_files(&site, &folder, &small)?;
     let (mut recall, mut copy) = (Vec::new(), Vec::new());
     let copied = workplace.path().join("copied");
     for round in 0..ROUNDS {
@@ -200,18 +212,22 @@ fn write_small(folder: &Path, files: usize, random: &mut Random) -> Result<Vec<P
 }
 
 fn migrate(site: &Site<'_>, path: &Path) -> Result<(), Trouble> {
-    // The command writes one line for each file.
-    let status = Command::new(process::find_program()?)
-        .args(["hsm", "migrate", "--quiet", "--home"])
-        .args([&site.home(), path])
-        .stdout(Stdio::null())
-        .status()
-        .while_doing(|| format!("migrate {}", path.display()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Trouble::new(format!("{} cannot be migrated: {status}", path.display())))
-    }
+    hsm(site, "migrate", path)
+}
+
+/// Runs a command of space management for `path`.
+fn hsm(site: &Site<'_>, command: &str, path: &Path) -> Result<(), Trouble> {
+    let program = process::find_program()?;
+    let arguments = ["hsm", command, "--quiet", "--home"].map(Path::new);
+    execute(program, &[&arguments[..], &[&site.home(), path]].concat())
+}
+
+fn execute(program: impl AsRef<OsStr>, arguments: &[&Path]) -> Result<(), Trouble> {
+    let what = || format!("run {arguments:?}");
+    // Some commands write one line for each file.
+    let mut command = Command::new(program);
+    let status = command.args(arguments).stdout(Stdio::null()).status().while_doing(what)?;
+    if status.success() { Ok(()) } else { Err(Trouble::new(format!("{}: {status}", what()))) }
 }
 
 /// Measures the times of a read of 4 KiB from the page cache, and of opening and closing a file.
@@ -231,6 +247,28 @@ fn calls(path: &Path) -> Result<Calls, Trouble> {
         open.push(wall.as_secs_f64() * 1e6 / f64::from(CALLS));
     }
     Ok(Calls { read: Spread::of(read), open: Spread::of(open) })
+}
+
+/// Measures what is done with the small files in `folder`, which are migrated.
+fn small_files(site: &Site<'_>, folder: &Path, paths: &[PathBuf]) -> Result<SmallFiles, Trouble> {
+    let (mut opened, mut listed, mut copied) = (Vec::new(), Vec::new(), Vec::new());
+    let copy = folder.with_extension("copy");
+    let rate = |wall: Duration| float(paths.len() as u64) / wall.as_secs_f64();
+    for round in 0..ROUNDS {
+        output::step(&format!("recalling small files, round {} of {ROUNDS}", round + 1));
+        migrate(site, folder)?;
+        opened.push(recall_small(paths)?);
+        migrate(site, folder)?;
+        let (done, wall) = clock::timed(|| hsm(site, "recall", folder));
+        done?;
+        listed.push(rate(wall));
+        let (done, wall) = clock::timed(|| execute("cp", &["-r".as_ref(), folder, &copy]));
+        done?;
+        copied.push(rate(wall));
+        std::fs::remove_dir_all(&copy).while_doing(|| format!("remove {}", copy.display()))?;
+    }
+    let [opened, listed, copied] = [opened, listed, copied].map(Spread::of);
+    Ok(SmallFiles { opened, listed, copied })
 }
 
 /// Recalls small files with several readers. Returns the files per second.

@@ -25,19 +25,27 @@ pub(super) fn page(results: &Results) -> String {
         &["512 MiB, MiB/s", "median", "least", "most"],
         &[row_of("recalled", recall), row_of("copied with copy_file_range", copy)],
     );
+    let small_files = page::table(
+        &["files of 4 KiB per second", "median", "least", "most"],
+        &[
+            row_of(
+                &format!("recalled by {} readers that open them", super::READERS),
+                &small.opened,
+            ),
+            row_of("recalled by one command", &small.listed),
+            row_of("copied with cp -r, for comparison", &small.copied),
+        ],
+    );
     let per_second = float(*files as u64) / migrating.as_secs_f64();
     format!(
         "{head}\nServer, node and file system (ext4 in an image) share the machine and its \
          disk.\n\n## A question of the kernel\n\nThe kernel asks once about a file that is no \
          stub. Medians of several rounds.\n\n{calls}\n## Small files\n\n{files} files of 4 KiB \
-         were migrated at {per_second:.0} files/s. {} readers recalled {small:.0} files/s.\n\n\
+         were migrated at {per_second:.0} files/s.\n\n{small_files}\n\
          ## A large file\n\n\
          {speeds}\nA recall has {:.2} ({:.2} to {:.2}) of the speed of the copy in its round. The \
          data of a recall passes TLS, is decompressed, and is checked against its digests.\n",
-        super::READERS,
-        ratio.median,
-        ratio.least,
-        ratio.most,
+        ratio.median, ratio.least, ratio.most,
     )
 }
 
@@ -54,7 +62,11 @@ pub(super) fn document(results: &Results) -> Value {
         },
         "small_files": results.files,
         "migrating_secs": results.migrating.as_secs_f64(),
-        "small_recalls_per_sec": results.small,
+        "small_files_per_sec": {
+            "opened": results.small.opened.json(),
+            "listed": results.small.listed.json(),
+            "copied": results.small.copied.json(),
+        },
         "recall_mib_per_sec": results.recall.json(),
         "copy_mib_per_sec": results.copy.json(),
         "recall_per_copy": results.ratio.json(),
