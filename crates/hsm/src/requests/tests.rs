@@ -116,7 +116,7 @@ fn a_connection_gets_its_answer_and_nonsense_is_refused() {
 fn a_recall_is_shown_to_its_user_and_to_root() {
     let status = |uid| RecallStatus {
         number: 3,
-        requester: Requester { uid, pid: 9, program: "cat".to_owned() },
+        requester: Requester { uid, pid: 9, program: "cat".to_owned(), started: 0 },
         since: model::ServerTime(5),
         path: b"/a".to_vec(),
         stage: Stage::Waiting { place: 4 },

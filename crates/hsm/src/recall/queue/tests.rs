@@ -24,7 +24,7 @@ impl Scene {
     }
 
     fn user(&self, uid: u32) -> Requester {
-        Requester { pid: 1, uid, program: format!("program of {uid}") }
+        Requester { pid: 1, uid, program: format!("program of {uid}"), ..Requester::default() }
     }
 
     fn question(&self, uid: u32) -> Waiter {
