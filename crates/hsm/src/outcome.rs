@@ -45,7 +45,18 @@ pub(crate) enum FileError {
     Server(String),
     /// The file system failed: repair it.
     #[error("{0}")]
-    System(#[from] io::Error),
+    System(#[source] io::Error),
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        // Files are opened without waiting for the end of a lease. A lease of a program, or the
+        // delegation of an NFS client, belongs to somebody who uses the file.
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Self::InUse,
+            _ => Self::System(error),
+        }
+    }
 }
 
 impl From<client::ClientError> for FileError {

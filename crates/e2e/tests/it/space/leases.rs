@@ -110,7 +110,7 @@ fn leases_are_respected_and_hold_nobody_else_up() {
             let leased = [stub.clone(), resident.clone()];
             let Some(mut held) = Lease::take(lease, &leased) else { return };
             let row = space.answer("migrate", &resident);
-            assert!(row["error"].is_string(), "{about}: {row}");
+            assert_eq!(row["error"], "somebody has it open", "{about}: {row}");
             let row = space.answer("recall", &stub);
             assert!(row["error"].is_string() || row["state"] == "p", "{about}: {row}");
             if let Some(got) = held.reads(&space.scene.scratch.join("copy")) {
