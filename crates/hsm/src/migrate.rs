@@ -13,6 +13,7 @@
 //! 6. Programs that wait continue.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 
 use client::{BATCH_FILES_MAX, Client, ClientError, Migrant, SpaceRules, StoredCopy};
@@ -100,7 +101,15 @@ impl Migrator<'_> {
         report: &mut dyn FnMut(usize, Outcome),
         goes_on: &dyn Fn() -> bool,
     ) {
-        let _alone = self.mount.lock_migration();
+        let _alone = match self.mount.lock_migration() {
+            Ok(alone) => alone,
+            Err(error) => {
+                let reason = error.to_string();
+                (0..candidates.len())
+                    .for_each(|index| report(index, Err(io::Error::other(reason.clone()).into())));
+                return;
+            }
+        };
         // A file with an unsynced record is open, and cannot be locked.
         self.recaller.catch_up();
         let mut batch: Vec<EligibleFile> = Vec::new();
@@ -151,7 +160,7 @@ impl Migrator<'_> {
     }
 
     fn check_kind(&self, found: &ObjectStatus) -> Result<(), Ineligibility> {
-        let bytes_min = self.mount.settings.file_bytes_min;
+        let bytes_min = self.mount.settings().file_bytes_min;
         if found.stat.kind != Kind::File {
             Err(Ineligibility::NotRegular)
         } else if found.device_id != self.mount.device_id {
@@ -293,8 +302,8 @@ impl Migrator<'_> {
         }
         let backed_up = self.backed_up(client, candidates, files)?;
         assert_eq!(files.len(), backed_up.len(), "the server was asked about each file");
-        let may_migrate =
-            |known: &Option<ContentDigest>| known.is_some() || !self.mount.settings.backup_first;
+        let backup_first = self.mount.settings().backup_first;
+        let may_migrate = |known: &Option<ContentDigest>| known.is_some() || !backup_first;
         let migrants: Vec<Migrant<'_>> = files
             .iter()
             .zip(&backed_up)

@@ -101,8 +101,9 @@ impl Monitor<'_> {
         report: &mut dyn FnMut(&[u8], Outcome),
         goes_on: &dyn Fn() -> bool,
     ) -> std::io::Result<()> {
-        let settings = &self.mount.settings;
-        if goal == Goal::PolicyIfFull && used_percent(&self.room()?) <= settings.high_percent {
+        // The settings are read at each step, because they may change meanwhile.
+        let settings = || self.mount.settings();
+        if goal == Goal::PolicyIfFull && used_percent(&self.room()?) <= settings().high_percent {
             return Ok(());
         }
         let rules = self.connection.rules().map_err(std::io::Error::other)?;
@@ -110,7 +111,7 @@ impl Monitor<'_> {
         let mut run =
             |step: &[RankedFile], target| self.run_step(step, target, &rules, report, goes_on);
         while goes_on() {
-            let excess = excess_bytes(&self.room()?, settings);
+            let excess = excess_bytes(&self.room()?, &settings());
             if excess == 0 {
                 break;
             }
@@ -123,7 +124,7 @@ impl Monitor<'_> {
         if goal == Goal::Room {
             return Ok(());
         }
-        let wanted = self.room()?.bytes / 100 * u64::from(settings.premigrated_percent);
+        let wanted = self.room()?.bytes / 100 * u64::from(settings().premigrated_percent);
         let mut premigrated = ranking.premigrated_bytes;
         while goes_on() && premigrated < wanted {
             let step = ranking.take_step(wanted - premigrated);
@@ -184,9 +185,10 @@ impl Monitor<'_> {
 
     /// Searches the file system for candidates.
     fn ranking(&self, rules: &SpaceRules) -> std::io::Result<Ranking> {
+        let settings = self.mount.settings();
         let rule = Eligibility {
-            file_bytes_min: self.mount.settings.file_bytes_min,
-            unused_days_min: self.mount.settings.unused_days_min,
+            file_bytes_min: settings.file_bytes_min,
+            unused_days_min: settings.unused_days_min,
         };
         let now = sys::clock::now();
         let mut ranking = Ranking::default();

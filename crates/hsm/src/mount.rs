@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use model::DirPath;
 use sys::identity::FilesystemId;
@@ -25,12 +26,21 @@ impl FileId {
 
 /// A managed file system.
 pub(crate) struct Mount {
-    pub(crate) settings: FilesystemSettings,
+    mount_point: Vec<u8>,
+    /// The present settings, which change while the file system is used.
+    settings: Mutex<Arc<FilesystemSettings>>,
     pub(crate) device_id: u64,
     pub(crate) filesystem: FilesystemId,
+    /// True once the file system is managed no more. From then on nothing in it may become a stub.
+    is_retired: AtomicBool,
     migration: Mutex<()>,
     relief: Mutex<()>,
 }
+
+/// Right to remove records and contents of files of one file system, and to make stubs in it.
+pub(crate) struct MigrationHold<'a>(
+    #[expect(dead_code, reason = "it is only held")] MutexGuard<'a, ()>,
+);
 
 impl Mount {
     /// Opens the file system that is mounted where `settings` say.
@@ -38,8 +48,31 @@ impl Mount {
         let root = Dir::open(&settings.mount_point)?;
         let device_id = root.stat_self()?.device_id;
         let filesystem = FilesystemId::of(&root)?;
-        let (migration, relief) = Default::default();
-        Ok(Self { settings, device_id, filesystem, migration, relief })
+        let (migration, relief, is_retired) = Default::default();
+        let mount_point = settings.mount_point.clone();
+        let settings = Mutex::new(Arc::new(settings));
+        Ok(Self { mount_point, settings, device_id, filesystem, is_retired, migration, relief })
+    }
+
+    /// The present settings.
+    pub(crate) fn settings(&self) -> Arc<FilesystemSettings> {
+        Arc::clone(&self.settings.lock())
+    }
+
+    /// Replaces the settings; returns true if they differ.
+    pub(crate) fn set_settings(&self, settings: &FilesystemSettings) -> bool {
+        assert_eq!(settings.mount_point, self.mount_point, "settings are of one file system");
+        let mut current = self.settings.lock();
+        let differs = **current != *settings;
+        if differs {
+            *current = Arc::new(settings.clone());
+        }
+        differs
+    }
+
+    /// True if both are the same file system.
+    pub(crate) fn is_same_filesystem(&self, other: &Self) -> bool {
+        (self.device_id, self.filesystem) == (other.device_id, other.filesystem)
     }
 
     /// Opens the root directory. It is opened for each use: a directory that stays open would keep
@@ -47,15 +80,14 @@ impl Mount {
     pub(crate) fn root(&self) -> io::Result<Arc<Dir>> {
         let root = Dir::open(self.mount_point())?;
         if root.stat_self()?.device_id != self.device_id {
-            let text = "its file system is not mounted, or was mounted again; start 'holdfast hsm \
-                        run' again";
+            let text = "its file system is not mounted";
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         Ok(Arc::new(root))
     }
 
     pub(crate) fn mount_point(&self) -> &[u8] {
-        &self.settings.mount_point
+        &self.mount_point
     }
 
     /// Returns the absolute path of `path`, which begins at the root of the file system.
@@ -79,10 +111,20 @@ impl Mount {
         parts.try_fold(self.root()?, |above, part| above.open_dir(part).map(Arc::new))
     }
 
-    /// Lock for removing records or content of files. Without it, one thread would read content
-    /// that another thread has removed in part.
-    pub(crate) fn lock_migration(&self) -> MutexGuard<'_, ()> {
-        self.migration.lock()
+    /// Lock for removing records or content of files, and for making stubs. Without it, one thread
+    /// would read content that another thread has removed in part. Fails if the file system is
+    /// managed no more.
+    pub(crate) fn lock_migration(&self) -> io::Result<MigrationHold<'_>> {
+        let hold = MigrationHold(self.migration.lock());
+        if self.is_retired.load(Relaxed) {
+            return Err(io::Error::other("its file system is not managed any more"));
+        }
+        Ok(hold)
+    }
+
+    /// Keeps files from becoming stubs from now on. `_alone` shows that none is becoming one.
+    pub(crate) fn retire(&self, _alone: &MigrationHold<'_>) {
+        self.is_retired.store(true, Relaxed);
     }
 
     /// Lock for making room for recalls. The second thread then finds the room that the first
@@ -121,6 +163,29 @@ mod tests {
         check(b"-other/a", None);
         assert_eq!(mount.within(b"/elsewhere"), None);
         assert_eq!(mount.absolute(b"/a"), [mount.mount_point(), b"/a"].concat());
+    }
+
+    #[test]
+    fn settings_change_while_the_file_system_is_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let settings = FilesystemSettings::new(mount_point);
+        let mount = Mount::open(settings.clone()).expect("opened");
+        let before = mount.settings();
+        assert!(!mount.set_settings(&settings));
+        assert!(mount.set_settings(&FilesystemSettings { high_percent: 95, ..settings }));
+        assert_eq!((before.high_percent, mount.settings().high_percent), (90, 95));
+    }
+
+    #[test]
+    fn a_file_system_that_is_managed_no_more_gets_no_stubs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).expect("opened");
+        let alone = mount.lock_migration().expect("it is managed");
+        mount.retire(&alone);
+        drop(alone);
+        assert!(mount.lock_migration().is_err());
     }
 
     #[test]

@@ -158,18 +158,17 @@ impl Recaller {
         let Some(mount) = mount else {
             return Ok(Some(Answer::Fail(Errno::IO)));
         };
+        let settings = mount.settings();
         let requester = Requester::of(pid);
         let need = match access {
             Access::Content(range) => Need::with_last_page(range.clone(), found.stat.size),
-            Access::Open if self.recalls_whole(&mount.settings, &found, &requester) => {
-                Need::whole_file()
-            }
+            Access::Open if self.recalls_whole(&settings, &found, &requester) => Need::whole_file(),
             Access::Open => return Ok(Some(Answer::Go)),
         };
         if need.missing(grains).is_none() {
             return Ok(Some(Answer::Go));
         }
-        if let Some(refusal) = self.refusal(&mount.settings, &requester) {
+        if let Some(refusal) = self.refusal(&settings, &requester) {
             return Ok(Some(Answer::Fail(refusal.errno(access))));
         }
         let (access, first) = (access.clone(), requester.clone());

@@ -23,6 +23,7 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) ->
         within.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
     let name = parts.pop().ok_or_else(elsewhere)?;
     let name = Name::new(name).map_err(io::Error::other)?;
+    let _alone = mount.lock_migration()?;
     let mut directory = mount.root()?;
     for part in parts {
         directory = Arc::new(open_or_make(&directory, part)?);

@@ -323,7 +323,7 @@ mod tests {
         let places = Places { home: stub.folder().to_owned(), public: None };
         let inquiry = Inquiry { number: 5, pid: std::process::id(), access: Access::Open };
         keeper.ask(stub.file.as_fd(), &inquiry).expect("sent");
-        let settings = Settings { filesystems: vec![stub.mount.settings] };
+        let settings = Settings { filesystems: vec![(*stub.mount.settings()).clone()] };
         let become_keeper = |_: &Group, _: &[OpenQuestion]| io::Error::other("it lives");
         drop(work_with(Box::new(FaultySource), &places, &settings, channels, &become_keeper));
         std::process::exit(0);

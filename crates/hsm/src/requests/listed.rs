@@ -171,7 +171,7 @@ fn outcome(
 /// Removes the record of a file with all of its content, if it is still the file that was recalled.
 fn forget(desk: &Desk<'_>, entry: &Entry<'_>) -> Result<(), FileError> {
     desk.recaller.catch_up();
-    let _alone = entry.mount.lock_migration();
+    let _alone = entry.mount.lock_migration()?;
     let file = entry.open()?;
     let forgotten = desk.recaller.alone(&file, || forget_alone(&file, entry))?;
     forgotten.unwrap_or(Err(FileError::Changed("it is recalled, but somebody has it open")))
