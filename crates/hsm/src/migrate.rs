@@ -114,8 +114,15 @@ impl Migrator<'_> {
         self.recaller.catch_up();
         let mut batch: Vec<EligibleFile> = Vec::new();
         let mut bytes = 0;
+        // A file with several names migrates by its first name. Its other names are looked at again
+        // afterwards, and show its new state.
+        let mut linked = HashSet::new();
+        let mut other_names = Vec::new();
         for (index, candidate) in candidates.iter().enumerate() {
             match self.decide(index, candidate) {
+                Ok(Ok(eligible)) if is_other_name(&eligible, &mut linked) => {
+                    other_names.push(index);
+                }
                 Ok(Ok(eligible)) => {
                     bytes += eligible.found.stat.size;
                     batch.push(eligible);
@@ -132,6 +139,19 @@ impl Migrator<'_> {
             }
         }
         self.migrate_batch(candidates, batch, report);
+        for index in other_names {
+            report(index, self.outcome_by_other_name(index, &candidates[index]));
+        }
+    }
+
+    /// The outcome for another name of a file that was migrated by its first name, or was not.
+    fn outcome_by_other_name(&self, index: usize, candidate: &Candidate) -> Outcome {
+        match self.decide(index, candidate)? {
+            Err(state) => Ok(FinalState::unmoved(state)),
+            Ok(_) => Err(FileError::Changed(
+                "the file stays as it is, as for its other name in this list",
+            )),
+        }
     }
 
     /// Decides whether the file can and must be migrated.
@@ -383,6 +403,13 @@ impl Migrator<'_> {
             Target::Migrated => take_away(file, stub, &now),
         }
     }
+}
+
+/// True if the file was found by another name before. `linked` has the inodes of the files with
+/// several names that were found.
+fn is_other_name(eligible: &EligibleFile, linked: &mut HashSet<u64>) -> bool {
+    let stat = &eligible.found.stat;
+    stat.linked && !linked.insert(stat.inode)
 }
 
 const CHANGED: FileError = FileError::Changed("it has changed since it was copied");
