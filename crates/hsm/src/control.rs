@@ -29,6 +29,9 @@ pub enum Request {
         paths: Vec<PathText>,
         /// The files are copied only; their content stays.
         only_copies: bool,
+        /// Files that are named themselves migrate however small they are.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        any_size: bool,
     },
     Recall {
         paths: Vec<PathText>,
@@ -275,8 +278,12 @@ mod tests {
         let paths = || vec![path(b"/a%\xff")];
         check(&Request::Purge { paths: paths() }, r#"{"do":"purge","paths":["/a%25%ff"]}"#);
         check(
-            &Request::Migrate { paths: paths(), only_copies: true },
+            &Request::Migrate { paths: paths(), only_copies: true, any_size: false },
             r#"{"do":"migrate","paths":["/a%25%ff"],"only_copies":true}"#,
+        );
+        check(
+            &Request::Migrate { paths: paths(), only_copies: false, any_size: true },
+            r#"{"do":"migrate","paths":["/a%25%ff"],"only_copies":false,"any_size":true}"#,
         );
         check(
             &Request::Recall { paths: paths(), resident: false, preview: true },

@@ -74,6 +74,8 @@ pub(crate) struct Migrator<'a> {
     pub(crate) mount: &'a Mount,
     pub(crate) target: Target,
     pub(crate) rules: &'a SpaceRules,
+    /// True for candidates that migrate although they are smaller than the settings say.
+    pub(crate) is_of_any_size: &'a dyn Fn(&Candidate) -> bool,
 }
 
 /// A candidate that may migrate, with the state in which it was found.
@@ -162,7 +164,7 @@ impl Migrator<'_> {
             return Err(Ineligibility::Excluded(statement).into());
         }
         let found = candidate.directory.stat(name)?.ok_or(Ineligibility::Socket)?;
-        self.check_kind(&found)?;
+        self.check_kind(candidate, &found)?;
         let file = SpaceFile::open(&candidate.directory, name)?;
         // A program that has the file mapped can change it without changing its times. So a file in
         // use is not even read.
@@ -179,14 +181,17 @@ impl Migrator<'_> {
         })
     }
 
-    fn check_kind(&self, found: &ObjectStatus) -> Result<(), Ineligibility> {
-        let bytes_min = self.mount.settings().file_bytes_min;
+    fn check_kind(&self, candidate: &Candidate, found: &ObjectStatus) -> Result<(), Ineligibility> {
+        let is_of_any_size = (self.is_of_any_size)(candidate);
+        let bytes_min = if is_of_any_size { 0 } else { self.mount.settings().file_bytes_min };
         if found.stat.kind != Kind::File {
             Err(Ineligibility::NotRegular)
         } else if found.device_id != self.mount.device_id {
             Err(Ineligibility::OtherFilesystem)
         } else if found.stat.size < bytes_min {
             Err(Ineligibility::TooSmall { bytes_min })
+        } else if found.stat.size == 0 {
+            Err(Ineligibility::Empty)
         } else {
             Ok(())
         }

@@ -173,7 +173,8 @@ impl Monitor<'_> {
         };
         let candidates: Vec<Candidate> = step.iter().filter_map(candidate).collect();
         let Self { recaller, connection, mount } = *self;
-        let migrator = Migrator { recaller, connection, mount, target, rules };
+        let is_of_any_size = &|_: &Candidate| false;
+        let migrator = Migrator { recaller, connection, mount, target, rules, is_of_any_size };
         let mut bytes = 0;
         let mut add_up = |index: usize, outcome: Outcome| {
             bytes += outcome.as_ref().map_or(0, |settled| settled.bytes);

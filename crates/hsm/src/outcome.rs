@@ -76,8 +76,12 @@ pub(crate) enum Ineligibility {
     NotRegular,
     #[error("it lies in another file system")]
     OtherFilesystem,
-    #[error("it is smaller than {bytes_min} bytes")]
+    #[error(
+        "it is smaller than {bytes_min} bytes (--min-size); name the file to migrate it anyway"
+    )]
     TooSmall { bytes_min: u64 },
+    #[error("it is empty")]
+    Empty,
 }
 
 /// Reason why a path is refused: this worker does not manage it, or the requester may not use it.

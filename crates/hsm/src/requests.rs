@@ -17,6 +17,7 @@ use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::control::{PathText, Reply, Request, RequestState};
 use crate::desk::{Desk, RequestError};
+use crate::migrate::Target;
 use crate::monitor::{Goal, Monitor};
 use crate::outcome::Outcome;
 use crate::recall::{RecallStatus, Recaller, Stage};
@@ -60,8 +61,9 @@ impl Desk<'_> {
         }
         match request {
             Request::Purge { paths } => purge(self, &paths)?,
-            Request::Migrate { paths, only_copies } => {
-                paths.iter().for_each(|path| migrate(self, &path.0, only_copies));
+            Request::Migrate { paths, only_copies, any_size } => {
+                let target = if only_copies { Target::Premigrated } else { Target::Migrated };
+                paths.iter().for_each(|path| migrate(self, &path.0, target, any_size));
             }
             Request::Recall { paths, resident, preview } => {
                 recall(self, &paths, listed::Manner::of(resident, preview))?;

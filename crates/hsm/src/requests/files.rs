@@ -36,19 +36,32 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Migrates the files at and below `path`; with `only_copies` their content stays.
-pub(super) fn migrate(desk: &Desk<'_>, path: &[u8], only_copies: bool) {
-    if let Err(error) = try_migrate(desk, path, only_copies) {
+/// Brings the files at and below `path` into the state `target`. With `any_size`, a file at `path`
+/// itself may be smaller than the settings say.
+pub(super) fn migrate(desk: &Desk<'_>, path: &[u8], target: Target, any_size: bool) {
+    if let Err(error) = try_migrate(desk, path, target, any_size) {
         desk.caller.send_file(path, Err(error));
     }
 }
 
-fn try_migrate(desk: &Desk<'_>, path: &[u8], only_copies: bool) -> Result<(), FileError> {
+fn try_migrate(
+    desk: &Desk<'_>,
+    path: &[u8],
+    target: Target,
+    any_size: bool,
+) -> Result<(), FileError> {
     let Desk { recaller, connection, caller } = *desk;
     let Location { mount, within } = Location::of(recaller.mounts(), path)?;
     let rules = connection.rules()?;
-    let target = if only_copies { Target::Premigrated } else { Target::Migrated };
-    let migrator = Migrator { recaller, connection, mount, target, rules: &rules };
+    let is_named_file = |candidate: &Candidate| any_size && candidate.file_path() == within;
+    let migrator = Migrator {
+        recaller,
+        connection,
+        mount,
+        target,
+        rules: &rules,
+        is_of_any_size: &is_named_file,
+    };
     let migrate_all = |candidates: &mut Vec<Candidate>| {
         let mut report = |index: usize, outcome: Outcome| {
             let file: &Candidate = &candidates[index];

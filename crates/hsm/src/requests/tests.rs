@@ -137,7 +137,7 @@ fn a_recall_is_shown_to_its_user_and_to_root() {
 fn a_path_that_cannot_be_migrated_costs_that_path_alone() {
     let recaller = recaller_of_nothing();
     let paths = vec![text(b"/"), text(b"/no/such/path")];
-    let request = Request::Migrate { paths, only_copies: false };
+    let request = Request::Migrate { paths, only_copies: false, any_size: false };
     let (result, replies) = carried_out(&recaller, 0, request);
     assert!(result.is_ok());
     let errors: Vec<_> = replies

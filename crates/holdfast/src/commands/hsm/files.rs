@@ -194,7 +194,9 @@ fn run_files(
 
 /// Copy files to the server and free the space that they take; or only copy them (premigrate)
 ///
-/// Files that are in use, are too small, or have changed meanwhile stay resident and are listed.
+/// Files that are in use, or have changed meanwhile, stay resident and are listed. In folders, so
+/// are files that are smaller than '--min-size' of 'hsm add'; a file that is named itself, or in a
+/// list, migrates whatever its size.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -213,7 +215,7 @@ pub(super) fn migrate(
     only_copies: bool,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = Request::Migrate { paths: args.paths.paths()?, only_copies };
+    let request = Request::Migrate { paths: args.paths.paths()?, only_copies, any_size: true };
     let verb = if only_copies { "copied:" } else { "freed:" };
     run_files(context, &request, args.detail, verb)
 }

@@ -83,10 +83,10 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
         }
         PolicyCommand::Purge => request(&Request::Purge { paths }, context)?,
         PolicyCommand::Migrate => {
-            request(&Request::Migrate { paths, only_copies: false }, context)?;
+            request(&Request::Migrate { paths, only_copies: false, any_size: false }, context)?;
         }
         PolicyCommand::Premigrate => {
-            request(&Request::Migrate { paths, only_copies: true }, context)?;
+            request(&Request::Migrate { paths, only_copies: true, any_size: false }, context)?;
         }
         PolicyCommand::Recall => {
             request(&Request::Recall { paths, resident: false, preview: false }, context)?;
