@@ -1,10 +1,31 @@
 //! The settings of the managed file systems: `hsm.toml` in the node's folder.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "hsm.toml";
+/// The file that is locked while the settings are changed.
+const LOCK: &str = "hsm.toml.lock";
+
+/// Mark by which a change of the settings is noticed: inode, size and times of their file. An
+/// absent file has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    inode: u64,
+    bytes: u64,
+    /// Seconds and nanoseconds of the last change of content, and of the last change of status.
+    times: [i64; 4],
+}
+
+impl Stamp {
+    pub(crate) fn of(home: &Path) -> Option<Self> {
+        let found = std::fs::metadata(home.join(FILE)).ok()?;
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some(Self { inode: found.ino(), bytes: found.len(), times })
+    }
+}
 
 /// The managed file systems of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -114,6 +135,26 @@ impl Settings {
         Ok(settings)
     }
 
+    /// True if the file system at `mount_point` is managed.
+    pub fn has(&self, mount_point: &[u8]) -> bool {
+        self.filesystems.iter().any(|known| known.mount_point == mount_point)
+    }
+
+    /// Reads the settings, applies `change` and stores them. Nobody else who uses this function
+    /// changes them meanwhile. Returns the result of `change`.
+    pub fn change<T>(home: &Path, change: impl FnOnce(&mut Self) -> T) -> Result<T, SettingsError> {
+        let path = home.join(LOCK);
+        let failed = |error| SettingsError::File { path: path.display().to_string(), error };
+        let mut options = std::fs::File::options();
+        let lock = options.write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        // The lock ends when the file is closed.
+        lock.lock().map_err(failed)?;
+        let mut settings = Self::load(home)?;
+        let result = change(&mut settings);
+        settings.store(home)?;
+        Ok(result)
+    }
+
     pub fn store(&self, home: &Path) -> Result<(), SettingsError> {
         self.check()?;
         let path = home.join(FILE);
@@ -197,6 +238,26 @@ mod tests {
         let settings = Settings { filesystems: vec![filesystem] };
         settings.store(folder.path()).expect("stored");
         assert_eq!(Settings::load(folder.path()).expect("loaded"), settings);
+    }
+
+    #[test]
+    fn changes_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let before = Stamp::of(folder.path());
+        std::thread::scope(|threads| {
+            for number in 0..8 {
+                let home = folder.path();
+                threads.spawn(move || {
+                    let mount_point = format!("/data-{number}").into_bytes();
+                    let add = |settings: &mut Settings| {
+                        settings.filesystems.push(FilesystemSettings::new(mount_point));
+                    };
+                    Settings::change(home, add).expect("changed");
+                });
+            }
+        });
+        assert_ne!(Stamp::of(folder.path()), before);
+        assert_eq!(Settings::load(folder.path()).expect("loaded").filesystems.len(), 8);
     }
 
     #[test]
