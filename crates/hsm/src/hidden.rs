@@ -109,7 +109,7 @@ fn folder_of_files(root: &Dir, metadata: &DirectoryMetadata) -> io::Result<Dir> 
 
 /// Moves the files back to the root directory, where everybody sees them, and shows that directory.
 /// No stub may be among the files.
-pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
+pub(crate) fn give_up(mount_point: &[u8]) -> io::Result<()> {
     match view(mount_point)? {
         View::Plain => Ok(()),
         View::Hidden => bring_all_back(&Dir::open(mount_point)?),

@@ -51,6 +51,7 @@ mod questions;
 mod recall;
 mod record;
 mod relay;
+mod release;
 mod remake;
 mod requester;
 mod requests;
@@ -64,12 +65,12 @@ pub use control::{
     AskError, FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
     ask_while,
 };
-pub use hidden::give_up;
 pub use holder::{Holder, HolderEnds, hold};
 pub use keeper::WorkerEnds;
 pub use questions::OpenQuestions;
 pub use record::{FileState, state_of};
 pub use relay::OpenQuestion;
+pub use release::{ReleaseError, release};
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use station::{KeeperError, Launcher, Station, Supervisor};
 pub use tree::{Counts, ListedFile, count, list};

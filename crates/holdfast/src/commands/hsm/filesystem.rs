@@ -162,39 +162,7 @@ pub(super) struct RemoveArgs {
 pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let mount_point = path::absolute(&args.mount_point)?;
-    let mut settings = Settings::load(&home).map_err(|error| wrong(&error))?;
-    let known = settings.filesystems.len();
-    settings.filesystems.retain(|filesystem| filesystem.mount_point != mount_point);
-    if settings.filesystems.len() == known {
-        let message = format!("{} is not managed", escaped(&mount_point));
-        return Err(CommandError::new(message));
-    }
-    let mut failure = None;
-    let mut fail = |_: &[u8], error: &std::io::Error| failure = Some(error.to_string());
-    let counts = ::hsm::count(&mount_point, b"/", &mut fail).map_err(|error| {
-        CommandError::new(format!("cannot count the files of {}: {error}", escaped(&mount_point)))
-    })?;
-    if let Some(failure) = failure {
-        let message = format!("cannot count the files of {}: {failure}", escaped(&mount_point));
-        return Err(CommandError::new(message));
-    }
-    if counts.migrated_files > 0 {
-        let one = counts.migrated_files == 1;
-        let message = format!(
-            "{} {} on {} {} migrated and would read as zeros; recall {} first",
-            quantity::count(counts.migrated_files),
-            if one { "file" } else { "files" },
-            escaped(&mount_point),
-            if one { "is" } else { "are" },
-            if one { "it" } else { "them" },
-        );
-        return Err(CommandError::new(message));
-    }
-    ::hsm::give_up(&mount_point).map_err(|error| {
-        let message = format!("the files of {} stay hidden: {error}", escaped(&mount_point));
-        CommandError::new(message)
-    })?;
-    settings.store(&home).map_err(|error| wrong(&error))?;
+    ::hsm::release(&home, &mount_point).map_err(|error| CommandError::chain(&error))?;
     context
         .output
         .note("The change takes effect when 'holdfast hsm run' starts the next time.");
