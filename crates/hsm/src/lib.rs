@@ -59,6 +59,7 @@ mod settings;
 mod station;
 mod stub;
 mod tree;
+mod watch;
 mod worker;
 
 pub use control::{
@@ -74,6 +75,7 @@ pub use release::{ReleaseError, release};
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use station::{KeeperError, Launcher, Station, Supervisor};
 pub use tree::{Counts, ListedFile, count, list};
+pub use watch::WatchError;
 pub use worker::{Channels, Places, Succession, work};
 
 /// Name of the socket in the node's folder by which the worker takes requests.

@@ -4,13 +4,11 @@
 use std::cell::RefCell;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::AtomicU32;
 
 use model::escaped;
-use sys::Dir;
 use sys::fanotify::{Group, QuestionKinds};
 
 use crate::gate::Gate;
@@ -19,7 +17,8 @@ use crate::holder::{Holder, HolderEnds};
 use crate::keeper::{KeeperContext, WorkerEnds, keep};
 use crate::keeper_lock::KeeperLock;
 use crate::questions::{OpenQuestions, refuse_group, refuse_unread};
-use crate::settings::{FilesystemSettings, Settings};
+use crate::settings::Settings;
+use crate::watch::{self, WatchError};
 
 /// Launcher of the other processes. The command line, which knows their arguments, implements it.
 pub trait Launcher {
@@ -53,16 +52,9 @@ pub enum KeeperError {
     /// Another keeper works already: leave it as it is.
     #[error("space management is already running")]
     RunsAlready,
-    /// This program or its folder is in the file system: move it, because the program would wait
-    /// for itself.
-    #[error(
-        "cannot watch {}: this program or its folder {} is in it",
-        escaped(.mount_point), .home.display()
-    )]
-    OnManaged { mount_point: Vec<u8>, home: PathBuf },
-    /// Mount the file system, then start again.
-    #[error("{} is not mounted; mount it, then start 'holdfast hsm run'", escaped(.mount_point))]
-    NotMounted { mount_point: Vec<u8> },
+    /// No file system can be watched. This is the reason for one of them.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
     /// Check the system.
     #[error("{what}")]
     System {
@@ -166,79 +158,32 @@ impl Station<'_> {
         self.stay(group, lock, holder, Some(adopted));
     }
 
-    /// Makes the kernel ask about the managed file systems, and shows their files. A file system
-    /// that fails is reported, and does not keep the others from being watched. Fails if all fail.
-    fn watch(&self, settings: &Settings, group: &Group) -> Result<(), KeeperError> {
-        let mut failure = None;
-        let mut watched = 0;
+    /// Makes the kernel ask about the managed file systems, and shows their files. Returns the
+    /// mount points of those that are watched. A file system that fails is reported, and does not
+    /// keep the others from being watched; the worker tries again. Fails if all fail.
+    fn watch(&self, settings: &Settings, group: &Group) -> Result<Vec<Vec<u8>>, KeeperError> {
+        let mut failures = Vec::new();
+        let mut watched = Vec::new();
         for filesystem in &settings.filesystems {
-            match self.watch_one(filesystem, group) {
-                Ok(()) => watched += 1,
-                Err(error) => {
-                    if let Some(earlier) = failure.replace(error) {
-                        self.say_left_out(&earlier);
-                    }
-                }
+            let done = watch::root_to_watch(&filesystem.mount_point, self.home)
+                .and_then(|root| watch::watch(filesystem, root, group, self.say));
+            match done {
+                Ok(()) => watched.push(filesystem.mount_point.clone()),
+                Err(error) => failures.push(error),
             }
         }
-        match failure {
-            Some(error) if watched == 0 => Err(error),
-            Some(error) => {
-                self.say_left_out(&error);
-                Ok(())
-            }
-            None => Ok(()),
+        if watched.is_empty()
+            && let Some(error) = failures.pop()
+        {
+            failures.iter().for_each(|error| self.say_left_out(error));
+            return Err(error.into());
         }
+        failures.iter().for_each(|error| self.say_left_out(error));
+        Ok(watched)
     }
 
-    fn say_left_out(&self, error: &KeeperError) {
-        let source = std::error::Error::source(error);
-        let why = source.map_or_else(String::new, |source| format!(": {source}"));
-        (self.say)(&format!("{error}{why}; its stubs cannot be used"));
-    }
-
-    /// Makes the kernel ask about one file system, and shows its files. No file that this program
-    /// needs may be in it: the program would wait for itself.
-    fn watch_one(&self, filesystem: &FilesystemSettings, group: &Group) -> Result<(), KeeperError> {
-        let mount_point = &filesystem.mount_point;
-        let cannot_watch = || failed(format!("cannot watch {}", escaped(mount_point)));
-        if sys::mount::mounted(mount_point).map_err(cannot_watch())?.is_none() {
-            return Err(KeeperError::NotMounted { mount_point: mount_point.clone() });
-        }
-        let device = |path: &Path| {
-            std::fs::metadata(path)
-                .map(|metadata| metadata.dev())
-                .map_err(failed(format!("cannot examine {}", path.display())))
-        };
-        let own = [device(Path::new("/proc/self/exe"))?, device(self.home)?];
-        let root = Dir::open(mount_point).map_err(cannot_watch())?;
-        let device_id = root.stat_self().map_err(cannot_watch())?.device_id;
-        if own.contains(&device_id) {
-            let (mount_point, home) = (mount_point.clone(), self.home.to_owned());
-            return Err(KeeperError::OnManaged { mount_point, home });
-        }
-        group.mark_filesystem(&root).map_err(cannot_watch())?;
-        drop(root);
-        if filesystem.hidden {
-            self.show(mount_point)
-        } else {
-            hidden::give_up(mount_point).map_err(cannot_watch())
-        }
-    }
-
-    /// Shows the files of a file system about which the kernel asks.
-    fn show(&self, mount_point: &[u8]) -> Result<(), KeeperError> {
-        let shown = escaped(mount_point);
-        let left = hidden::show(mount_point)
-            .map_err(failed(format!("cannot hide the files of {shown} from others")))?;
-        for name in left {
-            (self.say)(&format!(
-                "{} was made in {shown} while the files were hidden, and a file of the same name \
-                 is shown: the new one stays hidden",
-                escaped(&name)
-            ));
-        }
-        Ok(())
+    fn say_left_out(&self, error: &WatchError) {
+        (self.say)(&format!("{}; its stubs cannot be used", error.text()));
     }
 
     /// Hides the files about which the kernel will not ask any more.
@@ -330,6 +275,7 @@ mod tests {
     use sys::lock::Mutex;
 
     use super::*;
+    use crate::FilesystemSettings;
 
     /// Launcher that starts nothing.
     struct NoLauncher;
@@ -385,20 +331,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_that_holds_the_program_is_not_watched() {
-        at_station(0, |station| {
-            let program = std::env::current_exe().expect("a test knows its program");
-            let (mount_point, _) =
-                sys::mount::filespace_root(program.as_os_str().as_encoded_bytes())
-                    .expect("a program has a file system");
-            let filesystems = vec![FilesystemSettings::new(mount_point)];
-            let error = station.watch(&Settings { filesystems }, &group()).expect_err("refused");
-            assert!(matches!(error, KeeperError::OnManaged { .. }), "{error}");
+    fn file_systems_that_all_fail_are_an_error() {
+        let said = at_station(0, |station| {
             let folder = station.home.as_os_str().as_encoded_bytes();
-            let filesystems = vec![FilesystemSettings::new(folder.to_vec())];
-            let error = station.watch(&Settings { filesystems }, &group()).expect_err("refused");
-            assert!(matches!(error, KeeperError::NotMounted { .. }), "{error}");
+            let filesystems = ["a", "b"]
+                .map(|name| [folder, name.as_bytes()].join(&b'/'))
+                .map(FilesystemSettings::new);
+            let settings = Settings { filesystems: filesystems.into() };
+            let error = station.watch(&settings, &group()).expect_err("refused");
+            let KeeperError::Watch(WatchError::NotMounted { mount_point }) = error else {
+                panic!("{error}");
+            };
+            assert!(mount_point.ends_with(b"/b"));
         });
+        assert!(said[0].contains("/a is not mounted"), "{said:?}");
+        assert_eq!(said.len(), 1);
     }
 
     #[test]
