@@ -18,7 +18,7 @@ use sys::fanotify::{Answer, Group, Question};
 
 use crate::gate::Gate;
 use crate::questions::{self, OpenQuestions, Refusal};
-use crate::relay::{Inquiry, Relay};
+use crate::relay::{Inquiry, Relay, WorkerMessage};
 
 /// Maximum number of questions that the keeper holds; further questions stay in the kernel. Each
 /// question needs a descriptor.
@@ -56,6 +56,8 @@ pub(crate) struct KeeperContext<'a> {
     pub(crate) step_aside: &'a dyn Fn(),
     /// Reports a text to the user.
     pub(crate) say: &'a dyn Fn(&str),
+    /// Reports that the first worker carries out requests.
+    pub(crate) ready: &'a dyn Fn(),
 }
 
 /// A question whose program waits.
@@ -84,6 +86,8 @@ struct Keeper<'a> {
     /// Earliest time for the next worker.
     start_at: Instant,
     early_deaths: u32,
+    /// True once a worker has announced that it carries out requests.
+    is_ready: bool,
     /// True once the keeper was told to end. From then on it only refuses questions.
     is_ending: bool,
     /// Time of the last check whether file systems are in use. Checks take long, because the
@@ -105,6 +109,7 @@ pub(crate) fn keep(context: KeeperContext<'_>, adopted: Option<OpenQuestions>) {
         alone_since: now,
         start_at: now,
         early_deaths: 0,
+        is_ready: false,
         is_ending: false,
         looked: now,
     };
@@ -273,10 +278,15 @@ impl Keeper<'_> {
     /// Takes all answers that the worker has sent, and passes them to the kernel.
     fn take_answers(&mut self) {
         while let Some(worker) = &self.worker {
-            match worker.relay.next_answer() {
-                Ok(Some((number, answer))) => {
+            match worker.relay.next_message() {
+                Ok(Some(WorkerMessage::Answer(number, answer))) => {
                     if self.held.remove(&number).is_some() {
                         questions::answer(&self.context.group, number, answer);
+                    }
+                }
+                Ok(Some(WorkerMessage::Ready)) => {
+                    if !std::mem::replace(&mut self.is_ready, true) {
+                        (self.context.ready)();
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

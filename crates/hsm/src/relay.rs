@@ -10,6 +10,18 @@ use sys::fanotify::{Access, Answer, Question};
 const QUESTION_BYTES: usize = 25;
 const ANSWER_BYTES: usize = 8;
 
+/// Number of the message by which a worker announces itself. No question has it.
+const READY_NUMBER: RawFd = -1;
+
+/// Message of the worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WorkerMessage {
+    /// The answer to the question with this number.
+    Answer(RawFd, Answer),
+    /// The worker carries out requests from now on.
+    Ready,
+}
+
 /// One end of the channel.
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -57,9 +69,14 @@ impl Relay {
         sys::net::send_packet(&self.socket, &message, None, true)
     }
 
-    /// The next answer; `None` once the worker has ended. Fails with `WouldBlock` while no answer
-    /// is available.
-    pub(crate) fn next_answer(&self) -> io::Result<Option<(RawFd, Answer)>> {
+    /// Tells the keeper that the worker carries out requests from now on.
+    pub(crate) fn announce(&self) -> io::Result<()> {
+        self.answer(READY_NUMBER, Answer::Go)
+    }
+
+    /// The next message of the worker; `None` once the worker has ended. Fails with `WouldBlock`
+    /// while no message is available.
+    pub(crate) fn next_message(&self) -> io::Result<Option<WorkerMessage>> {
         let mut buffer = [0; ANSWER_BYTES];
         let received = sys::net::receive_packet(&self.socket, &mut buffer, false)?;
         let Some((bytes, _)) = received else {
@@ -71,9 +88,12 @@ impl Relay {
         let (number, code) = buffer.split_at(4);
         let number = i32::from_le_bytes(number.try_into().expect("split at its length"));
         let code = i32::from_le_bytes(code.try_into().expect("the rest"));
+        if number == READY_NUMBER {
+            return Ok(Some(WorkerMessage::Ready));
+        }
         let answer =
             if code == 0 { Answer::Go } else { Answer::Fail(Errno::from_raw_os_error(code)) };
-        Ok(Some((number, answer)))
+        Ok(Some(WorkerMessage::Answer(number, answer)))
     }
 
     #[cfg(test)]
@@ -193,12 +213,14 @@ mod tests {
         let question = worker.next_question().expect("read").expect("one");
         assert_eq!((question.number, question.pid, question.access), (9, 77, inquiry.access));
         worker.answer(9, Answer::Fail(Errno::IO)).expect("sent");
+        worker.announce().expect("sent");
         worker.answer(9, Answer::Go).expect("sent");
-        let next = || keeper.next_answer().expect("read");
-        assert_eq!(next(), Some((9, Answer::Fail(Errno::IO))));
-        assert_eq!(next(), Some((9, Answer::Go)));
+        let next = || keeper.next_message().expect("read");
+        assert_eq!(next(), Some(WorkerMessage::Answer(9, Answer::Fail(Errno::IO))));
+        assert_eq!(next(), Some(WorkerMessage::Ready));
+        assert_eq!(next(), Some(WorkerMessage::Answer(9, Answer::Go)));
         drop(worker);
-        assert_eq!(keeper.next_answer().expect("read"), None);
+        assert_eq!(keeper.next_message().expect("read"), None);
     }
 
     #[test]
@@ -212,7 +234,7 @@ mod tests {
             }
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(keeper.next_answer().expect_err("none").kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(keeper.next_message().expect_err("none").kind(), io::ErrorKind::WouldBlock);
         drop(keeper);
         while let Some(question) = worker.next_question().expect("read") {
             assert_eq!(question.number, 1);
@@ -229,7 +251,7 @@ mod tests {
         assert_eq!(Inquiry::decode(&other), None);
         let (keeper, worker) = Relay::pair().expect("a pair");
         sys::net::send_packet(&worker, b"short", None, true).expect("sent");
-        assert_eq!(keeper.next_answer().expect_err("short").kind(), io::ErrorKind::InvalidData);
+        assert_eq!(keeper.next_message().expect_err("short").kind(), io::ErrorKind::InvalidData);
         sys::net::send_packet(&keeper, &whole, None, true).expect("sent");
         let error = worker.next_question().expect_err("it has no file");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

@@ -35,9 +35,11 @@ pub trait Supervisor {
     /// The group that the supervisor has held for a keeper that has ended.
     fn held_group(&self) -> io::Result<Option<Group>>;
 
-    /// Tells the supervisor that all managed file systems are watched. The supervisor holds `group`
-    /// from now on.
-    fn ready(&self, group: &Group);
+    /// Gives the supervisor `group`, which it holds from now on.
+    fn hold(&self, group: &Group);
+
+    /// Tells the supervisor that the file systems at these mount points can be used.
+    fn ready(&self, watched: &[Vec<u8>]);
 
     /// Tells the supervisor that it need not hold the group any more.
     fn forget(&self);
@@ -79,6 +81,9 @@ pub struct Station<'a> {
     pub told_to_end: &'a AtomicU32,
     /// Reports a text to the user.
     pub say: &'a dyn Fn(&str),
+    /// Reports that the file systems at these mount points can be used, and that requests are
+    /// carried out.
+    pub ready: &'a dyn Fn(&[Vec<u8>]),
 }
 
 impl Station<'_> {
@@ -103,7 +108,7 @@ impl Station<'_> {
             Some(held) => (held, Some(OpenQuestions::default())),
             None => (opened, None),
         };
-        self.watch(settings, &group).inspect_err(|_| {
+        let watched = self.watch(settings, &group).inspect_err(|_| {
             // Files that are shown already are hidden again, before the group closes and the kernel
             // lets all programs continue.
             if KeeperLock::last_keeper(self.home).is_none() {
@@ -111,7 +116,7 @@ impl Station<'_> {
             }
         })?;
         if let Some(supervisor) = self.supervisor {
-            supervisor.ready(&group);
+            supervisor.hold(&group);
         }
         lock.take_over(self.home)
             .map_err(failed("cannot end the keeper that ran before"))?;
@@ -122,7 +127,13 @@ impl Station<'_> {
             );
         }
         let holder = self.start_holder(&group);
-        self.stay(group, Some(lock), holder, adopted);
+        let ready = || {
+            if let Some(supervisor) = self.supervisor {
+                supervisor.ready(&watched);
+            }
+            (self.ready)(&watched);
+        };
+        self.stay(group, Some(lock), holder, adopted, &ready);
         Ok(())
     }
 
@@ -155,7 +166,9 @@ impl Station<'_> {
             ));
         }
         let holder = holder.or_else(|| self.start_holder(&group));
-        self.stay(group, lock, holder, Some(adopted));
+        // A command that waited for the dead keeper to be ready has its answer, or gets it from the
+        // keeper's successor.
+        self.stay(group, lock, holder, Some(adopted), &|| {});
     }
 
     /// Makes the kernel ask about the managed file systems, and shows their files. Returns the
@@ -212,13 +225,15 @@ impl Station<'_> {
         started.inspect_err(warn).ok()
     }
 
-    /// Keeps the questions until it is time to end.
+    /// Keeps the questions until it is time to end. Calls `ready` when the first worker carries out
+    /// requests.
     fn stay(
         &self,
         group: Group,
         lock: Option<KeeperLock>,
         holder: Option<Holder>,
         adopted: Option<OpenQuestions>,
+        ready: &dyn Fn(),
     ) {
         let asks = group.asks();
         // The group stays open to the end: no program may read zeros before the files are hidden
@@ -244,6 +259,7 @@ impl Station<'_> {
             tend_holder: &tend_holder,
             step_aside: &|| lock.iter().for_each(KeeperLock::unlock),
             say: self.say,
+            ready,
         };
         keep(context, adopted);
         drop(lock);
@@ -300,6 +316,7 @@ mod tests {
             supervisor: None,
             told_to_end: &AtomicU32::new(told_to_end),
             say: &|text| said.lock().push(text.to_owned()),
+            ready: &|_| {},
         };
         test(&station);
         said.into_inner()

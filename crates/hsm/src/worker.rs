@@ -100,6 +100,7 @@ fn work_with(
     // The recaller lives as long as the process, because its threads run as long.
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));
     start_threads(recaller, &connection, places)?;
+    relay.announce()?;
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
     }

@@ -22,6 +22,8 @@ struct Scene {
     told_to_end: AtomicU32,
     has_stepped_aside: Cell<bool>,
     said: RefCell<Vec<String>>,
+    /// Number of times that the keeper has said that it is ready.
+    ready: Cell<u32>,
 }
 
 impl Scene {
@@ -36,6 +38,7 @@ impl Scene {
             told_to_end: AtomicU32::new(0),
             has_stepped_aside: Cell::new(false),
             said: RefCell::default(),
+            ready: Cell::default(),
         };
         let shared = &scene;
         let start_worker = |ends: WorkerEnds<'_>| {
@@ -45,6 +48,7 @@ impl Scene {
         };
         let step_aside = || shared.has_stepped_aside.set(true);
         let say = |text: &str| shared.said.borrow_mut().push(text.to_owned());
+        let ready = || shared.ready.set(shared.ready.get() + 1);
         let now = sys::clock::monotonic();
         let mut keeper = Keeper {
             context: KeeperContext {
@@ -55,6 +59,7 @@ impl Scene {
                 tend_holder: &|| {},
                 step_aside: &step_aside,
                 say: &say,
+                ready: &ready,
             },
             held: HashMap::new(),
             unsent: VecDeque::new(),
@@ -62,6 +67,7 @@ impl Scene {
             alone_since: now,
             start_at: now,
             early_deaths: 0,
+            is_ready: false,
             is_ending: false,
             looked: now,
         };
@@ -202,6 +208,23 @@ fn a_keeper_that_is_told_to_end_refuses_stubs_and_lets_others_start() {
 }
 
 #[test]
+fn a_keeper_is_ready_once_its_first_worker_says_so() {
+    Scene::run(|keeper, scene| {
+        keeper.tend_worker();
+        keeper.take_answers();
+        assert_eq!(scene.ready.get(), 0, "no worker carries out requests yet");
+        scene.relays.borrow()[0].announce().unwrap();
+        keeper.take_answers();
+        assert_eq!(scene.ready.get(), 1);
+        keeper.lose_worker();
+        keeper.tend_worker();
+        scene.relays.borrow()[1].announce().unwrap();
+        keeper.take_answers();
+        assert_eq!(scene.ready.get(), 1, "the second worker only continues");
+    });
+}
+
+#[test]
 fn programs_do_not_wait_for_ever_without_a_worker() {
     let Some(stub) = StubScene::on_disk(1 << 20) else { return };
     Scene::run(|keeper, scene| {
@@ -234,6 +257,7 @@ fn a_child_keeps_with_a_bug() {
         tend_holder: &|| panic!("a bug in the loop"),
         step_aside: &|| {},
         say: &|_| {},
+        ready: &|| {},
     };
     keep(context, None);
     std::process::exit(0);

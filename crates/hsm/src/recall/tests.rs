@@ -12,6 +12,7 @@ use model::{BatchId, CopyId, Timestamp};
 use super::*;
 use crate::fill::{FillError, Part};
 use crate::record;
+use crate::relay::WorkerMessage;
 
 /// A recaller without file systems.
 pub(crate) fn recaller_of_nothing() -> Recaller {
@@ -141,12 +142,24 @@ impl Scene {
 
     #[track_caller]
     fn check_answer(&self, number: RawFd, answer: Answer) {
-        assert_eq!(self.keeper.next_answer().unwrap(), Some((number, answer)));
+        assert_eq!(
+            self.keeper.next_message().unwrap(),
+            Some(WorkerMessage::Answer(number, answer))
+        );
+    }
+
+    /// Number of the next question that is refused with this error.
+    #[track_caller]
+    fn next_refusal(&self, errno: Errno) -> RawFd {
+        match self.keeper.next_message().unwrap() {
+            Some(WorkerMessage::Answer(number, answer)) if answer == Answer::Fail(errno) => number,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[track_caller]
     fn check_no_answer(&self) {
-        let error = self.keeper.next_answer().unwrap_err();
+        let error = self.keeper.next_message().unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     }
 }
@@ -332,7 +345,10 @@ fn a_file_that_is_no_stub_or_not_managed_needs_no_recall() {
     let (keeper, worker) = Relay::pair().unwrap();
     let unmanaged = recaller(Vec::new(), worker, Script::default(), Box::new(|_, _| false));
     ask(&unmanaged, stub);
-    assert_eq!(keeper.next_answer().unwrap(), Some((5, Answer::Fail(Errno::IO))));
+    assert_eq!(
+        keeper.next_message().unwrap(),
+        Some(WorkerMessage::Answer(5, Answer::Fail(Errno::IO)))
+    );
 }
 
 #[test]

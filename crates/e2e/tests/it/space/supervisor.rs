@@ -16,6 +16,8 @@ held = None
 while True:
     pid = os.fork()
     if pid == 0:
+        # The keeper says there that it is ready.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         env = dict(os.environ, NOTIFY_SOCKET=sys.argv[1])
         if held is not None:
             os.dup2(held, 3)

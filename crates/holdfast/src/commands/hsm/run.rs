@@ -1,5 +1,6 @@
 //! `holdfast hsm run`: the keeper, and the commands of the processes that the keeper starts.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ::hsm::{Channels, Holder, OpenQuestion, OpenQuestions, Places, Settings, Station, work};
+use model::escaped;
+use serde::Serialize;
 use sys::fanotify::{Group, QuestionKinds};
 
 use super::launch::{ProgramLauncher, become_keeper};
@@ -14,7 +17,8 @@ use super::supervisor::Systemd;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::interrupt::Signals;
-use crate::output;
+use crate::output::{self, Output};
+use crate::path::JsonPath;
 
 /// Recall files when programs use them, until the managed file systems are unmounted
 ///
@@ -80,7 +84,31 @@ fn asks(opening_only: bool) -> QuestionKinds {
     if opening_only { QuestionKinds::Opening } else { QuestionKinds::Ranges }
 }
 
-pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
+/// `hsm run --json`, once the file systems can be used.
+#[derive(Serialize)]
+struct ReadyDocument<'a> {
+    event: &'static str,
+    filesystems: Vec<JsonPath<'a>>,
+}
+
+/// The line that says that the file systems at these mount points can be used.
+pub(super) fn ready_line(watched: &[Vec<u8>]) -> String {
+    let names: Vec<String> = watched.iter().map(|mount_point| escaped(mount_point)).collect();
+    format!("Ready: files are recalled when programs use them in {}", names.join(", "))
+}
+
+fn tell_ready(watched: &[Vec<u8>], output: &mut Output) {
+    if output.is_json() {
+        let filesystems = watched.iter().map(|mount_point| JsonPath(mount_point)).collect();
+        output.json(&ReadyDocument { event: "ready", filesystems });
+    } else if !output.quiet {
+        output.line(&ready_line(watched));
+    }
+    // A script waits for the line, and this command goes on.
+    output.flush();
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     if !sys::process::is_root() {
         return Err(CommandError::new(
@@ -92,12 +120,14 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     let asks = asks(args.opening_only);
     let manager = Systemd::of_environment();
     let supervisor = manager.as_ref().map(|manager| manager as &dyn ::hsm::Supervisor);
+    let output = RefCell::new(&mut context.output);
     let station = Station {
         home: &home,
         launcher: &ProgramLauncher { home: &home },
         supervisor,
         told_to_end: &told_to_end,
         say: &|text| output::say(text),
+        ready: &|watched| tell_ready(watched, &mut output.borrow_mut()),
     };
     let counting = count_signals(&told_to_end);
     let Some(group) = args.adopt else {

@@ -298,7 +298,7 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
         return Ok(DONE);
     }
     if requests.is_empty() {
-        context.output.note("No recall is waiting.");
+        context.output.note("Space management is ready, and no recall is waiting.");
         return Ok(DONE);
     }
     let columns = [

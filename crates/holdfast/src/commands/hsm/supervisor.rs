@@ -9,6 +9,7 @@ use ::hsm::Supervisor;
 use sd_notify::NotifyState;
 use sys::fanotify::{Group, QuestionKinds};
 
+use super::run::ready_line;
 use crate::output;
 
 /// Names by which the service manager knows a group of questions, one for each kind of questions.
@@ -50,9 +51,14 @@ impl Supervisor for Systemd {
             .transpose()
     }
 
-    fn ready(&self, group: &Group) {
+    fn hold(&self, group: &Group) {
         let store = [NotifyState::FdStore, NotifyState::FdName(name_of(group.asks()))];
         warn_unless(sd_notify::notify_with_fds(&store, &[group.as_fd()]));
+    }
+
+    fn ready(&self, watched: &[Vec<u8>]) {
+        let status = ready_line(watched);
+        warn_unless(sd_notify::notify(&[NotifyState::Status(&status)]));
         warn_unless(sd_notify::notify(&[NotifyState::Ready]));
     }
 
