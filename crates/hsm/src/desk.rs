@@ -1,6 +1,7 @@
 //! Objects with which the requests of one user are carried out.
 
 use std::io;
+use std::sync::Arc;
 
 use client::ClientError;
 
@@ -45,20 +46,25 @@ pub(crate) struct Desk<'a> {
     pub(crate) recaller: &'a Recaller,
     pub(crate) connection: &'a Connection,
     pub(crate) caller: &'a Caller,
+    /// The managed file systems at the moment of the request.
+    pub(crate) mounts: &'a [Arc<Mount>],
 }
 
-impl Desk<'_> {
+impl<'a> Desk<'a> {
     /// The managed file system at `mount_point`.
-    pub(crate) fn mount_at(&self, mount_point: &[u8]) -> Result<&Mount, RequestError> {
-        let is_meant = |mount: &&Mount| mount.mount_point() == mount_point;
-        let mount = self.recaller.mounts().iter().find(is_meant);
-        mount.ok_or_else(|| RequestError::NotManaged(mount_point.to_vec()))
+    pub(crate) fn mount_at(&self, mount_point: &[u8]) -> Result<&'a Mount, RequestError> {
+        let mount = self.mounts.iter().find(|mount| mount.mount_point() == mount_point);
+        mount
+            .map(|mount| &**mount)
+            .ok_or_else(|| RequestError::NotManaged(mount_point.to_vec()))
     }
 
     /// The managed file system that holds `path`. The path need not exist.
-    pub(crate) fn mount_holding(&self, path: &[u8]) -> Result<&Mount, RequestError> {
-        let holding = self.recaller.mounts().iter().filter(|mount| mount.within(path).is_some());
+    pub(crate) fn mount_holding(&self, path: &[u8]) -> Result<&'a Mount, RequestError> {
+        let holding = self.mounts.iter().filter(|mount| mount.within(path).is_some());
         let innermost = holding.max_by_key(|mount| mount.mount_point().len());
-        innermost.ok_or_else(|| RequestError::Elsewhere(path.to_vec()))
+        innermost
+            .map(|mount| &**mount)
+            .ok_or_else(|| RequestError::Elsewhere(path.to_vec()))
     }
 }

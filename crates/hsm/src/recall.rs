@@ -36,6 +36,7 @@ use crate::mount::{FileId, Mount};
 use crate::questions::Refusal;
 use crate::relay::{Inquiry, Relay};
 use crate::requester::Requester;
+use crate::roster::{Mounts, Roster};
 
 /// Programs that look for holes before they read, or that move the space of files: they would
 /// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
@@ -63,7 +64,7 @@ pub(crate) type RoomMaker = Box<dyn Fn(&Recaller, &Mount) -> bool + Send + Sync>
 pub(crate) struct Recaller {
     group: Arc<Group>,
     relay: Arc<Relay>,
-    mounts: Vec<Mount>,
+    roster: Arc<Roster>,
     source: Box<dyn ContentSource>,
     make_room: RoomMaker,
     gate: Gate,
@@ -77,7 +78,7 @@ impl Recaller {
     pub(crate) fn new(
         group: Arc<Group>,
         relay: Arc<Relay>,
-        mounts: Vec<Mount>,
+        roster: Arc<Roster>,
         source: Box<dyn ContentSource>,
         make_room: RoomMaker,
         gate: Gate,
@@ -85,7 +86,7 @@ impl Recaller {
         Self {
             group,
             relay,
-            mounts,
+            roster,
             source,
             make_room,
             gate,
@@ -96,13 +97,23 @@ impl Recaller {
         }
     }
 
-    pub(crate) fn mounts(&self) -> &[Mount] {
-        &self.mounts
+    #[cfg(test)]
+    pub(crate) fn group_and_roster(&self) -> (Arc<Group>, Arc<Roster>) {
+        (Arc::clone(&self.group), Arc::clone(&self.roster))
+    }
+
+    pub(crate) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The managed file systems at this moment.
+    pub(crate) fn mounts(&self) -> Mounts {
+        self.roster.mounts()
     }
 
     /// The managed file system with this `st_dev`.
-    fn mount_of(&self, device_id: u64) -> Option<&Mount> {
-        self.mounts.iter().find(|mount| mount.device_id == device_id)
+    fn mount_of(&self, device_id: u64) -> Option<Arc<Mount>> {
+        self.roster.of_device(device_id)
     }
 
     fn answer(&self, number: RawFd, answer: Answer) {
@@ -145,7 +156,7 @@ impl Recaller {
         let found = file.stat()?;
         let id = FileId::of(&found);
         let mount = self.mount_of(found.device_id);
-        let Some(stub) = self.records.current(id, file, &found, mount)? else {
+        let Some(stub) = self.records.current(id, file, &found, mount.as_deref())? else {
             return Ok(Some(Answer::Go));
         };
         let grains = match &stub.state {
@@ -271,7 +282,7 @@ impl Recaller {
     /// Writes lasting records in place of the unsynced records, after the content has reached the
     /// disk.
     pub(crate) fn catch_up(&self) {
-        self.records.catch_up(&self.mounts, &|id| self.queue.lock().contains(id));
+        self.records.catch_up(&self.mounts(), &|id| self.queue.lock().contains(id));
     }
 
     /// The waiting questions, each with its file.

@@ -44,7 +44,8 @@ pub(crate) fn serve(recaller: &Recaller, connection: &Connection, socket: UnixSt
         return;
     }
     let caller = Caller::new(socket, requester);
-    let desk = Desk { recaller, connection, caller: &caller };
+    let mounts = recaller.mounts();
+    let desk = Desk { recaller, connection, caller: &caller, mounts: &mounts };
     let carried_out = serde_json::from_str(&line)
         .map_err(RequestError::from)
         .and_then(|request| desk.carry_out(request));

@@ -20,6 +20,7 @@ use crate::mount::Mount;
 use crate::outcome::Outcome;
 use crate::recall::{Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
+use crate::roster::Roster;
 use crate::settings::{FilesystemSettings, Settings};
 use crate::{SOCKET, requests};
 
@@ -63,22 +64,29 @@ pub fn work(
     become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     let server = Box::new(Connection::new(&places.home));
-    work_with(server, places, &mounted(settings), channels, become_keeper)
+    work_with(server, places, mounted(settings), channels, become_keeper)
 }
 
-/// The settings of the file systems that are mounted. The keeper has reported the others.
-fn mounted(settings: &Settings) -> Settings {
+/// The file systems that are mounted. The keeper has reported the others.
+fn mounted(settings: &Settings) -> Vec<Mount> {
     let is_mounted = |filesystem: &&FilesystemSettings| {
         sys::mount::mounted(&filesystem.mount_point).is_ok_and(|mounted| mounted.is_some())
     };
-    Settings { filesystems: settings.filesystems.iter().filter(is_mounted).cloned().collect() }
+    let open = |filesystem: &FilesystemSettings| {
+        let warn = |error: &io::Error| {
+            let mount_point = model::escaped(&filesystem.mount_point);
+            tracing::warn!(mount_point, %error, "cannot open the file system");
+        };
+        Mount::open(filesystem.clone()).inspect_err(warn).ok()
+    };
+    settings.filesystems.iter().filter(is_mounted).filter_map(open).collect()
 }
 
 /// Does the work of [`work`] with content from `source`.
 fn work_with(
     source: Box<dyn ContentSource>,
     places: &Places,
-    settings: &Settings,
+    mounts: Vec<Mount>,
     channels: Channels,
     become_keeper: Succession<'_>,
 ) -> io::Result<()> {
@@ -88,11 +96,11 @@ fn work_with(
     let group = Arc::new(Group::inherited(channels.group, channels.asks));
     let relay = Arc::new(Relay::inherited(channels.relay));
     let connection = Arc::new(Connection::new(&places.home));
-    let mounts = settings.filesystems.iter().cloned().map(Mount::open);
+    let roster = Arc::new(Roster::new(mounts));
     let recaller = Recaller::new(
         Arc::clone(&group),
         Arc::clone(&relay),
-        mounts.collect::<io::Result<_>>()?,
+        Arc::clone(&roster),
         source,
         room_maker(&connection),
         Gate::open(&places.home)?,
@@ -170,8 +178,11 @@ fn start_recalls(recaller: &'static Recaller) {
     }
 }
 
+/// Relieves file systems that are too full. Looks at them regularly, and after each change of them
+/// or of their settings.
 fn watch(recaller: &Recaller, connection: &Connection) {
     loop {
+        let seen = recaller.roster().changes();
         // A file system that was unmounted needs no room.
         for mount in recaller.mounts().iter().filter(|mount| mount.root().is_ok()) {
             let mut report = |path: &[u8], outcome: Outcome| {
@@ -185,7 +196,7 @@ fn watch(recaller: &Recaller, connection: &Connection) {
                 tracing::error!(mount_point, %error, "cannot relieve the file system");
             }
         }
-        sys::clock::sleep(MONITOR_INTERVAL);
+        recaller.roster().wait_for_change(seen, MONITOR_INTERVAL);
     }
 }
 
@@ -324,9 +335,10 @@ mod tests {
         let places = Places { home: stub.folder().to_owned(), public: None };
         let inquiry = Inquiry { number: 5, pid: std::process::id(), access: Access::Open };
         keeper.ask(stub.file.as_fd(), &inquiry).expect("sent");
-        let settings = Settings { filesystems: vec![(*stub.mount.settings()).clone()] };
+        let mounts = vec![stub.mount];
         let become_keeper = |_: &Group, _: &[OpenQuestion]| io::Error::other("it lives");
-        drop(work_with(Box::new(FaultySource), &places, &settings, channels, &become_keeper));
+        let source = Box::new(FaultySource);
+        drop(work_with(source, &places, mounts, channels, &become_keeper));
         std::process::exit(0);
     }
 

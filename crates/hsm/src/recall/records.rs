@@ -149,7 +149,7 @@ impl Records {
 
     /// Syncs the file systems, then writes the unsynced records as lasting records. A record of a
     /// file for which `is_wanted` holds stays in memory, because more content is about to arrive.
-    pub(super) fn catch_up(&self, mounts: &[Mount], is_wanted: &dyn Fn(FileId) -> bool) {
+    pub(super) fn catch_up(&self, mounts: &[Arc<Mount>], is_wanted: &dyn Fn(FileId) -> bool) {
         let _held = self.catching_up.lock();
         let unsynced: Vec<(FileId, Arc<SpaceFile>, Stub)> = self
             .unsynced
@@ -247,7 +247,7 @@ mod tests {
     /// An empty stub of 4 MiB on a real file system.
     struct Scene {
         _folder: tempfile::TempDir,
-        mount: Mount,
+        mount: Arc<Mount>,
         file: Arc<SpaceFile>,
         records: Records,
     }
@@ -262,7 +262,7 @@ mod tests {
             let path = folder.path().join("f");
             std::fs::File::create(path).unwrap().set_len(4 * MIB).unwrap();
             let settings = FilesystemSettings::new(folder.path().as_os_str().as_bytes().to_vec());
-            let mount = Mount::open(settings).unwrap();
+            let mount = Arc::new(Mount::open(settings).unwrap());
             let file = Arc::new(SpaceFile::open(&mount.root().unwrap(), b"f").unwrap());
             record::write(&file, &stub(4 * MIB)).unwrap();
             Some(Self { _folder: folder, mount, file, records: Records::default() })

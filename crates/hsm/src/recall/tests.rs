@@ -27,7 +27,8 @@ pub(crate) fn recaller_managing(mounts: Vec<Mount>) -> Recaller {
 fn recaller(mounts: Vec<Mount>, relay: Relay, script: Script, make_room: RoomMaker) -> Recaller {
     let group = Group::inherited(tempfile::tempfile().unwrap().into(), QuestionKinds::Ranges);
     let gate = Gate::open(tempfile::tempdir().unwrap().path()).unwrap();
-    Recaller::new(Arc::new(group), Arc::new(relay), mounts, Box::new(script), make_room, gate)
+    let roster = Arc::new(Roster::new(mounts));
+    Recaller::new(Arc::new(group), Arc::new(relay), roster, Box::new(script), make_room, gate)
 }
 
 /// An empty stub on a real file system that is managed.

@@ -93,7 +93,9 @@ impl Recaller {
     fn next_part(&self, id: FileId) -> Option<NextPart> {
         let file = Arc::clone(&self.queue.lock().get(id)?.file);
         let mount = self.mount_of(id.device_id);
-        let current = file.stat().and_then(|found| self.records.current(id, &file, &found, mount));
+        let current = file
+            .stat()
+            .and_then(|found| self.records.current(id, &file, &found, mount.as_deref()));
         let stub = match current {
             Ok(stub) => stub,
             Err(error) => {
@@ -150,7 +152,7 @@ impl Recaller {
     fn fill_part(&self, id: FileId, next: &NextPart) -> Result<(), FillError> {
         let found = next.file.stat()?;
         let mount = self.mount_of(found.device_id).ok_or(FillError::Unmanaged)?;
-        let current = self.records.current(id, &next.file, &found, Some(mount))?;
+        let current = self.records.current(id, &next.file, &found, Some(&mount))?;
         let Some(stub) = current else { return Ok(()) };
         let part = Part {
             mount_point: mount.mount_point(),
@@ -165,7 +167,7 @@ impl Recaller {
             match self.source.fill(&part, &next.progress) {
                 Ok(()) => break,
                 Err(error) if next.progress.is_stopped() => return Err(error),
-                Err(FillError::NoRoom(_)) if !has_made_room && (self.make_room)(self, mount) => {
+                Err(FillError::NoRoom(_)) if !has_made_room && (self.make_room)(self, &mount) => {
                     has_made_room = true;
                 }
                 Err(FillError::Unreachable(reason)) if tries < TRIES_MAX => {

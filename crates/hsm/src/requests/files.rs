@@ -27,7 +27,7 @@ pub(super) struct Location<'a> {
 
 impl<'a> Location<'a> {
     /// Finds the managed file system of a path that exists.
-    pub(super) fn of(mounts: &'a [Mount], path: &[u8]) -> Result<Self, FileError> {
+    pub(super) fn of(mounts: &'a [Arc<Mount>], path: &[u8]) -> Result<Self, FileError> {
         let (mount_point, within) = sys::mount::filespace_root(path)?;
         match mounts.iter().find(|mount| mount.mount_point() == mount_point) {
             Some(mount) => Ok(Self { mount, within }),
@@ -50,8 +50,8 @@ fn try_migrate(
     target: Target,
     any_size: bool,
 ) -> Result<(), FileError> {
-    let Desk { recaller, connection, caller } = *desk;
-    let Location { mount, within } = Location::of(recaller.mounts(), path)?;
+    let Desk { recaller, connection, caller, mounts, .. } = *desk;
+    let Location { mount, within } = Location::of(mounts, path)?;
     let rules = connection.rules()?;
     let is_named_file = |candidate: &Candidate| any_size && candidate.file_path() == within;
     let migrator = Migrator {
@@ -92,7 +92,7 @@ fn try_migrate(
 pub(super) fn purge(desk: &Desk<'_>, paths: &[PathText]) -> Result<(), RequestError> {
     let mut copies: BTreeMap<Vec<u8>, Vec<CopyId>> = BTreeMap::new();
     for PathText(path) in paths {
-        let removed = Location::of(desk.recaller.mounts(), path).and_then(|location| {
+        let removed = Location::of(desk.mounts, path).and_then(|location| {
             let copy = remove(&location)?;
             let mount_point = location.mount.mount_point().to_vec();
             copies.entry(mount_point).or_default().extend(copy);

@@ -69,7 +69,7 @@ pub(super) fn recall(
 fn entries<'a>(desk: &Desk<'a>, paths: &[PathText], manner: Manner) -> Vec<Entry<'a>> {
     let mut entries = Vec::new();
     for PathText(path) in paths {
-        match Location::of(desk.recaller.mounts(), path) {
+        match Location::of(desk.mounts, path) {
             Ok(location) => collect(desk, path, &location, manner, &mut entries),
             Err(error) if desk.caller.requester.is_root() => {
                 desk.caller.send_file(path, Err(error));

@@ -18,7 +18,14 @@ fn carried_out(
     let (ours, theirs) = UnixStream::pair().unwrap();
     let requester = Requester { uid, ..Requester::default() };
     let caller = Caller::new(ours, requester);
-    let result = Desk { recaller, connection: &connection, caller: &caller }.carry_out(request);
+    let mounts = recaller.mounts();
+    let desk = Desk {
+        recaller,
+        connection: &connection,
+        caller: &caller,
+        mounts: &mounts,
+    };
+    let result = desk.carry_out(request);
     drop(caller);
     let lines = BufReader::new(theirs).lines();
     let replies = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
@@ -83,7 +90,13 @@ fn a_path_belongs_to_the_innermost_managed_file_system() {
     let connection = Connection::new(folder.path());
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let caller = Caller::new(ours, Requester::default());
-    let desk = Desk { recaller: &recaller, connection: &connection, caller: &caller };
+    let mounts = recaller.mounts();
+    let desk = Desk {
+        recaller: &recaller,
+        connection: &connection,
+        caller: &caller,
+        mounts: &mounts,
+    };
     let holding = |name: &str| {
         let path = folder.path().join(name);
         desk.mount_holding(path.as_os_str().as_bytes()).unwrap().mount_point().to_vec()
