@@ -52,6 +52,12 @@ pub enum Request {
     Status,
     /// Cancels a recall.
     Cancel { number: u64 },
+    /// Shows the managed file systems, with their states.
+    Filesystems,
+    /// Reads the settings again, puts them into effect, and shows the states afterwards.
+    Reread,
+    /// Ends the management of a file system without migrated files.
+    Release { mount_point: PathText },
 }
 
 impl Request {
@@ -68,6 +74,7 @@ impl Request {
 pub enum Reply {
     File(FileOutcome),
     Request(RequestState),
+    Filesystem(FilesystemState),
     /// Number of files that will be reported, and their bytes.
     Expect {
         files: u64,
@@ -177,6 +184,16 @@ pub struct RequestState {
     pub bytes: u64,
     pub done_bytes: u64,
     pub estimate_secs: Option<f64>,
+}
+
+/// State of a file system of the settings.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FilesystemState {
+    pub mount_point: PathText,
+    /// `managed`, `not mounted` or `failed`.
+    pub state: String,
+    /// Reason of a failure.
+    pub problem: Option<String>,
 }
 
 /// Reason why a request was not carried out.
@@ -299,6 +316,12 @@ mod tests {
         );
         check(&Request::Status, r#"{"do":"status"}"#);
         check(&Request::Cancel { number: 3 }, r#"{"do":"cancel","number":3}"#);
+        check(&Request::Filesystems, r#"{"do":"filesystems"}"#);
+        check(&Request::Reread, r#"{"do":"reread"}"#);
+        check(
+            &Request::Release { mount_point: path(b"/d") },
+            r#"{"do":"release","mount_point":"/d"}"#,
+        );
     }
 
     #[test]
@@ -310,6 +333,9 @@ mod tests {
         assert!(is_for_everybody(r#"{"do":"status"}"#));
         assert!(is_for_everybody(r#"{"do":"cancel","number":1}"#));
         assert!(!is_for_everybody(r#"{"do":"purge","paths":[]}"#));
+        assert!(!is_for_everybody(r#"{"do":"filesystems"}"#));
+        assert!(!is_for_everybody(r#"{"do":"reread"}"#));
+        assert!(!is_for_everybody(r#"{"do":"release","mount_point":"/"}"#));
         assert!(!is_for_everybody(r#"{"do":"undelete","mount_point":"/"}"#));
         assert!(!is_for_everybody(r#"{"do":"make_stubs","paths":[],"bytes_min":1}"#));
     }

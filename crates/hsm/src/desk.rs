@@ -9,6 +9,8 @@ use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::mount::Mount;
 use crate::recall::Recaller;
+use crate::release::ReleaseError;
+use crate::tender::Tender;
 
 /// Reason why a request is not carried out, or not completely.
 #[derive(Debug, thiserror::Error)]
@@ -21,12 +23,18 @@ pub(crate) enum RequestError {
     Malformed(#[from] serde_json::Error),
     #[error("you have no request {0}")]
     NoRecall(u64),
-    /// The file system is not managed: manage it, or start 'holdfast hsm run' again.
-    #[error("{} is not managed yet; restart 'holdfast hsm run'", model::escaped(.0))]
+    /// Manage the file system, or mount it.
+    #[error(
+        "{} is not managed, or not mounted; 'holdfast hsm list' shows the file systems",
+        model::escaped(.0)
+    )]
     NotManaged(Vec<u8>),
     /// Name a path of a managed file system.
     #[error("{} is in no managed file system", model::escaped(.0))]
     Elsewhere(Vec<u8>),
+    /// The file system stays managed.
+    #[error(transparent)]
+    Unreleased(#[from] ReleaseError),
     /// Run 'holdfast hsm reconcile'.
     #[error(
         "the files are deleted, but their copies were not released: {0}; 'holdfast hsm reconcile' \
@@ -46,6 +54,7 @@ pub(crate) struct Desk<'a> {
     pub(crate) recaller: &'a Recaller,
     pub(crate) connection: &'a Connection,
     pub(crate) caller: &'a Caller,
+    pub(crate) tender: &'a Tender,
     /// The managed file systems at the moment of the request.
     pub(crate) mounts: &'a [Arc<Mount>],
 }

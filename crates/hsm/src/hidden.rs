@@ -54,6 +54,12 @@ fn view(mount_point: &[u8]) -> io::Result<View> {
     Ok(if client::is_hidden(&Dir::open(mount_point)?)? { View::Hidden } else { View::Plain })
 }
 
+/// True if the files of the file system at `mount_point` are hidden while no keeper runs, and shown
+/// now.
+pub(crate) fn is_shown(mount_point: &[u8]) -> io::Result<bool> {
+    Ok(matches!(view(mount_point)?, View::Shown { .. }))
+}
+
 /// Hides the files of the file system at `mount_point`, unless they are hidden already, and shows
 /// them at the mount point. The kernel must already ask about the files. Returns the names that
 /// stay in the root directory because a shown file has the same name.

@@ -46,6 +46,11 @@ impl KeeperProcess {
     }
 }
 
+/// True if a keeper of the node with the folder `home` runs.
+pub fn is_running(home: &Path) -> bool {
+    KeeperLock::last_keeper(home).is_some()
+}
+
 /// The lock, while this process holds it.
 pub(crate) struct KeeperLock {
     file: File,

@@ -59,22 +59,25 @@ mod roster;
 mod settings;
 mod station;
 mod stub;
+mod tender;
 mod tree;
 mod watch;
 mod worker;
 
 pub use control::{
-    AskError, FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
-    ask_while,
+    AskError, FileOutcome, FilesystemState, PathText, PlanState, PlannedVolume, Reply, Request,
+    RequestState, ask, ask_while,
 };
 pub use holder::{Holder, HolderEnds, hold};
 pub use keeper::WorkerEnds;
+pub use keeper_lock::is_running;
 pub use questions::OpenQuestions;
 pub use record::{FileState, state_of};
 pub use relay::OpenQuestion;
 pub use release::{ReleaseError, release};
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use station::{KeeperError, Launcher, Station, Supervisor};
+pub use tender::Say;
 pub use tree::{Counts, ListedFile, count, list};
 pub use watch::WatchError;
 pub use worker::{Channels, Places, Succession, work};

@@ -15,7 +15,7 @@ use self::listed::recall;
 use self::reconcile::{reconcile, undelete};
 use crate::caller::Caller;
 use crate::connection::Connection;
-use crate::control::{PathText, Reply, Request, RequestState};
+use crate::control::{FilesystemState, PathText, Reply, Request, RequestState};
 use crate::desk::{Desk, RequestError};
 use crate::migrate::Target;
 use crate::monitor::{Goal, Monitor};
@@ -23,6 +23,7 @@ use crate::outcome::Outcome;
 use crate::recall::{RecallStatus, Recaller, Stage};
 use crate::remake;
 use crate::requester::Requester;
+use crate::tender::Tender;
 
 /// Maximum size of a request of root, in bytes.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
@@ -32,7 +33,12 @@ const USER_REQUEST_BYTES_MAX: u64 = 1 << 20;
 const REQUEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Reads the request from `socket`, carries it out and answers it.
-pub(crate) fn serve(recaller: &Recaller, connection: &Connection, socket: UnixStream) {
+pub(crate) fn serve(
+    recaller: &Recaller,
+    connection: &Connection,
+    tender: &Tender,
+    socket: UnixStream,
+) {
     let Ok((pid, uid)) = sys::net::peer(&socket) else { return };
     let Ok(reading) = socket.try_clone() else { return };
     let requester = Requester { uid, ..Requester::of(pid) };
@@ -45,7 +51,7 @@ pub(crate) fn serve(recaller: &Recaller, connection: &Connection, socket: UnixSt
     }
     let caller = Caller::new(socket, requester);
     let mounts = recaller.mounts();
-    let desk = Desk { recaller, connection, caller: &caller, mounts: &mounts };
+    let desk = Desk { recaller, connection, caller: &caller, tender, mounts: &mounts };
     let carried_out = serde_json::from_str(&line)
         .map_err(RequestError::from)
         .and_then(|request| desk.carry_out(request));
@@ -84,6 +90,12 @@ impl Desk<'_> {
                 }
             }
             Request::Status => self.send_statuses(),
+            Request::Filesystems => self.send_filesystems(self.tender.states()),
+            Request::Reread => self.send_filesystems(self.tender.tend()),
+            Request::Release { mount_point } => {
+                self.recaller.catch_up();
+                self.tender.release(&mount_point.0)?;
+            }
             Request::Cancel { number } => {
                 if !self.recaller.cancel(number, &self.caller.requester) {
                     return Err(RequestError::NoRecall(number));
@@ -100,6 +112,10 @@ impl Desk<'_> {
             self.caller.send_file(&mount.absolute(path), outcome);
         };
         Ok(monitor.relieve(Goal::Policy, &mut report, &|| self.caller.listens())?)
+    }
+
+    fn send_filesystems(&self, states: Vec<FilesystemState>) {
+        states.into_iter().for_each(|state| self.caller.send(&Reply::Filesystem(state)));
     }
 
     fn send_statuses(&self) {

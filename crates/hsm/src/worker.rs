@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use sys::fanotify::{Group, QuestionKinds};
+use sys::mount::MountWatch;
 
 use crate::connection::Connection;
 use crate::fill::ContentSource;
@@ -22,6 +23,7 @@ use crate::recall::{Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
 use crate::roster::Roster;
 use crate::settings::{FilesystemSettings, Settings};
+use crate::tender::{Say, Tender};
 use crate::{SOCKET, requests};
 
 /// Interval at which the worker checks whether it needs more threads for recalls.
@@ -56,15 +58,17 @@ pub struct Places {
 pub type Succession<'a> = &'a dyn Fn(&Group, &[OpenQuestion]) -> io::Error;
 
 /// Works until the keeper ends this process. A panic of any thread ends the process too; the keeper
-/// then starts another worker and passes it the waiting questions.
+/// then starts another worker and passes it the waiting questions. `say` reports changes of the
+/// file systems and of their settings.
 pub fn work(
     places: &Places,
     settings: &Settings,
     channels: Channels,
+    say: Say,
     become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     let server = Box::new(Connection::new(&places.home));
-    work_with(server, places, mounted(settings), channels, become_keeper)
+    work_with(server, places, mounted(settings), channels, say, become_keeper)
 }
 
 /// The file systems that are mounted. The keeper has reported the others.
@@ -88,6 +92,7 @@ fn work_with(
     places: &Places,
     mounts: Vec<Mount>,
     channels: Channels,
+    say: Say,
     become_keeper: Succession<'_>,
 ) -> io::Result<()> {
     sys::fault::end_process_on_panic();
@@ -96,7 +101,15 @@ fn work_with(
     let group = Arc::new(Group::inherited(channels.group, channels.asks));
     let relay = Arc::new(Relay::inherited(channels.relay));
     let connection = Arc::new(Connection::new(&places.home));
+    let settings = mounts.iter().map(|mount| (*mount.settings()).clone()).collect();
     let roster = Arc::new(Roster::new(mounts));
+    let tender = Tender::new(
+        &places.home,
+        Arc::clone(&group),
+        Arc::clone(&roster),
+        Settings { filesystems: settings },
+        say,
+    );
     let recaller = Recaller::new(
         Arc::clone(&group),
         Arc::clone(&relay),
@@ -105,9 +118,10 @@ fn work_with(
         room_maker(&connection),
         Gate::open(&places.home)?,
     );
-    // The recaller lives as long as the process, because its threads run as long.
+    // Recaller and tender live as long as the process, because their threads run as long.
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));
-    start_threads(recaller, &connection, places)?;
+    let tender: &'static Tender = Box::leak(Box::new(tender));
+    start_threads(recaller, &connection, tender, places)?;
     relay.announce()?;
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
@@ -146,6 +160,7 @@ fn room_maker(connection: &Arc<Connection>) -> RoomMaker {
 fn start_threads(
     recaller: &'static Recaller,
     connection: &Arc<Connection>,
+    tender: &'static Tender,
     places: &Places,
 ) -> io::Result<()> {
     let sockets = [Some(listen(&places.home)?), public_socket(places.public.as_deref())];
@@ -156,11 +171,13 @@ fn start_threads(
             recaller.catch_up();
         }
     })?;
+    let mount_watch = MountWatch::new()?;
+    start("tender", move || tender.serve(&mount_watch))?;
     let of_monitor = Arc::clone(connection);
     start("monitor", move || watch(recaller, &of_monitor))?;
     for socket in sockets.into_iter().flatten() {
         let connection = Arc::clone(connection);
-        start("control", move || accept(recaller, &connection, &socket))?;
+        start("control", move || accept(recaller, &connection, tender, &socket))?;
     }
     Ok(())
 }
@@ -202,7 +219,12 @@ fn watch(recaller: &Recaller, connection: &Connection) {
 
 /// Carries out the requests that arrive through `socket`, each in a thread of its own. A connection
 /// for which there is no thread is closed.
-fn accept(recaller: &'static Recaller, connection: &Arc<Connection>, socket: &UnixListener) {
+fn accept(
+    recaller: &'static Recaller,
+    connection: &Arc<Connection>,
+    tender: &'static Tender,
+    socket: &UnixListener,
+) {
     static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
     for stream in socket.incoming().flatten() {
         if CONNECTIONS.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
@@ -211,7 +233,7 @@ fn accept(recaller: &'static Recaller, connection: &Arc<Connection>, socket: &Un
         }
         let connection = Arc::clone(connection);
         let started = start("request", move || {
-            requests::serve(recaller, &connection, stream);
+            requests::serve(recaller, &connection, tender, stream);
             CONNECTIONS.fetch_sub(1, Relaxed);
         });
         if started.is_err() {
@@ -291,7 +313,8 @@ mod tests {
                     std::thread::park();
                 }
             };
-            work(&places, &Settings::default(), channels, &become_keeper)
+            let say = Box::new(|_: &str| {});
+            work(&places, &Settings::default(), channels, say, &become_keeper)
         });
         drop(worker.expect("started"));
         let mut replies = Vec::new();
@@ -335,10 +358,10 @@ mod tests {
         let places = Places { home: stub.folder().to_owned(), public: None };
         let inquiry = Inquiry { number: 5, pid: std::process::id(), access: Access::Open };
         keeper.ask(stub.file.as_fd(), &inquiry).expect("sent");
-        let mounts = vec![stub.mount];
+        let (mounts, say) = (vec![stub.mount], Box::new(|_: &str| {}));
         let become_keeper = |_: &Group, _: &[OpenQuestion]| io::Error::other("it lives");
         let source = Box::new(FaultySource);
-        drop(work_with(source, &places, mounts, channels, &become_keeper));
+        drop(work_with(source, &places, mounts, channels, say, &become_keeper));
         std::process::exit(0);
     }
 

@@ -18,11 +18,13 @@ fn carried_out(
     let (ours, theirs) = UnixStream::pair().unwrap();
     let requester = Requester { uid, ..Requester::default() };
     let caller = Caller::new(ours, requester);
+    let tender = Tender::of(recaller, home.path());
     let mounts = recaller.mounts();
     let desk = Desk {
         recaller,
         connection: &connection,
         caller: &caller,
+        tender: &tender,
         mounts: &mounts,
     };
     let result = desk.carry_out(request);
@@ -52,7 +54,10 @@ fn requests_name_what_is_not_managed() {
     let mount_point = text(b"/data");
     let (result, _) = carried_out(&recaller, 0, Request::Relieve { mount_point });
     let message = result.unwrap_err().to_string();
-    assert_eq!(message, "/data is not managed yet; restart 'holdfast hsm run'");
+    assert_eq!(
+        message,
+        "/data is not managed, or not mounted; 'holdfast hsm list' shows the file systems"
+    );
     let paths = vec![text(b"/data/a")];
     let (result, _) = carried_out(&recaller, 0, Request::MakeStubs { paths, bytes_min: 1 });
     let message = result.unwrap_err().to_string();
@@ -90,11 +95,13 @@ fn a_path_belongs_to_the_innermost_managed_file_system() {
     let connection = Connection::new(folder.path());
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let caller = Caller::new(ours, Requester::default());
+    let tender = Tender::of(&recaller, folder.path());
     let mounts = recaller.mounts();
     let desk = Desk {
         recaller: &recaller,
         connection: &connection,
         caller: &caller,
+        tender: &tender,
         mounts: &mounts,
     };
     let holding = |name: &str| {
@@ -115,7 +122,8 @@ fn a_connection_gets_its_answer_and_nonsense_is_refused() {
         let connection = Connection::new(folder.path());
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(request.as_bytes()).unwrap();
-        serve(&recaller_of_nothing(), &connection, ours);
+        let recaller = recaller_of_nothing();
+        serve(&recaller, &connection, &Tender::of(&recaller, folder.path()), ours);
         let mut answer = String::new();
         BufReader::new(theirs).read_line(&mut answer).unwrap();
         assert!(answer.starts_with(expected), "{answer}");

@@ -186,7 +186,8 @@ pub(super) fn worker(args: &WorkerArgs, context: &Context) -> Result<u8, Command
         become_keeper(&home, group, questions, holder.as_ref())
     };
     let places = Places { home: home.clone(), public: public_folder(&home) };
-    work(&places, &settings, channels, &become_keeper)
+    let say = Box::new(|text: &str| output::say(text));
+    work(&places, &settings, channels, say, &become_keeper)
         .map_err(failed("space management failed"))?;
     Ok(DONE)
 }
