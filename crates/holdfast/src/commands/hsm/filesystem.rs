@@ -1,13 +1,15 @@
 //! `holdfast hsm add`, `remove` and `list`: the choice of the managed file systems.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ::hsm::{FilesystemSettings, Settings};
+use ::hsm::{AskError, FilesystemSettings, FilesystemState, PathText, Reply, Request, Settings};
 use model::escaped;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::output;
 use crate::path::{self, JsonPath};
 use crate::quantity;
 use crate::table::{self, Align};
@@ -15,8 +17,13 @@ use crate::values;
 
 /// Types of file systems on which stubs have been tested.
 const TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
+/// Number of attempts to reach a worker that is just starting, and the pause after each.
+const WORKER_TRIES: u32 = 50;
+const WORKER_PAUSE: Duration = Duration::from_millis(100);
 
 /// Manage a file system, or change how it is managed
+///
+/// If 'holdfast hsm run' is running, the settings are in effect when the command ends.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -99,21 +106,76 @@ fn wrong(error: &::hsm::SettingsError) -> CommandError {
 pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let mount_point = checked(&path::absolute(&args.mount_point)?)?;
-    let mut settings = Settings::load(&home).map_err(|error| wrong(&error))?;
-    let at = settings.filesystems.iter().position(|known| known.mount_point == mount_point);
-    let mut filesystem = match at {
-        Some(at) => settings.filesystems.remove(at),
-        None => FilesystemSettings::new(mount_point),
+    let filesystem = Settings::change(&home, |settings| {
+        let at = settings.filesystems.iter().position(|known| known.mount_point == mount_point);
+        let mut filesystem = match at {
+            Some(at) => settings.filesystems.remove(at),
+            None => FilesystemSettings::new(mount_point),
+        };
+        args.settings.apply(&mut filesystem);
+        settings.filesystems.push(filesystem.clone());
+        settings.filesystems.sort_by(|a, b| a.mount_point.cmp(&b.mount_point));
+        filesystem
+    })
+    .map_err(|error| wrong(&error))?;
+    let states = put_into_effect(&home)?;
+    let state = State::of(&filesystem.mount_point, states.as_deref());
+    tell(&[(filesystem, state.clone())], context);
+    if state.word == State::NOT_RUNNING {
+        context.output.note("The settings take effect when 'holdfast hsm run' starts.");
+    }
+    match state.problem {
+        Some(problem) => Err(CommandError::new(format!(
+            "the settings are stored, but the file system cannot be used: {problem}"
+        ))),
+        None => Ok(DONE),
+    }
+}
+
+/// Lets 'holdfast hsm run' read the settings; returns the states of the file systems afterwards,
+/// and `None` if it is not running.
+fn put_into_effect(home: &Path) -> Result<Option<Vec<FilesystemState>>, CommandError> {
+    states(home, &Request::Reread).map_err(|error| {
+        let message = format!(
+            "the settings are stored, but 'holdfast hsm run' has not read them: {}",
+            CommandError::chain(&error).message
+        );
+        CommandError { message, hint: Some("start 'holdfast hsm run' again".to_owned()) }
+    })
+}
+
+/// Asks the worker about the file systems; `None` if it is not running.
+fn states(home: &Path, request: &Request) -> Result<Option<Vec<FilesystemState>>, AskError> {
+    let mut states = Vec::new();
+    let mut visit = |reply| {
+        if let Reply::Filesystem(state) = reply {
+            states.push(state);
+        }
+        true
     };
-    args.settings.apply(&mut filesystem);
-    settings.filesystems.push(filesystem.clone());
-    settings.filesystems.sort_by(|a, b| a.mount_point.cmp(&b.mount_point));
-    settings.store(&home).map_err(|error| wrong(&error))?;
-    tell(&[filesystem], context);
-    context
-        .output
-        .note("The settings take effect when 'holdfast hsm run' starts the next time.");
-    Ok(DONE)
+    match ask_if_running(home, request, &mut visit) {
+        Ok(()) => Ok(Some(states)),
+        Err(AskError::NotRunning) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends a request to the worker. If a keeper runs, and its worker is just starting, waits for the
+/// worker.
+fn ask_if_running(
+    home: &Path,
+    request: &Request,
+    visit: &mut dyn FnMut(Reply) -> bool,
+) -> Result<(), AskError> {
+    for _ in 0..WORKER_TRIES {
+        match ::hsm::ask(home, request, visit) {
+            Err(AskError::NotRunning) if ::hsm::is_running(home) => {
+                sys::clock::sleep(WORKER_PAUSE);
+            }
+            asked => return asked,
+        }
+    }
+    ::hsm::ask(home, request, visit)
 }
 
 /// Returns the mount point, after a check that its file system can be managed.
@@ -162,11 +224,16 @@ pub(super) struct RemoveArgs {
 pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let mount_point = path::absolute(&args.mount_point)?;
-    ::hsm::release(&home, &mount_point).map_err(|error| CommandError::chain(&error))?;
-    context
-        .output
-        .note("The change takes effect when 'holdfast hsm run' starts the next time.");
-    Ok(DONE)
+    let request = Request::Release { mount_point: PathText(mount_point.clone()) };
+    // The worker keeps files from migrating meanwhile.
+    match ask_if_running(&home, &request, &mut |_| true) {
+        Ok(()) => Ok(DONE),
+        Err(AskError::NotRunning) => {
+            ::hsm::release(&home, &mount_point).map_err(|error| CommandError::chain(&error))?;
+            Ok(DONE)
+        }
+        Err(error) => Err(CommandError::chain(&error)),
+    }
 }
 
 /// List the file systems that are managed
@@ -177,19 +244,61 @@ Example:
 pub(super) struct ListArgs {}
 
 pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let settings = Settings::load(&context.home()?).map_err(|error| wrong(&error))?;
-    if settings.filesystems.is_empty() && !context.output.is_json() {
+    let home = context.home()?;
+    let settings = Settings::load(&home).map_err(|error| wrong(&error))?;
+    // Only root may ask. For others the states are unknown.
+    let states = states(&home, &Request::Filesystems).unwrap_or_else(|_| Some(Vec::new()));
+    let unknown = |state: &&FilesystemState| !settings.has(&state.mount_point.0);
+    let extra = states.iter().flatten().filter(unknown).map(|state| {
+        let filesystem = FilesystemSettings::new(state.mount_point.0.clone());
+        (filesystem, State::of(&state.mount_point.0, states.as_deref()))
+    });
+    let of_settings = settings.filesystems.iter().map(|filesystem| {
+        (filesystem.clone(), State::of(&filesystem.mount_point, states.as_deref()))
+    });
+    let all: Vec<_> = of_settings.chain(extra).collect();
+    if all.is_empty() && !context.output.is_json() {
         context.output.note("No file system is managed; 'holdfast hsm add' adds one.");
     } else {
-        tell(&settings.filesystems, context);
+        tell(&all, context);
+    }
+    for (filesystem, state) in &all {
+        if let Some(problem) = &state.problem {
+            output::say(&format!("{}: {problem}", escaped(&filesystem.mount_point)));
+        }
     }
     Ok(DONE)
+}
+
+/// State of a file system, as it is shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct State {
+    word: String,
+    problem: Option<String>,
+}
+
+impl State {
+    const NOT_RUNNING: &'static str = "not running";
+
+    /// The state of the file system at `mount_point`; `states` is `None` if nothing runs.
+    fn of(mount_point: &[u8], states: Option<&[FilesystemState]>) -> Self {
+        let Some(states) = states else {
+            return Self { word: Self::NOT_RUNNING.to_owned(), problem: None };
+        };
+        match states.iter().find(|state| state.mount_point.0 == mount_point) {
+            Some(state) => Self { word: state.state.clone(), problem: state.problem.clone() },
+            // The settings have just been changed by somebody else.
+            None => Self { word: "unknown".to_owned(), problem: None },
+        }
+    }
 }
 
 /// `hsm list --json` and `hsm add --json`, one document per line.
 #[derive(Serialize)]
 struct FilesystemDocument<'a> {
     mount_point: JsonPath<'a>,
+    state: &'a str,
+    problem: Option<&'a str>,
     high_percent: u8,
     low_percent: u8,
     premigrated_percent: u8,
@@ -203,11 +312,13 @@ struct FilesystemDocument<'a> {
     hidden: bool,
 }
 
-fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
+fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
     if context.output.is_json() {
-        for known in filesystems {
+        for (known, state) in filesystems {
             context.output.json(&FilesystemDocument {
                 mount_point: JsonPath(&known.mount_point),
+                state: &state.word,
+                problem: state.problem.as_deref(),
                 high_percent: known.high_percent,
                 low_percent: known.low_percent,
                 premigrated_percent: known.premigrated_percent,
@@ -225,6 +336,7 @@ fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
     }
     let columns = [
         ("File system", Align::Left),
+        ("State", Align::Left),
         ("High", Align::Right),
         ("Low", Align::Right),
         ("Premigrated", Align::Right),
@@ -233,9 +345,10 @@ fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
         ("Backup first", Align::Left),
         ("Hidden", Align::Left),
     ];
-    let row = |known: &FilesystemSettings| {
+    let row = |(known, state): &(FilesystemSettings, State)| {
         [
             escaped(&known.mount_point),
+            state.word.clone(),
             format!("{} %", known.high_percent),
             format!("{} %", known.low_percent),
             format!("{} %", known.premigrated_percent),
