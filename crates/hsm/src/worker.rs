@@ -97,6 +97,7 @@ fn work_with(
 ) -> io::Result<()> {
     sys::fault::end_process_on_panic();
     sys::space::ignore_lease_signals();
+    sys::process::ignore_hangup();
     sys::process::raise_open_files();
     let group = Arc::new(Group::inherited(channels.group, channels.asks));
     let relay = Arc::new(Relay::inherited(channels.relay));

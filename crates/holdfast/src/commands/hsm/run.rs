@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ::hsm::{Channels, Holder, OpenQuestion, OpenQuestions, Places, Settings, Station, work};
+use ::hsm::{
+    Channels, FilesystemState, Holder, OpenQuestion, OpenQuestions, Places, Reply, Request,
+    Settings, Station, work,
+};
 use model::escaped;
 use serde::Serialize;
 use sys::fanotify::{Group, QuestionKinds};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::launch::{ProgramLauncher, become_keeper};
 use super::supervisor::Systemd;
@@ -21,6 +25,10 @@ use crate::output::{self, Output};
 use crate::path::JsonPath;
 
 /// Recall files when programs use them, until the managed file systems are unmounted
+///
+/// The command prints a line once the file systems can be used. Settings that change, and file
+/// systems that are added, removed, mounted or unmounted, are taken up while it runs. After SIGHUP
+/// it reads the settings at once and shows the file systems.
 ///
 /// After SIGTERM or SIGINT the command stops recalling, and stays while programs use a managed file
 /// system: without the command, stubs would read as zeros. After a second signal the command hides
@@ -129,7 +137,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         say: &|text| output::say(text),
         ready: &|watched| tell_ready(watched, &mut output.borrow_mut()),
     };
-    let counting = count_signals(&told_to_end);
+    let counting = count_signals(&told_to_end, &home);
     let Some(group) = args.adopt else {
         counting?;
         let settings = Settings::load(&home).map_err(|error| CommandError::chain(&error))?;
@@ -148,28 +156,62 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     Ok(DONE)
 }
 
-/// Counts the signals that tell this process to end.
-fn count_signals(told: &Arc<AtomicU32>) -> Result<(), CommandError> {
+/// Counts the signals that tell this process to end, and lets the worker read the settings again at
+/// each signal that asks for it.
+fn count_signals(told: &Arc<AtomicU32>, home: &Path) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
         .map_err(failed("cannot wait for signals"))?;
-    let mut signals = {
+    let (mut signals, mut hangup) = {
         let _entered = runtime.enter();
-        Signals::catch()?
+        let hangup = signal(SignalKind::hangup()).map_err(failed("cannot catch signals"))?;
+        (Signals::catch()?, hangup)
     };
-    let told = Arc::clone(told);
+    let (told, home) = (Arc::clone(told), home.to_owned());
     let count = move || {
         runtime.block_on(async move {
             loop {
-                signals.next().await;
-                told.fetch_add(1, Ordering::Relaxed);
+                tokio::select! {
+                    () = signals.next() => drop(told.fetch_add(1, Ordering::Relaxed)),
+                    _ = hangup.recv() => read_settings_again(&home),
+                }
             }
         });
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
     // No thread joins the signal thread, which has nothing to finish.
     thread.spawn(count).map(drop).map_err(failed("cannot wait for signals"))
+}
+
+/// Asks the worker to read the settings again, and shows the states of the file systems. A thread
+/// does this, so that no signal has to wait.
+fn read_settings_again(home: &Path) {
+    let home = home.to_owned();
+    let ask = move || {
+        let mut visit = |reply| {
+            if let Reply::Filesystem(state) = reply {
+                output::say(&state_line(&state));
+            }
+            true
+        };
+        if let Err(error) = ::hsm::ask(&home, &Request::Reread, &mut visit) {
+            output::say_error(&CommandError::chain(&error));
+        }
+    };
+    let started = std::thread::Builder::new().name("settings".to_owned()).spawn(ask);
+    if let Err(error) = started {
+        output::say(&format!("cannot read the settings again: {error}"));
+    }
+}
+
+/// A file system and its state, for people.
+fn state_line(state: &FilesystemState) -> String {
+    let mount_point = escaped(&state.mount_point.0);
+    match &state.problem {
+        Some(problem) => format!("{mount_point}: {}: {problem}", state.state),
+        None => format!("{mount_point}: {}", state.state),
+    }
 }
 
 pub(super) fn worker(args: &WorkerArgs, context: &Context) -> Result<u8, CommandError> {
