@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod beside;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod copied;
 #[cfg(test)]
 mod deaths;

@@ -28,11 +28,16 @@ const WAYS_TO_COPY: [Way; 3] = [
 impl Space {
     /// Makes another file system of the same node, which is managed from the next start on.
     pub(super) fn add_another(&self, mkfs: &[&str]) -> Image {
+        let image = self.unmanaged(mkfs);
+        self.node().run(&["hsm", "add", image.path().to_str().unwrap()]).expect(&[0]);
+        image
+    }
+
+    /// Makes and mounts another file system, which is not managed.
+    pub(super) fn unmanaged(&self, mkfs: &[&str]) -> Image {
         let (file, folder) =
             (self.scene.scratch.join("image-2"), self.scene.scratch.join("data-2"));
-        let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder).expect("one was made before");
-        self.node().run(&["hsm", "add", folder.to_str().unwrap()]).expect(&[0]);
-        image
+        Image::mount(&file, IMAGE_BYTES, mkfs, &folder).expect("one was made before")
     }
 
     /// Makes another managed file system of the same node.
