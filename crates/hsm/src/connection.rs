@@ -3,31 +3,59 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
-use client::{Client, ClientError, ErrorKind, Progress, SpaceRules};
+use client::{Client, ClientError, ErrorKind, OwnWait, Progress, SpaceRules};
 use sys::lock::Mutex;
 
 use crate::fill::{ContentSource, FillError, Part, fill};
+
+/// Time that a user who looks at the recalls waits for the server's part of the answer.
+const WAITS_MAX: Duration = Duration::from_secs(2);
 
 /// Connection of one node to its server.
 pub(crate) struct Connection {
     home: PathBuf,
     client: Mutex<Option<Arc<Client>>>,
+    signs: Arc<Signs>,
+    /// True if the next user has to open another connection.
+    is_doubtful: AtomicBool,
+}
+
+/// Signs of life of the server.
+struct Signs {
+    last: Mutex<Instant>,
+    /// True while the server is asked for one.
+    is_asked: AtomicBool,
+}
+
+impl Signs {
+    fn note(&self) {
+        *self.last.lock() = sys::clock::monotonic();
+    }
 }
 
 impl Connection {
     /// `home` is the node's folder.
     pub(crate) fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), client: Mutex::default() }
+        let last = Mutex::new(sys::clock::monotonic());
+        let signs = Arc::new(Signs { last, is_asked: AtomicBool::new(false) });
+        let (client, is_doubtful) = Default::default();
+        Self { home: home.to_owned(), client, signs, is_doubtful }
     }
 
     /// The client, which connects if no connection is open. An open connection may already be dead.
     pub(crate) fn client(&self) -> Result<Arc<Client>, ClientError> {
         let mut client = self.client.lock();
+        if self.is_doubtful.swap(false, Relaxed) {
+            *client = None;
+        }
         if let Some(client) = &*client {
             return Ok(Arc::clone(client));
         }
         let new = Arc::new(Client::open(&self.home)?);
+        self.signs.note();
         *client = Some(Arc::clone(&new));
         Ok(new)
     }
@@ -66,6 +94,40 @@ impl Connection {
 }
 
 impl ContentSource for Connection {
+    fn probe(&self) {
+        // A thread that opens a connection holds the lock. If it succeeds, that is a sign.
+        let Some(client) = self.client.try_lock().and_then(|client| client.clone()) else { return };
+        if self.signs.is_asked.swap(true, Relaxed) {
+            return;
+        }
+        let signs = Arc::clone(&self.signs);
+        client.ping(move |is_alive| {
+            if is_alive {
+                signs.note();
+            }
+            signs.is_asked.store(false, Relaxed);
+        });
+    }
+
+    fn last_sign(&self) -> Instant {
+        *self.signs.last.lock()
+    }
+
+    fn waits(&self) -> Vec<OwnWait> {
+        let client = self.client.try_lock().and_then(|client| client.clone());
+        let waits = client.map_or(Ok(Vec::new()), |client| client.waits(WAITS_MAX));
+        waits.unwrap_or_else(|error| {
+            tracing::debug!(error = error.message, "the server does not say who waits");
+            Vec::new()
+        })
+    }
+
+    fn distrust(&self) {
+        self.is_doubtful.store(true, Relaxed);
+        // The question on the connection that is given up may stay without an answer.
+        self.signs.is_asked.store(false, Relaxed);
+    }
+
     fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError> {
         let client = self.client().map_err(|error| FillError::Unreachable(error.message))?;
         let filled = fill(&client, part, progress);

@@ -10,8 +10,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
-use client::{Client, ClientError, ErrorKind, FileFiller, Progress, Purpose, RecallRequest};
+use client::{
+    Client, ClientError, ErrorKind, FileFiller, OwnWait, Progress, Purpose, RecallRequest,
+};
 use format::stub::Stub;
 use rustix::io::Errno;
 use sys::lock::Mutex;
@@ -34,6 +37,18 @@ pub(crate) trait ContentSource: Send + Sync {
     /// Writes the part's content into the holes of the file and keeps the times of the file.
     /// `progress` counts the bytes, and stops the transfer.
     fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError>;
+
+    /// Asks for a sign of life, and does not wait for it.
+    fn probe(&self);
+
+    /// Time of the last sign of life.
+    fn last_sign(&self) -> Instant;
+
+    /// The waits for volumes at the server, as far as it answers soon.
+    fn waits(&self) -> Vec<OwnWait>;
+
+    /// Gives up the present connection, because no sign of life has come for too long.
+    fn distrust(&self);
 }
 
 /// Reason why content does not arrive. The recall reacts differently to each variant.

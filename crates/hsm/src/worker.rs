@@ -274,6 +274,8 @@ fn listen(folder: &Path) -> io::Result<UnixListener> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use client::Progress;
     use sys::fanotify::Access;
 
@@ -344,6 +346,18 @@ mod tests {
         fn fill(&self, _: &Part<'_>, _: &Arc<Progress>) -> Result<(), FillError> {
             panic!("a bug in a recall");
         }
+
+        fn probe(&self) {}
+
+        fn last_sign(&self) -> Instant {
+            sys::clock::monotonic()
+        }
+
+        fn waits(&self) -> Vec<client::OwnWait> {
+            Vec::new()
+        }
+
+        fn distrust(&self) {}
     }
 
     /// Runs in the child process: works, and gets a question about a stub.

@@ -4,6 +4,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use client::Progress;
 use format::stub::Stub;
@@ -80,7 +81,12 @@ impl StubScene {
 struct Script {
     failures: Mutex<Vec<FillError>>,
     fills: Arc<AtomicUsize>,
+    /// True if the source gives signs of life.
+    is_alive: bool,
+    waits: Mutex<Vec<client::OwnWait>>,
 }
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 impl ContentSource for Script {
     fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError> {
@@ -93,6 +99,19 @@ impl ContentSource for Script {
         progress.bytes.fetch_add(content.len() as u64, Relaxed);
         Ok(part.file.write_at(&content, part.range.start)?)
     }
+
+    fn probe(&self) {}
+
+    fn last_sign(&self) -> Instant {
+        let now = sys::clock::monotonic();
+        if self.is_alive { now } else { now.checked_sub(HOUR).unwrap_or(now) }
+    }
+
+    fn waits(&self) -> Vec<client::OwnWait> {
+        self.waits.lock().clone()
+    }
+
+    fn distrust(&self) {}
 }
 
 /// A recaller with one stub, and the keeper's end of its relay.
@@ -111,7 +130,7 @@ impl Scene {
     ) -> Option<Self> {
         let StubScene { folder, mount, .. } = StubScene::with(bytes, change)?;
         let (keeper, worker) = Relay::pair().unwrap();
-        let script = Script { failures: Mutex::new(failures), fills: Arc::default() };
+        let script = Script { failures: Mutex::new(failures), ..Script::default() };
         let fills = Arc::clone(&script.fills);
         let recaller = recaller(vec![mount], worker, script, Box::new(|_, _| true));
         Some(Self { folder, keeper, recaller, fills })
