@@ -67,6 +67,15 @@ pub struct FilesystemSettings {
     /// True if the files are shown only while a keeper runs.
     #[serde(default)]
     pub hidden: bool,
+    /// Time that a program waits for a server that gives no sign of life, in seconds.
+    #[serde(default = "wait_secs")]
+    pub wait_secs: u32,
+}
+
+/// The time that programs wait unless the settings say otherwise. A fleet of servers has taken over
+/// from a dead server by then.
+fn wait_secs() -> u32 {
+    60
 }
 
 impl FilesystemSettings {
@@ -85,6 +94,7 @@ impl FilesystemSettings {
             program_recalls_max: 10_000,
             requests_only: false,
             hidden: true,
+            wait_secs: wait_secs(),
         }
     }
 
@@ -96,6 +106,8 @@ impl FilesystemSettings {
             Some("the low threshold must not be above the high threshold")
         } else if self.premigrated_percent > self.low_percent {
             Some("the premigrated share must not be above the low threshold")
+        } else if self.wait_secs == 0 {
+            Some("a program must wait for at least 1 second")
         } else {
             None
         }
@@ -281,6 +293,26 @@ mod tests {
         check(90, 95, 10, false);
         check(101, 80, 10, false);
         check(90, 80, 81, false);
+    }
+
+    #[test]
+    fn settings_of_earlier_versions_get_the_usual_wait() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut filesystem = FilesystemSettings::new(b"/data".to_vec());
+        filesystem.wait_secs = 61;
+        let settings = Settings { filesystems: vec![filesystem.clone()] };
+        let text = toml::to_string(&settings).expect("settings are a table");
+        std::fs::write(folder.path().join(FILE), text.replace("wait_secs = 61\n", ""))
+            .expect("written");
+        filesystem.wait_secs = 60;
+        let loaded = Settings::load(folder.path()).expect("loaded");
+        assert_eq!(
+            loaded.filesystems,
+            [FilesystemSettings { wait_secs: 60, ..filesystem.clone() }]
+        );
+        filesystem.wait_secs = 0;
+        let never = Settings { filesystems: vec![filesystem] };
+        assert!(never.store(folder.path()).is_err());
     }
 
     #[test]
