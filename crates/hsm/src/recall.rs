@@ -183,7 +183,8 @@ impl Recaller {
             return Ok(Some(Answer::Fail(refusal.errno(access))));
         }
         let (access, first) = (access.clone(), requester.clone());
-        let waiter = Waiter::Question { number, requester: first, access, need };
+        let asked = sys::clock::monotonic();
+        let waiter = Waiter::Question { number, requester: first, access, need, asked };
         self.wait_for(file, &found, requester, waiter);
         Ok(None)
     }

@@ -69,6 +69,8 @@ pub(super) enum Waiter {
         requester: Requester,
         access: Access,
         need: Need,
+        /// Time of the question.
+        asked: Instant,
     },
     Request(ListEntry),
 }
@@ -187,6 +189,17 @@ impl Transfer {
         }
         now.duration_since(self.since) > STALL
     }
+}
+
+/// A program that waits for content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct WaitingProgram {
+    pub(super) id: FileId,
+    /// Number of its question.
+    pub(super) number: RawFd,
+    pub(super) requester: Requester,
+    /// Time of its question.
+    pub(super) asked: Instant,
 }
 
 /// Stage of a recall.
@@ -312,6 +325,63 @@ impl Queue {
             .flat_map(move |recall: &Recall| recall.waiters.iter().map(with_recall(recall)))
     }
 
+    /// The programs that wait, each with its file.
+    pub(super) fn waiting_programs(&self) -> Vec<WaitingProgram> {
+        let of_recall = |(id, recall): (&FileId, &Recall)| {
+            let id = *id;
+            let waiting = recall.waiters.iter().filter_map(move |waiter| match waiter {
+                Waiter::Question { number, requester, asked, .. } => {
+                    let (number, requester, asked) = (*number, requester.clone(), *asked);
+                    Some(WaitingProgram { id, number, requester, asked })
+                }
+                Waiter::Request(_) => None,
+            });
+            waiting.collect::<Vec<_>>()
+        };
+        self.recalls.iter().flat_map(of_recall).collect()
+    }
+
+    /// Number of bytes that all transfers have received.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.transfers
+            .keys()
+            .filter_map(|id| self.recalls.get(id))
+            .map(Recall::done_bytes)
+            .sum()
+    }
+
+    /// Takes the question of a program out of the queue. A file without other waiters leaves the
+    /// queue, or its transfer stops.
+    pub(super) fn give_up(&mut self, program: &WaitingProgram) -> Option<Waiter> {
+        let id = program.id;
+        let recall = self.recalls.get_mut(&id)?;
+        let is_meant = |waiter: &Waiter| match waiter {
+            // The number may belong to another question by now.
+            Waiter::Question { number, requester, .. } => {
+                *number == program.number && *requester == program.requester
+            }
+            Waiter::Request(_) => false,
+        };
+        let at = recall.waiters.iter().position(is_meant)?;
+        let waiter = recall.waiters.swap_remove(at);
+        if recall.waiters.is_empty() {
+            if self.transfers.contains_key(&id) {
+                // The thread of the recall notices that no waiter is left.
+                recall.progress.stop();
+            } else {
+                drop(self.remove(id));
+            }
+        }
+        Some(waiter)
+    }
+
+    /// True if a program waits for the file.
+    pub(super) fn has_program(&self, id: FileId) -> bool {
+        self.recalls
+            .get(&id)
+            .is_some_and(|recall| recall.waiters.iter().any(Waiter::is_question))
+    }
+
     /// Takes a file out of the queue, at any stage.
     pub(super) fn remove(&mut self, id: FileId) -> Option<Recall> {
         let recall = self.recalls.remove(&id)?;
@@ -416,7 +486,9 @@ impl Queue {
                 estimate: self.estimate(stage, recall.size.saturating_sub(done_bytes)),
             }
         };
-        let mut statuses: Vec<RecallStatus> = self.recalls.iter().map(status).collect();
+        // A transfer for which nobody waits any more ends soon.
+        let waited_for = self.recalls.iter().filter(|(_, recall)| !recall.waiters.is_empty());
+        let mut statuses: Vec<RecallStatus> = waited_for.map(status).collect();
         statuses.sort_by_key(|status| (status.stage.place(), status.number));
         statuses
     }

@@ -29,7 +29,7 @@ impl Scene {
 
     fn question(&self, uid: u32) -> Waiter {
         let (requester, access, need) = (self.user(uid), Access::Open, Need::whole_file());
-        Waiter::Question { number: 9, requester, access, need }
+        Waiter::Question { number: 9, requester, access, need, asked: sys::clock::monotonic() }
     }
 
     fn entry(&self) -> Waiter {
@@ -47,6 +47,26 @@ impl Scene {
     fn taken(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.queue.take()).map(|id| id.inode).collect()
     }
+}
+
+#[test]
+fn a_question_that_is_given_up_leaves_the_other_waiters() {
+    let mut scene = Scene::new();
+    let (question, entry) = (scene.question(1), scene.entry());
+    scene.enqueue(1, question);
+    assert!(scene.queue.has_program(id(1)));
+    let [program] = scene.queue.waiting_programs().try_into().unwrap();
+    scene.queue.join(id(1), entry).map_err(drop).unwrap();
+    let another = WaitingProgram { requester: scene.user(2), ..program.clone() };
+    assert!(scene.queue.give_up(&another).is_none(), "the number belongs to another question");
+    assert!(scene.queue.give_up(&program).is_some());
+    assert!(!scene.queue.has_program(id(1)));
+    assert!(scene.queue.contains(id(1)), "the list still wants it");
+    let question = scene.question(1);
+    scene.enqueue(2, question);
+    assert!(scene.queue.give_up(&WaitingProgram { id: id(2), ..program }).is_some());
+    assert!(!scene.queue.contains(id(2)));
+    assert_eq!(scene.taken(), [1]);
 }
 
 #[test]
