@@ -9,6 +9,7 @@
 //! Neither the records nor the queue is locked while content is filled. The order of locks is in
 //! `docs/design/ordering.md`.
 
+mod patience;
 mod queue;
 mod records;
 mod threads;
@@ -25,6 +26,7 @@ use sys::fanotify::{Access, Answer, Group, Question, QuestionKinds};
 use sys::lock::{Condvar, Mutex};
 use sys::space::SpaceFile;
 
+pub(crate) use self::patience::Patience;
 use self::queue::{Cancellation, Need, Queue, Recall, Waiter};
 pub(crate) use self::queue::{Completion, ListEntry, RecallError, RecallStatus, Stage};
 use self::records::Records;

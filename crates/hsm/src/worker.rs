@@ -19,7 +19,7 @@ use crate::gate::Gate;
 use crate::monitor::{Goal, Monitor};
 use crate::mount::Mount;
 use crate::outcome::Outcome;
-use crate::recall::{Recaller, RoomMaker};
+use crate::recall::{Patience, Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
 use crate::roster::Roster;
 use crate::settings::{FilesystemSettings, Settings};
@@ -28,6 +28,8 @@ use crate::{SOCKET, requests};
 
 /// Interval at which the worker checks whether it needs more threads for recalls.
 const THREADS_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval at which the worker looks for programs that have waited too long.
+const PATIENCE_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which lasting records are written.
 const CATCH_UP_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which the monitor looks at the file systems.
@@ -166,6 +168,13 @@ fn start_threads(
 ) -> io::Result<()> {
     let sockets = [Some(listen(&places.home)?), public_socket(places.public.as_deref())];
     start("recalls", move || start_recalls(recaller))?;
+    start("patience", move || {
+        let mut patience = Patience::default();
+        loop {
+            sys::clock::sleep(PATIENCE_INTERVAL);
+            recaller.tend_waiters(&mut patience);
+        }
+    })?;
     start("records", move || {
         loop {
             sys::clock::sleep(CATCH_UP_INTERVAL);

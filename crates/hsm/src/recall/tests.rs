@@ -187,6 +187,38 @@ impl Scene {
 const MIB: u64 = 1 << 20;
 
 #[test]
+fn a_program_waits_for_a_silent_server_as_long_as_the_settings_say() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |settings| settings.wait_secs = 30) else {
+        return;
+    };
+    scene.ask(5, Access::Open);
+    scene.ask(6, Access::Content(0..10));
+    let mut patience = Patience::default();
+    let now = sys::clock::monotonic();
+    scene.recaller.tend_waiters_at(&mut patience, now + Duration::from_secs(29));
+    scene.check_no_answer();
+    scene.recaller.tend_waiters_at(&mut patience, now + Duration::from_secs(31));
+    let mut numbers = [scene.next_refusal(Errno::IO), scene.next_refusal(Errno::IO)];
+    numbers.sort_unstable();
+    assert_eq!(numbers, [5, 6]);
+    assert_eq!(scene.recaller.statuses(), [], "nobody waits any more");
+}
+
+#[test]
+fn a_program_waits_for_a_server_that_lives_however_long_it_takes() {
+    let Some(StubScene { folder, mount, .. }) = StubScene::on_disk(MIB) else { return };
+    let (keeper, worker) = Relay::pair().unwrap();
+    let script = Script { is_alive: true, ..Script::default() };
+    let recaller = recaller(vec![mount], worker, script, Box::new(|_, _| true));
+    let scene = Scene { folder, keeper, recaller, fills: Arc::default() };
+    scene.ask(5, Access::Open);
+    let mut patience = Patience::default();
+    scene.recaller.tend_waiters_at(&mut patience, sys::clock::monotonic());
+    scene.check_no_answer();
+    assert_eq!(scene.recaller.statuses().len(), 1);
+}
+
+#[test]
 fn a_program_that_opens_a_stub_waits_for_its_whole_content() {
     let Some(scene) = Scene::new(3 * MIB, Vec::new(), |_| {}) else { return };
     scene.ask(5, Access::Open);

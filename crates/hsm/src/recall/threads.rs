@@ -23,6 +23,9 @@ const TRIES_MAX: u32 = 4;
 /// Pause before each attempt from the third on. The second attempt comes at once: the connection
 /// may have failed while the server is well.
 const TRY_PAUSE: Duration = Duration::from_secs(2);
+/// Time after which a failed attempt counts as one of a server that does not answer. Programs wait
+/// for such a server as long as the settings say.
+const HANGS: Duration = Duration::from_secs(5);
 /// Time after which a thread without work ends, if there are more threads than [`AT_ONCE`].
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
@@ -164,11 +167,20 @@ impl Recaller {
         let mut tries = 1;
         let mut has_made_room = false;
         loop {
+            let began = sys::clock::monotonic();
             match self.source.fill(&part, &next.progress) {
                 Ok(()) => break,
                 Err(error) if next.progress.is_stopped() => return Err(error),
                 Err(FillError::NoRoom(_)) if !has_made_room && (self.make_room)(self, &mount) => {
                     has_made_room = true;
+                }
+                Err(FillError::Unreachable(reason))
+                    if began.elapsed() > HANGS && self.queue.lock().has_program(id) =>
+                {
+                    tracing::warn!(
+                        reason,
+                        "the server does not answer; the recall goes on waiting"
+                    );
                 }
                 Err(FillError::Unreachable(reason)) if tries < TRIES_MAX => {
                     tracing::warn!(reason, "the server does not answer; the recall is tried again");
