@@ -72,6 +72,10 @@ struct SettingsArgs {
     /// Recall only by 'holdfast hsm recall', so that reading a stub fails [default: no]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     requests_only: Option<bool>,
+    /// Time that a program waits for a server that gives no sign of life, in seconds; then its read
+    /// fails (EIO) [default: 60]
+    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u32).range(1..))]
+    wait: Option<u32>,
     /// Show the files only while 'holdfast hsm run' is running, so that no stub reads as zeros
     /// without it [default: yes]
     #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
@@ -96,6 +100,7 @@ impl SettingsArgs {
         set(&mut to.program_recalls_max, self.program_recalls);
         set(&mut to.requests_only, self.requests_only);
         set(&mut to.hidden, self.hidden);
+        set(&mut to.wait_secs, self.wait);
     }
 }
 
@@ -310,6 +315,7 @@ struct FilesystemDocument<'a> {
     program_recalls: u32,
     requests_only: bool,
     hidden: bool,
+    wait_secs: u32,
 }
 
 fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
@@ -330,6 +336,7 @@ fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
                 program_recalls: known.program_recalls_max,
                 requests_only: known.requests_only,
                 hidden: known.hidden,
+                wait_secs: known.wait_secs,
             });
         }
         return;
@@ -344,6 +351,7 @@ fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
         ("Unused days", Align::Right),
         ("Backup first", Align::Left),
         ("Hidden", Align::Left),
+        ("Wait", Align::Right),
     ];
     let row = |(known, state): &(FilesystemSettings, State)| {
         [
@@ -356,6 +364,7 @@ fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
             known.unused_days_min.to_string(),
             if known.backup_first { "yes" } else { "no" }.to_owned(),
             if known.hidden { "yes" } else { "no" }.to_owned(),
+            format!("{} s", known.wait_secs),
         ]
     };
     let rows: Vec<_> = filesystems.iter().map(row).collect();
