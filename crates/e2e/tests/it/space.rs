@@ -22,6 +22,8 @@ mod many;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]
+mod patience;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod reading;
