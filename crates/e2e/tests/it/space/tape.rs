@@ -30,6 +30,16 @@ impl Space {
         Some((space, files))
     }
 
+    /// The files in which the volumes are.
+    fn volume_files(&self) -> Vec<PathBuf> {
+        let folder = self.scene.scratch.join("tapes");
+        crate::scene::names(&folder)
+            .into_iter()
+            .map(|name| folder.join(String::from_utf8(name).unwrap()))
+            .filter(|path| path.extension().is_some_and(|suffix| suffix == "volume"))
+            .collect()
+    }
+
     #[track_caller]
     fn preview(&self, list: &Path) -> (Value, i32) {
         let list = list.to_str().unwrap();
@@ -127,18 +137,58 @@ fn lists_go_on_where_opens_are_refused() {
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
 }
 
+/// A program that was killed waited for ever in the queue, and its volume was mounted for nobody.
 #[test]
-fn who_waits_for_a_volume_is_listed_and_sent_away() {
+fn a_program_that_is_killed_while_it_waits_loses_its_place_and_its_mount() {
     let Some((mut space, files)) = Space::on_volumes() else { return };
     space.scene.configure("stage_bytes", 0);
-    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
-    // A process that opens a volume waits until the lease on the volume ends.
+    let server = &space.scene.server;
+    server.admin(&["library", "set", "vault", "--mounts", "1", "--retain", "0"]);
     let volumes: Vec<PathBuf> = crate::scene::names(&space.scene.scratch.join("tapes"))
         .into_iter()
         .map(|name| space.scene.scratch.join("tapes").join(String::from_utf8(name).unwrap()))
         .filter(|path| path.extension().is_some_and(|suffix| suffix == "volume"))
         .collect();
     let Some(held) = leases::Lease::take("read", &volumes) else { return };
+    let queue = || server.try_admin(&["queue"]).expect(&[0]).json_lines();
+    let reader = |index: usize| {
+        let path = &files[index].0;
+        Command::new("cat").arg(path).stdout(Stdio::null()).spawn()
+    };
+    // The first program holds the only mount, and the second one waits for it.
+    let mut first = reader(0).unwrap();
+    space.wait_for("the first", || queue().len() == 1);
+    let under_way = queue().remove(0)["volume"].clone();
+    let mut second = reader(1).unwrap();
+    space.wait_for("the second", || queue().len() == 2);
+    let other = queue().into_iter().find(|wait| wait["volume"] != under_way);
+    let other = other.expect("the files are on two volumes")["volume"].clone();
+    second.kill().unwrap();
+    second.wait().unwrap();
+    space.wait_for("the place of the second", || queue().len() == 1);
+    let recalls = || space.try_status().expect(&[0]).json_lines();
+    let shows = |path: &Path| {
+        let path = path.to_str().unwrap();
+        recalls().iter().any(|line| line.to_string().contains(path))
+    };
+    assert!(shows(&files[0].0) && !shows(&files[1].0), "{:?}", recalls());
+    drop(held);
+    assert!(first.wait().unwrap().success());
+    space.wait_for("the end of the queue", || queue().is_empty());
+    // Nobody wanted the other volume any more, so its file was not even opened.
+    let events = server.try_admin(&["events"]).expect(&[0]).to_string();
+    assert!(!events.contains("trouble"), "{events}");
+    assert_eq!(space.state(&files[1].0), "m", "nothing of {other} was recalled");
+    assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
+}
+
+#[test]
+fn who_waits_for_a_volume_is_listed_and_sent_away() {
+    let Some((mut space, files)) = Space::on_volumes() else { return };
+    space.scene.configure("stage_bytes", 0);
+    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    // A process that opens a volume waits until the lease on the volume ends.
+    let Some(held) = leases::Lease::take("read", &space.volume_files()) else { return };
     let recall = |(path, _): &(PathBuf, Vec<u8>)| {
         space.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
     };
