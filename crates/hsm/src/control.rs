@@ -184,6 +184,12 @@ pub struct RequestState {
     pub bytes: u64,
     pub done_bytes: u64,
     pub estimate_secs: Option<f64>,
+    /// Volume for which the recall waits at the server.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// Place in the server's queue for that volume, from 1.
+    #[serde(default)]
+    pub volume_place: Option<u32>,
 }
 
 /// State of a file system of the settings.

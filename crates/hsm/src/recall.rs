@@ -278,8 +278,14 @@ impl Recaller {
     }
 
     /// All recalls: files that are being recalled first, then the others by place in the queue.
+    /// The server is asked about those that wait there.
     pub(crate) fn statuses(&self) -> Vec<RecallStatus> {
-        self.queue.lock().statuses()
+        let mut statuses = self.queue.lock().statuses();
+        if statuses.iter().any(|status| status.stage == Stage::AtServer) {
+            let waits = self.source.waits();
+            statuses.iter_mut().for_each(|status| status.add(&waits));
+        }
+        statuses
     }
 
     /// Writes lasting records in place of the unsynced records, after the content has reached the

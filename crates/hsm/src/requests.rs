@@ -147,6 +147,8 @@ fn request_state(status: RecallStatus) -> RequestState {
         bytes: status.bytes,
         done_bytes: status.done_bytes,
         estimate_secs: status.estimate.map(|estimate| estimate.as_secs_f64()),
+        volume: status.volume,
+        volume_place: status.volume_place,
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use client::Progress;
+use client::{OwnWait, Progress};
 use crossbeam_channel::Sender;
 use format::stub::Grains;
 use model::ServerTime;
@@ -237,6 +237,23 @@ pub(crate) struct RecallStatus {
     pub(crate) done_bytes: u64,
     /// Time until the content has arrived; `None` without an estimate.
     pub(crate) estimate: Option<Duration>,
+    /// Volume for which the recall waits at the server.
+    pub(crate) volume: Option<String>,
+    /// Place in the server's queue for that volume, from 1.
+    pub(crate) volume_place: Option<u32>,
+}
+
+impl RecallStatus {
+    /// Adds the server's knowledge of the wait, if the recall waits there.
+    pub(super) fn add(&mut self, waits: &[OwnWait]) {
+        if self.stage != Stage::AtServer {
+            return;
+        }
+        let Some(wait) = waits.iter().find(|wait| wait.reference == self.number) else { return };
+        self.volume.clone_from(&wait.volume);
+        self.volume_place = wait.volume.as_ref().map(|_| wait.ahead.saturating_add(1));
+        self.estimate = wait.estimate;
+    }
 }
 
 /// Numbers of waiting programs.
@@ -484,6 +501,8 @@ impl Queue {
                 bytes: recall.size,
                 done_bytes,
                 estimate: self.estimate(stage, recall.size.saturating_sub(done_bytes)),
+                volume: None,
+                volume_place: None,
             }
         };
         // A transfer for which nobody waits any more ends soon.

@@ -204,10 +204,11 @@ impl Recaller {
             Waiter::Question { requester, .. } => Some(requester),
             Waiter::Request(_) => None,
         });
-        match stopped {
+        let purpose = match stopped {
             Some(requester) => requester.purpose(PurposeKind::Open),
             None => recall.requester.purpose(PurposeKind::List),
-        }
+        };
+        Purpose { reference: recall.number, ..purpose }
     }
 
     /// Lets a stopped recall continue if it has a waiter again.

@@ -145,6 +145,8 @@ fn a_recall_is_shown_to_its_user_and_to_root() {
         bytes: 100,
         done_bytes: 1,
         estimate: Some(Duration::from_millis(1500)),
+        volume: None,
+        volume_place: None,
     };
     let state = request_state(status(7));
     assert_eq!((state.state.as_str(), state.place), ("waiting", 4));

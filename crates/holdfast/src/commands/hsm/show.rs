@@ -268,6 +268,8 @@ struct RequestDocument<'a> {
     bytes: u64,
     done_bytes: u64,
     eta_secs: Option<f64>,
+    volume: Option<&'a str>,
+    volume_place: Option<u32>,
 }
 
 pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, CommandError> {
@@ -293,6 +295,8 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
                 bytes: request.bytes,
                 done_bytes: request.done_bytes,
                 eta_secs: request.estimate_secs,
+                volume: request.volume.as_deref(),
+                volume_place: request.volume_place,
             });
         }
         return Ok(DONE);
@@ -304,6 +308,7 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
     let columns = [
         ("Request", Align::Right),
         ("State", Align::Left),
+        ("Volume", Align::Left),
         ("Place", Align::Right),
         ("ETA", Align::Right),
         ("Done", Align::Right),
@@ -316,7 +321,7 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
     Ok(DONE)
 }
 
-fn row(request: &RequestState) -> [String; 8] {
+fn row(request: &RequestState) -> [String; 9] {
     let estimate = request.estimate_secs.map_or_else(
         || "?".to_owned(),
         |secs| quantity::clock(Duration::try_from_secs_f64(secs).unwrap_or_default()),
@@ -326,7 +331,11 @@ fn row(request: &RequestState) -> [String; 8] {
     [
         request.number.to_string(),
         request.state.clone(),
-        request.place.to_string(),
+        request
+            .volume
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |volume| escaped(volume.as_bytes())),
+        request.volume_place.map_or(request.place, |place| place as usize).to_string(),
         estimate,
         format!("{percent} %"),
         request.uid.to_string(),

@@ -70,6 +70,37 @@ fn a_question_that_is_given_up_leaves_the_other_waiters() {
 }
 
 #[test]
+fn only_a_recall_that_waits_at_the_server_shows_its_volume() {
+    let wait = OwnWait {
+        reference: 7,
+        volume: Some("A1".to_owned()),
+        ahead: 1,
+        estimate: Some(Duration::from_secs(9)),
+    };
+    let shown = |number, stage| {
+        let mut status = RecallStatus {
+            number,
+            requester: Requester::default(),
+            since: ServerTime(0),
+            path: Vec::new(),
+            stage,
+            waiters: 1,
+            bytes: 5,
+            done_bytes: 0,
+            estimate: None,
+            volume: None,
+            volume_place: None,
+        };
+        status.add(std::slice::from_ref(&wait));
+        (status.volume, status.volume_place, status.estimate)
+    };
+    let expected = (Some("A1".to_owned()), Some(2), Some(Duration::from_secs(9)));
+    assert_eq!(shown(7, Stage::AtServer), expected);
+    assert_eq!(shown(8, Stage::AtServer), (None, None, None));
+    assert_eq!(shown(7, Stage::Coming), (None, None, None));
+}
+
+#[test]
 fn opened_files_go_before_listed_ones_and_each_kind_in_its_order() {
     let mut scene = Scene::new();
     for inode in [1, 2, 3] {
