@@ -225,3 +225,66 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
     assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
 }
+
+#[test]
+fn a_user_of_the_node_sees_the_volume_the_place_and_the_time() {
+    let Some((mut space, mut files)) = Space::on_volumes() else { return };
+    // A second pack comes onto a volume that has one.
+    let content = noise(77, 100_000);
+    files.push((space.write("extra", &content), content));
+    space.migrate(&files[files.len() - 1].0);
+    space.scene.drain();
+    space.scene.configure("stage_bytes", 0);
+    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    // The number of each recall is known to the node only.
+    let Some(held) = leases::Lease::take("read", &space.volume_files()) else { return };
+    let read = [0, 1, 2, 4, 7, files.len() - 1];
+    let readers = read.map(|index| {
+        let path = files[index].0.clone();
+        std::thread::spawn(move || fs::read(path))
+    });
+    let rows = || space.try_status().expect(&[0]).json_lines();
+    let has_place = |row: &Value| row["volume_place"].is_u64();
+    space.wait_for("the places", || {
+        rows().iter().filter(|row| has_place(row)).count() == read.len()
+    });
+    let rows = rows();
+    let queue = space.scene.server.try_admin(&["queue"]).expect(&[0]).json_lines();
+    for row in &rows {
+        assert_eq!(row["state"], "at the server", "{row}");
+        assert!(space.scene.volume_names().contains(&row["volume"].as_str().unwrap().to_owned()));
+        let is_of_row = |wait: &&Value| {
+            wait["volume"] == row["volume"]
+                && wait["ahead"].as_u64().map(|ahead| ahead + 1) == row["volume_place"].as_u64()
+        };
+        assert!(queue.iter().any(|wait| is_of_row(&wait)), "{row}: {queue:?}");
+    }
+    let of_file = |index: usize| {
+        let path = files[index].0.to_str().unwrap();
+        let row = rows.iter().find(|row| row["path"] == path).unwrap();
+        (row["volume"].as_str().unwrap().to_owned(), row["volume_place"].as_u64().unwrap())
+    };
+    // The files of one round are in one pack, which is read once.
+    let same = [1, 4, 7].map(of_file);
+    assert!(same.iter().all(|one| *one == same[0]), "{same:?}");
+    assert_ne!(of_file(0).0, same[0].0);
+    // Packs on one volume are read one behind the other.
+    let (shared, place) = of_file(files.len() - 1);
+    let mut places = vec![place];
+    places.extend(
+        [0, 1, 2]
+            .map(of_file)
+            .into_iter()
+            .filter(|(of, _)| *of == shared)
+            .map(|one| one.1),
+    );
+    places.sort_unstable();
+    assert_eq!(places, [1, 2], "{rows:?}");
+    assert!(rows.iter().any(|row| row["eta_secs"].is_number()), "{rows:?}");
+    let text = space.node().run(&["hsm", "status"]).expect(&[0]).stdout;
+    assert!(text.contains(&shared) && text.contains("Volume"), "{text}");
+    drop(held);
+    for (reader, index) in readers.into_iter().zip(read) {
+        assert!(reader.join().unwrap().unwrap() == files[index].1, "{index}");
+    }
+}
