@@ -84,28 +84,43 @@ struct NamedCopies {
     migrated: Vec<MigratedFile>,
 }
 
+/// Calls `visit` with each copy that a record of the file system names, and with the file of the
+/// record. Fails if a record cannot be read: it may name any copy.
+pub(super) fn visit_named(
+    desk: &Desk<'_>,
+    mount: &Mount,
+    visit: &mut dyn FnMut(CopyId, &tree::VisitedFile<'_>),
+) -> io::Result<()> {
+    desk.recaller.catch_up();
+    let mut failure = None;
+    let mut visit_file = |visited: tree::VisitedFile<'_>| {
+        if let Some(copy) = visited.named_copy {
+            visit(copy, &visited);
+        }
+        true
+    };
+    let mut fail = |path: &[u8], error: &io::Error| {
+        let path = model::escaped(&mount.absolute(path));
+        failure = Some(format!("cannot read all records: {path}: {error}"));
+    };
+    tree::walk(mount.mount_point(), b"/", &mut visit_file, &mut fail)?;
+    failure.map_or(Ok(()), |failure| Err(io::Error::other(failure)))
+}
+
 impl NamedCopies {
-    /// Reads all records of a file system. Fails if a record cannot be read: it may name any copy.
+    /// Reads all records of a file system.
     fn collect(desk: &Desk<'_>, mount: &Mount) -> io::Result<Self> {
-        desk.recaller.catch_up();
         let mut named = Self::default();
-        let mut failure = None;
-        let mut visit = |visited: tree::VisitedFile<'_>| {
-            named.copies.extend(visited.named_copy);
+        visit_named(desk, mount, &mut |copy, visited| {
+            named.copies.insert(copy);
             if let Some(stub) = &visited.stub
                 && visited.state() == FileState::Migrated
             {
                 let path = mount.absolute(&visited.file_path());
                 named.migrated.push(MigratedFile { copy: stub.copy, path });
             }
-            true
-        };
-        let mut fail = |path: &[u8], error: &io::Error| {
-            let path = model::escaped(&mount.absolute(path));
-            failure = Some(format!("cannot read all records: {path}: {error}"));
-        };
-        tree::walk(mount.mount_point(), b"/", &mut visit, &mut fail)?;
-        failure.map_or(Ok(named), |failure| Err(io::Error::other(failure)))
+        })?;
+        Ok(named)
     }
 
     fn contains(&self, copy: CopyId) -> bool {
