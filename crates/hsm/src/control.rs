@@ -46,6 +46,8 @@ pub enum Request {
     Reconcile { mount_point: PathText, dry_run: bool },
     /// Makes stubs again for copies that no file names any more.
     Undelete { mount_point: PathText },
+    /// Makes stubs again of deleted files at and below the paths. Users get files of their own.
+    UndeletePaths { paths: Vec<PathText> },
     /// Makes stubs of files that are backed up and missing in the file system.
     MakeStubs { paths: Vec<PathText>, bytes_min: u64 },
     /// Shows the recalls for which somebody waits.
@@ -64,7 +66,10 @@ impl Request {
     /// True for requests that every user may send, for files of their own. Only root may send the
     /// other requests.
     pub(crate) fn is_for_everybody(&self) -> bool {
-        matches!(self, Self::Recall { .. } | Self::Status | Self::Cancel { .. })
+        matches!(
+            self,
+            Self::Recall { .. } | Self::Status | Self::Cancel { .. } | Self::UndeletePaths { .. }
+        )
     }
 }
 
@@ -322,6 +327,10 @@ mod tests {
         );
         check(&Request::Status, r#"{"do":"status"}"#);
         check(&Request::Cancel { number: 3 }, r#"{"do":"cancel","number":3}"#);
+        check(
+            &Request::UndeletePaths { paths: paths() },
+            r#"{"do":"undelete_paths","paths":["/a%25%ff"]}"#,
+        );
         check(&Request::Filesystems, r#"{"do":"filesystems"}"#);
         check(&Request::Reread, r#"{"do":"reread"}"#);
         check(
@@ -331,11 +340,12 @@ mod tests {
     }
 
     #[test]
-    fn users_may_recall_and_look_and_nothing_else() {
+    fn users_may_recall_undelete_and_look_and_nothing_else() {
         let is_for_everybody = |text: &str| {
             serde_json::from_str::<Request>(text).expect("a request").is_for_everybody()
         };
         assert!(is_for_everybody(r#"{"do":"recall","paths":[],"resident":true,"preview":false}"#));
+        assert!(is_for_everybody(r#"{"do":"undelete_paths","paths":[]}"#));
         assert!(is_for_everybody(r#"{"do":"status"}"#));
         assert!(is_for_everybody(r#"{"do":"cancel","number":1}"#));
         assert!(!is_for_everybody(r#"{"do":"purge","paths":[]}"#));

@@ -93,4 +93,19 @@ pub(crate) enum PathRefusal {
     /// learn which files others have.
     #[error("you have no file there")]
     NothingOwn,
+    /// Nothing can come back.
+    #[error("the server has no copy of a file that was migrated from this path")]
+    NoCopy,
+    /// The file is still there: make a link, or rename it.
+    #[error(
+        "it was not deleted: it is at {}; 'ln' gives it this name too, and 'mv' moves it back",
+        model::escaped(.0)
+    )]
+    OtherName(Vec<u8>),
+    /// Move the other file away.
+    #[error("another file has this path; move it away first")]
+    Taken,
+    /// Ask root, or make the folder again.
+    #[error("you may not make files in its folder, or it is gone; root can undelete it")]
+    ForeignFolder,
 }

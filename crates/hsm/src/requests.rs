@@ -5,6 +5,7 @@ mod files;
 mod listed;
 mod plan;
 mod reconcile;
+mod undelete;
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use self::files::{migrate, purge};
 use self::listed::recall;
-use self::reconcile::{reconcile, undelete};
+use self::reconcile::reconcile;
+use self::undelete::{undelete, undelete_path};
 use crate::caller::Caller;
 use crate::connection::Connection;
 use crate::control::{FilesystemState, PathText, Reply, Request, RequestState};
@@ -81,6 +83,11 @@ impl Desk<'_> {
             }
             Request::Undelete { mount_point } => {
                 undelete(self, self.mount_at(&mount_point.0)?)?;
+            }
+            Request::UndeletePaths { paths } => {
+                for PathText(path) in &paths {
+                    undelete_path(self, path)?;
+                }
             }
             Request::MakeStubs { paths, bytes_min } => {
                 for PathText(path) in &paths {

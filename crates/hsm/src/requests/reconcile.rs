@@ -4,45 +4,17 @@ use std::collections::HashSet;
 use std::io;
 
 use client::{ClientError, ErrorKind, ListedCopy};
-use model::{Attributes, CopyId, ServerTime};
+use model::{CopyId, ServerTime};
 
 use crate::control::{PathText, Reply};
 use crate::desk::{Desk, RequestError};
 use crate::mount::Mount;
-use crate::outcome::FinalState;
 use crate::record::FileState;
-use crate::{stub, tree};
+use crate::tree;
 
 /// Age in microseconds below which a copy that no file names is kept, because a record that names
 /// it may be about to be written.
 const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
-
-/// Makes stubs again for copies that no file names any more, at the paths of their files.
-pub(super) fn undelete(desk: &Desk<'_>, mount: &Mount) -> Result<(), RequestError> {
-    let copies = desk.connection.client()?.copies(mount.mount_point(), true)?;
-    let named = NamedCopies::collect(desk, mount)?;
-    for copy in newest_by_path(copies).iter().filter(|copy| !named.contains(copy.id)) {
-        match stub::make(mount, copy, &Attributes::default()) {
-            // A file exists at this path, so it was not deleted.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => desk.caller.send_file(&copy.path, Err(error.into())),
-            Ok(()) => {
-                desk.caller.send_file(&copy.path, Ok(FinalState::unmoved(FileState::Migrated)));
-            }
-        }
-        if !desk.caller.listens() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// The newest copy for each path.
-fn newest_by_path(mut copies: Vec<ListedCopy>) -> Vec<ListedCopy> {
-    copies.sort_by(|a, b| (&a.path, b.since).cmp(&(&b.path, a.since)));
-    copies.dedup_by(|later, first| later.path == first.path);
-    copies
-}
 
 /// Releases the copies that no file names, unless `dry_run`, and reports the stubs without a copy.
 pub(super) fn reconcile(
@@ -145,7 +117,7 @@ impl NamedCopies {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::{BatchId, Kind, Stat, Timestamp};
 
     use super::*;
@@ -154,7 +126,7 @@ mod tests {
         CopyId { batch: BatchId(1), index }
     }
 
-    fn copy(index: u16, since: i64, path: &str) -> ListedCopy {
+    pub(crate) fn copy(index: u16, since: i64, path: &str) -> ListedCopy {
         let stat = Stat {
             kind: Kind::File,
             mode: 0o600,
@@ -187,12 +159,5 @@ mod tests {
             migrated: vec![file(1, "/here"), file(2, "/lost")],
         };
         assert_eq!(named.lost(&[copy(1, 0, "/here")]), [PathText(b"/lost".to_vec())]);
-    }
-
-    #[test]
-    fn the_newest_of_several_copies_of_a_path_comes_back() {
-        let copies = vec![copy(1, 5, "/a"), copy(2, 9, "/a"), copy(3, 7, "/a"), copy(4, 1, "/b")];
-        let newest: Vec<CopyId> = newest_by_path(copies).iter().map(|copy| copy.id).collect();
-        assert_eq!(newest, [id(2), id(4)]);
     }
 }
