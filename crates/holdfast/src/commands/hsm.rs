@@ -13,7 +13,7 @@ mod supervisor;
 use ::hsm::{Request, Settings};
 use model::escaped;
 
-pub(crate) use files::make_stubs;
+pub(crate) use files::{make_stubs, undelete_paths};
 
 use self::ask::ask;
 use crate::context::Context;

@@ -1,8 +1,11 @@
 //! `holdfast undelete`: undoes deletions at the server.
 
+use std::ffi::{OsStr, OsString};
+
 use client::DeletionSummary;
 
 use super::delete::DeletionDocument;
+use super::hsm::undelete_paths;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
@@ -10,21 +13,28 @@ use crate::{moment, quantity};
 
 /// Undo a deletion of 'holdfast delete', or list the deletions that can be undone
 ///
-/// A version that was active comes back as an inactive version.
+/// A version that was active comes back as an inactive version. With a path, the command makes
+/// deleted files that were migrated again, as 'holdfast hsm undelete' does.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast undelete
-  holdfast undelete 4")]
+  holdfast undelete 4
+  holdfast undelete /data/2024/run-17")]
 pub(crate) struct Args {
-    /// The deletion to undo; without a number, the command lists the deletions that can be undone
-    #[arg(value_name = "NUMBER")]
-    number: Option<u64>,
+    /// The number of the deletion to undo, or the path of a migrated file that was deleted; without
+    /// it, the command lists the deletions that can be undone. ./4 is a path
+    #[arg(value_name = "NUMBER|PATH")]
+    target: Option<OsString>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    let number = args.target.as_deref().and_then(number_of);
+    if let (Some(path), None) = (&args.target, number) {
+        return undelete_paths(&[path.into()], false, context);
+    }
     let client = context.client()?;
-    let shown = match args.number {
+    let shown = match number {
         Some(number) => vec![client.undelete(number)?],
         None => client.deletions()?,
     };
@@ -32,7 +42,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         shown
             .iter()
             .for_each(|deletion| context.output.json(&DeletionDocument::new(deletion)));
-    } else if args.number.is_some() {
+    } else if number.is_some() {
         let versions = shown.first().map_or(0, |deletion| deletion.versions);
         context.output.text(&format!(
             "{} {} available again.\n",
@@ -45,6 +55,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         context.output.text(&text(&shown));
     }
     Ok(DONE)
+}
+
+/// The number of a deletion; `None` for a path.
+fn number_of(target: &OsStr) -> Option<u64> {
+    target.to_str()?.parse().ok()
 }
 
 fn text(deletions: &[DeletionSummary]) -> String {
@@ -65,4 +80,17 @@ fn text(deletions: &[DeletionSummary]) -> String {
         ]
     };
     table::render(columns, &deletions.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_a_deletion_and_everything_else_a_path() {
+        assert_eq!(number_of(OsStr::new("4")), Some(4));
+        for path in ["./4", "/4", "4a", "-1", ""] {
+            assert_eq!(number_of(OsStr::new(path)), None, "{path}");
+        }
+    }
 }

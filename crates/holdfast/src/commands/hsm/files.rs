@@ -337,23 +337,35 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
 /// Make deleted stubs again, while the server still has their copies
 ///
 /// Each stub is made at the path of the file when it was migrated, unless another object has that
-/// path. Missing directories are made.
+/// path. Missing directories are made. Every user may undelete files of their own, one by one, in
+/// folders in which they may make files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
+  holdfast hsm undelete /data/2024/run-17
   holdfast hsm undelete /data")]
 pub(super) struct UndeleteArgs {
-    /// The mount point of the file system
-    #[arg(value_name = "FS")]
-    mount_point: PathBuf,
+    /// Paths of deleted files, of folders with everything that was in them, or of file systems
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
     /// Name each file
     #[arg(long)]
     detail: bool,
 }
 
 pub(super) fn undelete(args: &UndeleteArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let mount_point = PathText(path::absolute(&args.mount_point)?);
-    run_files(context, &Request::Undelete { mount_point }, args.detail, "freed:")
+    undelete_paths(&args.paths, args.detail, context)
+}
+
+/// Asks the worker to make stubs of the deleted files at and below `paths` again.
+pub(crate) fn undelete_paths(
+    paths: &[PathBuf],
+    detail: bool,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let paths = paths.iter().map(|path| path::absolute(path).map(PathText));
+    let paths = paths.collect::<Result<_, CommandError>>()?;
+    run_files(context, &Request::UndeletePaths { paths }, detail, "freed:")
 }
 
 /// Asks the worker to make stubs of the files below `paths` that a restore has left out.
