@@ -37,6 +37,8 @@ mod tape;
 mod traffic;
 #[cfg(test)]
 mod upkeep;
+#[cfg(test)]
+mod users;
 mod waiting;
 
 use std::fs::{self, File};
