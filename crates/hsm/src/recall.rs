@@ -42,8 +42,9 @@ use crate::roster::{Mounts, Roster};
 
 /// Programs that look for holes before they read, or that move the space of files: they would
 /// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
-/// written as in `/proc/PID/comm`.
-const HOLE_SEEKERS: [&str; 13] = [
+/// written as in `/proc/PID/comm`. A thread of the kernel's NFS server, `nfsd`, looks for holes on
+/// behalf of programs at its clients.
+const HOLE_SEEKERS: [&str; 14] = [
     "cp",
     "tar",
     "rsync",
@@ -57,6 +58,7 @@ const HOLE_SEEKERS: [&str; 13] = [
     "holdfast",
     "fallocate",
     "xfs_io",
+    "nfsd",
 ];
 
 /// Callback that makes room in a full file system. Returns true if there is more room than before.

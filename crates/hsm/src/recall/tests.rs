@@ -141,8 +141,12 @@ impl Scene {
     }
 
     fn ask(&self, number: RawFd, access: Access) {
+        self.ask_as(std::process::id(), number, access);
+    }
+
+    fn ask_as(&self, pid: u32, number: RawFd, access: Access) {
         let file = self.file().as_fd().try_clone_to_owned().unwrap();
-        self.recaller.take(Question { file, number, pid: std::process::id(), access });
+        self.recaller.take(Question { file, number, pid, access });
     }
 
     fn request(&self) -> crossbeam_channel::Receiver<Completion> {
@@ -252,6 +256,25 @@ fn a_large_file_comes_range_by_range() {
         panic!("it is not all here");
     };
     assert_eq!(grains.missing(&(0..8 * MIB)), [0..5 * MIB, 6 * MIB..8 * MIB]);
+}
+
+/// `cp` on an NFS client asks the server for the holes of a file, and copied a stub as zeros.
+#[test]
+fn a_large_file_that_the_nfs_server_opens_comes_as_a_whole() {
+    let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
+    let Some(scene) = Scene::new(8 * MIB, Vec::new(), part_wise) else { return };
+    // A program has the name by which it was started.
+    let program = scene.folder.path().join("nfsd");
+    std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+    let mut child = std::process::Command::new(program).arg("60").spawn().unwrap();
+    scene.ask_as(child.id(), 5, Access::Open);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    scene.check_no_answer();
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
+    let record = record::read(&scene.file()).unwrap().expect("a record");
+    assert!(record.is_resident(), "{record:?}");
 }
 
 #[test]
