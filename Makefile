@@ -17,13 +17,14 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test nfs-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make power-test           cut the power of a server's disk at hundreds of moments, on ext4, xfs and btrfs"
+	@echo "make nfs-test             use stubs over NFS, in virtual machines with an old and a new kernel"
 	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
 	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
@@ -60,6 +61,13 @@ power-test: export HOLDFAST_POWER_CUTS ?= 150
 power-test: rust packages-test
 	cargo build --locked -p holdfast
 	cargo test --locked -p e2e --test it -- --nocapture power::
+
+# Stubs used over NFS, in virtual machines with an old and a new kernel. HOLDFAST_VM_RELEASES names
+# the releases of Debian, and NFS_TESTS chooses tests by parts of their names.
+nfs-test: export HOLDFAST_VM_RELEASES ?= bookworm trixie-backports
+nfs-test: rust packages-build
+	cargo build --locked -p holdfast
+	./.ci/vm/nfs "$(CARGO_TARGET_DIR)/debug/holdfast" $(NFS_TESTS)
 
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600
