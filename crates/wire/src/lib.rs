@@ -1,8 +1,10 @@
 //! The protocol between nodes and servers: gRPC services and messages, versions, the enrolment
-//! token, and the rows inside bulk messages. It has no business logic. See `docs/format/wire.md`.
+//! token, the rows and documents inside messages, and the bytes of a measurement of the network. It
+//! has no business logic. See `docs/format/wire.md`.
 
 mod codec;
 mod grant;
+pub mod network;
 mod rows;
 mod token;
 mod trust;
