@@ -38,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     wire::GRANTS,
     wire::TOKEN,
     wire::GREETING,
+    wire::PLAIN_CONNECTION,
     runs::INDEX_RUN,
     runs::INDEX_MANIFEST,
     scsi::SCSI_ANSWER,

@@ -1,7 +1,8 @@
-//! Rows, grants, tokens and greetings of the protocol.
+//! Rows, grants, tokens, greetings, plain connections and documents of the protocol.
 
 use model::{DirectoryDigest, GrantProof, PathHash};
 use prost::Message as _;
+use wire::network::{Count, Direction, Preamble, TICKET_BYTES};
 use wire::proto::{HelloReply, HelloRequest};
 use wire::version::{Role, Speaker, settle};
 use wire::{DigestRow, Grant, Token};
@@ -37,6 +38,13 @@ pub(super) const GREETING: Target = Target {
     check: check_greeting,
 };
 
+pub(super) const PLAIN_CONNECTION: Target = Target {
+    name: "plain_connection",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: plain_connections,
+    check: check_plain_connection,
+};
+
 fn rows() -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, first) in [(1, &b""[..]), (2, b"name\xff"), (3, &[b'x'; 255])] {
@@ -56,6 +64,12 @@ fn grants() -> Vec<u8> {
         wire::encode_grant(&mut bytes, &Grant { digest, proof });
     }
     bytes
+}
+
+fn plain_connections() -> Vec<Vec<u8>> {
+    let preamble = |direction| Preamble { direction, ticket: [5; TICKET_BYTES] }.encode().to_vec();
+    let count = Count { bytes: 1 << 40, micros: 7 }.encode();
+    vec![preamble(Direction::ToServer), preamble(Direction::FromServer), count.to_vec()]
 }
 
 fn check_digest_rows(input: &[u8]) {
@@ -87,6 +101,15 @@ fn check_greeting(input: &[u8]) {
     }
     if let Ok(reply) = HelloReply::decode(input) {
         check_settlement(&client, &Speaker::server(&reply));
+    }
+}
+
+fn check_plain_connection(input: &[u8]) {
+    if let Some(preamble) = input.first_chunk().and_then(Preamble::decode) {
+        assert!(input.starts_with(&preamble.encode()));
+    }
+    if let Some(count) = input.first_chunk() {
+        assert_eq!(Count::decode(count).encode(), *count);
     }
 }
 

@@ -60,6 +60,7 @@ tests!(
     grants,
     token,
     greeting,
+    plain_connection,
     index_run,
     index_manifest,
     scsi_answer,
