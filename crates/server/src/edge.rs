@@ -10,6 +10,7 @@ use crate::budget::NodeBudgets;
 use crate::guesses::Guesses;
 use crate::identities::Identities;
 use crate::limits::Limits;
+use crate::measurements::Measurements;
 
 /// Number of quanta per processor that are stored at once: one of them may wait for the disk.
 const STORING_PER_PROCESSOR: usize = 2;
@@ -25,6 +26,7 @@ pub(crate) struct Edge {
     pub(crate) budgets: NodeBudgets,
     /// Failed enrolments.
     pub(crate) guesses: Guesses,
+    pub(crate) measurements: Measurements,
 }
 
 impl Edge {
@@ -34,6 +36,7 @@ impl Edge {
         let storing = Arc::new(Semaphore::new(at_once));
         let (limits, identities) = (Limits::new(&store.config), Identities::default());
         let (budgets, guesses) = (NodeBudgets::default(), Guesses::default());
-        Ok(Self { store, authority, identities, storing, limits, budgets, guesses })
+        let measurements = Measurements::default();
+        Ok(Self { store, authority, identities, storing, limits, budgets, guesses, measurements })
     }
 }

@@ -16,6 +16,7 @@
 //! | `identities` | nodes that are connected, and from where |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `budget` | memory that the backups of one node may take |
+//! | `measurements`, `plain` | measurements of the network, over TLS and without it |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
@@ -34,6 +35,7 @@ mod init;
 mod limits;
 #[cfg(test)]
 mod lists;
+mod measurements;
 mod messages;
 mod origin;
 mod port;
