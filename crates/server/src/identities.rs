@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
@@ -52,6 +52,15 @@ impl Cutter {
     pub(crate) fn is_cut(&self, context: &Context<'_>) -> bool {
         self.reading.register(context.waker());
         self.is_cut.load(Ordering::Acquire)
+    }
+
+    /// Waits until the connection is ended. One task may wait.
+    pub(crate) async fn ended(&self) {
+        let ended = |context: &mut Context<'_>| match self.is_cut(context) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        };
+        std::future::poll_fn(ended).await;
     }
 }
 
@@ -104,6 +113,16 @@ impl Identities {
         }
         presence.reported = Some(now);
         Some(TwoPlaces { known, new: address })
+    }
+
+    /// Lets [`Self::cut`] end one more connection of `node`, which comes from an address of the
+    /// node that is noted.
+    pub(crate) fn attach(&self, node: NodeId, address: IpAddr, cutter: &Arc<Cutter>) {
+        cutter.is_registered.store(true, Ordering::Release);
+        let mut nodes = self.0.lock();
+        let presence = nodes.entry(node).or_default();
+        presence.places.retain(|place| place.cutter.strong_count() > 0);
+        presence.places.push(Place { address, cutter: Arc::downgrade(cutter) });
     }
 
     /// Ends all connections of `node`. Returns their number.
@@ -186,13 +205,15 @@ mod tests {
     fn all_connections_of_a_node_are_cut_and_no_others() {
         let identities = Identities::default();
         let now = sys::clock::monotonic();
-        let [one, two, other] = [(); 3].map(|()| Arc::new(Cutter::default()));
+        let [one, two, other, plain] = [(); 4].map(|()| Arc::new(Cutter::default()));
         for (node, cutter) in [(NODE, &one), (NODE, &two), (NodeId(8), &other)] {
             identities.note(node, address(1), cutter, now);
         }
+        identities.attach(NODE, address(1), &plain);
         assert_eq!(identities.cut(NodeId(9)), 0);
-        assert_eq!(identities.cut(NODE), 2);
-        assert_eq!([&one, &two, &other].map(|cutter| is_cut(cutter)), [true, true, false]);
+        assert_eq!(identities.cut(NODE), 3);
+        let cut = [&one, &two, &other, &plain].map(|cutter| is_cut(cutter));
+        assert_eq!(cut, [true, true, false, true]);
         assert_eq!(identities.cut(NODE), 0, "they are gone");
     }
 }
