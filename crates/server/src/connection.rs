@@ -40,6 +40,13 @@ pub(crate) struct Peer {
     pub(crate) cutter: Arc<Cutter>,
 }
 
+/// A connection before its first bytes.
+pub(crate) struct Stranger {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: IpAddr,
+    pub(crate) entry: Entry,
+}
+
 /// Place of a connection among the connections of its node, or, before the first call of a node,
 /// among those of clients that nobody knows.
 pub(crate) struct Seat {

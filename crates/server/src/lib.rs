@@ -38,6 +38,7 @@ mod lists;
 mod measurements;
 mod messages;
 mod origin;
+mod plain;
 mod port;
 mod quota;
 mod refusal;

@@ -1,24 +1,26 @@
 //! TLS, version 1.3 only. The server asks every client for its certificate.
+//!
+//! A connection that does not begin with TLS may be a plain one, for a measurement of the network.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::PrivatePkcs8KeyDer;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use crate::authority::{Authority, AuthorityError};
-use crate::connection::Connection;
+use crate::connection::{Connection, Stranger};
 use crate::edge::Edge;
-use crate::limits::Entry;
 use crate::origin::Origin;
+use crate::plain;
 
-/// Maximum duration of a handshake.
+/// Maximum time from the start of a connection to the end of its handshake.
 const HANDSHAKE_SECS: u64 = 15;
 /// Maximum number of connections that wait to be served.
 const WAITING_MAX: usize = 64;
@@ -79,7 +81,11 @@ pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, edge: Arc<Edg
                     let address = address.ip().to_canonical();
                     let Some(entry) = edge.limits.enter(Origin::of(address)) else { continue };
                     let stranger = Stranger { stream, address, entry };
-                    tokio::spawn(handshake(stranger, acceptor.clone(), destinations.clone()));
+                    let (edge, acceptor) = (Arc::clone(&edge), acceptor.clone());
+                    let destinations = destinations.clone();
+                    tokio::spawn(async move {
+                        meet(stranger, &edge, acceptor, destinations).await;
+                    });
                 }
                 // No file descriptor is free, or a connection ended in the queue.
                 Err(error) => {
@@ -92,23 +98,33 @@ pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, edge: Arc<Edg
     Arrivals { nodes: node_arrivals, guests: guest_arrivals }
 }
 
-/// A connection before its handshake.
-struct Stranger {
-    stream: TcpStream,
-    address: IpAddr,
-    entry: Entry,
+/// Tells TLS from a plain connection, and begins with the one or the other.
+async fn meet(
+    stranger: Stranger,
+    edge: &Arc<Edge>,
+    acceptor: TlsAcceptor,
+    destinations: Destinations,
+) {
+    if let Err(error) = stranger.stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+    }
+    let limit = Duration::from_secs(HANDSHAKE_SECS);
+    let deadline = Instant::from_std(sys::clock::monotonic() + limit);
+    match timeout_at(deadline, plain::is_announced(&stranger.stream)).await {
+        Ok(Ok(false)) => handshake(stranger, acceptor, destinations, deadline).await,
+        Ok(Ok(true)) => plain::serve(stranger, edge, deadline).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a connection failed before its first byte"),
+        Err(_) => tracing::debug!("a connection sent nothing"),
+    }
 }
 
 async fn handshake(
     Stranger { stream, address, entry }: Stranger,
     acceptor: TlsAcceptor,
     destinations: Destinations,
+    deadline: Instant,
 ) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
-    }
-    let limit = Duration::from_secs(HANDSHAKE_SECS);
-    let stream = match tokio::time::timeout(limit, acceptor.accept(stream)).await {
+    let stream = match timeout_at(deadline, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "a handshake failed"),
         Err(_) => return tracing::debug!("a handshake took too long"),
