@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod backup;
+mod network;
 mod pages;
 mod recall;
 mod restore;
@@ -24,6 +25,7 @@ use wire::proto::node_server::Node as NodeService;
 use wire::version::{self, Role, Speaker};
 
 use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
+use crate::connection::Peer;
 use crate::edge::Edge;
 use crate::gate::Caller;
 use crate::messages::changes::directory;
@@ -381,6 +383,36 @@ impl NodeService for NodeSessions {
             Ok(proto::WaitsReply { waits: items, next })
         })
         .await
+    }
+
+    async fn measure_to_server(
+        &self,
+        request: Request<Streaming<proto::MeasureToServerRequest>>,
+    ) -> Result<Response<proto::MeasureToServerReply>, Status> {
+        let caller = Caller::of(&request);
+        network::take(&self.edge, &caller, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
+    type MeasureFromServerStream = ReplyStream<proto::MeasureFromServerReply>;
+
+    async fn measure_from_server(
+        &self,
+        request: Request<proto::MeasureFromServerRequest>,
+    ) -> Result<Response<Self::MeasureFromServerStream>, Status> {
+        let caller = Caller::of(&request);
+        network::give(&self.edge, caller, request.into_inner()).map(Response::new)
+    }
+
+    async fn measure_plain(
+        &self,
+        request: Request<proto::MeasurePlainRequest>,
+    ) -> Result<Response<proto::MeasurePlainReply>, Status> {
+        let caller = Caller::of(&request);
+        let peer = request.extensions().get::<Peer>();
+        let origin = peer.expect("each connection has a peer").origin;
+        network::ticket(&self.edge, &caller, origin, request.into_inner()).map(Response::new)
     }
 
 }
