@@ -34,7 +34,7 @@ use wire::{MESSAGE_BYTES_MAX, proto};
 
 use self::hello::{Greeting, Hello};
 use self::portions::Section;
-use self::tls::Trust;
+use self::tls::{Line, TlsConnection, Trust};
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::{ClientConfig, Home, Request};
 use crate::node::keys;
@@ -88,7 +88,7 @@ impl Link {
                 }
             }
         });
-        let Connection { client, reply, agreement } =
+        let Connection { client, reply, agreement, .. } =
             greeted.map_err(|error| about_node(home, error))?;
         let seal_keys = keys::load(home)?;
         let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
@@ -209,24 +209,30 @@ struct Connection {
     client: NodeClient<Channel>,
     reply: proto::HelloReply,
     agreement: Agreement,
+    line: Line,
 }
 
 /// Connects and greets the server. Renews the certificate if that is due.
 async fn greet(home: &Home) -> Result<Connection, ClientError> {
-    let identity = home.identity()?;
-    let expires = expiry(&identity.leaf);
+    let mut connection = meet(home, &home.addresses()).await?;
+    home.learn(&connection.reply.servers);
+    if expiry(&home.identity()?.leaf) - sys::clock::now().secs() < RENEW_SECS {
+        renew(home, &mut connection.client).await?;
+    }
+    Ok(connection)
+}
+
+/// Connects to the first of `addresses` that answers, and greets the server.
+async fn meet(home: &Home, addresses: &str) -> Result<Connection, ClientError> {
+    let trust = Trust::Pinned(home.identity()?);
     let buffers = home.config.tuning.socket_buffer_bytes;
-    let channel = tls::connect(&home.addresses(), Trust::Pinned(identity), buffers).await?;
+    let TlsConnection { channel, line } = tls::connect(addresses, trust, buffers).await?;
     let mut client = NodeClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let reply = client.hello(version::greeting()).await?.into_inner();
     let agreement = version::settle(&reply)?;
-    home.learn(&reply.servers);
-    if expires - sys::clock::now().secs() < RENEW_SECS {
-        renew(home, &mut client).await?;
-    }
-    Ok(Connection { client, reply, agreement })
+    Ok(Connection { client, reply, agreement, line })
 }
 
 /// Adds the names of node and server to the message of a refusal.

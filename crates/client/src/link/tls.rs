@@ -1,6 +1,8 @@
 //! Channel to the server: TCP, and TLS 1.3 that trusts only the CA of the enrolment.
 
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +40,21 @@ pub(crate) enum Trust {
     Pinned(Identity),
 }
 
+/// A connection to the server.
+pub(crate) struct TlsConnection {
+    pub(crate) channel: Channel,
+    pub(crate) line: Line,
+}
+
+/// Properties of a connection. The connection is open for as long as this value, so only a
+/// measurement keeps it.
+pub(crate) struct Line {
+    pub(super) server: SocketAddr,
+    /// Name of the cipher suite on which both sides have agreed.
+    pub(super) cipher: String,
+    pub(super) socket: OwnedFd,
+}
+
 /// Connects to the first of `addresses` that answers. The addresses are separated by commas.
 /// `buffer_bytes` is the size of the socket buffers; `None` leaves it to the system.
 ///
@@ -46,7 +63,7 @@ pub(crate) async fn connect(
     addresses: &str,
     trust: Trust,
     buffer_bytes: Option<u32>,
-) -> Result<Channel, ClientError> {
+) -> Result<TlsConnection, ClientError> {
     let config = Arc::new(tls_config(trust)?);
     let all: Vec<&str> = addresses.split(',').collect();
     let began = sys::clock::monotonic();
@@ -67,11 +84,11 @@ pub(crate) async fn connect(
     }
 }
 
-async fn connect_to(
+/// Opens a TCP connection, as all connections to a server are.
+pub(super) async fn reach(
     address: &str,
-    config: &Arc<rustls::ClientConfig>,
     buffer_bytes: Option<u32>,
-) -> Result<Channel, ClientError> {
+) -> Result<TcpStream, ClientError> {
     let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
     let stream = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address))
         .await
@@ -84,12 +101,27 @@ async fn connect_to(
     // A failure is ignored. With the limit, data waits in this process, where the wait shows that
     // the network is slow.
     drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
+    Ok(stream)
+}
+
+async fn connect_to(
+    address: &str,
+    config: &Arc<rustls::ClientConfig>,
+    buffer_bytes: Option<u32>,
+) -> Result<TlsConnection, ClientError> {
+    let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
+    let stream = reach(address, buffer_bytes).await?;
+    let server = stream.peer_addr().map_err(|error| unreachable(&error))?;
+    let socket = stream.as_fd().try_clone_to_owned().map_err(|error| unreachable(&error))?;
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     let stream = tokio::time::timeout(CONNECT_LIMIT, handshake)
         .await
         .map_err(|_| unreachable(&"it does not speak TLS"))?
         .map_err(|error| judged(address, &error))?;
+    let suite = stream.get_ref().1.negotiated_cipher_suite();
+    let suite = suite.expect("the handshake has ended with a cipher suite");
+    let line = Line { server, cipher: format!("{:?}", suite.suite()), socket };
     // The channel gets only this stream, so a lost connection is not opened again.
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let connector = tower::service_fn(move |_| {
@@ -97,14 +129,15 @@ async fn connect_to(
         let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);
         async move { stream.ok_or_else(lost) }
     });
-    Endpoint::from_static("https://server.holdfast.internal")
+    let channel = Endpoint::from_static("https://server.holdfast.internal")
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .http2_keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .connect_with_connector(connector)
         .await
-        .map_err(|error| judged(address, &error))
+        .map_err(|error| judged(address, &error))?;
+    Ok(TlsConnection { channel, line })
 }
 
 fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {

@@ -39,8 +39,8 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
     };
     let certificate = runtime.block_on(async {
         let trust = Trust::Fingerprint(token.ca_fingerprint);
-        let channel = tls::connect(address, trust, None).await?;
-        let mut client = proto::enrolment_client::EnrolmentClient::new(channel);
+        let connected = tls::connect(address, trust, None).await?;
+        let mut client = proto::enrolment_client::EnrolmentClient::new(connected.channel);
         Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
     })?;
     keep_replaced(home)?;
