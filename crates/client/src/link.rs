@@ -11,6 +11,7 @@ pub(crate) mod bounds;
 pub(crate) mod digests;
 pub(crate) mod hello;
 pub(crate) mod list;
+pub(crate) mod network;
 pub(crate) mod pages;
 pub(crate) mod portions;
 pub(crate) mod restore;

@@ -9,8 +9,13 @@ const NETWORK_THREADS: usize = 2;
 
 /// Starts the threads of the network edge.
 pub(crate) fn runtime() -> Result<Runtime, ClientError> {
+    with_threads(NETWORK_THREADS)
+}
+
+/// Starts `threads` threads of the network edge.
+pub(super) fn with_threads(threads: usize) -> Result<Runtime, ClientError> {
     Builder::new_multi_thread()
-        .worker_threads(NETWORK_THREADS)
+        .worker_threads(threads)
         .thread_name("network")
         .enable_all()
         .build()
