@@ -13,6 +13,7 @@ mod cache;
 mod error;
 mod link;
 mod list;
+mod network;
 mod node;
 mod options;
 mod path;
@@ -39,6 +40,7 @@ pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
+pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin,
@@ -84,6 +86,20 @@ impl Client {
     /// `at_most`, or does not know the question, gives none.
     pub fn waits(&self, at_most: Duration) -> Result<Vec<OwnWait>, ClientError> {
         self.link.waits(at_most)
+    }
+
+    /// Measures the network to the server, on connections of its own. The plain transfers may fail
+    /// without an error; the result then has the reason. `progress` counts the bytes, and can stop
+    /// the measurement.
+    pub fn measure_network(
+        &self,
+        plan: &NetworkPlan,
+        progress: &Progress,
+    ) -> Result<NetworkMeasurement, ClientError> {
+        network::measure(&self.home, plan, progress).map_err(|error| match error.kind {
+            ErrorKind::Retry => self.link.refusal(&self.home).unwrap_or(error),
+            _ => error,
+        })
     }
 
     /// Returns true if another server can continue the work after this server has died.
