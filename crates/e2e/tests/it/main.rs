@@ -51,6 +51,8 @@ mod listing;
 #[cfg(test)]
 mod mutants;
 #[cfg(test)]
+mod network;
+#[cfg(test)]
 mod object_lock;
 #[cfg(test)]
 mod ownership;
