@@ -2,6 +2,7 @@
 //! token, the rows and documents inside messages, and the bytes of a measurement of the network. It
 //! has no business logic. See `docs/format/wire.md`.
 
+mod baseline;
 mod codec;
 mod grant;
 pub mod network;
@@ -10,6 +11,9 @@ mod token;
 mod trust;
 pub mod version;
 
+pub use baseline::{
+    BASELINE_BYTES_MAX, BASELINE_DOCUMENT_BYTES_MAX, decode_baseline, encode_baseline,
+};
 pub use codec::{FIELDS_MAX, MESSAGES_MAX, PACKED_BYTES_MAX};
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
