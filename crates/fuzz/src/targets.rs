@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     wire::TOKEN,
     wire::GREETING,
     wire::PLAIN_CONNECTION,
+    wire::BASELINE,
     runs::INDEX_RUN,
     runs::INDEX_MANIFEST,
     scsi::SCSI_ANSWER,

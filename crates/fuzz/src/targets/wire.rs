@@ -45,6 +45,18 @@ pub(super) const PLAIN_CONNECTION: Target = Target {
     check: check_plain_connection,
 };
 
+pub(super) const BASELINE: Target = Target {
+    name: "baseline",
+    // The document, and its compressed bytes.
+    allocation_bytes_max: 2 * PLAIN_BYTES_MAX,
+    seeds: || {
+        let documents = [&b"{}"[..], &b"{\"document_version\": 1}".repeat(9)];
+        let encoded = documents.map(|document| wire::encode_baseline(document).expect("is short"));
+        encoded.into_iter().chain(texts(&["{}"])).collect()
+    },
+    check: check_baseline,
+};
+
 fn rows() -> Vec<u8> {
     let mut bytes = Vec::new();
     for (number, first) in [(1, &b""[..]), (2, b"name\xff"), (3, &[b'x'; 255])] {
@@ -110,6 +122,14 @@ fn check_plain_connection(input: &[u8]) {
     }
     if let Some(count) = input.first_chunk() {
         assert_eq!(Count::decode(count).encode(), *count);
+    }
+}
+
+fn check_baseline(input: &[u8]) {
+    let Some(document) = wire::decode_baseline(input) else { return };
+    assert!(document.len() <= wire::BASELINE_DOCUMENT_BYTES_MAX);
+    if let Some(encoded) = wire::encode_baseline(&document) {
+        assert_eq!(wire::decode_baseline(&encoded), Some(document));
     }
 }
 

@@ -61,6 +61,7 @@ tests!(
     token,
     greeting,
     plain_connection,
+    baseline,
     index_run,
     index_manifest,
     scsi_answer,
