@@ -15,6 +15,7 @@
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
 mod archives;
+mod baselines;
 mod batches;
 pub mod change;
 mod credentials;
@@ -40,6 +41,7 @@ mod versions;
 mod volumes;
 
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
+pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
@@ -82,6 +84,7 @@ pub trait Catalog:
     + Deletions
     + Expiry
     + Sessions
+    + Baselines
     + Marks
     + Batches
     + Send

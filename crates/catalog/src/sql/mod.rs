@@ -13,6 +13,7 @@
 //! `batches` is above the others: it gives each write of a batch to the statements of its noun.
 
 mod archives;
+pub(crate) mod baselines;
 pub(crate) mod batches;
 mod credentials;
 mod deletions;

@@ -175,7 +175,8 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
     for filespace in filespaces::of_node(sql, node)? {
         filespaces::empty(sql, filespace.id)?;
     }
-    for table in ["filespace", "token", "certificate", "session", "archive", "deletion"] {
+    for table in ["filespace", "token", "certificate", "session", "baseline", "archive", "deletion"]
+    {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         sql.execute(&delete, params![node.0])?;
     }

@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 25] = [
+const TABLES: [Table; 26] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -61,6 +61,7 @@ const TABLES: [Table; 25] = [
         "id",
         true,
     ),
+    table("baseline", &["number", "node", "made", "document"], "number", true),
     table("event", &["id", "time", "actor", "what", "details"], "id", true),
     table("task_run", &["id", "task", "due", "started", "ended", "code", "reason"], "id", true),
     table(

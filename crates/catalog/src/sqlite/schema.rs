@@ -7,9 +7,9 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
-    VERSION_9,
+    VERSION_9, VERSION_10,
 ];
 
 const VERSION_1: &str = "
@@ -227,6 +227,14 @@ const VERSION_9: &str = "
 ALTER TABLE library ADD COLUMN writers INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// Kept baselines of nodes.
+const VERSION_10: &str = "
+CREATE TABLE baseline(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, made INTEGER NOT NULL,
+    document BLOB NOT NULL) STRICT;
+CREATE INDEX baseline_by_node ON baseline(node, number);
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
@@ -254,7 +262,7 @@ mod tests {
     use model::{DomainId, PackNumber, PoolId, ServerTime};
 
     use super::*;
-    use crate::sql::{nodes, packs, policies, pools, volumes};
+    use crate::sql::{baselines, nodes, packs, policies, pools, volumes};
     use crate::{Collocation, PackRow, PackState, PoolRow};
 
     /// Makes a catalogue as the first version of the schema has it, with inactive versions in it.
@@ -331,6 +339,7 @@ mod tests {
         assert_eq!((node.name.as_str(), node.domain, node.locked), ("a", DomainId(1), true));
         assert_eq!((node.registered, &node.collocation_group), (ServerTime(7), &None));
         assert_eq!((node.deletes_backups, node.deletes_archives), (true, false));
+        assert_eq!(baselines::of_node(&connection, node.id, None, 9).expect("are listed"), []);
         assert_eq!(volumes::libraries(&connection).expect("are listed"), []);
         assert_eq!(volumes::volumes(&connection).expect("are listed"), []);
         assert_eq!(volumes::stored_packs(&connection, PoolId(3)).expect("are listed"), []);

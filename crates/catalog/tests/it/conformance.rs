@@ -5,6 +5,7 @@
 //! function that the macro forgets is dead code, which the compiler reports.
 
 pub(crate) mod archives;
+pub(crate) mod baselines;
 pub(crate) mod batches;
 pub(crate) mod digests;
 pub(crate) mod expiry;
@@ -161,6 +162,11 @@ macro_rules! conformance {
                 sessions_are_newest_first,
                 only_a_complete_session_dates_the_filespace,
                 reports_are_kept_as_sent,
+            );
+            conformance!(@theme baselines, $new,
+                baselines_are_oldest_first_and_of_one_node,
+                the_oldest_baseline_makes_room_for_the_newest,
+                documents_are_kept_as_sent,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,

@@ -1,8 +1,8 @@
 //! The contents of a catalogue, to be compared as a whole.
 
 use catalog::{
-    Catalog, CatalogError, Filespace, LoggedRun, Node, PackRow, PageDigest, PageRow, PageSpan,
-    SessionRow, VersionRow,
+    BaselineRow, Catalog, CatalogError, Filespace, LoggedRun, Node, PackRow, PageDigest, PageRow,
+    PageSpan, SessionRow, VersionRow,
 };
 use model::{DirPath, FilespaceId, NodeId, PackNumber};
 
@@ -21,6 +21,7 @@ pub(crate) struct FilespaceContents {
 pub(crate) struct NodeContents {
     pub(crate) filespaces: Vec<(Filespace, FilespaceContents)>,
     pub(crate) sessions: Vec<SessionRow>,
+    pub(crate) baselines: Vec<BaselineRow>,
     pub(crate) is_enrolled: bool,
 }
 
@@ -48,6 +49,7 @@ pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<NodeContent
     Ok(NodeContents {
         filespaces: catalog.filespaces(node)?.into_iter().map(holding).collect::<Result<_, _>>()?,
         sessions: catalog.sessions(node, usize::MAX)?,
+        baselines: catalog.baselines(node, None, usize::MAX)?,
         is_enrolled: catalog.is_enrolled(node)?,
     })
 }

@@ -172,6 +172,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.redeem_token(&[77; 32], &[77, 1], at(9), NOW));
     let certificate = Certificate { serial: vec![77, 2], node: node.id, expires: at(9) };
     note(errors, catalog.add_certificate(&certificate));
+    note(errors, catalog.add_baseline(node.id, NOW, b"{}"));
     note(errors, catalog.put_library(&library("l")));
     note(errors, catalog.add_volume(&volume("L", "W")));
     let changed = VolumeRow { id: 1, ..volume("L", "X") };

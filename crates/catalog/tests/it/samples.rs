@@ -228,6 +228,10 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
         .redeem_token(&[state; 32], &[state, 1], at(60), NOW)
         .expect("the token is good");
     catalog.add_token(&token(&node, state + 100)).expect("a second token is stored");
+    for number in 1..=2 {
+        let document = [state, number];
+        catalog.add_baseline(node.id, at(state.into()), &document).expect("is kept");
+    }
     for mount in [&b"/home"[..], b"/srv"] {
         let filespace = catalog.open_filespace(node.id, mount, NOW).expect("a filespace").id;
         let mut writes = Vec::new();

@@ -80,6 +80,8 @@ fn check_unknown(catalog: &dyn Catalog, id: NodeId) {
     assert_eq!(refusal(catalog.remove_node(id)), "not found");
     assert_eq!(catalog.filespaces(id).expect("none"), []);
     assert_eq!(catalog.sessions(id, 9).expect("none"), []);
+    assert_eq!(catalog.baselines(id, None, 9).expect("none"), []);
+    assert_eq!(refusal(catalog.add_baseline(id, NOW, b"{}")), "not found");
     assert!(!catalog.is_enrolled(id).expect("it is not"));
 }
 
