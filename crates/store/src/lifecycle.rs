@@ -3,6 +3,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod baselines;
 pub mod catalog_check;
 pub mod catalog_copy;
 pub mod clock;
