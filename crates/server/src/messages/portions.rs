@@ -38,6 +38,13 @@ impl Portion {
         Self { from, items_max: Some(items_max.min(PORTION_ITEMS_MAX) as usize) }
     }
 
+    /// Limits the portion to `items_max` items, for lists of large items. A request for the whole
+    /// list gets a portion, too.
+    pub(crate) fn at_most(self, items_max: usize) -> Self {
+        assert!(items_max > 0, "a portion without items makes no progress");
+        Self { items_max: Some(self.items_max.unwrap_or(items_max).min(items_max)), ..self }
+    }
+
     /// Number of items to read: one more than the portion may have, because the key of the
     /// additional item is the start of the next portion.
     pub(crate) fn read_max(&self) -> usize {
@@ -179,6 +186,14 @@ mod tests {
         let items = vec![proto::Event::default(); 1500];
         let section = portion.cut(items, |_| panic!("nothing is left out"));
         assert_eq!((section.items.len(), section.next), (1500, Bytes::new()));
+    }
+
+    #[test]
+    fn a_portion_of_large_items_has_fewer() {
+        for (items_max, limit, expected) in [(9, 3, 4), (2, 3, 3), (0, 3, 4)] {
+            assert_eq!(portion(items_max, b"").at_most(limit).read_max(), expected);
+        }
+        assert_eq!(Portion::parse(None).at_most(3).read_max(), 4);
     }
 
     #[test]
