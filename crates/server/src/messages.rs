@@ -5,6 +5,7 @@
 //! an `Option`.
 
 pub(crate) mod archives;
+pub(crate) mod baselines;
 pub(crate) mod changes;
 pub(crate) mod copies;
 pub(crate) mod domains;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{Filespace, Node};
 use model::{BACKUP_FILESPACE_MIN, DirPath, Object, ServerTime, archive_number};
-use store::lifecycle::archive;
+use store::lifecycle::{archive, baselines};
 use store::selection::{self, DirectoryVersions, VersionBatch};
 use store::{DOMAIN, Store, StoreError};
 use tokio::sync::mpsc;
@@ -415,6 +415,32 @@ impl NodeService for NodeSessions {
         network::ticket(&self.edge, &caller, origin, request.into_inner()).map(Response::new)
     }
 
+    async fn keep_baseline(
+        &self,
+        request: Request<proto::KeepBaselineRequest>,
+    ) -> Result<Response<proto::KeepBaselineReply>, Status> {
+        self.answer(request, |store, node, request| {
+            baselines::keep(store, node, &messages::baselines::document(request)?)?;
+            Ok(proto::KeepBaselineReply {})
+        })
+        .await
+    }
+
+    async fn baselines(
+        &self,
+        request: Request<proto::BaselinesRequest>,
+    ) -> Result<Response<proto::BaselinesReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let portion =
+                Portion::parse(request.portion).at_most(messages::baselines::BASELINES_MAX);
+            let kept = baselines::list(store, node, portion.first_number()?, portion.read_max())?;
+            let kept = kept.into_iter().map(messages::baselines::baseline).collect();
+            let Section { items, next } =
+                portion.cut(kept, |baseline: &proto::Baseline| number_key(baseline.number));
+            Ok(proto::BaselinesReply { baselines: items, next })
+        })
+        .await
+    }
 }
 
 /// Fails if the administrator does not let the node delete backups or archives.
