@@ -36,6 +36,7 @@ pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
+pub use link::baselines::KeptBaseline;
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use link::waits::OwnWait;
@@ -100,6 +101,17 @@ impl Client {
             ErrorKind::Retry => self.link.refusal(&self.home).unwrap_or(error),
             _ => error,
         })
+    }
+
+    /// Makes the server keep the document of a baseline of this node. The server keeps the newest
+    /// 100 of each node.
+    pub fn keep_baseline(&self, document: &[u8]) -> Result<(), ClientError> {
+        self.link.keep_baseline(document)
+    }
+
+    /// Returns the baselines that the server keeps of this node, newest last.
+    pub fn baselines(&self) -> Result<Vec<KeptBaseline>, ClientError> {
+        self.link.baselines()
     }
 
     /// Returns true if another server can continue the work after this server has died.

@@ -7,6 +7,7 @@
 
 pub(crate) mod archives;
 pub(crate) mod backup;
+pub(crate) mod baselines;
 pub(crate) mod bounds;
 pub(crate) mod digests;
 pub(crate) mod hello;

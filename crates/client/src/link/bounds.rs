@@ -19,6 +19,8 @@ const MESSAGE_ROOM: Room = Room { entries: 1 << 19, bytes: 320 << 20 };
 /// Limits of the entries of all windows of a restore that are not complete: enough for two files
 /// whose chunks lie apart, of the largest size that a message can describe.
 const WINDOWS_ROOM: Room = Room { entries: 1 << 20, bytes: 512 << 20 };
+/// Limits of the documents of all kept baselines.
+const BASELINES_ROOM: Room = Room { entries: 1 << 10, bytes: 512 << 20 };
 /// Bytes that a file takes while it waits for its data, besides its entry, in lists that grow by
 /// doubling.
 const FILE_BYTES: u64 = 1024;
@@ -37,6 +39,10 @@ impl Room {
 
     pub(crate) fn of_all_windows() -> Self {
         WINDOWS_ROOM
+    }
+
+    pub(crate) fn of_all_baselines() -> Self {
+        BASELINES_ROOM
     }
 
     /// Takes the room that `taken` needs.
@@ -71,6 +77,11 @@ impl Size {
         let bytes = entries.iter().map(entry_bytes).fold(0, u64::saturating_add);
         let bytes = bytes.saturating_add(directory.as_bytes().len() as u64);
         Self { entries: entries.len() as u64, bytes }
+    }
+
+    /// Returns the size of one document.
+    pub(crate) fn of_document(document: &[u8]) -> Self {
+        Self { entries: 1, bytes: document.len() as u64 }
     }
 
     /// Returns the size of the entries while they wait for their data.
