@@ -45,6 +45,8 @@ mod hostile;
 #[cfg(test)]
 mod identities;
 #[cfg(test)]
+mod kept_baselines;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod listing;
