@@ -1,0 +1,46 @@
+//! The baseline of a host: each part of a backup measured alone, and from that a prediction of what
+//! whole backups will take.
+//!
+//! ```text
+//!   host, processor, memory ---+
+//!   client (network) ----------+--> Report --> pipeline (pure) --> predictions
+//!   disk, walks, tree, sample -+       |
+//!   creation                           +--> page (HTML with plots), text and JSON
+//!
+//!   kept Reports --> comparison (pure) --> Trend: the main figures over time
+//!
+//!   a real backup --> history --> how far predictions were off --> the next prediction
+//! ```
+//!
+//! 1. Nothing of the user is written: files of the measurement have no names, or lie in a folder of
+//!    their own, and are gone at its end.
+//! 2. Each part ends after its time, whatever it has found by then. A part that cannot be measured
+//!    says why, and the others go on.
+//! 3. The parts are measured with the code that backups use, not with code like it.
+//! 4. A prediction names the stage that limits it. The stages overlap, so the slowest counts.
+//!
+//! Deliberately absent: the command line, and any text for people but remarks and the page.
+
+use std::path::Path;
+
+#[expect(clippy::cast_precision_loss, reason = "figures of measurements, shown with few digits")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// Returns the length of a list of this crate.
+#[expect(clippy::cast_possible_truncation, reason = "these lists have a few items")]
+const fn small(length: usize) -> u32 {
+    assert!(length < 1000, "the list is short");
+    length as u32
+}
+
+/// Returns a rate; 0 if no time has passed.
+fn per_sec(count: u64, secs: f64) -> f64 {
+    if secs > 0.0 { to_f64(count) / secs } else { 0.0 }
+}
+
+fn open(directory: &Path) -> std::io::Result<sys::Dir> {
+    use std::os::unix::ffi::OsStrExt as _;
+    sys::Dir::open(directory.as_os_str().as_bytes())
+}
