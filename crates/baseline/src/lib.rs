@@ -21,6 +21,8 @@
 //!
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
+mod host;
+pub use host::{Host, Strain};
 use std::path::Path;
 
 #[expect(clippy::cast_precision_loss, reason = "figures of measurements, shown with few digits")]
