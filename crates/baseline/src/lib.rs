@@ -22,7 +22,9 @@
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
 mod host;
+mod processor;
 pub use host::{Host, Strain};
+pub use processor::{CompressionRate, ProcessorRates, Rate};
 use std::path::Path;
 
 #[expect(clippy::cast_precision_loss, reason = "figures of measurements, shown with few digits")]
