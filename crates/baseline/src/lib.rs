@@ -22,6 +22,7 @@
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
 mod host;
+mod memory;
 mod processor;
 pub use host::{Host, Strain};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
