@@ -21,6 +21,7 @@
 //!
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
+mod disk;
 mod host;
 mod memory;
 mod processor;

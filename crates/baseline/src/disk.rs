@@ -1,0 +1,3 @@
+//! The disk under a path.
+
+pub(crate) mod counters;
