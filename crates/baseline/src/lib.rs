@@ -25,6 +25,7 @@ mod disk;
 mod host;
 mod memory;
 mod processor;
+pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use host::{Host, Strain};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
 use std::path::Path;
