@@ -21,10 +21,12 @@
 //!
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
+mod creation;
 mod disk;
 mod host;
 mod memory;
 mod processor;
+pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use host::{Host, Strain};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
