@@ -26,6 +26,7 @@ mod disk;
 mod host;
 mod memory;
 mod processor;
+mod queue;
 pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use host::{Host, Strain};
