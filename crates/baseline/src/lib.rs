@@ -27,12 +27,14 @@ mod host;
 mod memory;
 mod processor;
 mod queue;
+mod tree;
 mod walks;
 
 pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use host::{Host, Strain};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
+pub use tree::{CHANGE_DAYS, Share, Survey};
 pub use walks::{Walk, Warmth, Way};
 
 use std::path::Path;
