@@ -27,6 +27,7 @@ mod host;
 mod memory;
 mod processor;
 mod queue;
+mod sample;
 mod tree;
 mod walks;
 
@@ -34,6 +35,7 @@ pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use host::{Host, Strain};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
+pub use sample::{Estimate, Reading, Sample};
 pub use tree::{CHANGE_DAYS, Share, Survey};
 pub use walks::{Walk, Warmth, Way};
 
