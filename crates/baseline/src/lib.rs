@@ -23,6 +23,7 @@
 
 mod creation;
 mod disk;
+mod facts;
 mod host;
 mod memory;
 mod plan;
