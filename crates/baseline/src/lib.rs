@@ -26,6 +26,7 @@ mod disk;
 mod facts;
 mod host;
 mod memory;
+mod pipeline;
 mod plan;
 mod prediction;
 mod processor;
