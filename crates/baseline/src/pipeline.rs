@@ -346,3 +346,5 @@ impl Facts {
     }
 }
 
+#[cfg(test)]
+mod tests;
