@@ -24,6 +24,7 @@
 mod creation;
 mod disk;
 mod facts;
+mod history;
 mod host;
 mod memory;
 mod pipeline;
@@ -38,6 +39,7 @@ mod walks;
 
 pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
+pub use history::{Comparison, History, Outcome};
 pub use host::{Host, Strain};
 pub use plan::{Depth, Plan};
 pub use prediction::{Advice, Prediction, Range, Stage, StageTime, Work};

@@ -1,0 +1,269 @@
+//! Real backups beside their predictions: what a prediction is worth on this host, and what to
+//! correct in the next one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{Amount, Facts, Files};
+use crate::pipeline;
+use crate::prediction::Work;
+use crate::report::Report;
+use crate::sample::Estimate;
+
+/// Folder in the node's home.
+const FOLDER: &str = "baseline";
+const REPORT: &str = "report.json";
+const HISTORY: &str = "history.json";
+
+/// Number of comparisons that are kept.
+const KEPT: usize = 200;
+/// Number of comparisons of one kind from which the next prediction is corrected.
+const FITTED: usize = 5;
+
+/// A real backup.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Paths that were backed up, in the form of [`crate::Place::path`].
+    pub paths: Vec<String>,
+    /// Time of its end, in microseconds since 1970.
+    pub at_micros: i64,
+    pub inspected: u64,
+    /// Objects with new content or attributes.
+    pub changed: u64,
+    /// Bytes of the files that were read.
+    pub bytes: u64,
+    /// The part of them that the server did not have.
+    pub new_bytes: u64,
+    pub elapsed_secs: f64,
+}
+
+/// A real backup with its prediction.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Comparison {
+    pub at_micros: i64,
+    pub paths: Vec<String>,
+    pub work: Work,
+    pub inspected: u64,
+    pub changed: u64,
+    pub bytes: u64,
+    /// Time predicted for what the backup had to do, with what was known before it.
+    pub predicted_secs: f64,
+    pub elapsed_secs: f64,
+    /// The part of the prediction without the correction by earlier backups.
+    pub uncorrected_secs: f64,
+}
+
+impl Comparison {
+    /// Returns the real time over the predicted time.
+    pub fn ratio(&self) -> f64 {
+        self.elapsed_secs / self.predicted_secs
+    }
+}
+
+/// The comparisons of a node, oldest first.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct History {
+    pub comparisons: Vec<Comparison>,
+}
+
+impl History {
+    /// Loads the history from the node's home. Without a history it is empty.
+    pub fn load(home: &Path) -> io::Result<Self> {
+        Ok(load(&home.join(FOLDER).join(HISTORY))?.unwrap_or_default())
+    }
+
+    /// Loads the newest report of the node; `None` if there is none.
+    pub fn report(home: &Path) -> io::Result<Option<Report>> {
+        load(&home.join(FOLDER).join(REPORT))
+    }
+
+    /// Keeps the newest report.
+    pub fn keep_report(home: &Path, report: &Report) -> io::Result<()> {
+        store(home, REPORT, report)
+    }
+
+    /// Compares a real backup with what `report` predicts for it, and keeps the comparison. Returns
+    /// `None` if the report is about other paths.
+    pub fn compare(
+        &mut self,
+        home: &Path,
+        report: &Report,
+        outcome: &Outcome,
+    ) -> io::Result<Option<Comparison>> {
+        let Some(comparison) = self.comparison(report, outcome) else { return Ok(None) };
+        self.comparisons.push(comparison.clone());
+        let surplus = self.comparisons.len().saturating_sub(KEPT);
+        self.comparisons.drain(..surplus);
+        store(home, HISTORY, self)?;
+        Ok(Some(comparison))
+    }
+
+    fn comparison(&self, report: &Report, outcome: &Outcome) -> Option<Comparison> {
+        let is_measured = |path: &String| report.places.iter().any(|place| place.path == *path);
+        if outcome.paths.is_empty() || !outcome.paths.iter().all(is_measured) {
+            return None;
+        }
+        let work = work(outcome);
+        let uncorrected_secs = uncorrected(report, outcome, work);
+        let factor = self.fitted(work).map_or(1.0, |fitted| fitted.value);
+        Some(Comparison {
+            at_micros: outcome.at_micros,
+            paths: outcome.paths.clone(),
+            work,
+            inspected: outcome.inspected,
+            changed: outcome.changed,
+            bytes: outcome.bytes,
+            predicted_secs: uncorrected_secs * factor,
+            elapsed_secs: outcome.elapsed_secs,
+            uncorrected_secs,
+        })
+    }
+
+    /// Returns the factor by which real backups of one kind took longer than predicted: the
+    /// geometric mean of the last ones, with their standard deviation.
+    pub fn fitted(&self, work: Work) -> Option<Estimate> {
+        let same = self.comparisons.iter().rev().filter(|one| one.work == work);
+        let ratios = same.map(|one| (one.elapsed_secs / one.uncorrected_secs).ln()).take(FITTED);
+        let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        if ratios.is_empty() {
+            return None;
+        }
+        let count = crate::to_f64(ratios.len() as u64);
+        let mean = ratios.iter().sum::<f64>() / count;
+        let squares: f64 = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
+        let deviation = if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.15 };
+        Some(Estimate { value: mean.exp(), error: mean.exp() * deviation })
+    }
+}
+
+/// Returns the kind of a real backup.
+fn work(outcome: &Outcome) -> Work {
+    if outcome.changed == 0 {
+        Work::Unchanged
+    } else if outcome.changed.saturating_mul(10) >= outcome.inspected.saturating_mul(9) {
+        Work::First
+    } else {
+        Work::Day
+    }
+}
+
+/// Returns the predicted time of what a backup had to do. The places are done one after the other,
+/// and share the work in proportion to their objects.
+fn uncorrected(report: &Report, outcome: &Outcome, work: Work) -> f64 {
+    let places = report.places.iter().filter(|place| outcome.paths.contains(&place.path));
+    let all: Vec<_> = places.map(|place| Facts::new(report, place)).collect();
+    let objects: f64 = all.iter().map(|facts| facts.objects).sum();
+    let seconds = all.iter().map(|facts| {
+        let share = if objects > 0.0 { facts.objects / objects } else { 1.0 };
+        let amount = amount(facts, outcome, work, share);
+        pipeline::predict_amount(facts, work, &amount).secs.likely
+    });
+    seconds.sum()
+}
+
+/// Returns the part `share` of what a backup did. Its bytes and files are split into small and
+/// large ones as the whole tree is.
+fn amount(facts: &Facts, outcome: &Outcome, work: Work, share: f64) -> Amount {
+    let [inspected, changed, bytes] = [outcome.inspected, outcome.changed, outcome.bytes]
+        .map(|count| crate::to_f64(count) * share);
+    let part = |own: f64, whole: f64| if whole > 0.0 { own / whole } else { 0.0 };
+    let large_bytes = bytes * part(facts.large.bytes, facts.bytes());
+    let large = Files {
+        count: facts.large.count * part(large_bytes, facts.large.bytes),
+        bytes: large_bytes,
+    };
+    let files_share = part(facts.small.count + facts.large.count, facts.objects);
+    let files = changed * files_share;
+    let small = Files { count: (files - large.count).max(0.0), bytes: bytes - large_bytes };
+    // Nobody could know before how much of a day's changes is new. Of a whole tree it is
+    // predicted.
+    let new_share =
+        (work == Work::Day).then(|| part(crate::to_f64(outcome.new_bytes) * share, bytes));
+    Amount {
+        new_share,
+        objects: inspected,
+        directories: inspected * part(facts.directories, facts.objects),
+        small,
+        large,
+    }
+}
+
+fn load<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn store(home: &Path, name: &str, document: &impl Serialize) -> io::Result<()> {
+    let folder: PathBuf = home.join(FOLDER);
+    sys::durable::create_dir_all(&folder, 0o700)?;
+    let bytes = serde_json::to_vec(document).map_err(io::Error::from)?;
+    sys::durable::write(&folder.join(name), &bytes, 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comparison(work: Work, ratio: f64) -> Comparison {
+        Comparison {
+            at_micros: 0,
+            paths: vec!["/home".to_owned()],
+            work,
+            inspected: 10,
+            changed: 0,
+            bytes: 0,
+            predicted_secs: 5.0,
+            elapsed_secs: 10.0 * ratio,
+            uncorrected_secs: 10.0,
+        }
+    }
+
+    #[test]
+    fn the_last_five_of_a_kind_correct_the_next() {
+        let ratios = [100.0, 2.0, 0.5, 2.0, 0.5, 1.0];
+        let comparisons = ratios.map(|ratio| comparison(Work::First, ratio)).into();
+        let history = History { comparisons };
+        let fitted = history.fitted(Work::First).expect("there are five");
+        assert!((fitted.value - 1.0).abs() < 1e-9, "{fitted:?}");
+        assert!(fitted.error > 0.5, "they differ much: {fitted:?}");
+        assert_eq!(history.fitted(Work::Day), None);
+        let same = History { comparisons: vec![comparison(Work::Day, 1.5); 3] };
+        let fitted = same.fitted(Work::Day).expect("there are three");
+        assert!((fitted.value - 1.5).abs() < 1e-9 && fitted.error < 1e-9, "{fitted:?}");
+    }
+
+    #[test]
+    fn the_kind_of_a_backup_is_what_it_had_to_do() {
+        let of = |inspected, changed| {
+            let outcome = Outcome {
+                paths: Vec::new(),
+                at_micros: 0,
+                inspected,
+                changed,
+                bytes: 0,
+                new_bytes: 0,
+                elapsed_secs: 1.0,
+            };
+            work(&outcome)
+        };
+        assert_eq!([of(10, 0), of(10, 1), of(10, 9)], [Work::Unchanged, Work::Day, Work::First]);
+    }
+
+    #[test]
+    fn the_history_survives_in_the_home_of_the_node() {
+        let home = tempfile::tempdir().expect("a folder");
+        assert_eq!(History::load(home.path()).expect("none"), History::default());
+        assert_eq!(History::report(home.path()).expect("none"), None);
+        let history = History { comparisons: vec![comparison(Work::First, 1.25)] };
+        store(home.path(), HISTORY, &history).expect("it is written");
+        assert_eq!(History::load(home.path()).expect("it is read"), history);
+        fs::write(home.path().join(FOLDER).join(HISTORY), "nonsense").expect("a file");
+        assert!(History::load(home.path()).is_err());
+    }
+}
