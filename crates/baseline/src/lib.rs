@@ -29,6 +29,7 @@ mod host;
 mod memory;
 mod pipeline;
 mod plan;
+mod plot;
 mod prediction;
 mod processor;
 mod queue;
@@ -43,6 +44,7 @@ pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate}
 pub use history::{Comparison, History, Outcome};
 pub use host::{Host, Strain};
 pub use plan::{Depth, Plan};
+pub use plot::PlotError;
 pub use prediction::{Advice, Prediction, Range, Stage, StageTime, Work};
 pub use processor::{CompressionRate, ProcessorRates, Rate};
 pub use report::{DOCUMENT_VERSION, Network, Place, Report};
