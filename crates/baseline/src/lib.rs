@@ -21,6 +21,7 @@
 //!
 //! Deliberately absent: the command line, and any text for people but remarks and the page.
 
+mod comparison;
 mod creation;
 mod disk;
 mod facts;
@@ -40,6 +41,7 @@ mod sample;
 mod tree;
 mod walks;
 
+pub use comparison::{Change, Column, MARKED_PER_CENT, Note, Row, Trend, Unit, compare};
 pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
 pub use history::{Comparison, History, Outcome};
