@@ -205,3 +205,5 @@ fn change(before: f64, after: f64) -> Option<Change> {
     per_cent.is_finite().then_some(Change { per_cent, is_marked })
 }
 
+#[cfg(test)]
+mod tests;
