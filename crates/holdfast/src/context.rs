@@ -84,9 +84,17 @@ impl Context {
 
     /// Shows `progress` until the meter is dropped.
     pub(crate) fn meter(&self, progress: &Arc<Progress>) -> Meter {
+        Meter::start(progress, self.meter_mode())
+    }
+
+    /// Shows the line that `line` returns, until the meter is dropped.
+    pub(crate) fn meter_of(&self, line: impl FnMut() -> String + Send + 'static) -> Meter {
+        Meter::show(self.meter_mode(), line)
+    }
+
+    fn meter_mode(&self) -> Mode {
         let terminal = output::stderr_is_terminal();
-        let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
-        Meter::start(progress, mode)
+        Mode::choose(self.global.progress, self.global.quiet, terminal)
     }
 
     /// Returns the progress of the command, which a signal stops. The first call begins to catch

@@ -51,18 +51,25 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// Shows the counters of `progress`.
     pub(crate) fn start(progress: &Arc<Progress>, mode: Mode) -> Self {
+        let progress = Arc::clone(progress);
+        let mut counters = Counters::new();
+        Self::show(mode, move || counters.line(&progress))
+    }
+
+    /// Shows the line that `line` returns, again and again.
+    pub(crate) fn show(mode: Mode, line: impl FnMut() -> String + Send + 'static) -> Self {
         if mode == Mode::Hidden {
             return Self { end: None, thread: None };
         }
         let (end, ended) = mpsc::channel();
-        let progress = Arc::clone(progress);
         let display = move || {
-            let mut display = Display::new(mode);
+            let mut display = Display::new(mode, line);
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                display.show(&progress);
+                display.show();
             }
-            display.end(&progress);
+            display.end();
         };
         // If the thread cannot start, the command runs without a display.
         let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(display).ok();
@@ -79,23 +86,20 @@ impl Drop for Meter {
     }
 }
 
-struct Display {
+struct Display<L> {
     bar: Option<ProgressBar>,
-    began: std::time::Instant,
-    pace: Pace,
+    line: L,
     readings: u32,
 }
 
-impl Display {
-    fn new(mode: Mode) -> Self {
+impl<L: FnMut() -> String> Display<L> {
+    fn new(mode: Mode, line: L) -> Self {
         let bar = (mode == Mode::Terminal).then(output::progress_bar);
-        let mut pace = Pace::default();
-        pace.observe(Reading::default());
-        Self { bar, began: sys::clock::monotonic(), pace, readings: 0 }
+        Self { bar, line, readings: 0 }
     }
 
-    fn show(&mut self, progress: &Progress) {
-        let line = self.line(progress);
+    fn show(&mut self) {
+        let line = (self.line)();
         self.readings += 1;
         match &self.bar {
             Some(bar) => {
@@ -107,11 +111,25 @@ impl Display {
         }
     }
 
-    fn end(&mut self, progress: &Progress) {
+    fn end(&mut self) {
         match &self.bar {
             Some(bar) => bar.finish_and_clear(),
-            None => output::say(&self.line(progress)),
+            None => output::say(&(self.line)()),
         }
+    }
+}
+
+/// The counters of a command as a line.
+struct Counters {
+    began: std::time::Instant,
+    pace: Pace,
+}
+
+impl Counters {
+    fn new() -> Self {
+        let mut pace = Pace::default();
+        pace.observe(Reading::default());
+        Self { began: sys::clock::monotonic(), pace }
     }
 
     fn line(&mut self, progress: &Progress) -> String {
