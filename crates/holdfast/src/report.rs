@@ -1,11 +1,13 @@
 //! The session reports, as classic lines and as JSON.
 
 mod backup;
+mod baseline;
 mod lines;
 mod restore;
 mod verify;
 
 pub(crate) use backup::{BackupDocument, backup_text};
+pub(crate) use baseline::{baseline_text, comparison_line, trend_text};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
 pub(crate) use restore::{RestoreDocument, restore_text};
 pub(crate) use verify::{VerifyDocument, verify_text};
