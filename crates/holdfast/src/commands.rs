@@ -4,6 +4,7 @@ mod admin;
 mod archive;
 mod archives;
 mod backup;
+mod baseline;
 mod completions;
 mod delete;
 mod enroll;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Preview(preview::Args),
     Verify(verify::Args),
+    Baseline(baseline::Args),
     Status(status::Args),
     Completions(completions::Args),
 }
@@ -82,6 +84,7 @@ pub(crate) fn run(
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),
+        Command::Baseline(args) => baseline::run(&args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),
     };

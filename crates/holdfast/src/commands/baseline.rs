@@ -1,0 +1,194 @@
+//! `holdfast baseline`: measures this host and predicts its backups.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baseline::{Comparison, Depth, History, Outcome, Plan, Report, Subject, Watch};
+use client::{BackupReport, Client};
+use model::ServerTime;
+
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::{moment, path, quantity, report};
+
+/// Measure this host and its way to the server, and predict what backups will take
+///
+/// Measures processors, memory, network, disks and the trees themselves, each alone, for at most 15
+/// minutes. It changes no file, and leaves nothing behind. Disks are measured with fio, if it is
+/// installed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast baseline /home --quick
+  holdfast baseline /home /data --html baseline.html
+  holdfast baseline /data --cold
+  holdfast baseline --compare")]
+pub(crate) struct Args {
+    /// The directories to measure, each within its file system [default: the filespaces of this
+    /// node's backups; without any, /]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Measure for at most a minute
+    #[arg(long)]
+    quick: bool,
+    /// Drop the caches of the machine before trees are read. Needs root; slows the machine down
+    /// until its caches are full again
+    #[arg(long)]
+    cold: bool,
+    /// Measure nothing; compare the reports of this node that the server keeps, oldest first
+    #[arg(long, conflicts_with_all = ["quick", "cold", "html", "paths"])]
+    compare: bool,
+    /// Write the report as one HTML file with plots, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    if args.compare {
+        return show_trend(context);
+    }
+    sys::process::raise_open_files();
+    let home = context.home()?;
+    let (client, no_client) = match context.client() {
+        Ok(client) => (Some(client), None),
+        Err(error) => (None, Some(format!("The server was not asked: {}.", error.message))),
+    };
+    let paths = paths(args, client.as_ref())?;
+    let depth = if args.quick { Depth::Quick } else { Depth::Full };
+    let plan = Plan::new(depth, args.cold, paths.len());
+    let history = History::load(&home).map_err(|error| unreadable(&home, &error))?;
+    let subject = Subject { paths: &paths, client: client.as_ref(), no_client, history: &history };
+    let watch = Arc::new(Watch::new(&plan, context.progress()?));
+    let shown = Arc::clone(&watch);
+    let meter = context.meter_of(move || line(&shown));
+    let measured = baseline::run(&subject, &plan, &watch);
+    drop(meter);
+    let report = measured.map_err(|error| CommandError::new(error.to_string()))?;
+    keep(&home, &report, context);
+    if let Some(client) = &client {
+        keep_at_server(client, &report, context);
+    }
+    if let Some(file) = &args.html {
+        write_page(file, &report, &history)?;
+    }
+    show(&report, context);
+    Ok(DONE)
+}
+
+/// Returns the directories to measure, as absolute paths.
+fn paths(args: &Args, client: Option<&Client>) -> Result<Vec<PathBuf>, CommandError> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let to_path = |bytes: Vec<u8>| PathBuf::from(std::ffi::OsString::from_vec(bytes));
+    if !args.paths.is_empty() {
+        let paths = args.paths.iter().map(|path| path::bytes(path)).collect();
+        return Ok(path::from_root(paths)?.into_iter().map(to_path).collect());
+    }
+    let filespaces = client.map_or_else(|| Ok(Vec::new()), Client::filespaces)?;
+    let mounted = filespaces.into_iter().map(|filespace| to_path(filespace.name));
+    // Streams have a filespace too, which is no directory.
+    let mounted: Vec<_> = mounted.filter(|path| path.is_dir()).collect();
+    Ok(if mounted.is_empty() { vec![PathBuf::from("/")] } else { mounted })
+}
+
+fn line(watch: &Watch) -> String {
+    let (part, left) = watch.now();
+    format!("measuring: {part}  at most {} left", quantity::clock(left))
+}
+
+/// Keeps the report at the node, for comparisons with its backups.
+fn keep(home: &Path, report: &Report, context: &Context) {
+    if let Err(error) = History::keep_report(home, report) {
+        context.output.note(&format!(
+            "the report is not kept in {}, so that backups will not be compared with it: {error}",
+            home.display()
+        ));
+    }
+}
+
+/// Keeps the report at the server, for comparisons over time.
+fn keep_at_server(client: &Client, report: &Report, context: &Context) {
+    let document = serde_json::to_vec(report).expect("all keys are strings");
+    if let Err(error) = client.keep_baseline(&document) {
+        context
+            .output
+            .note(&format!("the report is not kept at the server: {}", error.message));
+    }
+}
+
+/// Shows the reports that the server keeps, side by side.
+fn show_trend(context: &mut Context) -> Result<u8, CommandError> {
+    let kept = context.client()?.baselines()?;
+    let documents = kept.iter().map(|one| (one.made, one.document.as_slice()));
+    let trend = baseline::compare(documents);
+    for note in &trend.notes {
+        let made = moment::shown(ServerTime(note.made_micros));
+        context.output.note(&format!("the report of {made} {}", note.reason));
+    }
+    if context.output.is_json() {
+        context.output.json(&trend);
+    } else if trend.columns.is_empty() {
+        context
+            .output
+            .note("The server keeps no report of this node; run 'holdfast baseline'.");
+    } else {
+        context.output.text(&report::trend_text(&trend));
+    }
+    Ok(DONE)
+}
+
+/// Compares a backup of `paths` with the prediction of the node's last baseline, if there is one
+/// of these paths, and keeps the comparison. Nothing that fails here makes the backup fail.
+pub(super) fn compare(paths: &[Vec<u8>], backup: &BackupReport, context: &Context) {
+    // A backup that has run has a node's home.
+    let Ok(home) = context.home() else { return };
+    match compared(&home, paths, backup) {
+        Ok(Some(comparison)) => context.output.note(&report::comparison_line(&comparison)),
+        Ok(None) => {}
+        Err(error) => context
+            .output
+            .note(&format!("this backup is not compared with the node's baseline: {error}")),
+    }
+}
+
+fn compared(
+    home: &Path,
+    paths: &[Vec<u8>],
+    backup: &BackupReport,
+) -> std::io::Result<Option<Comparison>> {
+    let Some(report) = History::report(home)? else { return Ok(None) };
+    let outcome = Outcome {
+        paths: paths.iter().map(|path| model::escaped(path)).collect(),
+        at_micros: sys::clock::system().0,
+        inspected: backup.inspected,
+        changed: backup.backed_up + backup.updated,
+        bytes: backup.bytes_before_dedup,
+        new_bytes: backup.bytes_after_dedup,
+        elapsed_secs: backup.elapsed.as_secs_f64(),
+    };
+    History::load(home)?.compare(home, &report, &outcome)
+}
+
+fn unreadable(home: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::new(format!(
+        "cannot read the comparisons of earlier backups in {}: {error}; remove the folder \
+         'baseline' there to begin anew",
+        home.display()
+    ))
+}
+
+fn write_page(file: &Path, report: &Report, history: &History) -> Result<(), CommandError> {
+    let shown = |micros| moment::shown(ServerTime(micros));
+    let page = baseline::html(report, history, &shown)
+        .map_err(|error| CommandError::new(error.to_string()))?;
+    std::fs::write(file, page).map_err(|error| {
+        CommandError::new(format!("cannot write the report to {}: {error}", file.display()))
+    })
+}
+
+fn show(report: &Report, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(report);
+    } else {
+        context.output.text(&report::baseline_text(report));
+    }
+}
