@@ -185,6 +185,11 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         },
     )?;
     show(&report, context);
+    if let Targets::Paths(paths) = &options.targets
+        && !options.dry_run
+    {
+        super::baseline::compare(paths, &report, context);
+    }
     Ok(report.exit_code())
 }
 
