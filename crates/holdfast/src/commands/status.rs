@@ -1,5 +1,6 @@
 //! `holdfast status`: the node, its server, and the filespaces at risk.
 
+use baseline::{Comparison, History, Work};
 use client::{Client, FilespaceSummary, Hello, LibraryOutage};
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
@@ -35,6 +36,8 @@ struct StatusDocument<'a> {
     filespaces: Vec<FilespaceDocument<'a>>,
     at_risk: Vec<JsonPath<'a>>,
     libraries_away: Vec<OutageDocument<'a>>,
+    /// The last backup of each kind beside its prediction.
+    predictions: &'a [Comparison],
 }
 
 #[derive(Serialize)]
@@ -55,13 +58,59 @@ struct FilespaceDocument<'a> {
 pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
     let client: Client = context.client()?;
     let filespaces = client.filespaces()?;
+    let predictions = predictions(context)?;
     if context.output.is_json() {
-        let document = document(client.hello(), client.server(), &filespaces);
+        let document = StatusDocument {
+            predictions: &predictions,
+            ..document(client.hello(), client.server(), &filespaces)
+        };
         context.output.json(&document);
     } else {
-        context.output.text(&text(client.hello(), client.server(), &filespaces));
+        let text = text(client.hello(), client.server(), &filespaces) + &predicted(&predictions);
+        context.output.text(&text);
     }
     Ok(DONE)
+}
+
+/// Returns the last backup of each kind of work that a baseline has predicted.
+fn predictions(context: &Context) -> Result<Vec<Comparison>, CommandError> {
+    let history = match History::load(&context.home()?) {
+        Ok(history) => history,
+        Err(error) => {
+            context
+                .output
+                .note(&format!("the comparisons with predictions are lost: {error}"));
+            History::default()
+        }
+    };
+    let last =
+        Work::ALL.map(|work| history.comparisons.iter().rfind(|one| one.work == work).cloned());
+    Ok(last.into_iter().flatten().collect())
+}
+
+/// Returns a table of backups beside their predictions.
+fn predicted(predictions: &[Comparison]) -> String {
+    if predictions.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        ("Last of its kind", Align::Left),
+        ("Ended", Align::Left),
+        ("Predicted, s", Align::Right),
+        ("Took, s", Align::Right),
+        ("Ratio", Align::Right),
+    ];
+    let row = |one: &Comparison| {
+        [
+            one.work.title().to_owned(),
+            moment::shown(ServerTime(one.at_micros)),
+            format!("{:.2}", one.predicted_secs),
+            format!("{:.2}", one.elapsed_secs),
+            format!("{:.2}", one.ratio()),
+        ]
+    };
+    let rows: Vec<_> = predictions.iter().map(row).collect();
+    format!("\n{}", table::render(columns, &rows))
 }
 
 fn is_at_risk(filespace: &FilespaceSummary, now: ServerTime) -> bool {
@@ -83,6 +132,7 @@ fn document<'a>(
         default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
         libraries_away: hello.outages.iter().map(outage).collect(),
+        predictions: &[],
         filespaces: filespaces
             .iter()
             .map(|filespace| FilespaceDocument {
