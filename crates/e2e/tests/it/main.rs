@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod baseline;
+#[cfg(test)]
 mod broken_node;
 #[cfg(test)]
 mod buckets;
