@@ -21,6 +21,7 @@ mod machine;
 mod output;
 mod page;
 mod peers;
+mod prediction;
 mod process;
 mod random;
 mod relay;
@@ -76,6 +77,7 @@ enum Subcommand {
     Fleet(fleet::Args),
     Link(link::Args),
     Expiry(expiry::Args),
+    Prediction(prediction::Args),
     Sharing(sharing::Args),
     Space(space::Args),
     Tape(tape::Args),
@@ -143,6 +145,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Fleet(args) => fleet::run(args),
         Subcommand::Link(args) => link::run(args),
         Subcommand::Expiry(args) => expiry::run(args),
+        Subcommand::Prediction(args) => prediction::run(args),
         Subcommand::Sharing(args) => sharing::run(args),
         Subcommand::Space(args) => space::run(args),
         Subcommand::Tape(args) => tape::run(args),
