@@ -15,6 +15,8 @@
 
 mod apply;
 mod attributes;
+#[expect(unsafe_code, reason = "the map of a file system has no safe binding")]
+pub mod block;
 pub mod clock;
 pub mod dir;
 pub mod disk_error;
