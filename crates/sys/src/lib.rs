@@ -36,6 +36,8 @@ pub mod identity;
 pub mod iscsi;
 mod listing;
 pub mod lock;
+#[expect(unsafe_code, reason = "loop devices have no safe binding")]
+pub mod loop_device;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
 #[expect(unsafe_code, reason = "mount_setattr(2) has no safe binding")]
