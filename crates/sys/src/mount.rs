@@ -14,7 +14,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+    fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    open_tree, unmount,
 };
 
 use crate::dir::Dir;
@@ -93,6 +94,24 @@ fn mounts_at(mountinfo: &[u8], path: &[u8]) -> Vec<(u32, u32, MountedFilesystem)
         Some((id, parent, MountedFilesystem { root, kind, source: unescaped(fields.next()?) }))
     };
     mountinfo.split(|&byte| byte == b'\n').filter_map(of_line).collect()
+}
+
+/// Returns a directory at which all of the file system on the block device with the number `device`
+/// is mounted; `None` if there is none.
+pub fn point_of_device(device: u64) -> io::Result<Option<Vec<u8>>> {
+    Ok(point_in(&std::fs::read("/proc/self/mountinfo")?, device))
+}
+
+fn point_in(mountinfo: &[u8], device: u64) -> Option<Vec<u8>> {
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let of_line = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ').skip(2);
+        let is_device = fields.next()? == number.as_bytes();
+        let is_whole = fields.next()? == b"/";
+        let point = unescaped(fields.next()?);
+        (is_device && is_whole).then_some(point)
+    };
+    mountinfo.split(|&byte| byte == b'\n').find_map(of_line)
 }
 
 /// Ids of the mounts at one path.
@@ -244,6 +263,32 @@ impl DetachedMount {
         }
         fsconfig_create(&context)?;
         let options = attributes(rustix::fs::statvfs(path)?.f_flag);
+        Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
+    }
+
+    /// Mounts the file system of the type `kind` on `device` for reading, where no path leads to.
+    /// It ends when it is dropped. Fails if the kernel would have to write to the device first,
+    /// such as after a crash, unless `as_it_is` leaves out the journal.
+    pub fn read_only(device: &[u8], kind: &str, as_it_is: bool) -> io::Result<Self> {
+        let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, c"source", device)?;
+        fsconfig_set_flag(&context, c"ro")?;
+        if kind == "xfs" {
+            // The original may be mounted, and has the same UUID.
+            fsconfig_set_flag(&context, c"nouuid")?;
+        }
+        match kind {
+            "ext2" | "ext3" | "ext4" if as_it_is => fsconfig_set_flag(&context, c"noload")?,
+            "xfs" if as_it_is => fsconfig_set_flag(&context, c"norecovery")?,
+            "btrfs" if as_it_is => fsconfig_set_string(&context, c"rescue", c"nologreplay")?,
+            _ => {}
+        }
+        fsconfig_create(&context)?;
+        let options = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC
+            | MountAttrFlags::MOUNT_ATTR_NOATIME;
         Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
     }
 
