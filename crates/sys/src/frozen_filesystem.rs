@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-use crate::mount::{self, MountedFilesystem};
+use crate::mount;
 
-/// Prefix of the names of all snapshots; the number of the process follows.
+/// Prefix of the names of all snapshots; the number of the process follows, and the number of the
+/// device if the process makes several snapshots.
 const PREFIX: &str = "holdfast-snapshot-";
 /// Folder in which snapshots of logical volumes are mounted while they are read.
 const MOUNTS: &str = "/run";
@@ -65,7 +66,7 @@ pub fn means_for(root: &[u8]) -> io::Result<Option<Means>> {
     }
     let Some(mounted) = mount::mounted(root)? else { return Ok(None) };
     let is_device = mounted.source.starts_with(b"/dev/");
-    Ok((is_device && volume(&mounted).is_ok()).then_some(Means::Lvm))
+    Ok((is_device && volume(&mounted.source).is_ok()).then_some(Means::Lvm))
 }
 
 /// Holds the file system with the root directory `root` still. Usually needs root's rights.
@@ -77,8 +78,21 @@ pub fn freeze(root: &[u8], means: Means) -> io::Result<FrozenFilesystem> {
     }
 }
 
+/// Returns true if the device is a logical volume, of which a snapshot can be made.
+pub fn is_logical_volume(device: &Path) -> bool {
+    volume(device.as_os_str().as_bytes()).is_ok()
+}
+
+/// Makes a snapshot of the logical volume `device`. LVM holds a file system on it still meanwhile.
+/// Several snapshots of one process have
+/// different numbers.
+pub fn freeze_device(device: &Path, number: u32) -> io::Result<FrozenFilesystem> {
+    let name = format!("{PREFIX}{}-{number}", std::process::id());
+    snapshot_of(&volume(device.as_os_str().as_bytes())?, &name)
+}
+
 impl FrozenFilesystem {
-    /// Returns the path of the snapshot's root directory.
+    /// Returns the path of the snapshot's root directory, or of the device of the snapshot.
     pub fn root(&self) -> &[u8] {
         self.root.as_os_str().as_bytes()
     }
@@ -133,8 +147,10 @@ fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
 /// Returns the number of the process that made the snapshot `name`, if the name has the form of
 /// Holdfast's snapshots.
 fn maker(name: &[u8]) -> Option<u32> {
-    let number = name.strip_prefix(PREFIX.as_bytes())?;
-    str::from_utf8(number).ok()?.parse().ok()
+    let number = str::from_utf8(name.strip_prefix(PREFIX.as_bytes())?).ok()?;
+    // The snapshots of devices have a second number.
+    let process = number.split_once('-').map_or(number, |(process, _)| process);
+    process.parse().ok()
 }
 
 fn is_dead(process: u32) -> io::Result<bool> {
@@ -188,9 +204,9 @@ struct LogicalVolume {
     is_thin: bool,
 }
 
-fn volume(mounted: &MountedFilesystem) -> io::Result<LogicalVolume> {
+fn volume(source: &[u8]) -> io::Result<LogicalVolume> {
     let lvs = ["lvs", "--noheadings", "--separator", "/", "-o", "vg_name,lv_name,pool_lv"];
-    let source = OsStr::from_bytes(&mounted.source);
+    let source = OsStr::from_bytes(source);
     let listed = run(&words(&[&lvs.map(OsStr::new)[..], &[source]].concat()))?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let mut fields = listed.trim().splitn(3, '/').map(str::to_owned);
@@ -206,24 +222,14 @@ fn volume(mounted: &MountedFilesystem) -> io::Result<LogicalVolume> {
 fn freeze_volume(root: &[u8], name: &str) -> io::Result<FrozenFilesystem> {
     let unmounted = || io::Error::other(format!("nothing is mounted at {}", root.escape_ascii()));
     let mounted = mount::mounted(root)?.ok_or_else(unmounted)?;
-    let LogicalVolume { group, name: origin, is_thin } = volume(&mounted)?;
-    remove_dead_volumes(&group)?;
-    let mut create = words(&["lvcreate", "--snapshot", "--name", name].map(OsStr::new));
-    if is_thin {
-        create.extend(words(&["--setactivationskip", "n"].map(OsStr::new)));
-    } else {
-        create.extend(words(&["--extents", VOLUME_ROOM].map(OsStr::new)));
-    }
-    create.push(format!("{group}/{origin}").into());
-    run(&create)?;
-    let mut frozen =
-        FrozenFilesystem { root: PathBuf::new(), undo: vec![UndoStep::Run(remove(&group, name))] };
+    let snapshot = snapshot_of(&volume(&mounted.source)?, name)?;
+    let device = snapshot.root.clone();
+    let mut frozen = snapshot;
     let folder = Path::new(MOUNTS).join(name);
     std::fs::create_dir(&folder)?;
     frozen.undo.insert(0, UndoStep::RemoveDir(folder.clone()));
     // XFS refuses to mount a second file system with the same UUID.
     let options = if mounted.kind == "xfs" { "ro,nouuid" } else { "ro" };
-    let device = Path::new("/dev").join(&group).join(name);
     let mount = ["mount", "-o", options].map(OsStr::new);
     run(&words(&[&mount[..], &[device.as_os_str(), folder.as_os_str()]].concat()))?;
     frozen
@@ -233,6 +239,22 @@ fn freeze_volume(root: &[u8], name: &str) -> io::Result<FrozenFilesystem> {
     let part = mounted.root.strip_prefix(b"/").unwrap_or(&mounted.root).to_vec();
     frozen.root = folder.join(OsString::from_vec(part));
     Ok(frozen)
+}
+
+/// Makes the snapshot `name` of a logical volume. The root of the result is its device.
+fn snapshot_of(volume: &LogicalVolume, name: &str) -> io::Result<FrozenFilesystem> {
+    let LogicalVolume { group, name: origin, is_thin } = volume;
+    remove_dead_volumes(group)?;
+    let mut create = words(&["lvcreate", "--snapshot", "--name", name].map(OsStr::new));
+    if *is_thin {
+        create.extend(words(&["--setactivationskip", "n"].map(OsStr::new)));
+    } else {
+        create.extend(words(&["--extents", VOLUME_ROOM].map(OsStr::new)));
+    }
+    create.push(format!("{group}/{origin}").into());
+    run(&create)?;
+    let undo = vec![UndoStep::Run(remove(group, name))];
+    Ok(FrozenFilesystem { root: Path::new("/dev").join(group).join(name), undo })
 }
 
 fn remove(group: &str, name: &str) -> Vec<OsString> {
@@ -263,6 +285,7 @@ mod tests {
     #[test]
     fn what_was_made_tells_its_maker() {
         assert_eq!(maker(b"holdfast-snapshot-17"), Some(17));
+        assert_eq!(maker(b"holdfast-snapshot-17-2"), Some(17));
         for name in [&b"holdfast-snapshot-"[..], b"holdfast-snapshot-x", b"other", b"\xff"] {
             assert_eq!(maker(name), None);
         }
