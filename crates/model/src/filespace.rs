@@ -3,7 +3,9 @@
 //! The backups of a mount point are in a filespace whose name is the mount point. The part of an
 //! archive that comes from one mount point is a filespace of its own. Its name is a NUL, the
 //! archive's number, another NUL, and the mount point; no mount point has a NUL. The files migrated
-//! from a mount point are in a filespace whose name has the word `space` instead of the number.
+//! from a mount point are in a filespace whose name has the word `space` instead of the number. The
+//! images of a device are in a filespace whose name is `image:` and the name of the image; no mount
+//! point begins like that.
 
 use std::ops::Range;
 
@@ -48,8 +50,20 @@ pub fn is_space_filespace(filespace: &[u8]) -> bool {
     filespace.starts_with(SPACE_PREFIX)
 }
 
-/// Returns true if the filespace holds backups of a mount point, neither archives nor migrated
-/// files.
+const IMAGE_PREFIX: &[u8] = b"image:";
+
+/// The name of the filespace for the images called `name`.
+pub fn image_filespace(name: &[u8]) -> Vec<u8> {
+    [IMAGE_PREFIX, name].concat()
+}
+
+/// The name of the images in the filespace; `None` if the filespace holds no images.
+pub fn image_name(filespace: &[u8]) -> Option<&[u8]> {
+    filespace.strip_prefix(IMAGE_PREFIX)
+}
+
+/// Returns true if the filespace holds backups of a mount point or of images, neither archives nor
+/// migrated files.
 pub fn is_backup_filespace(filespace: &[u8]) -> bool {
     !filespace.contains(&0)
 }
@@ -86,6 +100,9 @@ mod tests {
         assert_eq!((mount_point(&space), archive_number(&space)), (&b"/home"[..], None));
         assert!(is_backup_filespace(b"/home") && !is_backup_filespace(&space));
         assert_eq!((archive_number(b"\0x\0/"), archive_number(b"\x0017")), (None, None));
+        let image = image_filespace(b"/dev/sda");
+        assert!(is_backup_filespace(&image) && &image[..] > BACKUP_FILESPACE_MIN);
+        assert_eq!((image_name(&image), image_name(b"/dev/sda")), (Some(&b"/dev/sda"[..]), None));
         // Another spelling of a number would be a second name.
         assert_eq!((archive_number(b"\0+17\0/"), archive_number(b"\x00017\0/")), (None, None));
     }

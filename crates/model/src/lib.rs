@@ -23,7 +23,8 @@ pub use escape::{escaped, is_unprintable, printable};
 pub use fault::chain;
 pub use filespace::{
     BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, archive_filespace, archive_filespaces,
-    archive_number, is_backup_filespace, is_space_filespace, mount_point, space_filespace,
+    archive_number, image_filespace, image_name, is_backup_filespace, is_space_filespace,
+    mount_point, space_filespace,
 };
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
