@@ -2,6 +2,7 @@
 
 use std::io;
 
+use chunk::ContentHasher;
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
 use policy::{BackupCopyGroup, Serialization};
 use sys::{Dir, ObjectStatus, Segment, SourceFile};
@@ -22,6 +23,20 @@ const READ_BYTES: usize = 4 * CHUNK_BYTES_MAX;
 pub(super) struct Content {
     pub(super) parts: Vec<Part>,
     pub(super) data_bytes: u64,
+}
+
+impl Content {
+    /// Returns the digest of the content, computed as the server does.
+    pub(super) fn digest(&self) -> [u8; 16] {
+        let mut hasher = ContentHasher::new();
+        for part in &self.parts {
+            match part {
+                Part::Chunk(chunk) | Part::Sealed { chunk, .. } => hasher.chunk(&chunk.digest),
+                Part::Hole { bytes } => hasher.hole(*bytes),
+            }
+        }
+        hasher.finish()
+    }
 }
 
 /// Part of a content.

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::outbox::Outbox;
-use super::read::{ChunkCollector, Content, Fidelity, FileReader, Part, ReadFailure, Sink};
+use super::read::{ChunkCollector, Content, Fidelity, FileReader, ReadFailure, Sink};
 use super::scope::Scope;
 use super::seal_key::seal_key;
 use super::segment::Segment;
@@ -335,20 +335,8 @@ impl Examiner<'_> {
             ChunkCollector { assembler: &mut self.assembler, content: Content::default() };
         let (directory, of) = (migrant.directory, migrant.name.as_bytes());
         let (_, found) = self.reader.read(directory, of, None, Fidelity::Exact, &mut collector)?;
-        let copy = StoredCopy { found, content: digest(&collector.content) };
+        let copy = StoredCopy { found, content: collector.content.digest() };
         let content = DraftContent::Data(collector.content);
         Ok((Draft { name, class, stat: found.stat, attributes, content }, copy))
     }
-}
-
-/// Returns the digest of a content, computed as the server does.
-fn digest(content: &Content) -> [u8; 16] {
-    let mut hasher = ContentHasher::new();
-    for part in &content.parts {
-        match part {
-            Part::Chunk(chunk) | Part::Sealed { chunk, .. } => hasher.chunk(&chunk.digest),
-            Part::Hole { bytes } => hasher.hole(*bytes),
-        }
-    }
-    hasher.finish()
 }
