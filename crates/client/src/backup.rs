@@ -28,6 +28,8 @@ mod expiry;
 #[cfg(test)]
 mod fixtures;
 mod hidden;
+mod image;
+mod image_read;
 mod inventory;
 mod open_target;
 mod outbox;
@@ -56,12 +58,16 @@ use policy::Operation;
 
 pub(crate) use self::clock_step::NO_CHANGE_TIME;
 pub use self::hidden::is_hidden;
+pub(crate) use self::image::back_up as back_up_image;
+pub use self::image::{ImageOptions, ImageReport, ImageSource};
 use self::scope::Scope;
 use self::seal_key::seal_key;
 use self::session::Run;
 pub use self::space::{BATCH_FILES_MAX, CopyFailure, Migrant, StoredCopy};
 pub(crate) use self::space::{backed_up, content, migrate, path_of, release};
 use self::stream::StreamPlace;
+#[cfg(test)]
+pub(crate) use self::stream::stat_of_stream;
 use self::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;

@@ -11,6 +11,7 @@ mod archive;
 mod backup;
 mod cache;
 mod error;
+mod image;
 mod link;
 mod list;
 mod network;
@@ -28,12 +29,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{BatchId, CopyId, DirPath, Name};
+use model::{BatchId, CopyId, DirPath, Name, ServerTime};
 use sys::{Dir, ObjectStatus};
 
-pub use backup::{BATCH_FILES_MAX, CopyFailure, Migrant, StoredCopy, is_hidden};
+pub use backup::{
+    BATCH_FILES_MAX, CopyFailure, ImageOptions, ImageReport, ImageSource, Migrant, StoredCopy,
+    is_hidden,
+};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
+pub use image::{
+    Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,
+};
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
 pub use link::baselines::KeptBaseline;
@@ -51,7 +58,9 @@ pub use options::{
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
-pub use restore::{FileFiller, RecallRequest};
+pub use restore::{
+    FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RecallRequest,
+};
 pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
 pub use wire::PORT;
@@ -201,6 +210,44 @@ impl Client {
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
         backup::run_stream(&self.link, &self.home, options, name, stream, progress)
+    }
+
+    /// Makes an image of `source`. An interrupted backup leaves no image; the next one sends only
+    /// the rest.
+    pub fn back_up_image(
+        &self,
+        options: &ImageOptions,
+        source: &dyn ImageSource,
+        progress: &Arc<Progress>,
+    ) -> Result<ImageReport, ClientError> {
+        backup::back_up_image(&self.link, &self.home, options, source, progress)
+    }
+
+    /// Returns all images called `name`, or all images of the node, sorted by name and then newest
+    /// first.
+    pub fn images(&self, name: Option<&[u8]>) -> Result<Vec<Image>, ClientError> {
+        image::list(&self.link, name)
+    }
+
+    /// Returns the image called `name` that was the newest at the time `at`, or now.
+    pub fn image(&self, name: &[u8], at: Option<ServerTime>) -> Result<Image, ClientError> {
+        image::find(&self.link, name, at)
+    }
+
+    /// Reads and checks an image, and writes it to `target` if there is one. The report has the
+    /// ranges that are lost or damaged at the server; an error of `target` ends the restore.
+    pub fn restore_image(
+        &self,
+        image: &Image,
+        target: Option<&dyn ImageTarget>,
+        progress: &Arc<Progress>,
+    ) -> Result<ImageRestoreReport, ClientError> {
+        restore::restore_image(&self.link, image, target, progress)
+    }
+
+    /// Returns a reader of any ranges of an image.
+    pub fn image_reader(&self, image: Image) -> ImageReader<'_> {
+        ImageReader::new(&self.link, image)
     }
 
     /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`. Returns, for

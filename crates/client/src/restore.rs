@@ -14,6 +14,7 @@
 mod attributes;
 mod batches;
 mod destination;
+mod image;
 mod links;
 mod make;
 mod opener;
@@ -29,6 +30,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+pub(crate) use self::image::restore as restore_image;
+pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};

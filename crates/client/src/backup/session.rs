@@ -81,7 +81,7 @@ impl Crews {
 pub(super) struct Session<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) walkers: &'a Crew,
-    tuning: Tuning,
+    pub(super) tuning: Tuning,
     pub(super) options: &'a BackupOptions,
     pub(super) scope: &'a Scope<'a>,
     pub(super) answers: &'a Answers,

@@ -133,7 +133,7 @@ impl Examiner<'_> {
 }
 
 /// Makes the stat of a stream: a file of the user who runs the backup, written at this moment.
-fn stat_of_stream(size: u64) -> Stat {
+pub(crate) fn stat_of_stream(size: u64) -> Stat {
     let micros = sys::clock::now().0;
     let nanos = u32::try_from(micros.rem_euclid(1_000_000) * 1000).unwrap_or(0);
     let (uid, gid) = sys::process::effective_ids();

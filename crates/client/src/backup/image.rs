@@ -1,0 +1,512 @@
+//! Backup of an image: readers cut the device at fixed places and send what the server does not
+//! have. The changed parts are committed at the end, and the head last.
+//!
+//! ```text
+//! readers (threads): next part -> read used runs, cut, digest, compress -> outbox -> server
+//!                      | contents of changed parts
+//!                      v
+//! changes of pages, after all data --> head
+//! ```
+//!
+//! A backup that is interrupted leaves no image. The next backup reads everything again, and sends
+//! only what the server has not got.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crossbeam_channel::bounded;
+use model::{Attributes, ClassId, Kind, Name, PAGE_OBJECTS_MAX, Stat};
+use sys::Dir;
+use sys::lock::Mutex;
+use sys::process::processors;
+
+use super::assembler::Assembler;
+use super::draft::{Draft, DraftContent, Outcome};
+use super::examine::Examiner;
+use super::image_read::{Errors, PartReader};
+use super::outbox::Outbox;
+use super::press::{Press, Presser};
+use super::read::{ChunkCollector, Content};
+use super::scope::Scope;
+use super::seal_key::seal_key;
+use super::segment::Segment;
+use super::session::{OUTGOING_WAITING, Run, Session, in_session};
+use super::stream::stat_of_stream;
+use super::tally::Tally;
+use super::threads::joined;
+use crate::error::{ClientError, ErrorKind};
+use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
+use crate::link::Link;
+use crate::link::backup::{PageChange, PageKey, Rejection};
+use crate::node::home::Home;
+use crate::options::{BackupOptions, Targets};
+use crate::progress::{Phase, Progress};
+use crate::report::BackupReport;
+use crate::rules::{FileTreatment, Rules};
+use crate::tuning::Tuning;
+
+/// Minimum number of reading threads: a disk serves several requests at once.
+const READERS_MIN: usize = 4;
+
+/// Device or file whose image is made. Several threads read it.
+pub trait ImageSource: Sync {
+    /// Size in bytes.
+    fn bytes(&self) -> u64;
+
+    /// Ranges that may hold data, sorted and apart from each other. The rest is not read.
+    fn used(&self) -> &[Range<u64>];
+
+    /// Fills `buffer`, which begins at an address and has a length that are multiples of 4096, as
+    /// `offset` is. Only the end of the source may have another length.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Says, after everything was read, what the image is.
+    fn describe(&self) -> io::Result<ImageDescription>;
+}
+
+/// Options of an image backup.
+#[derive(Clone, Debug, Default)]
+pub struct ImageOptions {
+    /// Name of the image.
+    pub name: Vec<u8>,
+    /// True to go on after an error of the device. What cannot be read has zeros in the image.
+    pub skips_errors: bool,
+    /// Maximum number of bytes to read in a second; `None` for no limit.
+    pub bytes_per_sec: Option<u64>,
+    pub tuning: Tuning,
+}
+
+/// Result of an image backup.
+#[derive(Clone, Debug)]
+pub struct ImageReport {
+    pub backup: BackupReport,
+    pub facts: ImageFacts,
+    /// Number of parts, and of those that have changed since the last image.
+    pub parts: u64,
+    pub changed_parts: u64,
+}
+
+/// Makes an image of `source`.
+pub(crate) fn back_up(
+    link: &Link,
+    home: &Home,
+    options: &ImageOptions,
+    source: &dyn ImageSource,
+    progress: &Arc<Progress>,
+) -> Result<ImageReport, ClientError> {
+    let started = sys::clock::monotonic();
+    let filespace = image::filespace_of(&options.name)?;
+    let tally = Tally::new(Arc::clone(progress));
+    let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
+    rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
+    let seal_key = seal_key(link, &rules)?;
+    let backup_options = backup_options(options.tuning);
+    let run = Run { link, home, options: &backup_options, rules: &rules, seal_key, tally: &tally };
+    let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
+    let used = source.used().iter().map(|run| run.end - run.start).sum();
+    progress.bytes_expected.fetch_add(used, Relaxed);
+    progress.enter(Phase::Running);
+    tally.inspect(1, source.bytes());
+    let made = in_session(run, &scope, |session, outbox| {
+        let last = last_image(link, &options.name)?;
+        let run = ImageRun::new(session, source, options, last)?;
+        run.back_up(outbox)
+    })?;
+    let mut report = tally.into_report();
+    report.node = link.hello().node.clone();
+    report.filespaces = vec![filespace];
+    report.elapsed = started.elapsed();
+    Ok(ImageReport { backup: report, ..made })
+}
+
+/// Options under which the session of an image runs. The references to a large image are grants,
+/// so its chunks are always deduplicated.
+fn backup_options(tuning: Tuning) -> BackupOptions {
+    BackupOptions {
+        targets: Targets::Selective(Vec::new()),
+        excludes: Vec::new(),
+        inclexcl: None,
+        full: false,
+        dry_run: false,
+        cross_filesystems: false,
+        confirm_expire: false,
+        snapshot: None,
+        tuning: Tuning { deduplication: Some(true), ..tuning },
+        archive: None,
+    }
+}
+
+/// Returns the newest image. One that cannot be understood counts as none, so that it is replaced.
+fn last_image(link: &Link, name: &[u8]) -> Result<Option<Image>, ClientError> {
+    match image::find(link, name, None) {
+        Ok(image) => Ok(Some(image).filter(|image| image.replaced.is_none())),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Damaged) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The backup of one image, shared by its readers.
+struct ImageRun<'a> {
+    session: &'a Session<'a>,
+    source: &'a dyn ImageSource,
+    options: &'a ImageOptions,
+    layout: ImageLayout,
+    /// Newest image before this one.
+    last: Option<Image>,
+    class: ClassId,
+    treatment: FileTreatment,
+    stat: Stat,
+    /// Next part to read.
+    next: AtomicU64,
+    /// True after a reader has failed, so that the others end.
+    has_failed: AtomicBool,
+    pace: Pace,
+}
+
+/// Content of a part, as a reader found it.
+struct ReadPart {
+    content: Content,
+    errors: Errors,
+}
+
+/// Parts that changed, and what could not be read.
+#[derive(Default)]
+struct Findings {
+    changed: BTreeMap<u64, Content>,
+    data_bytes: u64,
+    unreadable: Errors,
+}
+
+impl<'a> ImageRun<'a> {
+    fn new(
+        session: &'a Session<'a>,
+        source: &'a dyn ImageSource,
+        options: &'a ImageOptions,
+        last: Option<Image>,
+    ) -> Result<Self, ClientError> {
+        let rules = session.context.rules;
+        let path = || options.name.clone();
+        let class = rules.ruling(path, Kind::File).class;
+        rules.check(class).map_err(|refusal| {
+            let shown = model::escaped(&options.name);
+            ClientError::new(ErrorKind::Refused, format!("{shown}: {refusal}"))
+        })?;
+        Ok(Self {
+            session,
+            source,
+            options,
+            layout: ImageLayout::of(source.bytes()),
+            last,
+            class,
+            treatment: rules.treatment(path),
+            stat: stat_of_stream(0),
+            next: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            pace: Pace::new(options.bytes_per_sec),
+        })
+    }
+
+    fn back_up(&self, mut outbox: Outbox<'_>) -> Result<ImageReport, ClientError> {
+        let Findings { changed, data_bytes, unreadable } = self.read_all(&mut outbox)?;
+        self.session.check()?;
+        self.tally().progress.enter(Phase::Finishing);
+        let changed_parts = changed.len() as u64;
+        self.commit_parts(&mut outbox, changed)?;
+        self.expire_surplus(&mut outbox)?;
+        let description = self.source.describe().map_err(|error| self.failed(&error))?;
+        let unreadable = unreadable.into_ranges();
+        let facts = ImageFacts::new(self.layout, data_bytes, unreadable, description);
+        self.commit_head(&mut outbox, &facts)?;
+        let report = self.tally().report();
+        outbox.close(true, report.summary_json())?;
+        let parts = self.layout.parts();
+        Ok(ImageReport { backup: BackupReport::default(), facts, parts, changed_parts })
+    }
+
+    fn tally(&self) -> &Tally {
+        self.session.tally()
+    }
+
+    fn failed(&self, error: &io::Error) -> ClientError {
+        let shown = model::escaped(&self.options.name);
+        ClientError::new(ErrorKind::Usage, format!("cannot read {shown}: {error}"))
+    }
+
+    /// Reads all parts and sends the data that the server does not have.
+    fn read_all(&self, outbox: &mut Outbox<'_>) -> Result<Findings, ClientError> {
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
+        let threads = self.session.tuning.resource_utilization.map(usize::from);
+        let readers = threads.unwrap_or_else(|| processors().max(READERS_MIN));
+        let press = Press::new(self.session.compression(), 0, self.session.answers);
+        let findings = Mutex::new(Findings::default());
+        let assemblers: Vec<Assembler<'_>> = (0..readers)
+            .map(|_| {
+                let presser = Presser::new(&press, outgoing_sender.clone())?;
+                Ok(Assembler::new(self.session.context.chunks, self.tally(), presser, None))
+            })
+            .collect::<Result<_, ClientError>>()?;
+        drop(outgoing_sender);
+        std::thread::scope(|threads| {
+            let (findings, mut reading) = (&findings, Vec::new());
+            for assembler in assemblers {
+                reading.push(threads.spawn(move || self.read_some(assembler, findings)));
+            }
+            outbox.run(&outgoing);
+            reading.into_iter().try_for_each(joined)
+        })?;
+        outbox.finish();
+        Ok(findings.into_inner())
+    }
+
+    /// Reads parts until none is left.
+    fn read_some(
+        &self,
+        mut assembler: Assembler<'_>,
+        findings: &Mutex<Findings>,
+    ) -> Result<(), ClientError> {
+        let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
+        let mut known = KnownParts::default();
+        let outcome = loop {
+            let number = self.next.fetch_add(1, Relaxed);
+            if number >= self.layout.parts() || self.has_failed.load(Relaxed) {
+                break Ok(());
+            }
+            let read = self
+                .session
+                .check()
+                .and_then(|()| self.read_part(&mut assembler, &mut reader, number));
+            let ReadPart { content, errors } = match read {
+                Ok(read) => read,
+                Err(error) => break Err(error),
+            };
+            let is_known = match self.known_digest(&mut known, number) {
+                Ok(stored) => stored == Some(content.digest()),
+                Err(error) => break Err(error),
+            };
+            let mut findings = findings.lock();
+            findings.data_bytes += content.data_bytes;
+            findings.unreadable.extend(errors);
+            if !is_known {
+                findings.changed.insert(number, content);
+            }
+        };
+        self.has_failed.fetch_or(outcome.is_err(), Relaxed);
+        assembler.flush();
+        outcome
+    }
+
+    fn read_part(
+        &self,
+        assembler: &mut Assembler<'_>,
+        reader: &mut PartReader<'_>,
+        number: u64,
+    ) -> Result<ReadPart, ClientError> {
+        assembler.treat(self.treatment).map_err(|error| self.failed(&error))?;
+        let range = self.layout.range(number);
+        let progress = &self.tally().progress;
+        let mut sink = ChunkCollector { assembler, content: Content::default() };
+        let errors = reader
+            .read(range, &mut sink, &mut |bytes, zeros| {
+                progress.bytes.fetch_add(zeros, Relaxed);
+                self.pace.spend(bytes);
+                !progress.is_stopped()
+            })
+            .map_err(|error| self.failed(&error))?;
+        if progress.is_stopped() {
+            return Err(ClientError::interrupted());
+        }
+        let content = sink.content;
+        self.tally().bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+        Ok(ReadPart { content, errors })
+    }
+
+    /// Returns the digest of the part `number` of the last image, if the server knows it.
+    fn known_digest(
+        &self,
+        known: &mut KnownParts,
+        number: u64,
+    ) -> Result<Option<[u8; 16]>, ClientError> {
+        let Some(last) = &self.last else { return Ok(None) };
+        let layout = last.facts.layout;
+        if layout.chunk_bytes != self.layout.chunk_bytes || number >= layout.parts() {
+            return Ok(None);
+        }
+        let group = number / PAGE_OBJECTS_MAX as u64;
+        if known.group != Some(group) {
+            let first = group * PAGE_OBJECTS_MAX as u64;
+            let names: Vec<Name> =
+                (first..layout.parts()).take(PAGE_OBJECTS_MAX).map(image::name_of).collect();
+            let names: Vec<&[u8]> = names.iter().map(Name::as_bytes).collect();
+            let (link, directory) = (self.session.context.link, image::directory_of(number));
+            let filespace = self.session.scope.filespace;
+            known.digests = link.content_digests(filespace, &directory, b"", &names)?;
+            known.group = Some(group);
+        }
+        let index = usize::try_from(number % PAGE_OBJECTS_MAX as u64).expect("below 512");
+        Ok(known.digests.get(index).copied().flatten())
+    }
+
+    /// Commits the parts that have changed. Parts whose grants the server refuses are read again
+    /// and sent with their data.
+    fn commit_parts(
+        &self,
+        outbox: &mut Outbox<'_>,
+        changed: BTreeMap<u64, Content>,
+    ) -> Result<(), ClientError> {
+        self.session
+            .send_with(outbox, true, |examiner| self.send_parts(examiner, changed))?;
+        self.session.check()?;
+        let refused = outbox.take_rejections();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let mut failure = None;
+        self.session.send_with(outbox, false, |examiner| {
+            failure = self.send_again(examiner, &refused).err();
+        })?;
+        self.session.check()?;
+        let refused = outbox.take_rejections();
+        failure.map_or(Ok(()), Err)?;
+        refused.first().map_or(Ok(()), |rejection| Err(refusal(rejection)))
+    }
+
+    fn send_parts(&self, examiner: &mut Examiner<'_>, changed: BTreeMap<u64, Content>) {
+        let mut changed = changed.into_iter().peekable();
+        while let Some((number, content)) = changed.next() {
+            let segment = self.segment_of(number);
+            let mut outcome = Outcome::default();
+            let mut of_group = vec![(number, content)];
+            let group = number / PAGE_OBJECTS_MAX as u64;
+            while let Some(next) =
+                changed.next_if(|(number, _)| number / PAGE_OBJECTS_MAX as u64 == group)
+            {
+                of_group.push(next);
+            }
+            for (number, content) in of_group {
+                let draft = self.draft(number, content);
+                assert!(outcome.admit(&draft), "a directory of parts fits into a message");
+                outcome.backed_up.push(draft);
+            }
+            self.tally().backed_up.fetch_add(outcome.backed_up.len() as u64, Relaxed);
+            examiner.conclude(&segment, outcome);
+        }
+    }
+
+    fn draft(&self, number: u64, content: Content) -> Draft {
+        let range = self.layout.range(number);
+        let stat = Stat { size: range.end - range.start, ..self.stat };
+        let content = DraftContent::of_file(content, &stat);
+        let (name, attributes) = (image::name_of(number), Attributes::default());
+        Draft { name, class: self.class, stat, attributes, content }
+    }
+
+    fn segment_of(&self, number: u64) -> Segment {
+        self.segment(image::directory_of(number))
+    }
+
+    fn segment(&self, directory: model::DirPath) -> Segment {
+        let root = Dir::open(b"/").expect("every system has a root directory");
+        Segment::partial(Arc::new(root), directory, Vec::new(), Vec::new())
+    }
+
+    /// Reads and sends the parts whose grants the server has refused.
+    fn send_again(
+        &self,
+        examiner: &mut Examiner<'_>,
+        refused: &[Rejection],
+    ) -> Result<(), ClientError> {
+        let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
+        for rejection in refused {
+            let number = part_of(rejection).ok_or_else(|| refusal(rejection))?;
+            self.tally().retries.fetch_add(1, Relaxed);
+            self.tally().backed_up.fetch_sub(1, Relaxed);
+            let read = self.read_part(&mut examiner.assembler, &mut reader, number)?;
+            self.send_parts(examiner, BTreeMap::from([(number, read.content)]));
+        }
+        Ok(())
+    }
+
+    /// Ends the parts that the last image has and this one does not.
+    fn expire_surplus(&self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
+        let before = self.last.as_ref().map_or(0, |last| last.facts.layout.parts());
+        let surplus: Vec<u64> = (self.layout.parts()..before).collect();
+        let group = |number: &u64| number / PAGE_OBJECTS_MAX as u64;
+        for of_directory in surplus.chunk_by(|a, b| group(a) == group(b)) {
+            let key = PageKey { first: Vec::new(), digest: None };
+            let directory = image::directory_of(of_directory[0]);
+            let mut change = PageChange::new(directory, Vec::new(), vec![key]);
+            change.expired = of_directory.iter().map(|number| image::name_of(*number)).collect();
+            outbox.send_change(change)?;
+        }
+        outbox.finish();
+        self.session.check()
+    }
+
+    fn commit_head(&self, outbox: &mut Outbox<'_>, facts: &ImageFacts) -> Result<(), ClientError> {
+        let (directory, name) = image::head_place();
+        let attributes = Attributes { xattrs: vec![facts.attribute()], flags: 0 };
+        let (stat, content) = (self.stat, DraftContent::Nothing);
+        let draft = Draft { name, class: self.class, stat, attributes, content };
+        let mut outcome = Outcome::default();
+        if !outcome.admit(&draft) {
+            let message = "too many ranges could not be read";
+            return Err(ClientError::new(ErrorKind::Damaged, message));
+        }
+        outcome.backed_up.push(draft);
+        let segment = self.segment(directory);
+        self.session
+            .send_with(outbox, true, |examiner| examiner.conclude(&segment, outcome))?;
+        self.session.check()?;
+        outbox
+            .take_rejections()
+            .first()
+            .map_or(Ok(()), |rejection| Err(refusal(rejection)))
+    }
+}
+
+/// Digests of the parts of the last image in one directory.
+#[derive(Default)]
+struct KnownParts {
+    group: Option<u64>,
+    digests: Vec<Option<[u8; 16]>>,
+}
+
+fn part_of(rejection: &Rejection) -> Option<u64> {
+    let (directory, name) = crate::path::split(&rejection.path)?;
+    image::part_of(&directory, &name)
+}
+
+fn refusal(rejection: &Rejection) -> ClientError {
+    let reason = &rejection.reason;
+    let message = format!("the server has refused a part of the image: {reason}");
+    ClientError::new(ErrorKind::Refused, message)
+}
+
+/// Limit on the bytes that all readers together read in a second.
+struct Pace {
+    bytes_per_sec: Option<u64>,
+    began: std::time::Instant,
+    spent: AtomicU64,
+}
+
+impl Pace {
+    fn new(bytes_per_sec: Option<u64>) -> Self {
+        let bytes_per_sec = bytes_per_sec.filter(|rate| *rate > 0);
+        Self { bytes_per_sec, began: sys::clock::monotonic(), spent: AtomicU64::new(0) }
+    }
+
+    /// Counts `bytes`, and waits until they are allowed.
+    fn spend(&self, bytes: u64) {
+        let Some(rate) = self.bytes_per_sec else { return };
+        let spent = self.spent.fetch_add(bytes, Relaxed) + bytes;
+        #[expect(clippy::cast_precision_loss, reason = "a time to wait")]
+        let due = std::time::Duration::from_secs_f64(spent as f64 / rate as f64);
+        let wait = due.saturating_sub(self.began.elapsed());
+        if !wait.is_zero() {
+            sys::clock::sleep(wait);
+        }
+    }
+}
