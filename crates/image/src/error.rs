@@ -1,0 +1,46 @@
+//! Errors of images, by what the user can do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The user names something else, or gets the right to it.
+    #[error("cannot {verb} {}: {error}", path.display())]
+    File { verb: &'static str, path: PathBuf, error: io::Error },
+    /// The user names something else.
+    #[error(
+        "{} is neither a block device, a file, nor a mount point of a block device",
+        path.display()
+    )]
+    NoImage { path: PathBuf },
+    /// The user chooses another means, or repairs this one.
+    #[error("{} cannot be held still: {reason}", path.display())]
+    NotStill { path: PathBuf, reason: String },
+    /// The user unmounts the target or ends its user.
+    #[error(
+        "{} is in use: it is mounted, or part of a volume group or a RAID; end that use, then try \
+         again",
+        path.display()
+    )]
+    InUse { path: PathBuf },
+    /// The user names a larger target.
+    #[error(
+        "{} has {has} bytes, but the image has {needed}; name a target that is as large or larger",
+        path.display()
+    )]
+    TooSmall { path: PathBuf, has: u64, needed: u64 },
+    /// The user confirms.
+    #[error(
+        "{} {content}; all of it will be overwritten; if that is meant, add --confirm",
+        path.display()
+    )]
+    Unconfirmed { path: PathBuf, content: String },
+}
+
+impl ImageError {
+    /// Makes the error for a file or a device. `verb` names the operation that failed.
+    pub(crate) fn file(verb: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::File { verb, path: path.to_owned(), error }
+    }
+}

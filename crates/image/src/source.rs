@@ -1,0 +1,225 @@
+//! The source of an image: a block device, or a file with the content of a disk.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use client::{ImageDescription, ImageSource, ImageStillness};
+use sys::block;
+
+use crate::content::DeviceContent;
+use crate::error::ImageError;
+use crate::still::{FreezeCommands, Still, StillnessChoice};
+use crate::used;
+
+/// Alignment of reads that bypass the page cache.
+const ALIGNMENT: u64 = 4096;
+
+/// Kind of a source that is a device, in words.
+const DEVICE: &str = "block device";
+
+/// Options of a source.
+#[derive(Clone, Debug, Default)]
+pub struct SourceOptions {
+    pub snapshot: StillnessChoice,
+    /// Shell command that runs before the device is read or its snapshot is made.
+    pub freeze: Option<String>,
+    /// Shell command that runs after that.
+    pub thaw: Option<String>,
+    /// True to read blocks that the file system does not use, too.
+    pub all_blocks: bool,
+    /// Number of this source among those of the process.
+    pub number: u32,
+}
+
+/// Device or file that is held still, as far as possible, and is being read.
+pub struct Source {
+    name: PathBuf,
+    still: Still,
+    /// Reader that uses the page cache.
+    cached: File,
+    /// Reader that bypasses the page cache.
+    direct: Option<File>,
+    bytes: u64,
+    used: Vec<Range<u64>>,
+    kind: &'static str,
+    holds: Option<String>,
+    /// State before anything was read.
+    before: Mark,
+}
+
+/// State of a device or a file that changes when somebody writes to it.
+#[derive(PartialEq, Eq, Debug)]
+enum Mark {
+    Device { sectors_written: Option<u64> },
+    File { size: u64, mtime: (i64, i64), ctime: (i64, i64) },
+}
+
+impl Mark {
+    fn of(path: &Path) -> io::Result<Self> {
+        let stat = std::fs::metadata(path)?;
+        if block::is_block_device(path)? {
+            return Ok(Self::Device { sectors_written: block::sectors_written(path).ok() });
+        }
+        let mtime = (stat.mtime(), stat.mtime_nsec());
+        let ctime = (stat.ctime(), stat.ctime_nsec());
+        Ok(Self::File { size: stat.size(), mtime, ctime })
+    }
+
+    /// Returns true if somebody has written since the mark `before`, or if the kernel does not
+    /// tell.
+    fn has_changed_since(&self, before: &Self) -> bool {
+        self != before || *self == Self::Device { sectors_written: None }
+    }
+}
+
+impl Source {
+    /// Opens what `path` names: a block device, a file, or the mount point of a block device.
+    pub fn open(path: &Path, options: &SourceOptions) -> Result<Self, ImageError> {
+        let failed = |error| ImageError::file("read", path, error);
+        let stat = std::fs::metadata(path).map_err(failed)?;
+        let commands =
+            FreezeCommands { freeze: options.freeze.clone(), thaw: options.thaw.clone() };
+        if block::is_block_device(path).map_err(failed)? {
+            let still = Still::device(path, options.snapshot, options.number, &commands)?;
+            return Self::of_device(path, still, options).map_err(failed);
+        }
+        if stat.is_file() {
+            let still = Still::file(path, options.snapshot, &commands)?;
+            return Self::of_file(path, still).map_err(failed);
+        }
+        let no_image = || ImageError::NoImage { path: path.to_owned() };
+        let device = device_of_mount(path).ok_or_else(no_image)?;
+        Self::open(&device, options)
+    }
+
+    fn of_device(name: &Path, still: Still, options: &SourceOptions) -> io::Result<Self> {
+        let before = Mark::of(name)?;
+        let cached = File::open(&still.path)?;
+        let bytes = block::size(&cached)?;
+        let used = match options.all_blocks {
+            true => Vec::from([0..bytes]),
+            false => used::of_device(&still.path, bytes),
+        };
+        let direct = block::open_direct(&still.path)?;
+        let holds = DeviceContent::of(&still.path).shown();
+        let (name, kind) = (name.to_owned(), DEVICE);
+        Ok(Self { name, still, cached, direct, bytes, used, kind, holds, before })
+    }
+
+    fn of_file(name: &Path, mut still: Still) -> io::Result<Self> {
+        let before = Mark::of(name)?;
+        let holds = DeviceContent::of(name).shown();
+        let (cached, direct) = match still.copy.take() {
+            Some(copy) => (copy, None),
+            None => (File::open(name)?, block::open_direct(name)?),
+        };
+        let bytes = block::size(&cached)?;
+        let used = block::data_ranges(&cached)?;
+        let (name, kind) = (name.to_owned(), "file");
+        Ok(Self { name, still, cached, direct, bytes, used, kind, holds, before })
+    }
+
+    /// Returns the path of the device or the file, after which its images are called.
+    pub fn name(&self) -> &[u8] {
+        self.name.as_os_str().as_bytes()
+    }
+
+    /// Returns true if somebody may write to the source while it is read: it is a mounted device,
+    /// or a file, and nothing holds it still.
+    pub fn may_change(&self) -> bool {
+        let is_idle_device = || {
+            let device = std::fs::metadata(&self.name).map(|stat| stat.rdev());
+            let mounted = device.and_then(sys::mount::point_of_device);
+            self.kind == DEVICE && mounted.is_ok_and(|point| point.is_none())
+        };
+        self.still.stillness.is_none() && !is_idle_device()
+    }
+
+    /// Lets the device go on, and removes its snapshot. Returns warnings about what is left.
+    pub fn end(self) -> Vec<String> {
+        self.still.end()
+    }
+}
+
+/// Returns the block device that is mounted at `path`.
+fn device_of_mount(path: &Path) -> Option<PathBuf> {
+    // The slash follows a symbolic link to a mount point.
+    let path = [path.as_os_str().as_bytes(), b"/"].concat();
+    let (root, within) = sys::mount::filespace_root(&path).ok()?;
+    if within != b"/" {
+        return None;
+    }
+    let mounted = sys::mount::mounted(&root).ok()??;
+    let source = PathBuf::from(OsStr::from_bytes(&mounted.source));
+    if block::is_block_device(&source).is_ok_and(|is_device| is_device) {
+        return Some(source);
+    }
+    // The table of mounts may have a name that nobody can open, such as /dev/root.
+    block::path_of(std::fs::metadata(OsStr::from_bytes(&root)).ok()?.dev()).ok()
+}
+
+impl ImageSource for Source {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn used(&self) -> &[Range<u64>] {
+        &self.used
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let is_aligned = (buffer.len() as u64).is_multiple_of(ALIGNMENT);
+        match &self.direct {
+            Some(direct) if is_aligned => direct.read_exact_at(buffer, offset),
+            _ => self.cached.read_exact_at(buffer, offset),
+        }
+    }
+
+    fn describe(&self) -> io::Result<ImageDescription> {
+        let stillness = match self.still.stillness {
+            Some(stillness) => stillness,
+            None => match Mark::of(&self.name)?.has_changed_since(&self.before) {
+                true => ImageStillness::Fuzzy,
+                false => ImageStillness::Unchanged,
+            },
+        };
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let (kind, holds) = (self.kind.to_owned(), self.holds.clone());
+        Ok(ImageDescription { stillness, kind, holds, host })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_changes_gives_a_fuzzy_image() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![7; 10_000]).expect("written");
+        let options = SourceOptions { snapshot: StillnessChoice::Off, ..Default::default() };
+        let source = Source::open(&path, &options).expect("opened");
+        assert_eq!((source.bytes(), source.used()), (10_000, &[0..10_000][..]));
+        let mut tail = [0; 10_000 - 8192];
+        source.read_at(&mut tail, 8192).expect("read");
+        assert_eq!(tail, [7; 10_000 - 8192]);
+        assert_eq!(source.describe().expect("known").stillness, ImageStillness::Unchanged);
+        std::fs::write(&path, vec![8; 10_000]).expect("written");
+        assert_eq!(source.describe().expect("known").stillness, ImageStillness::Fuzzy);
+        assert!(source.may_change());
+    }
+
+    #[test]
+    fn what_has_no_image_is_refused() {
+        let options = SourceOptions::default();
+        for path in ["/proc", "/dev/null", "/nowhere"] {
+            assert!(Source::open(Path::new(path), &options).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Holding a device still while its image is made: snapshots, and commands of the user.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use client::ImageStillness;
+use sys::frozen_filesystem::{self, FrozenFilesystem};
+
+use crate::error::ImageError;
+
+/// Means of holding a device still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum StillnessChoice {
+    /// The best means that there is; without any, the device may change.
+    #[default]
+    Auto,
+    Off,
+    /// Snapshot of the logical volume.
+    Lvm,
+    /// Copy of a file that shares its blocks.
+    Reflink,
+}
+
+/// Error for a word that is not one of the choices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the value must be auto, off, lvm or reflink")]
+pub struct UnknownChoice;
+
+impl FromStr for StillnessChoice {
+    type Err = UnknownChoice;
+
+    fn from_str(how: &str) -> Result<Self, Self::Err> {
+        match how.to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            "lvm" => Ok(Self::Lvm),
+            "reflink" => Ok(Self::Reflink),
+            _ => Err(UnknownChoice),
+        }
+    }
+}
+
+/// Shell commands that hold still what writes to the device, and let it go on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FreezeCommands {
+    pub(crate) freeze: Option<String>,
+    pub(crate) thaw: Option<String>,
+}
+
+/// State in which the commands hold the device still. It ends when it is dropped.
+pub(crate) struct Freeze {
+    thaw: Option<String>,
+    pub(crate) is_frozen: bool,
+}
+
+impl Freeze {
+    /// Runs the freezing command, if there is one.
+    pub(crate) fn begin(path: &Path, commands: &FreezeCommands) -> Result<Self, ImageError> {
+        let Some(freeze) = &commands.freeze else {
+            return Ok(Self { thaw: None, is_frozen: false });
+        };
+        let reason = match shell(freeze) {
+            Ok(true) => {
+                return Ok(Self { thaw: commands.thaw.clone(), is_frozen: true });
+            }
+            Ok(false) => format!("the command '{freeze}' has failed"),
+            Err(error) => format!("the command '{freeze}' cannot be run: {error}"),
+        };
+        // The command may have done a part of its work.
+        drop(Self { thaw: commands.thaw.clone(), is_frozen: true });
+        Err(ImageError::NotStill { path: path.to_owned(), reason })
+    }
+
+    /// Runs the thawing command. Returns a warning if that fails.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        let thaw = self.thaw.take()?;
+        match shell(&thaw) {
+            Ok(true) => None,
+            Ok(false) => Some(format!("the command '{thaw}' has failed; run it by hand")),
+            Err(error) => {
+                Some(format!("the command '{thaw}' cannot be run: {error}; run it by hand"))
+            }
+        }
+    }
+}
+
+impl Drop for Freeze {
+    fn drop(&mut self) {
+        // A failure cannot be reported any more.
+        drop(self.end());
+    }
+}
+
+fn shell(command: &str) -> std::io::Result<bool> {
+    let status = Command::new("/bin/sh").args(["-c", command]).stdin(Stdio::null()).status()?;
+    Ok(status.success())
+}
+
+/// Source that is read in place of the device or file that the user has named.
+pub(crate) struct Still {
+    /// Device or file that is read.
+    pub(crate) path: PathBuf,
+    /// Copy of a file without a name, in place of `path`.
+    pub(crate) copy: Option<File>,
+    /// `None` if only its counters show whether the device changes.
+    pub(crate) stillness: Option<ImageStillness>,
+    /// Kept until the image is made.
+    snapshot: Option<FrozenFilesystem>,
+    freeze: Freeze,
+}
+
+impl Still {
+    /// Holds a block device still. The snapshots of one process have different `numbers`.
+    pub(crate) fn device(
+        path: &Path,
+        choice: StillnessChoice,
+        number: u32,
+        commands: &FreezeCommands,
+    ) -> Result<Self, ImageError> {
+        let not_still = |reason: String| ImageError::NotStill { path: path.to_owned(), reason };
+        let is_wanted = match choice {
+            StillnessChoice::Off => false,
+            StillnessChoice::Auto => frozen_filesystem::is_logical_volume(path),
+            StillnessChoice::Lvm => true,
+            StillnessChoice::Reflink => {
+                return Err(not_still("only files have reflinks".to_owned()));
+            }
+        };
+        let mut freeze = Freeze::begin(path, commands)?;
+        if !is_wanted {
+            let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
+            let path = path.to_owned();
+            return Ok(Self { path, copy: None, stillness, snapshot: None, freeze });
+        }
+        let made = frozen_filesystem::freeze_device(path, number);
+        let warning = freeze.end();
+        let snapshot = made.map_err(|error| not_still(error.to_string()))?;
+        if let Some(warning) = warning {
+            return Err(not_still(warning));
+        }
+        use std::os::unix::ffi::OsStrExt as _;
+        let device = PathBuf::from(std::ffi::OsStr::from_bytes(snapshot.root()));
+        let stillness = Some(ImageStillness::Snapshot);
+        Ok(Self { path: device, copy: None, stillness, snapshot: Some(snapshot), freeze })
+    }
+
+    /// Holds a file still.
+    pub(crate) fn file(
+        path: &Path,
+        choice: StillnessChoice,
+        commands: &FreezeCommands,
+    ) -> Result<Self, ImageError> {
+        let not_still = |reason: String| ImageError::NotStill { path: path.to_owned(), reason };
+        if choice == StillnessChoice::Lvm {
+            return Err(not_still("only logical volumes have snapshots of LVM".to_owned()));
+        }
+        let mut freeze = Freeze::begin(path, commands)?;
+        let copy = match choice {
+            StillnessChoice::Off => None,
+            _ => match reflinked(path) {
+                Ok(copy) => Some(copy),
+                Err(error) if choice == StillnessChoice::Reflink => {
+                    return Err(not_still(format!("no reflink of it can be made: {error}")));
+                }
+                Err(_) => None,
+            },
+        };
+        let stillness = match (&copy, freeze.is_frozen) {
+            (Some(_), _) => Some(ImageStillness::Snapshot),
+            (None, true) => Some(ImageStillness::Frozen),
+            (None, false) => None,
+        };
+        if copy.is_some()
+            && let Some(warning) = freeze.end()
+        {
+            return Err(not_still(warning));
+        }
+        Ok(Self { path: path.to_owned(), copy, stillness, snapshot: None, freeze })
+    }
+
+    /// Lets the device go on, and removes the snapshot. Returns warnings about what is left.
+    pub(crate) fn end(mut self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.freeze.end().into_iter().collect();
+        if let Some(Err(error)) = self.snapshot.take().map(FrozenFilesystem::thaw) {
+            let path = self.path.display();
+            warnings.push(format!(
+                "cannot remove the snapshot {path}: {error}; the next backup removes it"
+            ));
+        }
+        warnings
+    }
+}
+
+fn reflinked(path: &Path) -> std::io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    sys::block::reflinked(&File::open(path)?, folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_words() {
+        assert_eq!("LVM".parse(), Ok(StillnessChoice::Lvm));
+        assert_eq!("btrfs".parse::<StillnessChoice>(), Err(UnknownChoice));
+    }
+
+    #[test]
+    fn what_was_frozen_thaws_whatever_happens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, b"content").expect("written");
+        let state = folder.path().join("state");
+        let write = |word: &str| Some(format!("echo {word} >> {}", state.display()));
+        let commands = FreezeCommands { freeze: write("freeze"), thaw: write("thaw") };
+        let said = || std::fs::read_to_string(&state).expect("written");
+        let still = Still::file(&path, StillnessChoice::Off, &commands).expect("frozen");
+        assert_eq!((still.stillness, said().as_str()), (Some(ImageStillness::Frozen), "freeze\n"));
+        assert!(still.end().is_empty());
+        assert_eq!(said(), "freeze\nthaw\n");
+        drop(Still::file(&path, StillnessChoice::Off, &commands).expect("frozen"));
+        assert_eq!(said(), "freeze\nthaw\nfreeze\nthaw\n");
+        let commands = FreezeCommands { freeze: Some("exit 3".to_owned()), thaw: write("thaw") };
+        let error = Still::file(&path, StillnessChoice::Off, &commands).map(|_| ());
+        assert!(error.expect_err("refused").to_string().contains("'exit 3' has failed"));
+        assert_eq!(said(), "freeze\nthaw\nfreeze\nthaw\nthaw\n");
+    }
+}

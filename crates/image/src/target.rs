@@ -1,0 +1,160 @@
+//! Where an image is restored to: a block device that nobody uses, or a file.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use client::ImageTarget;
+use sys::block;
+
+use crate::content::DeviceContent;
+use crate::error::ImageError;
+
+/// Length of the pieces of a new file that are left out if they are zeros.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Device or file that an image is being restored to.
+#[derive(Debug)]
+pub struct Target {
+    file: File,
+    path: PathBuf,
+    /// Name of a new file until it is whole.
+    unfinished: Option<PathBuf>,
+}
+
+impl Target {
+    /// Opens the target of an image of `bytes` bytes. A device or an existing file is opened only
+    /// if it is large enough, if nobody uses it, and if the user has confirmed it.
+    pub fn open(path: &Path, bytes: u64, is_confirmed: bool) -> Result<Self, ImageError> {
+        let failed = |error| ImageError::file("write", path, error);
+        let stat = match std::fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Self::new_file(path, bytes).map_err(failed);
+            }
+            stat => stat.map_err(failed)?,
+        };
+        if block::is_block_device(path).map_err(failed)? {
+            return Self::device(path, bytes, is_confirmed);
+        }
+        if !stat.is_file() {
+            return Err(ImageError::NoImage { path: path.to_owned() });
+        }
+        if !is_confirmed {
+            let content = content(path, stat.len());
+            return Err(ImageError::Unconfirmed { path: path.to_owned(), content });
+        }
+        Self::new_file(path, bytes).map_err(failed)
+    }
+
+    fn device(path: &Path, needed: u64, is_confirmed: bool) -> Result<Self, ImageError> {
+        let failed = |error| ImageError::file("write", path, error);
+        let file = block::open_alone(path).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => ImageError::InUse { path: path.to_owned() },
+            _ => failed(error),
+        })?;
+        let has = block::size(&file).map_err(failed)?;
+        if has < needed {
+            return Err(ImageError::TooSmall { path: path.to_owned(), has, needed });
+        }
+        if !is_confirmed {
+            let content = content(path, has);
+            return Err(ImageError::Unconfirmed { path: path.to_owned(), content });
+        }
+        Ok(Self { file, path: path.to_owned(), unfinished: None })
+    }
+
+    /// Makes a file that gets its name when it is whole. It may replace a file.
+    fn new_file(path: &Path, bytes: u64) -> io::Result<Self> {
+        let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        name.push(format!(".holdfast-{}", std::process::id()));
+        let unfinished = path.with_file_name(name);
+        let file = File::options().create_new(true).read(true).write(true).open(&unfinished)?;
+        let target = Self { file, path: path.to_owned(), unfinished: Some(unfinished) };
+        target.file.set_len(bytes)?;
+        Ok(target)
+    }
+
+    /// Makes everything durable, and gives a new file its name.
+    pub fn finish(mut self) -> Result<(), ImageError> {
+        let done = self.file.sync_all().and_then(|()| match self.unfinished.take() {
+            Some(unfinished) => std::fs::rename(unfinished, &self.path),
+            None => {
+                // Only a disk has partitions.
+                drop(block::reread_partitions(&self.file));
+                Ok(())
+            }
+        });
+        done.map_err(|error| ImageError::file("write", &self.path, error))
+    }
+}
+
+/// Says in words what a target holds.
+fn content(path: &Path, bytes: u64) -> String {
+    match DeviceContent::of(path).shown() {
+        Some(content) => format!("({bytes} bytes) holds {content}"),
+        None => format!("has {bytes} bytes, in which blkid recognises nothing"),
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            drop(std::fs::remove_file(unfinished));
+        }
+    }
+}
+
+impl ImageTarget for Target {
+    fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        if self.unfinished.is_none() {
+            return self.file.write_all_at(data, offset);
+        }
+        // A new file has zeros already.
+        let mut at = offset;
+        for piece in data.chunks(PIECE_BYTES) {
+            if piece.iter().any(|byte| *byte != 0) {
+                self.file.write_all_at(piece, at)?;
+            }
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn clear(&self, range: Range<u64>) -> io::Result<()> {
+        if self.unfinished.is_some() { Ok(()) } else { block::clear(&self.file, range) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_when_it_is_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let entries = || std::fs::read_dir(folder.path()).expect("listed").count();
+        let target = Target::open(&path, 1 << 20, false).expect("opened");
+        target.write_at(b"data", 500_000).expect("written");
+        assert!(!path.try_exists().expect("asked"));
+        target.finish().expect("finished");
+        let content = std::fs::read(&path).expect("read");
+        assert_eq!((content.len(), &content[500_000..500_004]), (1 << 20, &b"data"[..]));
+        assert_eq!(entries(), 1);
+        // An existing file is replaced only if that is confirmed, and only by a whole image.
+        let refused = Target::open(&path, 10, false).expect_err("not confirmed");
+        assert!(refused.to_string().contains("--confirm"), "{refused}");
+        drop(Target::open(&path, 10, true).expect("opened"));
+        assert_eq!((std::fs::read(&path).expect("read").len(), entries()), (1 << 20, 1));
+        Target::open(&path, 10, true).expect("opened").finish().expect("finished");
+        assert_eq!(std::fs::read(&path).expect("read"), [0; 10]);
+    }
+
+    #[test]
+    fn a_folder_is_no_target() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(Target::open(folder.path(), 10, true).is_err());
+    }
+}
