@@ -10,6 +10,7 @@ mod delete;
 mod enroll;
 mod explain;
 mod hsm;
+mod image;
 mod key;
 mod list;
 mod preview;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Explain(explain::Args),
     Preview(preview::Args),
     Verify(verify::Args),
+    Image(image::Args),
     Baseline(baseline::Args),
     Status(status::Args),
     Completions(completions::Args),
@@ -84,6 +86,7 @@ pub(crate) fn run(
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),
+        Command::Image(args) => image::run(args, &mut context),
         Command::Baseline(args) => baseline::run(&args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),

@@ -2,12 +2,17 @@
 
 mod backup;
 mod baseline;
+mod image;
 mod lines;
 mod restore;
 mod verify;
 
 pub(crate) use backup::{BackupDocument, backup_text};
 pub(crate) use baseline::{baseline_text, comparison_line, trend_text};
+pub(crate) use image::{
+    ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,
+    stillness_words,
+};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
 pub(crate) use restore::{RestoreDocument, restore_text};
 pub(crate) use verify::{VerifyDocument, verify_text};

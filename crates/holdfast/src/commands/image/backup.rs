@@ -1,0 +1,204 @@
+//! `holdfast image backup`: makes images of disks.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use client::{
+    Client, CompressionChoice, ImageOptions, ImageReport, ImageStillness, Progress, Tuning,
+};
+use image::{Source, SourceOptions, StillnessChoice};
+use model::escaped;
+
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
+use crate::report::{self, ImageReportDocument};
+use crate::{output, values};
+
+const COMMAND: &str = "holdfast image backup";
+
+/// Make images of disks: send the blocks that are in use and have changed
+///
+/// A SOURCE is a block device, the mount point of a block device, or a file with the content of a
+/// disk. Several are read side by side. An image that is interrupted is not kept, but what was sent
+/// is not sent again.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast image backup /dev/sda
+  holdfast image backup /dev/vg0/db --freeze 'systemctl stop db' --thaw 'systemctl start db'
+  holdfast image backup /var/lib/machines/web.img --rate 50M")]
+pub(crate) struct Args {
+    /// Block devices, mount points or files
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<PathBuf>,
+    /// Name of the image [default: the path of the device or file]
+    #[arg(long, value_name = "NAME")]
+    name: Option<OsString>,
+    /// Read the disk as it is at one moment: auto (a snapshot if one can be made), off, lvm
+    /// (snapshot of the logical volume), or reflink (of a file)
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    snapshot: StillnessChoice,
+    /// Run this shell command before the disk is read or its snapshot is made
+    #[arg(long, value_name = "COMMAND")]
+    freeze: Option<String>,
+    /// Run this shell command after the disk was read or its snapshot was made, even after a
+    /// failure
+    #[arg(long, value_name = "COMMAND")]
+    thaw: Option<String>,
+    /// Read blocks that the file system does not use, too
+    #[arg(long)]
+    all_blocks: bool,
+    /// Go on after an error of the disk. What cannot be read has zeros in the image
+    #[arg(long)]
+    skip_errors: bool,
+    /// Maximum number of bytes to read in a second from each source, as in 50M
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    rate: Option<u64>,
+    /// Strength of compression: standard, auto, none, or a level of zstd from -7 to 19
+    #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
+    compression: Option<CompressionChoice>,
+}
+
+/// An image that was made, or the reason why it was not.
+struct Outcome {
+    name: Vec<u8>,
+    made: Result<ImageReport, CommandError>,
+    warnings: Vec<String>,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    check(&args)?;
+    let clients: Vec<Client> =
+        args.sources.iter().map(|_| context.client()).collect::<Result<_, _>>()?;
+    let progress = context.progress()?;
+    let meter = context.meter(&progress);
+    let outcomes: Vec<Outcome> = std::thread::scope(|threads| {
+        let numbered = (0..).zip(args.sources.iter().zip(&clients));
+        let started: Vec<_> = numbered
+            .map(|(number, (source, client))| {
+                let (args, progress) = (&args, &progress);
+                threads.spawn(move || back_up(client, args, number, source, progress))
+            })
+            .collect();
+        started
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    drop(meter);
+    finish(outcomes, context)
+}
+
+fn check(args: &Args) -> Result<(), CommandError> {
+    if args.name.is_some() && args.sources.len() > 1 {
+        return Err(CommandError::usage("--name names the image of one source", COMMAND));
+    }
+    if args.thaw.is_some() && args.freeze.is_none() {
+        return Err(CommandError::usage("--thaw needs --freeze", COMMAND));
+    }
+    Ok(())
+}
+
+fn back_up(
+    client: &Client,
+    args: &Args,
+    number: u32,
+    path: &std::path::Path,
+    progress: &Arc<Progress>,
+) -> Outcome {
+    let options = SourceOptions {
+        snapshot: args.snapshot,
+        freeze: args.freeze.clone(),
+        thaw: args.thaw.clone(),
+        all_blocks: args.all_blocks,
+        number,
+    };
+    let mut warnings = Vec::new();
+    let source = std::path::absolute(path)
+        .map_err(|error| CommandError::new(format!("{}: {error}", path.display())))
+        .and_then(|path| {
+            Source::open(&path, &options).map_err(|error| CommandError::new(error.to_string()))
+        });
+    let source = match source {
+        Ok(source) => source,
+        Err(error) => {
+            return Outcome { name: crate::path::bytes(path), made: Err(error), warnings };
+        }
+    };
+    let name = match &args.name {
+        Some(name) => name.as_bytes().to_vec(),
+        None => source.name().to_vec(),
+    };
+    if source.may_change() {
+        output::say(&format!(
+            "{} may change while it is read, so its image may be a mixture of several moments; a \
+             snapshot or --freeze prevents this",
+            escaped(&name)
+        ));
+    }
+    let options = ImageOptions {
+        name: name.clone(),
+        skips_errors: args.skip_errors,
+        bytes_per_sec: args.rate,
+        tuning: Tuning { compression: args.compression, ..Tuning::default() },
+    };
+    let made = client.back_up_image(&options, &source, progress).map_err(CommandError::from);
+    warnings.extend(source.end());
+    if let Ok(report) = &made
+        && report.facts.stillness == ImageStillness::Fuzzy
+    {
+        warnings.push(format!(
+            "{} changed while it was read: its image is a mixture of several moments",
+            escaped(&name)
+        ));
+    }
+    Outcome { name, made, warnings }
+}
+
+/// Shows what was made. One source that fails does not hide the others; the only one does.
+fn finish(outcomes: Vec<Outcome>, context: &mut Context) -> Result<u8, CommandError> {
+    let is_alone = outcomes.len() == 1;
+    let mut code = DONE;
+    for Outcome { name, made, warnings } in outcomes {
+        match made {
+            Err(error) if is_alone => {
+                warnings.iter().for_each(|warning| context.output.note(warning));
+                return Err(error);
+            }
+            Err(error) => {
+                let hint = error.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                output::say(&format!("no image of {}: {}{hint}", escaped(&name), error.message));
+                code = code.max(NOT_DONE);
+            }
+            Ok(mut report) => {
+                report.backup.warnings.extend(warnings);
+                code = code.max(exit_code(&report));
+                show(&name, &report, context);
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Returns 0 if the image is whole, 4 if some of the disk could not be read, 8 for warnings.
+fn exit_code(report: &ImageReport) -> u8 {
+    match (report.backup.warnings.is_empty(), report.facts.unreadable.is_empty()) {
+        (false, _) => WARNED,
+        (true, false) => FAILED,
+        (true, true) => DONE,
+    }
+}
+
+fn show(name: &[u8], report: &ImageReport, context: &mut Context) {
+    if context.output.is_json() {
+        let code = exit_code(report);
+        context.output.json(&ImageReportDocument::new(name, report, code));
+        report.backup.warnings.iter().for_each(|warning| context.output.note(warning));
+        return;
+    }
+    let text = report::image_text(name, report);
+    let troubles = report::troubles(&[], 0, &report.backup.warnings, 0);
+    context.report(&text, &troubles);
+}

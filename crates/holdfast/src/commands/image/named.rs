@@ -1,0 +1,29 @@
+//! The image that the user names.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use client::{Client, ErrorKind, Image};
+use model::ServerTime;
+
+use crate::error::CommandError;
+use crate::path;
+
+/// Finds an image by its name. Images are called after the paths of devices, so a relative path is
+/// tried as it is, and then from the working directory.
+pub(super) fn find(
+    client: &Client,
+    name: &OsStr,
+    at: Option<ServerTime>,
+) -> Result<Image, CommandError> {
+    match client.image(name.as_bytes(), at) {
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            let absolute = path::absolute(name.as_ref())?;
+            if absolute == name.as_bytes() {
+                return Err(error.into());
+            }
+            client.image(&absolute, at).map_err(|_| error.into())
+        }
+        found => Ok(found?),
+    }
+}

@@ -1,0 +1,75 @@
+//! `holdfast image verify`: reads and checks an image at the server.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use client::ImageTarget;
+use image::{Comparison, DIFFERENCES_LISTED};
+use model::{ServerTime, escaped};
+
+use super::named;
+use crate::context::Context;
+use crate::error::{CommandError, FAILED};
+use crate::report::{self, ImageRestoreDocument};
+use crate::{moment, quantity};
+
+/// Read and check everything that a restore of an image would read, and write nothing
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast image verify /dev/sda
+  holdfast image verify /dev/sda --against /dev/sdb")]
+pub(crate) struct Args {
+    /// Name of the image, as 'holdfast image list' shows it
+    #[arg(value_name = "IMAGE")]
+    name: OsString,
+    /// Check the newest image that is not newer than this time
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    at: Option<ServerTime>,
+    /// Compare the image with a disk or a file, too. Blocks that the image does not have are not
+    /// compared
+    #[arg(long, value_name = "TARGET")]
+    against: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    let client = context.client()?;
+    let image = named::find(&client, &args.name, args.at)?;
+    let comparison = args.against.as_deref().map(Comparison::with).transpose();
+    let comparison = comparison.map_err(|error| CommandError::new(error.to_string()))?;
+    let progress = context.progress()?;
+    let meter = context.meter(&progress);
+    let target = comparison.as_ref().map(|comparison| comparison as &dyn ImageTarget);
+    let checked = client.restore_image(&image, target, &progress);
+    drop(meter);
+    let report = checked?;
+    let differences = comparison.map(Comparison::differences);
+    if context.output.is_json() {
+        let mut document = ImageRestoreDocument::new("image verify", &image, &report);
+        if let Some((bytes, ranges)) = &differences {
+            document.set_differences(*bytes, ranges);
+        }
+        context.output.json(&document);
+    } else {
+        let heading = format!("Checked {}", escaped(&image.name));
+        context.output.text(&report::image_restore_text(&heading, &image, &report));
+        if let (Some((bytes, ranges)), Some(against)) = (&differences, &args.against) {
+            context
+                .output
+                .text(&compared_text(&against.display().to_string(), *bytes, ranges));
+        }
+    }
+    let differs = differences.is_some_and(|(bytes, _)| bytes > 0);
+    Ok(report.exit_code().max(if differs { FAILED } else { 0 }))
+}
+
+fn compared_text(against: &str, bytes: u64, ranges: &[Range<u64>]) -> String {
+    if bytes == 0 {
+        return format!("{against} has the same content.\n");
+    }
+    let line = |range: &Range<u64>| format!("  bytes {} to {}\n", range.start, range.end - 1);
+    let lines: String = ranges.iter().map(line).collect();
+    let rest = if ranges.len() == DIFFERENCES_LISTED { "  and more\n" } else { "" };
+    format!("{against} differs in {}:\n{lines}{rest}", quantity::bytes_with_unit(bytes))
+}
