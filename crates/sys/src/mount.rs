@@ -292,6 +292,35 @@ impl DetachedMount {
         Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
     }
 
+    /// Mounts a file system that this process serves through `device`, the open `/dev/fuse`, where
+    /// no path leads to. Only this user may use it.
+    pub fn fuse(device: &OwnedFd) -> io::Result<Self> {
+        let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        for (option, value) in [
+            (c"source", "holdfast".to_owned()),
+            (c"fd", device.as_raw_fd().to_string()),
+            // The mode of a directory, in octal digits.
+            (c"rootmode", "40000".to_owned()),
+            (c"user_id", user.as_raw().to_string()),
+            (c"group_id", group.as_raw().to_string()),
+        ] {
+            fsconfig_set_string(&context, option, value)?;
+        }
+        fsconfig_create(&context)?;
+        let options = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
+    }
+
+    /// Opens the file `name` in the topmost directory for reading.
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        Ok(rustix::fs::openat(&self.0, name, flags, Mode::empty())?.into())
+    }
+
     /// Opens the topmost directory.
     pub fn root(&self) -> io::Result<Dir> {
         Dir::at(&self.0)
