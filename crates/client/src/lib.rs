@@ -246,8 +246,8 @@ impl Client {
     }
 
     /// Returns a reader of any ranges of an image.
-    pub fn image_reader(&self, image: Image) -> ImageReader<'_> {
-        ImageReader::new(&self.link, image)
+    pub fn image_reader(self: &Arc<Self>, image: Image) -> ImageReader {
+        ImageReader::new(Arc::clone(self), image)
     }
 
     /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`. Returns, for

@@ -15,6 +15,7 @@ use super::destination::Destination;
 use super::receive::receive;
 use super::recent::RecentQuanta;
 use super::tally::Tally;
+use crate::Client;
 use crate::error::{ClientError, ErrorKind};
 use crate::image::{Image, part_of};
 use crate::link::Link;
@@ -197,8 +198,8 @@ impl Destination for Parts<'_> {
 }
 
 /// Reader of any ranges of an image. It remembers what it has received lately.
-pub struct ImageReader<'a> {
-    link: &'a Link,
+pub struct ImageReader {
+    client: Arc<Client>,
     image: Image,
     quanta: RecentQuanta,
     pieces: Mutex<LruCache<u64, Arc<Vec<Piece>>>>,
@@ -207,10 +208,10 @@ pub struct ImageReader<'a> {
     progress: Arc<Progress>,
 }
 
-impl<'a> ImageReader<'a> {
-    pub(crate) fn new(link: &'a Link, image: Image) -> Self {
+impl ImageReader {
+    pub(crate) fn new(client: Arc<Client>, image: Image) -> Self {
         Self {
-            link,
+            client,
             image,
             quanta: RecentQuanta::default(),
             pieces: Mutex::new(LruCache::new(PARTS_REMEMBERED)),
@@ -277,7 +278,7 @@ impl<'a> ImageReader<'a> {
         };
         let tally = Tally::new(Arc::clone(&self.progress));
         let selection = self.image.part(number, wanted);
-        let received = receive(self.link, &selection, None, &mut collector, &tally)?;
+        let received = receive(&self.client.link, &selection, None, &mut collector, &tally)?;
         received.unreadable.map_or(Ok(()), Err)?;
         let Collector { pieces, chunks, lost, .. } = collector;
         let lost = lost.into_inner().or_else(|| {
@@ -303,7 +304,8 @@ impl<'a> ImageReader<'a> {
         range: &Range<u64>,
         buffer: &mut [u8],
     ) -> bool {
-        let (key, seal_keys) = (&self.link.domain_key, &self.link.seal_keys);
+        let link = &self.client.link;
+        let (key, seal_keys) = (&link.domain_key, &link.seal_keys);
         let first =
             pieces.partition_point(|piece| piece.offset + u64::from(piece.bytes) <= range.start);
         let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
