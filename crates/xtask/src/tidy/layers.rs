@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   free  holdfast  bench  e2e  fuzz  xtask  sim  disk
-//!   L5    hsm baseline image
+//!   L6    image
+//!   L5    hsm baseline mount
 //!   L4    server  client
 //!   L3    tape  store
 //!   L2    index  catalog  pool
@@ -27,7 +28,7 @@ struct Arrow {
     reason: &'static str,
 }
 
-const LAYERS: [(&str, u8); 16] = [
+const LAYERS: [(&str, u8); 17] = [
     ("model", 0),
     ("sys", 0),
     ("policy", 1),
@@ -43,7 +44,8 @@ const LAYERS: [(&str, u8); 16] = [
     ("client", 4),
     ("baseline", 5),
     ("hsm", 5),
-    ("image", 5),
+    ("mount", 5),
+    ("image", 6),
 ];
 const FREE: [&str; 7] = ["holdfast", "bench", "e2e", "fuzz", "xtask", "sim", "disk"];
 
@@ -56,9 +58,10 @@ const ALLOWED: [Arrow; 3] = [
     Arrow { from: "chunk", to: "format", reason: "format defines the bytes of a quantum" },
     Arrow { from: "store", to: "tape", reason: "store decides which pack goes to which volume" },
 ];
-const REFUSED: [Arrow; 11] = [
+const REFUSED: [Arrow; 12] = [
     Arrow { from: "hsm", to: "server", reason: "it may know the server only through wire" },
     Arrow { from: "baseline", to: "server", reason: "it may know the server only through wire" },
+    Arrow { from: "mount", to: "server", reason: "it may know the server only through wire" },
     Arrow { from: "image", to: "server", reason: "it may know the server only through wire" },
     Arrow { from: "hsm", to: "store", reason: "it may know the server only through wire" },
     Arrow { from: "client", to: "store", reason: "it may know the server only through wire" },
