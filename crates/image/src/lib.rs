@@ -6,6 +6,7 @@
 //!   client: cut, digest, send  <-------------------------- source: reads without the page cache
 //!   client: fetch, check  -------> target: guards, sparse writing, discarding
 //!                          \-----> comparison with a device
+//!                           \----> opened: a disk by FUSE, mounted where nobody sees it -> files
 //! ```
 //!
 //! 1. Nothing is written to the device that is read. A file system that nobody has mounted is asked
@@ -20,6 +21,8 @@
 mod comparison;
 mod content;
 mod error;
+mod files;
+mod opened;
 mod source;
 mod still;
 mod target;
@@ -28,6 +31,8 @@ mod used;
 pub use comparison::{Comparison, DIFFERENCES_LISTED};
 pub use content::DeviceContent;
 pub use error::ImageError;
+pub use files::{ExtractReport, Extraction, FoundFile, list};
+pub use opened::{OpenError, OpenImage};
 pub use source::{Source, SourceOptions};
 pub use still::{StillnessChoice, UnknownChoice};
 pub use target::Target;

@@ -66,7 +66,8 @@ fn free_ranges_unmounted(device: &Path, kind: &str) -> io::Result<Vec<Range<u64>
 
 /// Returns the ranges of `bytes` bytes that are not in `free`.
 fn complement(free: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
-    let mut free: Vec<Range<u64>> = free.to_vec();
+    let mut free: Vec<Range<u64>> =
+        free.iter().filter(|range| !range.is_empty()).cloned().collect();
     free.sort_by_key(|range| range.start);
     let mut used = Vec::new();
     let mut at = 0;

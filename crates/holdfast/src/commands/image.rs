@@ -1,8 +1,11 @@
 //! `holdfast image`: backs up and restores whole disks.
 
 mod backup;
+mod extract;
+mod files;
 mod list;
 mod named;
+mod opened;
 mod restore;
 mod verify;
 
@@ -26,6 +29,8 @@ enum Command {
     Restore(restore::Args),
     List(list::Args),
     Verify(verify::Args),
+    Files(files::Args),
+    Extract(extract::Args),
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -34,5 +39,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         Command::Restore(args) => restore::run(&args, context),
         Command::List(args) => list::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
+        Command::Files(args) => files::run(&args, context),
+        Command::Extract(args) => extract::run(&args, context),
     }
 }

@@ -1,0 +1,34 @@
+//! Opening the file system in an image, for the commands that look into it.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use image::{OpenError, OpenImage};
+use model::ServerTime;
+
+use super::named;
+use crate::context::Context;
+use crate::error::CommandError;
+
+/// Opens the file system in the image `name` of the time `at`, or in one of its partitions.
+pub(super) fn open(
+    context: &Context,
+    name: &OsStr,
+    at: Option<ServerTime>,
+    partition: Option<u32>,
+) -> Result<OpenImage, CommandError> {
+    let client = Arc::new(context.client()?);
+    let image = named::find(&client, name, at)?;
+    let opened = OpenImage::open(client.image_reader(image), partition);
+    let opened = opened.map_err(|error| match error {
+        OpenError::Server(error) => CommandError::from(error),
+        other => CommandError::new(other.to_string()),
+    })?;
+    if opened.leaves_out_journal {
+        context.output.note(
+            "the file system was in use when the image was made; the last changes, which are only \
+             in its journal, are not seen",
+        );
+    }
+    Ok(opened)
+}
