@@ -61,6 +61,11 @@ impl ClientError {
         Self { origin: Origin::ClosedStream, ..error }
     }
 
+    /// Returns the error with its object before the message.
+    pub(crate) fn about(self, object: &str) -> Self {
+        Self { message: format!("{object}: {}", self.message), ..self }
+    }
+
     /// Returns whether the error is a consequence of another one, which the server's answers have.
     pub(crate) fn is_consequence(&self) -> bool {
         self.origin == Origin::ClosedStream

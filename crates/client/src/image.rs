@@ -101,12 +101,6 @@ pub(crate) fn part_of(directory: &DirPath, name: &Name) -> Option<u64> {
     (directory_of(found) == *directory && name_of(found) == *name).then_some(found)
 }
 
-/// Place of the part `number` in `filespace`.
-pub(crate) fn part_place(filespace: &[u8], number: u64) -> Place {
-    let (directory, name) = (directory_of(number), Some(name_of(number)));
-    Place { filespace: filespace.to_vec(), directory, name }
-}
-
 /// Name and directory of the head.
 pub(crate) fn head_place() -> (DirPath, Name) {
     (DirPath::root(), Name::new(HEAD).expect("a name"))
@@ -226,13 +220,6 @@ impl Image {
     /// Returns the selection of all parts.
     pub(crate) fn parts(&self) -> Selection {
         Selection { at: Some(self.taken), ..Selection::of_filespace(&self.filespace()) }
-    }
-
-    /// Returns the selection of the bytes of the part `number` in `range`, which is relative to the
-    /// part.
-    pub(crate) fn part(&self, number: u64, range: Range<u64>) -> Selection {
-        let place = part_place(&self.filespace(), number);
-        Selection { at: Some(self.taken), range, ..Selection::of_object(&place) }
     }
 }
 

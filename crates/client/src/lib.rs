@@ -9,6 +9,7 @@
 pub mod admin;
 mod archive;
 mod backup;
+mod browse;
 mod cache;
 mod error;
 mod image;
@@ -29,13 +30,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{BatchId, CopyId, DirPath, Name, ServerTime};
+use model::{BatchId, CopyId, DirPath, Name, Object, ServerTime};
 use sys::{Dir, ObjectStatus};
 
 pub use backup::{
     BATCH_FILES_MAX, CopyFailure, ImageOptions, ImageReport, ImageSource, Migrant, StoredCopy,
     is_hidden,
 };
+pub use browse::{ObjectPlace, StoredVersion};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use image::{
@@ -59,7 +61,8 @@ pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use restore::{
-    FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RecallRequest,
+    FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
+    RecallRequest, SmallFile,
 };
 pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
@@ -248,6 +251,62 @@ impl Client {
     /// Returns a reader of any ranges of an image.
     pub fn image_reader(self: &Arc<Self>, image: Image) -> ImageReader {
         ImageReader::new(Arc::clone(self), image)
+    }
+
+    /// Returns the objects directly in `directory` at the time `at`, or now, sorted by name and
+    /// without their extents. An unknown directory has none.
+    pub fn directory(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        at: Option<ServerTime>,
+    ) -> Result<Vec<Object>, ClientError> {
+        browse::directory(&self.link, filespace, directory, at)
+    }
+
+    /// Calls `visit` with the directories at and below `directory`, in the order of their paths,
+    /// each with objects of it at the time `at`, or now. A directory with many objects comes
+    /// several times. Ends when `visit` returns false.
+    pub fn subtree(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        at: Option<ServerTime>,
+        visit: &mut dyn FnMut(&DirPath, Vec<Object>) -> bool,
+    ) -> Result<(), ClientError> {
+        browse::subtree(&self.link, filespace, directory, at, visit)
+    }
+
+    /// Returns all versions of the object at `place`, newest first.
+    pub fn versions(&self, place: &ObjectPlace) -> Result<Vec<StoredVersion>, ClientError> {
+        browse::versions(&self.link, place)
+    }
+
+    /// Returns all versions of all objects directly in `directory`, sorted by name, newest first.
+    pub fn all_versions(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+    ) -> Result<Vec<StoredVersion>, ClientError> {
+        browse::all_versions(&self.link, filespace, directory)
+    }
+
+    /// Returns the contents of the files directly in `directory` of at most `bytes_max` bytes each
+    /// and at most `total_max` bytes together, as they were at the time `at`, or are now. Files
+    /// that are lost or damaged are left out.
+    pub fn small_files(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        at: Option<ServerTime>,
+        (bytes_max, total_max): (u64, u64),
+    ) -> Result<Vec<SmallFile>, ClientError> {
+        restore::small_files(&self.link, filespace, directory, at, (bytes_max, total_max))
+    }
+
+    /// Returns a reader of any ranges of stored files.
+    pub fn range_reader(self: &Arc<Self>) -> RangeReader {
+        RangeReader::new(Arc::clone(self))
     }
 
     /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`. Returns, for

@@ -12,12 +12,14 @@
 //! 3. A directory gets its attributes after everything in it has been made.
 
 mod attributes;
+mod batch;
 mod batches;
 mod destination;
 mod image;
 mod links;
 mod make;
 mod opener;
+mod ranges;
 mod recall;
 mod receive;
 mod recent;
@@ -30,9 +32,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+pub use self::batch::SmallFile;
+pub(crate) use self::batch::small_files;
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;
+pub use self::ranges::RangeReader;
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::receive;

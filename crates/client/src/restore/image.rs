@@ -2,30 +2,24 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use lru::LruCache;
 use sys::lock::Mutex;
 
 use super::destination::Destination;
+use super::ranges::{RangeReader, to_usize};
 use super::receive::receive;
-use super::recent::RecentQuanta;
 use super::tally::Tally;
 use crate::Client;
+use crate::browse::ObjectPlace;
 use crate::error::{ClientError, ErrorKind};
-use crate::image::{Image, part_of};
+use crate::image::{Image, directory_of, name_of, part_of};
 use crate::link::Link;
 use crate::link::versions::{Entry, Piece};
 use crate::progress::{Phase, Progress};
-
-/// Number of parts whose pieces an [`ImageReader`] remembers.
-const PARTS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
-/// Number of bytes that a reader fetches at least when it reads one range after the other.
-const AHEAD_BYTES: u64 = 4 << 20;
 
 /// Device or file that an image is restored to. Several threads write to it.
 pub trait ImageTarget: Sync {
@@ -199,25 +193,15 @@ impl Destination for Parts<'_> {
 
 /// Reader of any ranges of an image. It remembers what it has received lately.
 pub struct ImageReader {
-    client: Arc<Client>,
+    ranges: RangeReader,
     image: Image,
-    quanta: RecentQuanta,
-    pieces: Mutex<LruCache<u64, Arc<Vec<Piece>>>>,
     /// End of the last range that was read.
     last_end: Mutex<u64>,
-    progress: Arc<Progress>,
 }
 
 impl ImageReader {
     pub(crate) fn new(client: Arc<Client>, image: Image) -> Self {
-        Self {
-            client,
-            image,
-            quanta: RecentQuanta::default(),
-            pieces: Mutex::new(LruCache::new(PARTS_REMEMBERED)),
-            last_end: Mutex::new(0),
-            progress: Arc::default(),
-        }
+        Self { ranges: RangeReader::new(client), image, last_end: Mutex::new(0) }
     }
 
     pub fn image(&self) -> &Image {
@@ -226,19 +210,16 @@ impl ImageReader {
 
     /// Returns the number of bytes that were received.
     pub fn bytes_transferred(&self) -> u64 {
-        self.progress.bytes_transferred.load(Relaxed)
+        self.ranges.bytes_transferred()
     }
 
-    /// Fills `buffer` from `offset` on. Bytes beyond the end of the image are zeros. Fails if
-    /// the server cannot be reached, and if it has lost the data.
+    /// Fills `buffer` from `offset` on. Bytes beyond the end of the image are zeros. Fails if the
+    /// server cannot be reached, and if it has lost the data.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), ClientError> {
         buffer.fill(0);
         let layout = self.image.facts.layout;
         let end = offset.saturating_add(buffer.len() as u64).min(layout.bytes);
-        let is_sequential = {
-            let mut last_end = self.last_end.lock();
-            std::mem::replace(&mut *last_end, end) == offset
-        };
+        let is_sequential = std::mem::replace(&mut *self.last_end.lock(), end) == offset;
         let mut at = offset;
         while at < end {
             let number = at / layout.part_bytes();
@@ -246,141 +227,20 @@ impl ImageReader {
             let range = at - part.start..end.min(part.end) - part.start;
             let from = to_usize(at - offset);
             let to = from + to_usize(range.end - range.start);
-            self.read_part(number, range, &mut buffer[from..to], is_sequential)?;
+            let (directory, name) = (directory_of(number), name_of(number));
+            let place = ObjectPlace { filespace: self.image.filespace(), directory, name };
+            let read = self.ranges.read(
+                (&place, self.image.taken),
+                part.end - part.start,
+                range,
+                &mut buffer[from..to],
+                is_sequential,
+            );
+            let (from, to) = (part.start, part.end);
+            read.map_err(|error| error.about(&format!("bytes {from} to {to} of the image")))?;
             at = end.min(part.end);
         }
         Ok(())
-    }
-
-    /// Fills `buffer`, which has zeros, with the bytes of the part `number` in `range`.
-    fn read_part(
-        &self,
-        number: u64,
-        range: Range<u64>,
-        buffer: &mut [u8],
-        is_sequential: bool,
-    ) -> Result<(), ClientError> {
-        let known = self.pieces.lock().get(&number).cloned();
-        if let Some(pieces) = known
-            && self.is_filled_from_memory(&pieces, &range, buffer)
-        {
-            return Ok(());
-        }
-        let part = self.image.facts.layout.range(number);
-        let ahead = if is_sequential { range.start + AHEAD_BYTES } else { range.end };
-        let wanted = range.start..ahead.max(range.end).min(part.end - part.start);
-        let mut collector = Collector {
-            wanted: wanted.clone(),
-            pieces: None,
-            chunks: Mutex::default(),
-            lost: Mutex::default(),
-            quanta: &self.quanta,
-        };
-        let tally = Tally::new(Arc::clone(&self.progress));
-        let selection = self.image.part(number, wanted);
-        let received = receive(&self.client.link, &selection, None, &mut collector, &tally)?;
-        received.unreadable.map_or(Ok(()), Err)?;
-        let Collector { pieces, chunks, lost, .. } = collector;
-        let lost = lost.into_inner().or_else(|| {
-            pieces
-                .is_none()
-                .then(|| "the server has this part of the image no longer".to_owned())
-        });
-        if let Some(reason) = lost {
-            let message = format!("bytes {} to {} of the image: {reason}", part.start, part.end);
-            return Err(ClientError::new(ErrorKind::Damaged, message));
-        }
-        for (offset, chunk) in chunks.into_inner() {
-            copy(&chunk, offset, &range, buffer);
-        }
-        self.pieces.lock().put(number, Arc::new(pieces.unwrap_or_default()));
-        Ok(())
-    }
-
-    /// Fills `buffer` if all that it needs came lately.
-    fn is_filled_from_memory(
-        &self,
-        pieces: &[Piece],
-        range: &Range<u64>,
-        buffer: &mut [u8],
-    ) -> bool {
-        let link = &self.client.link;
-        let (key, seal_keys) = (&link.domain_key, &link.seal_keys);
-        let first =
-            pieces.partition_point(|piece| piece.offset + u64::from(piece.bytes) <= range.start);
-        let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
-        for piece in needed {
-            match self.quanta.content(piece, key, seal_keys) {
-                Some(chunk) => copy(&chunk, piece.offset, range, buffer),
-                None => {
-                    buffer.fill(0);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-}
-
-/// Copies the bytes of `chunk`, which lies at `offset`, that are in `range` into the buffer for
-/// `range`.
-fn copy(chunk: &[u8], offset: u64, range: &Range<u64>, buffer: &mut [u8]) {
-    let start = offset.max(range.start);
-    let end = (offset + chunk.len() as u64).min(range.end);
-    if start < end {
-        let from = &chunk[to_usize(start - offset)..to_usize(end - offset)];
-        buffer[to_usize(start - range.start)..to_usize(end - range.start)].copy_from_slice(from);
-    }
-}
-
-fn to_usize(bytes: u64) -> usize {
-    usize::try_from(bytes).expect("lengths of buffers fit")
-}
-
-/// Destination that keeps the chunks of one part.
-struct Collector<'a> {
-    wanted: Range<u64>,
-    /// All pieces of the part, after it has come.
-    pieces: Option<Vec<Piece>>,
-    chunks: Mutex<Vec<(u64, Vec<u8>)>>,
-    lost: Mutex<Option<String>>,
-    quanta: &'a RecentQuanta,
-}
-
-impl Destination for Collector<'_> {
-    type File = ();
-
-    fn take(&mut self, entry: Entry) -> Option<()> {
-        match entry.pieces() {
-            None => {
-                self.lose(&(), "the data is lost or damaged at the server");
-                None
-            }
-            Some(pieces) => {
-                let is_needed = pieces.iter().any(|piece| piece.is_within(&self.wanted));
-                self.pieces = Some(pieces);
-                is_needed.then_some(())
-            }
-        }
-    }
-
-    fn write(&self, (): &(), chunk: &[u8], offset: u64) -> io::Result<()> {
-        self.chunks.lock().push((offset, chunk.to_vec()));
-        Ok(())
-    }
-
-    fn complete(&self, (): &()) {}
-
-    fn lose(&self, (): &(), reason: &str) {
-        self.lost.lock().get_or_insert_with(|| reason.to_owned());
-    }
-
-    fn recent(&self) -> Option<&RecentQuanta> {
-        Some(self.quanta)
-    }
-
-    fn range(&self) -> Range<u64> {
-        self.wanted.clone()
     }
 }
 
@@ -397,16 +257,5 @@ mod tests {
         assert_eq!(gaps(&[], 10), Vec::from([0..10]));
         assert_eq!(gaps(&[piece(0, 10)], 10), []);
         assert_eq!(gaps(&[piece(2, 3), piece(5, 1), piece(8, 1)], 10), [0..2, 6..8, 9..10]);
-    }
-
-    #[test]
-    fn a_chunk_fills_what_it_covers() {
-        let mut buffer = [0; 4];
-        copy(b"abcdef", 8, &(10..14), &mut buffer);
-        assert_eq!(&buffer, b"cdef");
-        let mut buffer = [0; 4];
-        copy(b"ab", 11, &(10..14), &mut buffer);
-        copy(b"xx", 20, &(10..14), &mut buffer);
-        assert_eq!(&buffer, b"\0ab\0");
     }
 }

@@ -1,0 +1,147 @@
+//! Browsing: the stored objects of one directory, of all directories below it, and the versions of
+//! one object, for a program that shows them as files.
+
+use model::{DirPath, Name, Object, ServerTime};
+
+use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
+use crate::link::versions::{Entry, Scope, Selection};
+use crate::path::Place;
+
+/// Place of an object in a filespace.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectPlace {
+    pub filespace: Vec<u8>,
+    pub directory: DirPath,
+    pub name: Name,
+}
+
+impl ObjectPlace {
+    pub(crate) fn place(&self) -> Place {
+        let Self { filespace, directory, name } = self.clone();
+        Place { filespace, directory, name: Some(name) }
+    }
+}
+
+/// Version of an object. The object has no extents: its data is read by its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredVersion {
+    pub object: Object,
+    /// Time at which the version became inactive; `None` for the active version.
+    pub deactivated: Option<ServerTime>,
+}
+
+/// Returns the objects directly in `directory` at the time `at`, or now, sorted by name. An unknown
+/// directory has none.
+pub(crate) fn directory(
+    link: &Link,
+    filespace: &[u8],
+    directory: &DirPath,
+    at: Option<ServerTime>,
+) -> Result<Vec<Object>, ClientError> {
+    let selection = Selection { at, ..Selection::of_directory(filespace, directory.clone()) };
+    let mut objects: Vec<Object> = collect(link, &selection)?
+        .into_iter()
+        .map(|entry| without_extents(entry.object))
+        .collect();
+    objects.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(objects)
+}
+
+/// Returns all versions of the object at `place`, newest first.
+pub(crate) fn versions(
+    link: &Link,
+    place: &ObjectPlace,
+) -> Result<Vec<StoredVersion>, ClientError> {
+    let selection = Selection::of_object(&place.place());
+    let selection = Selection { all_versions: true, ..selection };
+    let version = |entry: Entry| StoredVersion {
+        deactivated: entry.deactivated,
+        object: without_extents(entry.object),
+    };
+    let mut versions: Vec<StoredVersion> =
+        collect(link, &selection)?.into_iter().map(version).collect();
+    versions.sort_by_key(|version| std::cmp::Reverse(version.object.inserted));
+    Ok(versions)
+}
+
+/// Returns all versions of all objects directly in `directory`, sorted by name, newest first.
+pub(crate) fn all_versions(
+    link: &Link,
+    filespace: &[u8],
+    directory: &DirPath,
+) -> Result<Vec<StoredVersion>, ClientError> {
+    let selection = Selection::of_directory(filespace, directory.clone());
+    let selection = Selection { all_versions: true, ..selection };
+    let version = |entry: Entry| StoredVersion {
+        deactivated: entry.deactivated,
+        object: without_extents(entry.object),
+    };
+    let mut versions: Vec<StoredVersion> =
+        collect(link, &selection)?.into_iter().map(version).collect();
+    versions.sort_by(|a, b| {
+        let by_name = a.object.name.cmp(&b.object.name);
+        by_name.then(b.object.inserted.cmp(&a.object.inserted))
+    });
+    Ok(versions)
+}
+
+/// Calls `visit` with the directories at and below `directory`, in the order of their paths, each
+/// with objects of it at the time `at`, or now. A directory with many objects comes several times.
+/// Ends when `visit` returns false.
+pub(crate) fn subtree(
+    link: &Link,
+    filespace: &[u8],
+    directory: &DirPath,
+    at: Option<ServerTime>,
+    visit: &mut dyn FnMut(&DirPath, Vec<Object>) -> bool,
+) -> Result<(), ClientError> {
+    let scope = match directory.parent() {
+        Some((directory, name)) if *directory.as_bytes() != *b"" => {
+            let filespace = filespace.to_vec();
+            Scope::Subtree(Place { filespace, directory, name: Some(name) })
+        }
+        _ => Scope::Filespace,
+    };
+    let selection = Selection { scope, at, ..Selection::of_filespace(filespace) };
+    let mut listing = link.list(&selection)?;
+    while let Some(entries) = listing.next()? {
+        for of_directory in entries.chunk_by(|a, b| a.directory == b.directory) {
+            let path = &of_directory[0].directory;
+            if !directory.contains(path) && **path != *directory {
+                // The object that the subtree hangs on.
+                continue;
+            }
+            let objects =
+                of_directory.iter().map(|entry| without_extents(entry.object.clone())).collect();
+            if !visit(path, objects) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn collect(link: &Link, selection: &Selection) -> Result<Vec<Entry>, ClientError> {
+    let mut found = Vec::new();
+    let mut listing = match link.list(selection) {
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(found),
+        listing => listing?,
+    };
+    loop {
+        match listing.next() {
+            Ok(Some(entries)) => found.extend(entries),
+            Ok(None) => return Ok(found),
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(found),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Drops the places of an object's data, which may be many.
+fn without_extents(mut object: Object) -> Object {
+    if let model::Payload::Extents(_) = object.payload {
+        object.payload = model::Payload::Nothing;
+    }
+    object
+}

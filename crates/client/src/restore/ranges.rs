@@ -1,0 +1,203 @@
+//! Reading of ranges of stored files, for programs that ask for any range at any time.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lru::LruCache;
+use model::ServerTime;
+use sys::lock::Mutex;
+
+use super::destination::Destination;
+use super::receive::receive;
+use super::recent::RecentQuanta;
+use super::tally::Tally;
+use crate::Client;
+use crate::browse::ObjectPlace;
+use crate::error::{ClientError, ErrorKind};
+use crate::link::versions::{Entry, Piece, Selection};
+use crate::progress::Progress;
+
+/// Number of versions whose pieces a reader remembers.
+const VERSIONS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+/// Number of bytes that are fetched at least when one range follows the other.
+const AHEAD_BYTES: u64 = 4 << 20;
+
+/// Version of an object: its place, and a time at which it was active.
+type VersionKey = (ObjectPlace, ServerTime);
+
+/// Reader of ranges of stored files. It remembers what it has received lately. Each chunk is
+/// checked when it comes and when it is used again.
+pub struct RangeReader {
+    client: Arc<Client>,
+    quanta: RecentQuanta,
+    pieces: Mutex<LruCache<VersionKey, Arc<Vec<Piece>>>>,
+    progress: Arc<Progress>,
+}
+
+impl RangeReader {
+    pub(crate) fn new(client: Arc<Client>) -> Self {
+        Self {
+            client,
+            quanta: RecentQuanta::default(),
+            pieces: Mutex::new(LruCache::new(VERSIONS_REMEMBERED)),
+            progress: Arc::default(),
+        }
+    }
+
+    /// Returns the number of bytes that were received.
+    pub fn bytes_transferred(&self) -> u64 {
+        self.progress.bytes_transferred.load(Relaxed)
+    }
+
+    /// Fills `buffer` with the bytes in `range` of a file of `size` bytes: of the version of the
+    /// object at a place that was active at a time. With `reads_ahead`, the server sends more than
+    /// the range. Fails if the server cannot be reached, and if it has lost the data.
+    pub fn read(
+        &self,
+        (place, at): (&ObjectPlace, ServerTime),
+        size: u64,
+        range: Range<u64>,
+        buffer: &mut [u8],
+        reads_ahead: bool,
+    ) -> Result<(), ClientError> {
+        buffer.fill(0);
+        let key = (place.clone(), at);
+        let known = self.pieces.lock().get(&key).cloned();
+        if let Some(pieces) = known
+            && self.is_filled_from_memory(&pieces, &range, buffer)
+        {
+            return Ok(());
+        }
+        let ahead = if reads_ahead { range.start + AHEAD_BYTES } else { range.end };
+        let wanted = range.start..ahead.max(range.end).min(size);
+        let mut collector = Collector {
+            wanted: wanted.clone(),
+            pieces: None,
+            chunks: Mutex::default(),
+            lost: Mutex::default(),
+            quanta: &self.quanta,
+        };
+        let tally = Tally::new(Arc::clone(&self.progress));
+        let selection = Selection::of_object(&place.place());
+        let selection = Selection { at: Some(at), range: wanted, ..selection };
+        let received = receive(&self.client.link, &selection, None, &mut collector, &tally)?;
+        received.unreadable.map_or(Ok(()), Err)?;
+        let Collector { pieces, chunks, lost, .. } = collector;
+        if let Some(reason) = lost.into_inner() {
+            return Err(ClientError::new(ErrorKind::Damaged, reason));
+        }
+        let Some(pieces) = pieces else {
+            let message = "the server no longer has this version";
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        };
+        for (offset, chunk) in chunks.into_inner() {
+            copy(&chunk, offset, &range, buffer);
+        }
+        self.pieces.lock().put(key, Arc::new(pieces));
+        Ok(())
+    }
+
+    /// Fills `buffer` if all that it needs came lately.
+    fn is_filled_from_memory(
+        &self,
+        pieces: &[Piece],
+        range: &Range<u64>,
+        buffer: &mut [u8],
+    ) -> bool {
+        let link = &self.client.link;
+        let ends_before = |piece: &Piece| piece.offset + u64::from(piece.bytes) <= range.start;
+        let first = pieces.partition_point(ends_before);
+        let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
+        for piece in needed {
+            match self.quanta.content(piece, &link.domain_key, &link.seal_keys) {
+                Some(chunk) => copy(&chunk, piece.offset, range, buffer),
+                None => {
+                    buffer.fill(0);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Copies the bytes of `chunk`, which lies at `offset`, that are in `range` into the buffer for
+/// `range`.
+fn copy(chunk: &[u8], offset: u64, range: &Range<u64>, buffer: &mut [u8]) {
+    let start = offset.max(range.start);
+    let end = (offset + chunk.len() as u64).min(range.end);
+    if start < end {
+        let from = &chunk[to_usize(start - offset)..to_usize(end - offset)];
+        buffer[to_usize(start - range.start)..to_usize(end - range.start)].copy_from_slice(from);
+    }
+}
+
+pub(super) fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("lengths of buffers fit")
+}
+
+/// Destination that keeps the chunks of one file.
+struct Collector<'a> {
+    wanted: Range<u64>,
+    /// All pieces of the file, after its entry has come.
+    pieces: Option<Vec<Piece>>,
+    chunks: Mutex<Vec<(u64, Vec<u8>)>>,
+    lost: Mutex<Option<String>>,
+    quanta: &'a RecentQuanta,
+}
+
+impl Destination for Collector<'_> {
+    type File = ();
+
+    fn take(&mut self, entry: Entry) -> Option<()> {
+        match entry.pieces() {
+            None => {
+                self.lose(&(), "the data is lost or damaged at the server");
+                None
+            }
+            Some(pieces) => {
+                let is_needed = pieces.iter().any(|piece| piece.is_within(&self.wanted));
+                self.pieces = Some(pieces);
+                is_needed.then_some(())
+            }
+        }
+    }
+
+    fn write(&self, (): &(), chunk: &[u8], offset: u64) -> io::Result<()> {
+        self.chunks.lock().push((offset, chunk.to_vec()));
+        Ok(())
+    }
+
+    fn complete(&self, (): &()) {}
+
+    fn lose(&self, (): &(), reason: &str) {
+        self.lost.lock().get_or_insert_with(|| reason.to_owned());
+    }
+
+    fn recent(&self) -> Option<&RecentQuanta> {
+        Some(self.quanta)
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.wanted.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_fills_what_it_covers() {
+        let mut buffer = [0; 4];
+        copy(b"abcdef", 8, &(10..14), &mut buffer);
+        assert_eq!(&buffer, b"cdef");
+        let mut buffer = [0; 4];
+        copy(b"ab", 11, &(10..14), &mut buffer);
+        copy(b"xx", 20, &(10..14), &mut buffer);
+        assert_eq!(&buffer, b"\0ab\0");
+    }
+}
