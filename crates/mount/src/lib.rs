@@ -1,11 +1,35 @@
 //! Stored content as file systems, by FUSE.
 //!
-//! A [`ServedDisk`] is one file whose bytes come from a [`DiskContent`], such as an image at the
+//! ```text
+//!   kernel -> stored (answers) -> inodes, node (attributes)
+//!                |-> tree: what is in each directory -> filespaces (pure)
+//!                \-> contents: ranges, and the small files of a directory at once
+//!                       both -> connection -> client
+//! ```
+//!
+//! A [`StoredMount`] shows the files of a node at any time, all versions of a file, and images. A
+//! [`ServedDisk`] is one file whose bytes come from a [`DiskContent`], such as an image at the
 //! server. It is mounted where no path leads to, so that nobody else sees it and nothing is left
 //! when the process ends, however it ends.
 //!
+//! 1. A program gets the right bytes or an error. Each chunk is checked against its digest.
+//! 2. A version has a number (inode) of its own, so the kernel never mixes two versions.
+//! 3. Memory is bounded: what is remembered of directories and contents has a limit.
+//!
 //! Deliberately absent: writing.
 
+mod connection;
+mod contents;
 mod disk;
+mod filespaces;
+mod inodes;
+mod mounted;
+mod node;
+mod stored;
+mod tree;
 
+pub use connection::Opener;
 pub use disk::{DiskContent, ServedDisk};
+pub use mounted::{MountError, MountSettings, StoredMount};
+pub use stored::Log;
+pub use tree::Times;

@@ -1,0 +1,70 @@
+//! The connection to the server, which outlives restarts of the server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Client, ClientError, ErrorKind, RangeReader};
+use sys::lock::RwLock;
+
+/// Pause before the server is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Opens a connection.
+pub type Opener = Box<dyn Fn() -> Result<Client, ClientError> + Send + Sync>;
+
+/// A client, and the reader of files that uses it.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) client: Arc<Client>,
+    pub(crate) reader: Arc<RangeReader>,
+}
+
+impl Line {
+    fn new(client: Client) -> Self {
+        let client = Arc::new(client);
+        let reader = Arc::new(client.range_reader());
+        Self { client, reader }
+    }
+}
+
+/// Connection that is made again when it is lost.
+pub(crate) struct Connection {
+    opener: Opener,
+    line: RwLock<Line>,
+    /// Time for which a question waits for a server that is away.
+    patience: Duration,
+}
+
+impl Connection {
+    pub(crate) fn open(opener: Opener, patience: Duration) -> Result<Self, ClientError> {
+        let line = RwLock::new(Line::new(opener()?));
+        Ok(Self { opener, line, patience })
+    }
+
+    /// Asks the server. While it is away, waits and asks again.
+    pub(crate) fn ask<T>(
+        &self,
+        question: impl Fn(&Line) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let began = sys::clock::monotonic();
+        loop {
+            let line = self.line.read().clone();
+            match question(&line) {
+                Err(error) if error.kind == ErrorKind::Retry && began.elapsed() < self.patience => {
+                    sys::clock::sleep(PAUSE);
+                    self.renew(&line);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Connects again, unless another thread has done that.
+    fn renew(&self, old: &Line) {
+        let Ok(client) = (self.opener)() else { return };
+        let mut line = self.line.write();
+        if Arc::ptr_eq(&line.client, &old.client) {
+            *line = Line::new(client);
+        }
+    }
+}

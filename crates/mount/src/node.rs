@@ -1,0 +1,221 @@
+//! Nodes: the files and directories that a mount shows, and their attributes.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use client::{Image, ObjectPlace};
+use fuser::{FileAttr, FileType, INodeNo};
+use model::{Kind, Object, Payload, ServerTime, Timestamp};
+
+/// State of the stored files that a part of the mount shows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum View {
+    Latest,
+    At(ServerTime),
+    /// All versions of each file, side by side.
+    Versions,
+}
+
+impl View {
+    /// Returns the time whose state is shown; `None` for the present.
+    pub(crate) fn time(self) -> Option<ServerTime> {
+        match self {
+            Self::At(time) => Some(time),
+            Self::Latest | Self::Versions => None,
+        }
+    }
+}
+
+/// A file or directory of a mount.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    /// The topmost directory.
+    Top,
+    /// Directory with the times of backups.
+    Times,
+    /// Directory with the names of images, or with the images of one name.
+    Images {
+        name: Option<Vec<u8>>,
+    },
+    Image(Arc<Image>),
+    /// Directory of the node's files, by its path without a slash at its end.
+    Directory {
+        view: View,
+        path: Vec<u8>,
+        object: Option<Arc<Object>>,
+    },
+    /// Anything else that is stored.
+    Object {
+        view: View,
+        place: ObjectPlace,
+        object: Arc<Object>,
+    },
+    /// Directory with the versions of one file.
+    VersionsOf {
+        place: ObjectPlace,
+        newest: Arc<Object>,
+    },
+}
+
+/// Identity of a node. Two names of one file have the same identity.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum NodeKey {
+    Top,
+    Times,
+    Images(Option<Vec<u8>>),
+    Image(Vec<u8>, ServerTime),
+    Directory(View, Vec<u8>),
+    Object(View, ObjectPlace, ServerTime),
+    /// File with several names: filespace and inode.
+    Linked(View, Vec<u8>, u64, ServerTime),
+    VersionsOf(ObjectPlace),
+}
+
+impl Node {
+    pub(crate) fn key(&self) -> NodeKey {
+        match self {
+            Self::Top => NodeKey::Top,
+            Self::Times => NodeKey::Times,
+            Self::Images { name } => NodeKey::Images(name.clone()),
+            Self::Image(image) => NodeKey::Image(image.name.clone(), image.taken),
+            Self::Directory { view, path, .. } => NodeKey::Directory(*view, path.clone()),
+            Self::Object { view, place, object } if object.stat.linked => {
+                let moment = moment_of(object);
+                NodeKey::Linked(*view, place.filespace.clone(), object.stat.inode, moment)
+            }
+            Self::Object { view, place, object } => {
+                NodeKey::Object(*view, place.clone(), object.inserted)
+            }
+            Self::VersionsOf { place, .. } => NodeKey::VersionsOf(place.clone()),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        match self {
+            Self::Object { object, .. } => file_type(object.stat.kind),
+            Self::Image(_) => FileType::RegularFile,
+            _ => FileType::Directory,
+        }
+    }
+
+    /// Returns the stored object that the node stands for, if there is one.
+    pub(crate) fn object(&self) -> Option<&Arc<Object>> {
+        match self {
+            Self::Directory { object, .. } => object.as_ref(),
+            Self::Object { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Returns the attributes of the node with the number `inode`.
+    pub(crate) fn attributes(&self, inode: INodeNo) -> FileAttr {
+        match self {
+            Self::Image(image) => {
+                let time = system_time(timestamp(image.taken));
+                let (uid, gid) = sys::process::effective_ids();
+                let of_image = FileAttr {
+                    perm: 0o400,
+                    kind: FileType::RegularFile,
+                    size: image.facts.layout.bytes,
+                    blocks: image.facts.data_bytes.div_ceil(512),
+                    uid,
+                    gid,
+                    ..own(inode)
+                };
+                FileAttr { mtime: time, ctime: time, ..of_image }
+            }
+            Self::VersionsOf { newest, .. } => {
+                let readable = (newest.stat.mode & 0o444) >> 2;
+                FileAttr {
+                    perm: newest.stat.mode & 0o777 | readable,
+                    kind: FileType::Directory,
+                    size: 0,
+                    ..of_object(inode, newest)
+                }
+            }
+            node => node.object().map_or_else(|| own(inode), |object| of_object(inode, object)),
+        }
+    }
+}
+
+/// Returns the time that tells the versions of a file with several names apart. The names of one
+/// file may have been committed one after the other.
+fn moment_of(object: &Object) -> ServerTime {
+    ServerTime(object.stat.ctime.secs)
+}
+
+/// Attributes of a directory that is not stored.
+fn own(inode: INodeNo) -> FileAttr {
+    FileAttr {
+        ino: inode,
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::Directory,
+        perm: 0o555,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
+    let stat = &object.stat;
+    let mtime = system_time(stat.mtime);
+    let size = match (&object.payload, stat.kind) {
+        (Payload::Target(target), _) => target.len() as u64,
+        (_, Kind::Directory) => 0,
+        _ => stat.size,
+    };
+    FileAttr {
+        size,
+        blocks: size.div_ceil(512),
+        atime: mtime,
+        mtime,
+        ctime: system_time(stat.ctime),
+        kind: file_type(stat.kind),
+        perm: stat.mode,
+        nlink: if stat.linked { 2 } else { 1 },
+        uid: stat.uid,
+        gid: stat.gid,
+        rdev: device(stat.device),
+        ..own(inode)
+    }
+}
+
+fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::CharDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+/// Encodes the number of a device as FUSE does, in 32 bits.
+fn device(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+fn timestamp(time: ServerTime) -> Timestamp {
+    let nanos = u32::try_from(time.0.rem_euclid(1_000_000) * 1000).unwrap_or(0);
+    Timestamp { secs: time.0.div_euclid(1_000_000), nanos }
+}
+
+fn system_time(time: Timestamp) -> SystemTime {
+    let nanos = Duration::from_nanos(u64::from(time.nanos));
+    let secs = Duration::from_secs(time.secs.unsigned_abs());
+    let whole = match time.secs {
+        0.. => UNIX_EPOCH.checked_add(secs),
+        _ => UNIX_EPOCH.checked_sub(secs),
+    };
+    whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
+}

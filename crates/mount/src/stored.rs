@@ -1,0 +1,374 @@
+//! The stored files as a file system: answers to the kernel.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use client::{ClientError, ErrorKind};
+use fuser::{
+    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr, Request,
+};
+use model::{Kind, Payload};
+use sys::lock::Mutex;
+
+use crate::contents::Contents;
+use crate::inodes::Inodes;
+use crate::node::{Node, View};
+use crate::tree::{Entries, Tree, TreeEntry};
+
+/// Time for which the kernel remembers names and attributes of a past state, which never changes.
+const PAST: Duration = Duration::from_secs(3600);
+/// Time for which the kernel remembers names and attributes of the present.
+const PRESENT: Duration = Duration::from_secs(5);
+/// Number of an entry of which the kernel has not been told. Source: libfuse,
+/// `FUSE_UNKNOWN_INO`.
+const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
+/// Largest read-ahead that the kernel is asked for, in bytes.
+const READ_AHEAD: u32 = 1 << 20;
+
+/// Receiver of messages for people.
+pub type Log = Box<dyn Fn(&str) + Send + Sync>;
+
+pub(crate) struct StoredFiles {
+    tree: Tree,
+    contents: Contents,
+    inodes: Inodes,
+    /// Entries of the directories that are open.
+    open: Mutex<HashMap<u64, Entries>>,
+    next_handle: AtomicU64,
+    log: Log,
+}
+
+impl StoredFiles {
+    pub(crate) fn new(tree: Tree, contents: Contents, log: Log) -> Self {
+        Self {
+            tree,
+            contents,
+            inodes: Inodes::new(),
+            open: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            log,
+        }
+    }
+
+    /// Returns the error for the kernel. What a program cannot be told goes to the log.
+    fn errno(&self, about: &dyn Fn() -> String, error: &ClientError) -> Errno {
+        match error.kind {
+            ErrorKind::NotFound => Errno::ENOENT,
+            ErrorKind::Refused => Errno::EACCES,
+            _ => {
+                (self.log)(&format!("{}: {}", about(), error.message));
+                Errno::EIO
+            }
+        }
+    }
+
+    fn node(&self, inode: INodeNo) -> Result<Arc<Node>, Errno> {
+        self.inodes.get(inode).ok_or(Errno::ENOENT)
+    }
+
+    fn entries(&self, inode: INodeNo) -> Result<Entries, Errno> {
+        let node = self.node(inode)?;
+        match self.tree.list(&node) {
+            Ok(Some(entries)) => Ok(entries),
+            Ok(None) => Err(Errno::ENOTDIR),
+            Err(error) => Err(self.errno(&|| shown(&node), &error)),
+        }
+    }
+
+    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<Node, Errno> {
+        let node = self.node(parent)?;
+        match self.tree.find(&node, name.as_bytes()) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Err(Errno::ENOENT),
+            Err(error) => Err(self.errno(&|| shown(&node), &error)),
+        }
+    }
+
+    fn read_node(&self, node: &Node, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let read = match node {
+            Node::Object { view, place, object } if object.stat.kind == Kind::File => {
+                let range = clipped(offset, size, object.stat.size);
+                if range.is_empty() {
+                    return Ok(Vec::new());
+                }
+                self.contents.read(*view, place, object, range)
+            }
+            Node::Image(image) => {
+                let range = clipped(offset, size, image.facts.layout.bytes);
+                self.contents.read_image(image, range)
+            }
+            _ => return Err(Errno::EISDIR),
+        };
+        read.map_err(|error| match self.errno(&|| shown(node), &error) {
+            // The version has expired since it was listed.
+            Errno::ENOENT => Errno::ESTALE,
+            other => other,
+        })
+    }
+
+    fn handle(&self, inode: INodeNo, handle: FileHandle) -> Result<Entries, Errno> {
+        let open = self.open.lock().get(&u64::from(handle)).cloned();
+        open.map_or_else(|| self.entries(inode), Ok)
+    }
+
+    fn xattr(&self, inode: INodeNo, name: &OsStr) -> Result<Vec<u8>, Errno> {
+        let node = self.node(inode)?;
+        let object = node.object().ok_or(Errno::ENODATA)?;
+        let found = object.attributes.xattrs.iter().find(|xattr| xattr.name == name.as_bytes());
+        found.map(|xattr| xattr.value.clone()).ok_or(Errno::ENODATA)
+    }
+
+    fn xattr_names(&self, inode: INodeNo) -> Result<Vec<u8>, Errno> {
+        let node = self.node(inode)?;
+        let xattrs = node.object().map_or(&[][..], |object| &object.attributes.xattrs);
+        Ok(xattrs.iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
+    }
+}
+
+/// Returns the part of a file of `size` bytes that a read asks for.
+fn clipped(offset: u64, bytes: u32, size: u64) -> std::ops::Range<u64> {
+    let start = offset.min(size);
+    start..offset.saturating_add(u64::from(bytes)).min(size)
+}
+
+/// Returns the time for which the kernel may remember a node.
+fn lifetime(node: &Node) -> &'static Duration {
+    match node {
+        Node::Directory { view: View::At(_), .. }
+        | Node::Object { view: View::At(_) | View::Versions, .. }
+        | Node::Image(_) => &PAST,
+        _ => &PRESENT,
+    }
+}
+
+/// Returns the path of a node, for messages.
+fn shown(node: &Node) -> String {
+    match node {
+        Node::Directory { path, .. } => model::escaped(path),
+        Node::Object { place, .. } | Node::VersionsOf { place, .. } => {
+            let path = place.directory.join(&place.name);
+            format!("{} in {}", model::escaped(&path), model::escaped(&place.filespace))
+        }
+        Node::Image(image) => format!("an image of {}", model::escaped(&image.name)),
+        Node::Images { name: Some(name) } => format!("images of {}", model::escaped(name)),
+        Node::Top | Node::Times | Node::Images { name: None } => "the server".to_owned(),
+    }
+}
+
+/// Answers a question about an attribute of `value`'s length.
+fn give(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
+    match value {
+        Err(errno) => reply.error(errno),
+        Ok(value) => match u32::try_from(value.len()) {
+            Ok(bytes) if size == 0 => reply.size(bytes),
+            Ok(bytes) if bytes <= size => reply.data(&value),
+            _ => reply.error(Errno::ERANGE),
+        },
+    }
+}
+
+impl Filesystem for StoredFiles {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let wished = InitFlags::FUSE_DO_READDIRPLUS
+            | InitFlags::FUSE_READDIRPLUS_AUTO
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            | InitFlags::FUSE_POSIX_ACL
+            | InitFlags::FUSE_CACHE_SYMLINKS;
+        // An older kernel has fewer of them, and each of them is only a help.
+        let _missing = config.add_capabilities(wished & config.capabilities());
+        let _largest = config.set_max_readahead(READ_AHEAD);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.find(parent, name) {
+            Ok(node) => {
+                let lifetime = lifetime(&node);
+                let inode = self.inodes.tell(node.clone());
+                reply.entry(lifetime, &node.attributes(inode), Generation(0));
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
+        self.inodes.forget(inode, lookups);
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.node(inode) {
+            Ok(node) => reply.attr(lifetime(&node), &node.attributes(inode)),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
+        match self.node(inode) {
+            Ok(node) => match node.object().map(|object| &object.payload) {
+                Some(Payload::Target(target)) => reply.data(target),
+                _ => reply.error(Errno::EINVAL),
+            },
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.node(inode) {
+            // Each version has a number of its own, so what the kernel has of it stays right.
+            Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.node(inode).and_then(|node| self.read_node(&node, offset, size)) {
+            Ok(data) => reply.data(&data),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.entries(inode) {
+            Ok(entries) => {
+                let handle = self.next_handle.fetch_add(1, Relaxed);
+                self.open.lock().insert(handle, entries);
+                reply.opened(FileHandle(handle), FopenFlags::empty());
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let entries = match self.handle(inode, handle) {
+            Ok(entries) => entries,
+            Err(errno) => return reply.error(errno),
+        };
+        for (name, at, node) in numbered(&entries, offset) {
+            let kind = node.map_or(FileType::Directory, Node::kind);
+            let inode = if node.is_none() { inode } else { UNKNOWN };
+            if reply.add(inode, at, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let entries = match self.handle(inode, handle) {
+            Ok(entries) => entries,
+            Err(errno) => return reply.error(errno),
+        };
+        let own = match self.node(inode) {
+            Ok(node) => node,
+            Err(errno) => return reply.error(errno),
+        };
+        for (name, at, node) in numbered(&entries, offset) {
+            let Some(node) = node else {
+                // The kernel does not count these two.
+                let attributes = own.attributes(inode);
+                if reply.add(inode, at, name, &PRESENT, &attributes, Generation(0)) {
+                    break;
+                }
+                continue;
+            };
+            let number = self.inodes.tell(node.clone());
+            let attributes = node.attributes(number);
+            if reply.add(number, at, name, lifetime(node), &attributes, Generation(0)) {
+                self.inodes.forget(number, 1);
+                break;
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.open.lock().remove(&u64::from(handle));
+        reply.ok();
+    }
+
+    fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        give(self.xattr(inode, name), size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        give(self.xattr_names(inode), size, reply);
+    }
+}
+
+/// Returns the entries of a directory from `offset` on, after `.` and `..`, each with the offset of
+/// the entry after it. The first two have no node.
+fn numbered(
+    entries: &[TreeEntry],
+    offset: u64,
+) -> impl Iterator<Item = (&OsStr, u64, Option<&Node>)> {
+    let dots = [".", ".."].into_iter().map(|name| (OsStr::new(name), None));
+    let stored = entries.iter().map(|entry| (OsStr::from_bytes(&entry.name), Some(&entry.node)));
+    let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
+    let all = dots.chain(stored).zip(1_u64..);
+    all.skip(skipped).map(|((name, node), next)| (name, next, node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_end_with_the_file() {
+        assert_eq!(clipped(0, 10, 5), 0..5);
+        assert_eq!(clipped(3, 10, 5), 3..5);
+        assert_eq!(clipped(9, 10, 5), 5..5);
+        assert_eq!(clipped(u64::MAX, 10, 5), 5..5);
+    }
+
+    #[test]
+    fn a_directory_goes_on_where_it_ended() {
+        let entries = [b"a", b"b"].map(|name| TreeEntry { name: name.to_vec(), node: Node::Times });
+        let names = |offset| -> Vec<(String, u64)> {
+            numbered(&entries, offset)
+                .map(|(name, next, _)| (name.to_string_lossy().into_owned(), next))
+                .collect()
+        };
+        let expected = [(".", 1), ("..", 2), ("a", 3), ("b", 4)];
+        let expected = expected.map(|(name, next)| (name.to_owned(), next));
+        assert_eq!(names(0), expected);
+        assert_eq!(names(2), expected[2..]);
+        assert_eq!(names(4), []);
+    }
+}

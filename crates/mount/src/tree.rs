@@ -1,0 +1,319 @@
+//! The tree of a mount: what is in each directory.
+//!
+//! ```text
+//!   latest/             the active versions, by the paths of the node
+//!   at/TIME/            the versions of a time; any time may be named
+//!   versions/PATH/TIME  all versions of a file, side by side
+//!   images/NAME/TIME    images of disks
+//! ```
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::{ClientError, Image, ObjectPlace, StoredVersion};
+use lru::LruCache;
+use model::{DirPath, Kind, Object, ServerTime};
+use sys::lock::Mutex;
+
+use crate::connection::Connection;
+use crate::filespaces::MountPoints;
+use crate::node::{Node, View};
+
+/// Time for which the present state of a directory is believed.
+const FRESH: Duration = Duration::from_secs(5);
+/// Maximum number of directories that are remembered.
+const DIRECTORIES_REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+/// Maximum number of entries of all directories that are remembered.
+const ENTRIES_REMEMBERED: usize = 100_000;
+
+/// Text for a time, and the time for a text, as the user writes them.
+pub struct Times {
+    pub show: fn(ServerTime) -> String,
+    pub parse: fn(&str) -> Option<ServerTime>,
+}
+
+/// Entry of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct TreeEntry {
+    pub(crate) name: Vec<u8>,
+    pub(crate) node: Node,
+}
+
+/// Entries of a directory, sorted by name.
+pub(crate) type Entries = Arc<Vec<TreeEntry>>;
+
+pub(crate) struct Tree {
+    connection: Arc<Connection>,
+    times: Times,
+    points: Mutex<Option<(Instant, Arc<MountPoints>)>>,
+    directories: Mutex<Remembered>,
+}
+
+/// Directories that were asked for lately.
+struct Remembered {
+    entries: usize,
+    directories: LruCache<(View, Vec<u8>), (Instant, Entries)>,
+}
+
+impl Remembered {
+    fn get(&mut self, key: &(View, Vec<u8>)) -> Option<Entries> {
+        let (since, entries) = self.directories.get(key)?;
+        let is_right = matches!(key.0, View::At(_)) || since.elapsed() < FRESH;
+        is_right.then(|| Arc::clone(entries))
+    }
+
+    fn put(&mut self, key: (View, Vec<u8>), entries: &Entries) {
+        self.entries += entries.len();
+        let new = (sys::clock::monotonic(), Arc::clone(entries));
+        if let Some((_, (_, old))) = self.directories.push(key, new) {
+            self.entries -= old.len();
+        }
+        while self.entries > ENTRIES_REMEMBERED && self.directories.len() > 1 {
+            let Some((_, (_, old))) = self.directories.pop_lru() else { break };
+            self.entries -= old.len();
+        }
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(connection: Arc<Connection>, times: Times) -> Self {
+        let directories = LruCache::new(DIRECTORIES_REMEMBERED);
+        let directories = Mutex::new(Remembered { entries: 0, directories });
+        Self { connection, times, points: Mutex::default(), directories }
+    }
+
+    /// Returns the entries of the directory `node`; `None` if it is no directory.
+    pub(crate) fn list(&self, node: &Node) -> Result<Option<Entries>, ClientError> {
+        match node {
+            Node::Top => Ok(Some(Arc::new(top()))),
+            Node::Times => self.backup_times().map(|entries| Some(Arc::new(entries))),
+            Node::Images { name: None } => self.image_names().map(|all| Some(Arc::new(all))),
+            Node::Images { name: Some(name) } => {
+                self.images(name).map(|entries| Some(Arc::new(entries)))
+            }
+            Node::Directory { view, path, .. } => self.directory(*view, path).map(Some),
+            Node::VersionsOf { place, .. } => {
+                self.versions(place).map(|entries| Some(Arc::new(entries)))
+            }
+            Node::Image(_) | Node::Object { .. } => Ok(None),
+        }
+    }
+
+    /// Finds the entry `name` of the directory `node`.
+    pub(crate) fn find(&self, node: &Node, name: &[u8]) -> Result<Option<Node>, ClientError> {
+        if let Node::Times = node {
+            // Any time may be named, not only those that are listed.
+            let time = str::from_utf8(name).ok().and_then(self.times.parse);
+            return Ok(time.map(|time| view_root(View::At(time))));
+        }
+        let Some(entries) = self.list(node)? else { return Ok(None) };
+        let at = entries.binary_search_by(|entry| entry.name.as_slice().cmp(name));
+        Ok(at.ok().map(|at| entries[at].node.clone()))
+    }
+
+    fn mount_points(&self) -> Result<Arc<MountPoints>, ClientError> {
+        if let Some((since, points)) = &*self.points.lock()
+            && since.elapsed() < FRESH
+        {
+            return Ok(Arc::clone(points));
+        }
+        let filespaces = self.connection.ask(|line| line.client.filespaces())?;
+        let names = filespaces.into_iter().map(|filespace| filespace.name);
+        let points = Arc::new(MountPoints::new(names));
+        *self.points.lock() = Some((sys::clock::monotonic(), Arc::clone(&points)));
+        Ok(points)
+    }
+
+    /// Lists the times of the last backups of the filespaces.
+    fn backup_times(&self) -> Result<Vec<TreeEntry>, ClientError> {
+        let filespaces = self.connection.ask(|line| line.client.filespaces())?;
+        let times = filespaces.into_iter().filter_map(|filespace| filespace.last_backup);
+        let entry = |time: ServerTime| TreeEntry {
+            name: (self.times.show)(time).into_bytes(),
+            node: view_root(View::At(time)),
+        };
+        Ok(sorted(times.map(entry).collect()))
+    }
+
+    fn image_names(&self) -> Result<Vec<TreeEntry>, ClientError> {
+        let images = self.connection.ask(|line| line.client.images(None))?;
+        let entry = |image: Image| TreeEntry {
+            name: file_name(&image.name),
+            node: Node::Images { name: Some(image.name) },
+        };
+        Ok(sorted(images.into_iter().map(entry).collect()))
+    }
+
+    fn images(&self, name: &[u8]) -> Result<Vec<TreeEntry>, ClientError> {
+        let images = self.connection.ask(|line| line.client.images(Some(name)))?;
+        let entry = |image: Image| TreeEntry {
+            name: [(self.times.show)(image.taken).as_bytes(), b".img"].concat(),
+            node: Node::Image(Arc::new(image)),
+        };
+        Ok(sorted(images.into_iter().map(entry).collect()))
+    }
+
+    fn directory(&self, view: View, path: &[u8]) -> Result<Entries, ClientError> {
+        let key = (view, path.to_vec());
+        if let Some(entries) = self.directories.lock().get(&key) {
+            return Ok(entries);
+        }
+        let points = self.mount_points()?;
+        let mut entries = match points.resolve(path) {
+            None => Vec::new(),
+            Some((filespace, directory)) => match view {
+                View::Versions => self.stored_versions(filespace, &directory, path)?,
+                _ => self.stored(view, filespace, &directory, path)?,
+            },
+        };
+        for name in points.names_in(path) {
+            let path = [path, b"/", &name].concat();
+            let object = self.root_object(view, &points, &path)?;
+            let node = Node::Directory { view, path, object };
+            match entries.binary_search_by(|entry| entry.name.cmp(&name)) {
+                // The directory that the filespace is mounted over, or on the way to it.
+                Ok(at) if points.is_point(&[path_of(&node), b""].concat()) => {
+                    if node.object().is_some() {
+                        entries[at].node = node;
+                    }
+                }
+                Ok(at) if matches!(entries[at].node, Node::Directory { .. }) => {}
+                Ok(at) => entries[at].node = node,
+                Err(at) => entries.insert(at, TreeEntry { name, node }),
+            }
+        }
+        let entries = Arc::new(entries);
+        self.directories.lock().put(key, &entries);
+        Ok(entries)
+    }
+
+    /// Returns the root object of the filespace that is mounted at `path`, if it is stored.
+    fn root_object(
+        &self,
+        view: View,
+        points: &MountPoints,
+        path: &[u8],
+    ) -> Result<Option<Arc<Object>>, ClientError> {
+        if !points.is_point(path) {
+            return Ok(None);
+        }
+        let Some((filespace, _)) = points.resolve(path) else { return Ok(None) };
+        let above = DirPath::above_root();
+        let roots = self
+            .connection
+            .ask(|line| line.client.directory(filespace, &above, view.time()))?;
+        Ok(roots.into_iter().next().map(Arc::new))
+    }
+
+    fn stored(
+        &self,
+        view: View,
+        filespace: &[u8],
+        directory: &DirPath,
+        path: &[u8],
+    ) -> Result<Vec<TreeEntry>, ClientError> {
+        let objects = self
+            .connection
+            .ask(|line| line.client.directory(filespace, directory, view.time()))?;
+        let entry = |object: Object| entry(view, filespace, directory, path, Arc::new(object));
+        Ok(objects.into_iter().map(entry).collect())
+    }
+
+    /// Lists the names of all objects that a directory has or had. A file becomes a directory of
+    /// its versions.
+    fn stored_versions(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        path: &[u8],
+    ) -> Result<Vec<TreeEntry>, ClientError> {
+        let versions =
+            self.connection.ask(|line| line.client.all_versions(filespace, directory))?;
+        let of_name = |same: &[StoredVersion]| {
+            let newest = Arc::new(same[0].object.clone());
+            if newest.stat.kind == Kind::Directory {
+                return entry(View::Versions, filespace, directory, path, newest);
+            }
+            let (filespace, directory) = (filespace.to_vec(), directory.clone());
+            let place = ObjectPlace { filespace, directory, name: newest.name.clone() };
+            let name = newest.name.as_bytes().to_vec();
+            TreeEntry { name, node: Node::VersionsOf { place, newest } }
+        };
+        let same_name = |a: &StoredVersion, b: &StoredVersion| a.object.name == b.object.name;
+        Ok(versions.chunk_by(same_name).map(of_name).collect())
+    }
+
+    fn versions(&self, place: &ObjectPlace) -> Result<Vec<TreeEntry>, ClientError> {
+        let versions = self.connection.ask(|line| line.client.versions(place))?;
+        let mut entries: Vec<TreeEntry> = Vec::new();
+        for StoredVersion { object, .. } in versions {
+            let shown = (self.times.show)(object.inserted);
+            // Two versions of one second.
+            let is_taken = entries.iter().any(|entry| entry.name == shown.as_bytes());
+            let name = match is_taken {
+                true => format!("{shown}.{:06}", object.inserted.0.rem_euclid(1_000_000)),
+                false => shown,
+            };
+            let (view, place, object) = (View::Versions, place.clone(), Arc::new(object));
+            let node = Node::Object { view, place, object };
+            entries.push(TreeEntry { name: name.into_bytes(), node });
+        }
+        Ok(sorted(entries))
+    }
+}
+
+fn path_of(node: &Node) -> &[u8] {
+    match node {
+        Node::Directory { path, .. } => path,
+        _ => b"",
+    }
+}
+
+fn view_root(view: View) -> Node {
+    Node::Directory { view, path: Vec::new(), object: None }
+}
+
+fn top() -> Vec<TreeEntry> {
+    let entry = |name: &[u8], node| TreeEntry { name: name.to_vec(), node };
+    vec![
+        entry(b"at", Node::Times),
+        entry(b"images", Node::Images { name: None }),
+        entry(b"latest", view_root(View::Latest)),
+        entry(b"versions", view_root(View::Versions)),
+    ]
+}
+
+fn entry(
+    view: View,
+    filespace: &[u8],
+    directory: &DirPath,
+    path: &[u8],
+    object: Arc<Object>,
+) -> TreeEntry {
+    let name = object.name.as_bytes().to_vec();
+    let node = match object.stat.kind {
+        Kind::Directory => {
+            let path = [path, b"/", &name].concat();
+            Node::Directory { view, path, object: Some(object) }
+        }
+        _ => {
+            let (filespace, directory) = (filespace.to_vec(), directory.clone());
+            let place = ObjectPlace { filespace, directory, name: object.name.clone() };
+            Node::Object { view, place, object }
+        }
+    };
+    TreeEntry { name, node }
+}
+
+fn sorted(mut entries: Vec<TreeEntry>) -> Vec<TreeEntry> {
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    entries.dedup_by(|a, b| a.name == b.name);
+    entries
+}
+
+/// Returns the name of an image as the name of one file: slashes become underscores.
+fn file_name(name: &[u8]) -> Vec<u8> {
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    name.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }).collect()
+}
