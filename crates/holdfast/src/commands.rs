@@ -13,6 +13,7 @@ mod hsm;
 mod image;
 mod key;
 mod list;
+mod mount;
 mod preview;
 mod restore;
 mod retrieve;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Preview(preview::Args),
     Verify(verify::Args),
     Image(image::Args),
+    Mount(mount::Args),
     Baseline(baseline::Args),
     Status(status::Args),
     Completions(completions::Args),
@@ -87,6 +89,7 @@ pub(crate) fn run(
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),
         Command::Image(args) => image::run(args, &mut context),
+        Command::Mount(args) => mount::run(&args, &context),
         Command::Baseline(args) => baseline::run(&args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),

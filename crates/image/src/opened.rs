@@ -1,7 +1,8 @@
 //! An image whose file system is mounted, so that single files can be read.
 //!
 //! ```text
-//!   ImageReader (ranges from the server) -> file by FUSE -> loop device -> the kernel's file system
+//!   ImageReader (ranges from the server) -> file by FUSE -> loop device -> the kernel's file
+//!                                                                          system
 //! ```
 //!
 //! Nothing of it has a path: other users and programs do not see it, and the kernel removes it when

@@ -1,0 +1,93 @@
+//! `holdfast mount`: shows the stored files as files.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use client::Client;
+use model::ServerTime;
+use mount::{MountSettings, StoredMount, Times};
+
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::{moment, output};
+
+/// Pause between two looks at whether the mount is to end.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Show the backed-up files and images of this node as files, until Ctrl-C or 'umount'
+///
+/// DIR gets these directories, all read-only:
+///
+///   latest/             the files as they were backed up last
+///   at/TIME/            the files at a time, as in at/2026-11-20T18:00; any time may be named
+///   versions/PATH/TIME  all versions of each file
+///   images/NAME/TIME    images of disks
+#[derive(clap::Args, Debug)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example:
+  holdfast mount /mnt &
+  cp -a /mnt/at/2026-11-20/home/ann/letters /home/ann
+  diff /mnt/latest/etc/fstab /etc/fstab
+  umount /mnt")]
+pub(crate) struct Args {
+    /// An empty directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Let other users in, too. Each sees what the permissions of the files let him see
+    #[arg(long)]
+    allow_other: bool,
+    /// Time for which programs wait for a server that is away; then they get an error
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_length, default_value = "5m")]
+    wait: i64,
+}
+
+pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
+    sys::process::raise_open_files();
+    let home = context.home()?;
+    let path = std::path::absolute(&args.directory)
+        .map_err(|error| CommandError::new(format!("{}: {error}", args.directory.display())))?;
+    let settings = MountSettings {
+        path: path.clone(),
+        patience: Duration::from_secs(args.wait.unsigned_abs()),
+        for_all: args.allow_other,
+        times: Times { show: time_name, parse: parse_time_name },
+    };
+    let progress = context.progress()?;
+    let opener = Box::new(move || Client::open(&home));
+    let mount = StoredMount::start(settings, opener, Box::new(output::say))
+        .map_err(|error| CommandError::new(error.to_string()))?;
+    context.output.note(&format!("The files are at {}.", path.display()));
+    while !progress.is_stopped() && !mount.has_ended() {
+        sys::clock::sleep(PAUSE);
+    }
+    drop(mount);
+    Ok(DONE)
+}
+
+/// Returns a time as the name of a directory: local time, as in `2026-11-20T18:00:03`.
+fn time_name(time: ServerTime) -> String {
+    moment::shown(time).replace(' ', "T")
+}
+
+/// Reads a time that begins with a date. Other times, such as `3d`, would mean another time at each
+/// look.
+fn parse_time_name(name: &str) -> Option<ServerTime> {
+    let is_date = name.len() >= 10 && name.as_bytes()[..4].iter().all(u8::is_ascii_digit);
+    if is_date { moment::parse(name).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_times_are_dates() {
+        let time = parse_time_name("2026-11-20T18:00:03").expect("a time");
+        assert_eq!(time_name(time), "2026-11-20T18:00:03");
+        assert!(parse_time_name("2026-11-20").is_some());
+        for name in ["3d", "now", "yesterday", "2026-11-99", "", "latest"] {
+            assert_eq!(parse_time_name(name), None, "{name}");
+        }
+    }
+}
