@@ -7,15 +7,18 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
-use socket2::SockRef;
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 fn short(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
@@ -84,6 +87,31 @@ pub fn connect_unix(folder: &Path, name: &str) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(short(&folder, name))?;
     stream.set_nonblocking(true)?;
     Ok(stream)
+}
+
+/// Connects to the socket at `path`, which may be of any length. A path that begins with NUL is a
+/// name in the kernel's own list of sockets. Fails with `TimedOut` if the server accepts no
+/// connection within `timeout`. The result is blocking.
+pub fn connect_unix_within(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(timeout))?;
+    let connected = if path.as_os_str().as_bytes().first() == Some(&0) {
+        socket.connect(&SockAddr::unix(path)?)
+    } else {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
+        socket.connect(&SockAddr::unix(path)?)
+    };
+    match connected {
+        Ok(()) => Ok(socket.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the process and the user at the other end of a connection within this machine.
@@ -192,6 +220,23 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         let _listener = bind_unix(&deep, "s.sock").expect("listens");
         connect_unix(&deep, "s.sock").expect("connects");
+        connect_unix_within(&deep.join("s.sock"), Duration::from_secs(9)).expect("connects");
+    }
+
+    #[test]
+    fn a_server_that_accepts_nobody_is_given_up() {
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("s.sock");
+        let missing = connect_unix_within(&path, Duration::from_secs(9)).expect_err("not there");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+        listener
+            .bind(&SockAddr::unix(&path).expect("a short path"))
+            .expect("a free name");
+        listener.listen(0).expect("listens");
+        let connect = || connect_unix_within(&path, Duration::from_millis(50));
+        let _first = connect().expect("it waits in the queue");
+        assert_eq!(connect().expect_err("the queue is full").kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
@@ -67,6 +69,21 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
     let leader = leader.ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
+}
+
+/// Makes the kernel kill the program that `command` starts as soon as the thread ends that starts
+/// it. So the program does not survive this process, however this process ends.
+pub fn kill_with_thread(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    let follow = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // No signal comes if the parent ended before the call.
+        let is_alive = rustix::process::getppid() == Some(parent);
+        if is_alive { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    // SAFETY: between fork and exec, the closure makes two system calls. It allocates nothing and
+    // takes no lock.
+    unsafe { command.pre_exec(follow) };
 }
 
 /// Returns a number that differs after each start of the machine; 0 if the kernel reports no such
@@ -184,12 +201,24 @@ mod tests {
     fn processes_are_told_apart_by_when_they_began() {
         let this = began(std::process::id()).expect("this one is there");
         clock::sleep(Duration::from_millis(30));
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let later = began(child.id()).expect("it sleeps");
         assert!(later > this, "{later} {this}");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(began(child.id()), None);
+    }
+
+    #[test]
+    fn a_program_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            kill_with_thread(&mut command);
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert!(!child.wait().unwrap().success(), "it was killed");
     }
 
     #[test]
