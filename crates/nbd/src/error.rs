@@ -31,7 +31,7 @@ pub enum NbdError {
     Failed {
         command: Command,
         /// Place that the server names, or the start of the request, which covers at most
-        /// 4 MiB of a read or a write.
+        /// [`REQUEST_BYTES_MAX`](crate::REQUEST_BYTES_MAX) bytes of a read or a write.
         offset: u64,
         fault: Fault,
         /// The server's own words, or nothing. They may hold any characters.
@@ -49,6 +49,25 @@ pub enum NbdError {
         /// Output of the program. It may hold any characters.
         message: String,
     },
+}
+
+impl NbdError {
+    pub(crate) fn protocol(fault: &'static str) -> Self {
+        Self::Protocol { fault }
+    }
+
+    pub(crate) fn lost(kind: impl Into<io::Error>) -> Self {
+        Self::Lost { source: kind.into() }
+    }
+
+    /// Returns true if the connection cannot be used any more.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Protocol { .. } | Self::Lost { .. } | Self::Refused { .. } => true,
+            Self::Failed { fault, .. } => *fault == Fault::ShuttingDown,
+            _ => false,
+        }
+    }
 }
 
 /// Words of a server after a colon, or nothing.
@@ -100,6 +119,24 @@ pub enum Fault {
     Other(u32),
 }
 
+impl Fault {
+    /// Returns the fault of a number on the wire; `None` for success.
+    pub(crate) fn from_wire(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => return None,
+            1 => Self::NotPermitted,
+            5 => Self::Io,
+            12 => Self::OutOfMemory,
+            22 => Self::Invalid,
+            28 => Self::NoSpace,
+            75 => Self::TooLarge,
+            95 => Self::Unsupported,
+            108 => Self::ShuttingDown,
+            other => Self::Other(other),
+        })
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -127,6 +164,26 @@ pub enum Refusal {
     ShuttingDown,
     /// A number that has no meaning for this client.
     Other(u32),
+}
+
+impl Refusal {
+    const ERROR_BIT: u32 = 1 << 31;
+
+    /// Returns the refusal of a reply type; `None` for a type that is no error.
+    pub(crate) fn from_wire(kind: u32) -> Option<Self> {
+        if kind & Self::ERROR_BIT == 0 {
+            return None;
+        }
+        Some(match kind & !Self::ERROR_BIT {
+            1 => Self::Unsupported,
+            2 => Self::Policy,
+            3 => Self::Invalid,
+            5 => Self::TlsRequired,
+            6 => Self::UnknownExport,
+            7 => Self::ShuttingDown,
+            other => Self::Other(other),
+        })
+    }
 }
 
 impl fmt::Display for Refusal {

@@ -1,0 +1,3 @@
+//! Tests with servers that break the protocol, or that do not answer.
+
+mod hostile;
