@@ -1,3 +1,5 @@
-//! Tests with servers that break the protocol, or that do not answer.
+//! Tests with nbdkit, and with servers that break the protocol.
 
 mod hostile;
+mod nbdkit;
+mod server;
