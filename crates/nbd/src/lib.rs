@@ -1,7 +1,8 @@
 //! A client of network block devices (NBD), without the kernel's module: it reads and writes the
-//! exports of any NBD server.
+//! exports of any NBD server, and starts `qemu-nbd` for the image of a virtual machine.
 //!
 //! ```text
+//! qemu        starts qemu-nbd for an image, on a private socket
 //! export      an open export: reading, writing, zeros, flush, status of blocks
 //!   transfer    one request and its reply
 //!     assembly    the pieces of a read in their places (pure)
@@ -35,6 +36,7 @@ mod error;
 mod export;
 mod handshake;
 mod message;
+mod qemu;
 mod status;
 mod transfer;
 mod uri;
@@ -42,6 +44,7 @@ mod uri;
 pub use connection::{Patience, Stream};
 pub use error::{Command, Fault, NbdError, Refusal};
 pub use export::{CONTEXTS_MAX, Export, REQUEST_BYTES_MAX};
+pub use qemu::{Image, QemuNbd, dirty_bitmap_context};
 pub use status::{BlockStatus, State, Status};
 pub use uri::{Endpoint, Uri};
 
