@@ -1,6 +1,7 @@
 //! The list of all targets.
 
 mod configuration;
+mod exports;
 mod names;
 mod packs;
 mod pages;
@@ -42,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     wire::BASELINE,
     runs::INDEX_RUN,
     runs::INDEX_MANIFEST,
+    exports::NBD_URI,
+    exports::NBD_SERVER,
     scsi::SCSI_ANSWER,
     configuration::ADDRESS,
     configuration::SERVER_TOML,

@@ -64,6 +64,8 @@ tests!(
     baseline,
     index_run,
     index_manifest,
+    nbd_uri,
+    nbd_server,
     scsi_answer,
     address,
     server_toml,
