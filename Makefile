@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
-IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
+IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
 # Prints the path of the tests of e2e as they were built with the workspace. "cargo test -p e2e"
 # builds most crates once more, with other features.

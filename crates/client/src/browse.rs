@@ -1,7 +1,7 @@
 //! Browsing: the stored objects of one directory, of all directories below it, and the versions of
 //! one object, for a program that shows them as files.
 
-use model::{DirPath, Name, Object, ServerTime};
+use model::{DirPath, Extent, Name, Object, Payload, ServerTime};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
@@ -23,7 +23,8 @@ impl ObjectPlace {
     }
 }
 
-/// Version of an object. The object has no extents: its data is read by its place.
+/// Version of an object. Of its extents, one hole of the size of all holes is left: its data is read
+/// by its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredVersion {
     pub object: Object,
@@ -42,7 +43,7 @@ pub(crate) fn directory(
     let selection = Selection { at, ..Selection::of_directory(filespace, directory.clone()) };
     let mut objects: Vec<Object> = collect(link, &selection)?
         .into_iter()
-        .map(|entry| without_extents(entry.object))
+        .map(|entry| without_places(entry.object))
         .collect();
     objects.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(objects)
@@ -57,7 +58,7 @@ pub(crate) fn versions(
     let selection = Selection { all_versions: true, ..selection };
     let version = |entry: Entry| StoredVersion {
         deactivated: entry.deactivated,
-        object: without_extents(entry.object),
+        object: without_places(entry.object),
     };
     let mut versions: Vec<StoredVersion> =
         collect(link, &selection)?.into_iter().map(version).collect();
@@ -75,7 +76,7 @@ pub(crate) fn all_versions(
     let selection = Selection { all_versions: true, ..selection };
     let version = |entry: Entry| StoredVersion {
         deactivated: entry.deactivated,
-        object: without_extents(entry.object),
+        object: without_places(entry.object),
     };
     let mut versions: Vec<StoredVersion> =
         collect(link, &selection)?.into_iter().map(version).collect();
@@ -113,7 +114,7 @@ pub(crate) fn subtree(
                 continue;
             }
             let objects =
-                of_directory.iter().map(|entry| without_extents(entry.object.clone())).collect();
+                of_directory.iter().map(|entry| without_places(entry.object.clone())).collect();
             if !visit(path, objects) {
                 return Ok(());
             }
@@ -138,10 +139,19 @@ fn collect(link: &Link, selection: &Selection) -> Result<Vec<Entry>, ClientError
     }
 }
 
-/// Drops the places of an object's data, which may be many.
-fn without_extents(mut object: Object) -> Object {
-    if let model::Payload::Extents(_) = object.payload {
-        object.payload = model::Payload::Nothing;
+/// Drops the places of an object's data, which may be many. One hole is left, of the size of all
+/// holes, so that the space that the file took is known.
+fn without_places(mut object: Object) -> Object {
+    if let Payload::Extents(extents) = &object.payload {
+        let hole = |extent: &Extent| match extent {
+            Extent::Hole { bytes } => *bytes,
+            Extent::Chunks(_) | Extent::Sealed { .. } => 0,
+        };
+        let bytes = extents.iter().map(hole).fold(0, u64::saturating_add);
+        object.payload = match bytes {
+            0 => Payload::Nothing,
+            bytes => Payload::Extents(vec![Extent::Hole { bytes }]),
+        };
     }
     object
 }

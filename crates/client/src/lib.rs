@@ -254,7 +254,7 @@ impl Client {
     }
 
     /// Returns the objects directly in `directory` at the time `at`, or now, sorted by name and
-    /// without their extents. An unknown directory has none.
+    /// without the places of their data. An unknown directory has none.
     pub fn directory(
         &self,
         filespace: &[u8],

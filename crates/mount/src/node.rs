@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{Image, ObjectPlace};
 use fuser::{FileAttr, FileType, INodeNo};
-use model::{Kind, Object, Payload, ServerTime, Timestamp};
+use model::{Extent, Kind, Object, Payload, ServerTime, Timestamp};
 
 /// State of the stored files that a part of the mount shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -175,7 +175,7 @@ fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
     };
     FileAttr {
         size,
-        blocks: size.div_ceil(512),
+        blocks: size.saturating_sub(hole_bytes(object)).div_ceil(512),
         atime: mtime,
         mtime,
         ctime: system_time(stat.ctime),
@@ -187,6 +187,16 @@ fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
         rdev: device(stat.device),
         ..own(inode)
     }
+}
+
+/// Returns the number of bytes of a file that take no space.
+fn hole_bytes(object: &Object) -> u64 {
+    let Payload::Extents(extents) = &object.payload else { return 0 };
+    let holes = extents.iter().filter_map(|extent| match extent {
+        Extent::Hole { bytes } => Some(*bytes),
+        Extent::Chunks(_) | Extent::Sealed { .. } => None,
+    });
+    holes.sum()
 }
 
 fn file_type(kind: Kind) -> FileType {

@@ -128,7 +128,8 @@ impl Tree {
     /// Lists the times of the last backups of the filespaces.
     fn backup_times(&self) -> Result<Vec<TreeEntry>, ClientError> {
         let filespaces = self.connection.ask(|line| line.client.filespaces())?;
-        let times = filespaces.into_iter().filter_map(|filespace| filespace.last_backup);
+        let of_files = filespaces.into_iter().filter(|filespace| filespace.name.starts_with(b"/"));
+        let times = of_files.filter_map(|filespace| filespace.last_backup);
         let entry = |time: ServerTime| TreeEntry {
             name: (self.times.show)(time).into_bytes(),
             node: view_root(View::At(time)),
@@ -173,12 +174,10 @@ impl Tree {
             let node = Node::Directory { view, path, object };
             match entries.binary_search_by(|entry| entry.name.cmp(&name)) {
                 // The directory that the filespace is mounted over, or on the way to it.
-                Ok(at) if points.is_point(&[path_of(&node), b""].concat()) => {
-                    if node.object().is_some() {
-                        entries[at].node = node;
-                    }
-                }
-                Ok(at) if matches!(entries[at].node, Node::Directory { .. }) => {}
+                // A directory on the way to the filespace, or one whose root is not stored.
+                Ok(at)
+                    if node.object().is_none()
+                        && matches!(entries[at].node, Node::Directory { .. }) => {}
                 Ok(at) => entries[at].node = node,
                 Err(at) => entries.insert(at, TreeEntry { name, node }),
             }
@@ -260,13 +259,6 @@ impl Tree {
             entries.push(TreeEntry { name: name.into_bytes(), node });
         }
         Ok(sorted(entries))
-    }
-}
-
-fn path_of(node: &Node) -> &[u8] {
-    match node {
-        Node::Directory { path, .. } => path,
-        _ => b"",
     }
 }
 

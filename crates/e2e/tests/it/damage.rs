@@ -36,7 +36,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
 
 /// Returns the file in the server's folder that holds the middle of `content`, and its offset in
 /// the file.
-fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
+pub(crate) fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
     let middle = content.len() / 2;
     let wanted = &content[middle..middle + 64];
     for path in files_below(server) {
@@ -48,7 +48,7 @@ fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
     panic!("random content should be in a pack, uncompressed");
 }
 
-fn flip(path: &Path, offset: u64, bytes: usize) {
+pub(crate) fn flip(path: &Path, offset: u64, bytes: usize) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
     let mut data = vec![0; bytes];
     let bytes = file.read_at(&mut data, offset).unwrap();

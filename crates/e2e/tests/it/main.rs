@@ -53,6 +53,8 @@ mod kills;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod mount;
+#[cfg(test)]
 mod mutants;
 #[cfg(test)]
 mod network;

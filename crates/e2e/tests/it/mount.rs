@@ -1,0 +1,328 @@
+//! The stored files as a file system: it shows what was backed up, now and at any time, to those
+//! who may see it, and survives faults of the server.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use e2e::harness::{Process, is_root};
+use e2e::manifest::{Manifest, assert_same};
+use e2e::nasty;
+use rustix::process::Signal;
+
+use crate::damage::{find_stored, flip};
+use crate::scene::{Scene, file_name, manifest};
+
+const READY: Duration = Duration::from_secs(20);
+const USER: u32 = 4321;
+
+/// A mount, until it is dropped.
+struct Mounted {
+    process: Option<Process>,
+    at: PathBuf,
+}
+
+/// Returns true if this machine can mount; otherwise says that the test is left out.
+fn can_mount() -> bool {
+    let is_here = is_root() && fs::File::open("/dev/fuse").is_ok();
+    if !is_here {
+        e2e::skip::say("no root or no /dev/fuse: nothing can be mounted");
+    }
+    is_here
+}
+
+impl Mounted {
+    fn new(scene: &Scene, options: &[&str]) -> Self {
+        let at = scene.scratch.folder("mounted");
+        let arguments = [&["mount", at.to_str().unwrap()], options].concat();
+        let process = Some(scene.node.spawn(&arguments));
+        let mounted = Self { process, at };
+        assert!(wait_until(|| mounted.is_there()), "nothing is mounted");
+        mounted
+    }
+
+    fn is_there(&self) -> bool {
+        is_mounted(&self.at)
+    }
+
+    /// Returns the path at which the mount shows `path`, in the directory `view`.
+    fn shows(&self, view: &str, path: &Path) -> PathBuf {
+        self.at.join(view).join(path.strip_prefix("/").unwrap())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.signal(Signal::TERM);
+            process.wait_within(READY);
+        }
+    }
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == path.to_str() && line.contains("holdfast"))
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+    for _ in 0..400 {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+/// Takes the manifest of a tree without the flags of inodes, which FUSE does not show.
+fn without_flags(mut manifest: Manifest) -> Manifest {
+    manifest.objects.values_mut().for_each(|object| object.flags = 0);
+    manifest
+}
+
+#[test]
+fn a_tree_of_every_kind_is_shown_as_it_was() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    nasty::plant(&scene.tree, 7).unwrap();
+    scene.node.backup(&scene.tree, &[]).expect(&[0, 4]);
+    let source = without_flags(manifest(&scene.tree));
+    let mounted = Mounted::new(&scene, &[]);
+    let shown = mounted.shows("latest", &scene.tree);
+    assert_same(&source, &without_flags(manifest(&shown)));
+    let rsync = Command::new("rsync")
+        // Paths of the deep folders are longer than rsync can use.
+        .args(["-aHAXn", "--checksum", "--itemize-changes", "--exclude=/deep"])
+        .args([shown.join(""), scene.tree.join("")])
+        .output();
+    match rsync {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && said.is_empty(), "{said} {output:?}");
+        }
+        Err(_) => e2e::skip::say("no rsync: its comparison is left out"),
+    }
+}
+
+#[test]
+fn any_time_and_all_versions_are_there() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let file = scene.tree.join("letter.txt");
+    let mut times = Vec::new();
+    for content in ["one", "second", "third draft"] {
+        fs::write(&file, content).unwrap();
+        scene.backup();
+        std::thread::sleep(Duration::from_millis(1100));
+        let now = Command::new("date").args(["+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
+        times.push(String::from_utf8(now.stdout).unwrap().trim().to_owned());
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    fs::remove_file(&file).unwrap();
+    scene.backup();
+    let mounted = Mounted::new(&scene, &[]);
+    let read = |view: &str| fs::read_to_string(mounted.shows(view, &file));
+    for (time, content) in times.iter().zip(["one", "second", "third draft"]) {
+        assert_eq!(read(&format!("at/{time}")).unwrap(), content);
+    }
+    assert!(read("latest").is_err() && read("at/2001-01-01").is_err());
+    assert!(read("at/nonsense").is_err());
+    let versions = mounted.shows("versions", &file);
+    let mut contents: Vec<String> = fs::read_dir(&versions)
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    contents.sort();
+    assert_eq!(contents, ["one", "second", "third draft"]);
+    // The times of the last backups are listed.
+    assert_eq!(fs::read_dir(mounted.at.join("at")).unwrap().count(), 1);
+    // Nothing can be changed.
+    assert!(fs::write(mounted.shows("latest", &scene.tree).join("new"), b"x").is_err());
+}
+
+#[test]
+fn many_read_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::with_files(40, 30_000);
+    let large = nasty::Random::new(1, b"large").bytes(24 << 20);
+    fs::write(scene.tree.join("large"), &large).unwrap();
+    scene.backup();
+    let mounted = Mounted::new(&scene, &[]);
+    let shown = mounted.shows("latest", &scene.tree);
+    std::thread::scope(|threads| {
+        for number in 0..6_u32 {
+            let (shown, large, tree) = (&shown, &large, &scene.tree);
+            threads.spawn(move || {
+                let file = fs::File::open(shown.join("large")).unwrap();
+                let mut random = nasty::Random::new(u64::from(number), b"places");
+                let mut buffer = vec![0; 100_000];
+                for _ in 0..40 {
+                    let at = random.below(23 << 20) as usize;
+                    file.read_exact_at(&mut buffer, at as u64).unwrap();
+                    assert!(buffer == large[at..at + buffer.len()]);
+                }
+                for number in 0..40 {
+                    let name = file_name(number);
+                    let [ours, theirs] =
+                        [tree, shown].map(|dir| fs::read(dir.join(&name)).unwrap());
+                    assert!(ours == theirs, "{name:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_restart_of_the_server_is_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let mut scene = Scene::with_files(3, 300_000);
+    scene.backup();
+    let mounted = Mounted::new(&scene, &[]);
+    let files: Vec<PathBuf> = (0..3).map(|number| scene.file(number)).collect();
+    let shown = |number: usize| mounted.shows("latest", &files[number]);
+    assert!(fs::read(shown(0)).unwrap() == fs::read(&files[0]).unwrap());
+    scene.server.kill9();
+    let waiting = {
+        let path = shown(1);
+        std::thread::spawn(move || fs::read(path).unwrap())
+    };
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!waiting.is_finished(), "a reader waits while the server is away");
+    scene.server.restart();
+    assert!(waiting.join().unwrap() == fs::read(&files[1]).unwrap());
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error() {
+    if !can_mount() {
+        return;
+    }
+    let mut scene = Scene::with_files(2, 300_000);
+    scene.backup();
+    let mounted = Mounted::new(&scene, &["--wait", "1s"]);
+    let shown = mounted.shows("latest", &scene.file(0));
+    let mut file = fs::File::open(&shown).unwrap();
+    scene.server.kill9();
+    let error = file.read(&mut [0; 100]).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
+}
+
+#[test]
+fn a_mount_that_is_killed_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::with_files(2, 1000);
+    scene.backup();
+    let mut mounted = Mounted::new(&scene, &[]);
+    let open = fs::File::open(mounted.shows("latest", &scene.file(0))).unwrap();
+    mounted.process.take().unwrap().kill9();
+    assert!(wait_until(|| !mounted.is_there()), "the mount stays");
+    drop(open);
+    assert_eq!(fs::read_dir(&mounted.at).unwrap().count(), 0);
+    // A signal ends it too, while somebody uses it, and so does umount.
+    let mut mounted = Mounted::new(&scene, &[]);
+    let open = fs::File::open(mounted.shows("latest", &scene.file(0))).unwrap();
+    let process = mounted.process.take().unwrap();
+    process.signal(Signal::TERM);
+    process.wait_within(READY).expect(&[0]);
+    assert!(wait_until(|| !mounted.is_there()), "the mount stays");
+    drop(open);
+    let mut mounted = Mounted::new(&scene, &[]);
+    let status = Command::new("umount").arg(&mounted.at).status().unwrap();
+    assert!(status.success());
+    mounted.process.take().unwrap().wait_within(READY).expect(&[0]);
+}
+
+#[test]
+fn damage_is_an_error_and_never_wrong_bytes() {
+    if !can_mount() || !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(12, 900_000);
+    scene.backup();
+    let content = fs::read(scene.file(5)).unwrap();
+    scene.server.terminate().expect(&[0]);
+    let (pack, offset) = find_stored(scene.server.dir(), &content);
+    flip(&pack, offset, 16);
+    scene.server.restart();
+    let mut mounted = Mounted::new(&scene, &[]);
+    let mut failed = Vec::new();
+    for number in 0..12 {
+        match fs::read(mounted.shows("latest", &scene.file(number))) {
+            Ok(read) => assert!(read == fs::read(scene.file(number)).unwrap(), "{number}"),
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(5), "{error}");
+                failed.push(number);
+            }
+        }
+    }
+    assert!(failed.contains(&5) && failed.len() <= 3, "{failed:?}");
+    let process = mounted.process.take().unwrap();
+    process.signal(Signal::TERM);
+    let name = scene.file(5).file_name().unwrap().to_str().unwrap().to_owned();
+    process.wait_within(READY).expect(&[0]).says(&name);
+}
+
+#[test]
+fn users_see_what_is_theirs() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    for (name, mode, owner) in [("open", 0o644, 0), ("secret", 0o600, 0), ("own", 0o600, USER)] {
+        let path = scene.tree.join(name);
+        fs::write(&path, name).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+    }
+    for folder in [scene.scratch.path(), &scene.tree, scene.tree.parent().unwrap()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    scene.backup();
+    let reads = |mounted: &Mounted, name: &str| {
+        let path = mounted.shows("latest", &scene.tree.join(name));
+        let output = Command::new("cat").arg(path).uid(USER).gid(USER).output().unwrap();
+        output.status.success() && output.stdout == name.as_bytes()
+    };
+    let mounted = Mounted::new(&scene, &["--allow-other"]);
+    assert!(reads(&mounted, "open") && reads(&mounted, "own") && !reads(&mounted, "secret"));
+    drop(mounted);
+    let mounted = Mounted::new(&scene, &[]);
+    assert!(!reads(&mounted, "open"), "only the user who mounted is let in");
+}
+
+#[test]
+fn a_place_that_cannot_be_mounted_at_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::with_files(1, 10);
+    scene.backup();
+    let full = scene.tree.to_str().unwrap();
+    scene
+        .node
+        .run(&["mount", full])
+        .expect(&[12])
+        .says("must be an empty directory");
+    scene
+        .node
+        .run(&["mount", "/nowhere/at/all"])
+        .expect(&[12])
+        .says("/nowhere/at/all");
+}
