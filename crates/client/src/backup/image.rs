@@ -63,6 +63,11 @@ pub trait ImageSource: Sync {
     /// `offset` is. Only the end of the source may have another length.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// Returns true if it is known that nothing in `range` has changed since the last image.
+    fn is_unchanged(&self, _range: &Range<u64>) -> bool {
+        false
+    }
+
     /// Says, after everything was read, what the image is.
     fn describe(&self) -> io::Result<ImageDescription>;
 }
@@ -274,28 +279,44 @@ impl<'a> ImageRun<'a> {
             if number >= self.layout.parts() || self.has_failed.load(Relaxed) {
                 break Ok(());
             }
-            let read = self
-                .session
-                .check()
-                .and_then(|()| self.read_part(&mut assembler, &mut reader, number));
-            let ReadPart { content, errors } = match read {
-                Ok(read) => read,
-                Err(error) => break Err(error),
-            };
-            let is_known = match self.known_digest(&mut known, number) {
-                Ok(stored) => stored == Some(content.digest()),
-                Err(error) => break Err(error),
-            };
-            let mut findings = findings.lock();
-            findings.data_bytes += content.data_bytes;
-            findings.unreadable.extend(errors);
-            if !is_known {
-                findings.changed.insert(number, content);
+            let found = self.session.check().and_then(|()| {
+                self.examine_part(&mut assembler, &mut reader, &mut known, number, findings)
+            });
+            if let Err(error) = found {
+                break Err(error);
             }
         };
         self.has_failed.fetch_or(outcome.is_err(), Relaxed);
         assembler.flush();
         outcome
+    }
+
+    /// Reads a part, unless it is known to be unchanged, and notes what was found.
+    fn examine_part(
+        &self,
+        assembler: &mut Assembler<'_>,
+        reader: &mut PartReader<'_>,
+        known: &mut KnownParts,
+        number: u64,
+        findings: &Mutex<Findings>,
+    ) -> Result<(), ClientError> {
+        let stored = self.known_digest(known, number)?;
+        let range = self.layout.range(number);
+        if stored.is_some() && self.source.is_unchanged(&range) {
+            let bytes = used_bytes(self.source.used(), &range);
+            self.tally().progress.bytes.fetch_add(bytes, Relaxed);
+            findings.lock().data_bytes += bytes;
+            return Ok(());
+        }
+        let ReadPart { content, errors } = self.read_part(assembler, reader, number)?;
+        let is_known = stored == Some(content.digest());
+        let mut findings = findings.lock();
+        findings.data_bytes += content.data_bytes;
+        findings.unreadable.extend(errors);
+        if !is_known {
+            findings.changed.insert(number, content);
+        }
+        Ok(())
     }
 
     fn read_part(
@@ -465,6 +486,13 @@ impl<'a> ImageRun<'a> {
             .first()
             .map_or(Ok(()), |rejection| Err(refusal(rejection)))
     }
+}
+
+/// Returns the number of bytes of `range` in `used`.
+fn used_bytes(used: &[Range<u64>], range: &Range<u64>) -> u64 {
+    let first = used.partition_point(|run| run.end <= range.start);
+    let runs = used[first..].iter().take_while(|run| run.start < range.end);
+    runs.map(|run| run.end.min(range.end) - run.start.max(range.start)).sum()
 }
 
 /// Digests of the parts of the last image in one directory.
