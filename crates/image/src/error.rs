@@ -14,6 +14,9 @@ pub enum ImageError {
         path.display()
     )]
     NoImage { path: PathBuf },
+    /// The user looks after the server of the export, or installs `qemu-nbd`.
+    #[error("cannot read {}: {error}", path.display())]
+    Export { path: PathBuf, error: nbd::NbdError },
     /// The user chooses another means, or repairs this one.
     #[error("{} cannot be held still: {reason}", path.display())]
     NotStill { path: PathBuf, reason: String },

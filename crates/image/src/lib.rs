@@ -1,6 +1,7 @@
 //! Images of disks: what is read for an image, and where an image is restored to.
 //!
 //! ```text
+//!   qcow2 file, NBD export ------> export --------------------+
 //!   device, mount point, file --> still (snapshot, freeze) --> used (free blocks are left out)
 //!                                                                |
 //!   client: cut, digest, send  <-------------------------- source: reads without the page cache
@@ -21,6 +22,7 @@
 mod comparison;
 mod content;
 mod error;
+mod export;
 mod files;
 mod opened;
 mod source;

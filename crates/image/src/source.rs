@@ -13,6 +13,7 @@ use sys::block;
 
 use crate::content::DeviceContent;
 use crate::error::ImageError;
+use crate::export::{self, ExportReader};
 use crate::still::{FreezeCommands, Still, StillnessChoice};
 use crate::used;
 
@@ -32,6 +33,10 @@ pub struct SourceOptions {
     pub thaw: Option<String>,
     /// True to read blocks that the file system does not use, too.
     pub all_blocks: bool,
+    /// Format of a file, as qemu calls it; `None` recognises the format.
+    pub format: Option<String>,
+    /// Dirty bitmap of an export or a qcow2 file, which shows the changes since the last image.
+    pub bitmap: Option<String>,
     /// Number of this source among those of the process.
     pub number: u32,
 }
@@ -40,23 +45,41 @@ pub struct SourceOptions {
 pub struct Source {
     name: PathBuf,
     still: Still,
-    /// Reader that uses the page cache.
-    cached: File,
-    /// Reader that bypasses the page cache.
-    direct: Option<File>,
+    reader: Reader,
     bytes: u64,
     used: Vec<Range<u64>>,
-    kind: &'static str,
+    kind: String,
     holds: Option<String>,
     /// State before anything was read.
     before: Mark,
 }
 
+/// Access to the bytes of a source.
+enum Reader {
+    Local {
+        /// Reader that uses the page cache.
+        cached: File,
+        /// Reader that bypasses the page cache.
+        direct: Option<File>,
+    },
+    Export(Box<ExportReader>),
+}
+
 /// State of a device or a file that changes when somebody writes to it.
 #[derive(PartialEq, Eq, Debug)]
 enum Mark {
-    Device { sectors_written: Option<u64> },
-    File { size: u64, mtime: (i64, i64), ctime: (i64, i64) },
+    Device {
+        sectors_written: Option<u64>,
+    },
+    File {
+        size: u64,
+        mtime: (i64, i64),
+        ctime: (i64, i64),
+    },
+    /// Nobody tells whether a client of the server writes.
+    Export {
+        is_read_only: bool,
+    },
 }
 
 impl Mark {
@@ -73,7 +96,11 @@ impl Mark {
     /// Returns true if somebody has written since the mark `before`, or if the kernel does not
     /// tell.
     fn has_changed_since(&self, before: &Self) -> bool {
-        self != before || *self == Self::Device { sectors_written: None }
+        let is_unknown = matches!(
+            self,
+            Self::Device { sectors_written: None } | Self::Export { is_read_only: false }
+        );
+        self != before || is_unknown
     }
 }
 
@@ -81,16 +108,29 @@ impl Source {
     /// Opens what `path` names: a block device, a file, or the mount point of a block device.
     pub fn open(path: &Path, options: &SourceOptions) -> Result<Self, ImageError> {
         let failed = |error| ImageError::file("read", path, error);
-        let stat = std::fs::metadata(path).map_err(failed)?;
         let commands =
             FreezeCommands { freeze: options.freeze.clone(), thaw: options.thaw.clone() };
+        if export::is_address(path.as_os_str().as_bytes()) {
+            return Self::of_export(path, &commands, options);
+        }
+        let stat = std::fs::metadata(path).map_err(failed)?;
         if block::is_block_device(path).map_err(failed)? {
             let still = Still::device(path, options.snapshot, options.number, &commands)?;
             return Self::of_device(path, still, options).map_err(failed);
         }
         if stat.is_file() {
-            let still = Still::file(path, options.snapshot, &commands)?;
-            return Self::of_file(path, still).map_err(failed);
+            let found = File::open(path).and_then(|file| export::format_of(&file));
+            let format = match &options.format {
+                Some(format) => Some(format.clone()).filter(|format| format != "raw"),
+                None => found.map_err(failed)?,
+            };
+            return match format {
+                Some(format) => Self::of_virtual_disk(path, &format, &commands, options),
+                None => {
+                    let still = Still::file(path, options.snapshot, &commands)?;
+                    Self::of_file(path, still).map_err(failed)
+                }
+            };
         }
         let no_image = || ImageError::NoImage { path: path.to_owned() };
         let device = device_of_mount(path).ok_or_else(no_image)?;
@@ -107,8 +147,9 @@ impl Source {
         };
         let direct = block::open_direct(&still.path)?;
         let holds = DeviceContent::of(&still.path).shown();
-        let (name, kind) = (name.to_owned(), DEVICE);
-        Ok(Self { name, still, cached, direct, bytes, used, kind, holds, before })
+        let (name, kind) = (name.to_owned(), DEVICE.to_owned());
+        let reader = Reader::Local { cached, direct };
+        Ok(Self { name, still, reader, bytes, used, kind, holds, before })
     }
 
     fn of_file(name: &Path, mut still: Still) -> io::Result<Self> {
@@ -120,8 +161,69 @@ impl Source {
         };
         let bytes = block::size(&cached)?;
         let used = block::data_ranges(&cached)?;
-        let (name, kind) = (name.to_owned(), "file");
-        Ok(Self { name, still, cached, direct, bytes, used, kind, holds, before })
+        let (name, kind) = (name.to_owned(), "file".to_owned());
+        let reader = Reader::Local { cached, direct };
+        Ok(Self { name, still, reader, bytes, used, kind, holds, before })
+    }
+
+    /// Opens the file of a virtual machine's disk through `qemu-nbd`.
+    fn of_virtual_disk(
+        path: &Path,
+        format: &str,
+        commands: &FreezeCommands,
+        options: &SourceOptions,
+    ) -> Result<Self, ImageError> {
+        // The file may refer to other files, so a reflink of it alone is not the disk.
+        let still = Still::file(path, StillnessChoice::Off, commands)?;
+        let before = Mark::of(path).map_err(|error| ImageError::file("read", path, error))?;
+        let reader = ExportReader::serve(path, format, options.bitmap.as_deref());
+        Self::of_reader(path, still, before, reader, &format!("{format} file"))
+    }
+
+    fn of_export(
+        address: &Path,
+        commands: &FreezeCommands,
+        options: &SourceOptions,
+    ) -> Result<Self, ImageError> {
+        let still = Still::nothing(address, commands)?;
+        let bitmap = options.bitmap.as_deref();
+        let reader = nbd::Uri::parse(address.as_os_str().as_bytes())
+            .and_then(|uri| ExportReader::connect(uri, bitmap));
+        let is_read_only = reader.as_ref().is_ok_and(|reader| reader.is_read_only);
+        let before = Mark::Export { is_read_only };
+        Self::of_reader(address, still, before, reader, "NBD export")
+    }
+
+    fn of_reader(
+        name: &Path,
+        still: Still,
+        before: Mark,
+        reader: Result<ExportReader, nbd::NbdError>,
+        kind: &str,
+    ) -> Result<Self, ImageError> {
+        let name = name.to_owned();
+        match reader {
+            Err(error) => Err(ImageError::Export { path: name, error }),
+            Ok(reader) => Ok(Self {
+                name,
+                still,
+                bytes: reader.bytes,
+                used: reader.used.clone(),
+                reader: Reader::Export(Box::new(reader)),
+                kind: kind.to_owned(),
+                holds: None,
+                before,
+            }),
+        }
+    }
+
+    /// Returns true if a bitmap was asked for and the server does not have it.
+    pub fn lacks_bitmap(&self, options: &SourceOptions) -> bool {
+        let has_bitmap = match &self.reader {
+            Reader::Export(reader) => reader.changed.is_some(),
+            Reader::Local { .. } => false,
+        };
+        options.bitmap.is_some() && !has_bitmap
     }
 
     /// Returns the path of the device or the file, after which its images are called.
@@ -137,7 +239,16 @@ impl Source {
             let mounted = device.and_then(sys::mount::point_of_device);
             self.kind == DEVICE && mounted.is_ok_and(|point| point.is_none())
         };
-        self.still.stillness.is_none() && !is_idle_device()
+        let is_frozen_export = || self.before == Mark::Export { is_read_only: true };
+        self.still.stillness.is_none() && !is_idle_device() && !is_frozen_export()
+    }
+
+    /// Returns the present state of the source.
+    fn mark(&self) -> io::Result<Mark> {
+        match &self.before {
+            Mark::Export { is_read_only } => Ok(Mark::Export { is_read_only: *is_read_only }),
+            Mark::Device { .. } | Mark::File { .. } => Mark::of(&self.name),
+        }
     }
 
     /// Lets the device go on, and removes its snapshot. Returns warnings about what is left.
@@ -174,22 +285,32 @@ impl ImageSource for Source {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let is_aligned = (buffer.len() as u64).is_multiple_of(ALIGNMENT);
-        match &self.direct {
-            Some(direct) if is_aligned => direct.read_exact_at(buffer, offset),
-            _ => self.cached.read_exact_at(buffer, offset),
+        match &self.reader {
+            Reader::Local { direct: Some(direct), .. } if is_aligned => {
+                direct.read_exact_at(buffer, offset)
+            }
+            Reader::Local { cached, .. } => cached.read_exact_at(buffer, offset),
+            Reader::Export(export) => export.read_at(buffer, offset),
+        }
+    }
+
+    fn is_unchanged(&self, range: &Range<u64>) -> bool {
+        match &self.reader {
+            Reader::Export(export) => export.is_unchanged(range),
+            Reader::Local { .. } => false,
         }
     }
 
     fn describe(&self) -> io::Result<ImageDescription> {
         let stillness = match self.still.stillness {
             Some(stillness) => stillness,
-            None => match Mark::of(&self.name)?.has_changed_since(&self.before) {
+            None => match self.mark()?.has_changed_since(&self.before) {
                 true => ImageStillness::Fuzzy,
                 false => ImageStillness::Unchanged,
             },
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let (kind, holds) = (self.kind.to_owned(), self.holds.clone());
+        let (kind, holds) = (self.kind.clone(), self.holds.clone());
         Ok(ImageDescription { stillness, kind, holds, host })
     }
 }

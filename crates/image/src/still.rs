@@ -180,6 +180,13 @@ impl Still {
         Ok(Self { path: path.to_owned(), copy, stillness, snapshot: None, freeze })
     }
 
+    /// Runs the freezing command for a source of which no snapshot can be made here.
+    pub(crate) fn nothing(path: &Path, commands: &FreezeCommands) -> Result<Self, ImageError> {
+        let freeze = Freeze::begin(path, commands)?;
+        let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
+        Ok(Self { path: path.to_owned(), copy: None, stillness, snapshot: None, freeze })
+    }
+
     /// Lets the device go on, and removes the snapshot. Returns warnings about what is left.
     pub(crate) fn end(mut self) -> Vec<String> {
         let mut warnings: Vec<String> = self.freeze.end().into_iter().collect();

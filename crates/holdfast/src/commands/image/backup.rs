@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{
@@ -20,17 +20,18 @@ const COMMAND: &str = "holdfast image backup";
 
 /// Make images of disks: send the blocks that are in use and have changed
 ///
-/// A SOURCE is a block device, the mount point of a block device, or a file with the content of a
-/// disk. Several are read side by side. An image that is interrupted is not kept, but what was sent
+/// A SOURCE is a block device, the mount point of a block device, a file with a disk (raw, or
+/// qcow2 and others by qemu-nbd), or the address of an NBD export. Several are read side by side. An image that is interrupted is not kept, but what was sent
 /// is not sent again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast image backup /dev/sda
   holdfast image backup /dev/vg0/db --freeze 'systemctl stop db' --thaw 'systemctl start db'
-  holdfast image backup /var/lib/machines/web.img --rate 50M")]
+  holdfast image backup /var/lib/machines/web.qcow2 --rate 50M
+  holdfast image backup nbd://backup1/disk0")]
 pub(crate) struct Args {
-    /// Block devices, mount points or files
+    /// Block devices, mount points, files, or addresses such as nbd://HOST/EXPORT
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<PathBuf>,
     /// Name of the image [default: the path of the device or file]
@@ -50,6 +51,13 @@ pub(crate) struct Args {
     /// Read blocks that the file system does not use, too
     #[arg(long)]
     all_blocks: bool,
+    /// Format of a file, as qemu calls it: raw, qcow2, vmdk ... [default: recognised]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Read only what has changed by this dirty bitmap of a qcow2 file or an NBD export, which must
+    /// have been kept since the last image
+    #[arg(long, value_name = "NAME")]
+    bitmap: Option<String>,
     /// Go on after an error of the disk. What cannot be read has zeros in the image
     #[arg(long)]
     skip_errors: bool,
@@ -105,7 +113,7 @@ fn back_up(
     client: &Client,
     args: &Args,
     number: u32,
-    path: &std::path::Path,
+    path: &Path,
     progress: &Arc<Progress>,
 ) -> Outcome {
     let options = SourceOptions {
@@ -113,15 +121,12 @@ fn back_up(
         freeze: args.freeze.clone(),
         thaw: args.thaw.clone(),
         all_blocks: args.all_blocks,
+        format: args.format.clone(),
+        bitmap: args.bitmap.clone(),
         number,
     };
     let mut warnings = Vec::new();
-    let source = std::path::absolute(path)
-        .map_err(|error| CommandError::new(format!("{}: {error}", path.display())))
-        .and_then(|path| {
-            Source::open(&path, &options).map_err(|error| CommandError::new(error.to_string()))
-        });
-    let source = match source {
+    let source = match open(path, &options) {
         Ok(source) => source,
         Err(error) => {
             return Outcome { name: crate::path::bytes(path), made: Err(error), warnings };
@@ -150,11 +155,25 @@ fn back_up(
         && report.facts.stillness == ImageStillness::Fuzzy
     {
         warnings.push(format!(
-            "{} changed while it was read: its image is a mixture of several moments",
+            "{} changed, or may have changed, while it was read: its image is a mixture of several \
+             moments",
             escaped(&name)
         ));
     }
     Outcome { name, made, warnings }
+}
+
+fn open(path: &Path, options: &SourceOptions) -> Result<Source, CommandError> {
+    let is_address = path.as_os_str().as_bytes().windows(3).any(|part| part == b"://");
+    let path = if is_address { Ok(path.to_owned()) } else { std::path::absolute(path) };
+    let path = path.map_err(|error| CommandError::new(error.to_string()))?;
+    let source = Source::open(&path, options);
+    let source = source.map_err(|error| CommandError::new(error.to_string()))?;
+    if source.lacks_bitmap(options) {
+        let path = path.display();
+        return Err(CommandError::new(format!("{path} does not have this dirty bitmap")));
+    }
+    Ok(source)
 }
 
 /// Shows what was made. One source that fails does not hide the others; the only one does.

@@ -1,0 +1,166 @@
+//! Exports of network block devices (NBD) as sources: disks of virtual machines by `qemu-nbd`, and
+//! disks that any server exports.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use nbd::{Export, NbdError, QemuNbd, State, Uri, dirty_bitmap_context};
+use sys::lock::Mutex;
+
+/// Context that tells which blocks hold data.
+const ALLOCATION: &str = "base:allocation";
+/// Number of bytes about which the server is asked at once.
+const STATUS_BYTES: u64 = 1 << 30;
+
+/// Format of a file with the disk of a virtual machine, as qemu calls it.
+pub(crate) type Format = String;
+
+/// Export that several threads read, each on a connection of its own.
+pub(crate) struct ExportReader {
+    uri: Uri,
+    /// Connections that nobody uses at the moment.
+    idle: Mutex<Vec<Export>>,
+    pub(crate) bytes: u64,
+    pub(crate) is_read_only: bool,
+    /// Ranges that hold data, in order.
+    pub(crate) used: Vec<Range<u64>>,
+    /// Ranges that have changed, if the server has the bitmap that was asked for.
+    pub(crate) changed: Option<Vec<Range<u64>>>,
+    /// Program that serves a file.
+    _server: Option<QemuNbd>,
+}
+
+/// Returns true if `name` is the address of an export.
+pub(crate) fn is_address(name: &[u8]) -> bool {
+    [&b"nbd://"[..], b"nbd+unix://", b"nbds://", b"nbds+unix://"]
+        .iter()
+        .any(|scheme| name.starts_with(scheme))
+}
+
+/// Recognises the format of a file that qemu made; `None` for a file with the plain content of a
+/// disk.
+///
+/// Sources: QEMU, `docs/interop/qcow2.txt`; the specifications of VMDK, VHDX and QED.
+pub(crate) fn format_of(file: &File) -> io::Result<Option<Format>> {
+    let mut head = [0; 8];
+    let read = file.read_at(&mut head, 0)?;
+    let known: [(&[u8], &str); 5] = [
+        (b"QFI\xfb", "qcow2"),
+        (b"KDMV", "vmdk"),
+        (b"COWD", "vmdk"),
+        (b"vhdxfile", "vhdx"),
+        (b"QED\0", "qed"),
+    ];
+    let found = known.iter().find(|(magic, _)| head[..read].starts_with(magic));
+    Ok(found.map(|(_, format)| (*format).to_owned()))
+}
+
+impl ExportReader {
+    /// Opens an export. With `bitmap`, the server must have the dirty bitmap of this name.
+    pub(crate) fn connect(uri: Uri, bitmap: Option<&str>) -> Result<Self, NbdError> {
+        Self::open(uri, bitmap, None)
+    }
+
+    /// Opens a file of a format that qemu knows.
+    pub(crate) fn serve(file: &Path, format: &str, bitmap: Option<&str>) -> Result<Self, NbdError> {
+        let image = nbd::Image { file, format: Some(format), bitmap };
+        let server = QemuNbd::serve(&image)?;
+        Self::open(server.uri().clone(), bitmap, Some(server))
+    }
+
+    fn open(uri: Uri, bitmap: Option<&str>, server: Option<QemuNbd>) -> Result<Self, NbdError> {
+        let context = bitmap.map(dirty_bitmap_context);
+        let wished: Vec<&str> = std::iter::once(ALLOCATION).chain(context.as_deref()).collect();
+        let mut export = Export::connect(&uri, &wished)?;
+        let agreed: Vec<String> = export.contexts().map(str::to_owned).collect();
+        let place = |name: &str| agreed.iter().position(|known| known == name);
+        let (allocation, dirty) = (place(ALLOCATION), context.as_deref().and_then(place));
+        let bytes = export.size();
+        let (mut used, mut changed) = (Vec::new(), Vec::new());
+        if allocation.is_none() {
+            used.push(0..bytes);
+        }
+        let mut at = 0;
+        while !agreed.is_empty() && at < bytes {
+            let status = export.block_status(at, STATUS_BYTES.min(bytes - at))?;
+            for (number, list) in status.by_context.iter().enumerate() {
+                for part in list {
+                    let range = part.offset..part.offset + part.bytes;
+                    match part.state {
+                        State::Allocation { is_zero: false, .. } if Some(number) == allocation => {
+                            note(&mut used, range);
+                        }
+                        State::Dirty(true) if Some(number) == dirty => note(&mut changed, range),
+                        _ => {}
+                    }
+                }
+            }
+            at = status.offset + status.bytes;
+        }
+        let is_read_only = export.is_read_only();
+        Ok(Self {
+            uri,
+            idle: Mutex::new(vec![export]),
+            bytes,
+            is_read_only,
+            used,
+            changed: dirty.map(|_| changed),
+            _server: server,
+        })
+    }
+
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let idle = self.idle.lock().pop();
+        let mut export = match idle {
+            Some(export) => export,
+            None => Export::connect(&self.uri, &[]).map_err(io::Error::other)?,
+        };
+        let read = export.read_at(buffer, offset);
+        match &read {
+            // After an error that the server reports, the connection is as good as before.
+            Ok(()) | Err(NbdError::Failed { .. }) => self.idle.lock().push(export),
+            Err(_) => {}
+        }
+        read.map_err(io::Error::other)
+    }
+
+    /// Returns true if the bitmap says that nothing in `range` has changed.
+    pub(crate) fn is_unchanged(&self, range: &Range<u64>) -> bool {
+        let Some(changed) = &self.changed else { return false };
+        let first = changed.partition_point(|known| known.end <= range.start);
+        changed.get(first).is_none_or(|known| known.start >= range.end)
+    }
+}
+
+fn note(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_formats_are_recognised() {
+        assert!(is_address(b"nbd://host/disk") && is_address(b"nbd+unix:///?socket=/s"));
+        assert!(!is_address(b"/dev/nbd0"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        for (content, format) in [
+            (&b"QFI\xfb\0\0\0\x03"[..], Some("qcow2")),
+            (b"vhdxfile", Some("vhdx")),
+            (b"plain", None),
+            (b"", None),
+        ] {
+            std::fs::write(&path, content).expect("written");
+            let found = format_of(&File::open(&path).expect("opened")).expect("read");
+            assert_eq!(found.as_deref(), format);
+        }
+    }
+}
