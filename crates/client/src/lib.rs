@@ -61,7 +61,7 @@ pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use restore::{
-    FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
+    AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
     RecallRequest, SmallFile,
 };
 pub use rules::{FileTreatment, SpaceRules};

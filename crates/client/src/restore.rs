@@ -37,7 +37,7 @@ pub(crate) use self::batch::small_files;
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;
-pub use self::ranges::RangeReader;
+pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::receive;

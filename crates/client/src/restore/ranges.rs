@@ -1,5 +1,6 @@
 //! Reading of ranges of stored files, for programs that ask for any range at any time.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -23,7 +24,11 @@ use crate::progress::Progress;
 /// Number of versions whose pieces a reader remembers.
 const VERSIONS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 /// Number of bytes that are fetched at least when one range follows the other.
-const AHEAD_BYTES: u64 = 4 << 20;
+pub const AHEAD_BYTES: u64 = 8 << 20;
+/// Number of chunks, of at most 1 MiB each, that a reader remembers.
+const CHUNKS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
+/// Number of locks that keep threads from fetching the same data at once.
+const LOCKS: usize = 64;
 
 /// Version of an object: its place, and a time at which it was active.
 type VersionKey = (ObjectPlace, ServerTime);
@@ -33,7 +38,13 @@ type VersionKey = (ObjectPlace, ServerTime);
 pub struct RangeReader {
     client: Arc<Client>,
     quanta: RecentQuanta,
+    /// Chunks by their places, which were checked.
+    chunks: Mutex<LruCache<u64, Arc<Vec<u8>>>>,
     pieces: Mutex<LruCache<VersionKey, Arc<Vec<Piece>>>>,
+    /// Locks of the threads that fetch data, by a hash of the file. The kernel reads ahead with
+    /// several threads, of which the first fetches what all of them need.
+    fetching: [Mutex<()>; LOCKS],
+    hasher: RandomState,
     progress: Arc<Progress>,
 }
 
@@ -42,7 +53,10 @@ impl RangeReader {
         Self {
             client,
             quanta: RecentQuanta::default(),
+            chunks: Mutex::new(LruCache::new(CHUNKS_REMEMBERED)),
             pieces: Mutex::new(LruCache::new(VERSIONS_REMEMBERED)),
+            fetching: [(); LOCKS].map(|()| Mutex::default()),
+            hasher: RandomState::new(),
             progress: Arc::default(),
         }
     }
@@ -65,10 +79,12 @@ impl RangeReader {
     ) -> Result<(), ClientError> {
         buffer.fill(0);
         let key = (place.clone(), at);
-        let known = self.pieces.lock().get(&key).cloned();
-        if let Some(pieces) = known
-            && self.is_filled_from_memory(&pieces, &range, buffer)
-        {
+        if self.is_filled_from_memory(&key, &range, buffer) {
+            return Ok(());
+        }
+        let lock = usize::try_from(self.hasher.hash_one(&key) % LOCKS as u64).expect("below 64");
+        let _fetching = self.fetching[lock].lock();
+        if self.is_filled_from_memory(&key, &range, buffer) {
             return Ok(());
         }
         let ahead = if reads_ahead { range.start + AHEAD_BYTES } else { range.end };
@@ -103,16 +119,16 @@ impl RangeReader {
     /// Fills `buffer` if all that it needs came lately.
     fn is_filled_from_memory(
         &self,
-        pieces: &[Piece],
+        key: &VersionKey,
         range: &Range<u64>,
         buffer: &mut [u8],
     ) -> bool {
-        let link = &self.client.link;
+        let Some(pieces) = self.pieces.lock().get(key).cloned() else { return false };
         let ends_before = |piece: &Piece| piece.offset + u64::from(piece.bytes) <= range.start;
         let first = pieces.partition_point(ends_before);
         let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
         for piece in needed {
-            match self.quanta.content(piece, &link.domain_key, &link.seal_keys) {
+            match self.chunk(piece) {
                 Some(chunk) => copy(&chunk, piece.offset, range, buffer),
                 None => {
                     buffer.fill(0);
@@ -121,6 +137,20 @@ impl RangeReader {
             }
         }
         true
+    }
+}
+
+impl RangeReader {
+    /// Returns the content of a piece, if it came lately.
+    fn chunk(&self, piece: &Piece) -> Option<Arc<Vec<u8>>> {
+        if let Some(chunk) = self.chunks.lock().get(&piece.place) {
+            return Some(Arc::clone(chunk));
+        }
+        let link = &self.client.link;
+        let chunk = self.quanta.content(piece, &link.domain_key, &link.seal_keys)?;
+        let chunk = Arc::new(chunk);
+        self.chunks.lock().put(piece.place, Arc::clone(&chunk));
+        Some(chunk)
     }
 }
 
