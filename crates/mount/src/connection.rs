@@ -41,6 +41,11 @@ impl Connection {
         Ok(Self { opener, line, patience })
     }
 
+    /// Returns the present connection.
+    pub(crate) fn line(&self) -> Line {
+        self.line.read().clone()
+    }
+
     /// Asks the server. While it is away, waits and asks again.
     pub(crate) fn ask<T>(
         &self,
@@ -48,7 +53,7 @@ impl Connection {
     ) -> Result<T, ClientError> {
         let began = sys::clock::monotonic();
         loop {
-            let line = self.line.read().clone();
+            let line = self.line();
             match question(&line) {
                 Err(error) if error.kind == ErrorKind::Retry && began.elapsed() < self.patience => {
                     sys::clock::sleep(PAUSE);

@@ -2,16 +2,18 @@
 //! at once when a program reads one after the other.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use client::{ClientError, Image, ImageReader, ObjectPlace};
+use client::{AHEAD_BYTES, ClientError, Image, ImageReader, ObjectPlace};
 use lru::LruCache;
-use model::{DirPath, Object, ServerTime};
+use model::{Object, ServerTime};
 use sys::lock::Mutex;
 
 use crate::connection::Connection;
-use crate::node::View;
+use crate::node::{Folder, View};
 
 /// Maximum size of a file that is fetched with others.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -19,6 +21,13 @@ const SMALL_BYTES: u64 = 256 << 10;
 const BATCH_BYTES: u64 = 16 << 20;
 /// Maximum size of all contents that are remembered.
 const REMEMBERED_BYTES: usize = 32 << 20;
+/// Two reads of a file that are at most so far apart follow each other: the kernel reads ahead with
+/// several threads.
+const NEAR_BYTES: u64 = 4 << 20;
+/// Number of large files whose reads are remembered.
+const STREAMS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
+/// Maximum number of threads that fetch data before it is asked for.
+const FETCHING_MAX: usize = 4;
 /// Maximum number of images that are read at the same time without their readers being made anew.
 const READERS_MAX: usize = 16;
 
@@ -32,8 +41,19 @@ pub(crate) struct Contents {
     connection: Arc<Connection>,
     small: Mutex<SmallContents>,
     images: Mutex<ImageReaders>,
-    /// End of the last read of each large file that is being read.
-    ends: Mutex<LruCache<VersionKey, u64>>,
+    /// Large files that are being read.
+    streams: Mutex<LruCache<VersionKey, StreamState>>,
+    /// Number of threads that fetch data before it is asked for.
+    fetching: Arc<AtomicUsize>,
+}
+
+/// State of a large file that is being read.
+#[derive(Clone, Copy)]
+struct StreamState {
+    /// End of the last read.
+    end: u64,
+    /// End of what was fetched, or is being fetched.
+    fetched: u64,
 }
 
 /// Contents of small files that came lately.
@@ -41,7 +61,7 @@ struct SmallContents {
     bytes: usize,
     contents: LruCache<VersionKey, Arc<Vec<u8>>>,
     /// Directory of the last small file that was read alone.
-    last: Option<(Vec<u8>, DirPath)>,
+    last: Option<Folder>,
 }
 
 impl SmallContents {
@@ -61,26 +81,27 @@ impl Contents {
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
         let contents = LruCache::unbounded();
         let small = Mutex::new(SmallContents { bytes: 0, contents, last: None });
-        let ends = LruCache::new(std::num::NonZeroUsize::new(256).expect("not zero"));
-        Self { connection, small, images: Mutex::default(), ends: Mutex::new(ends) }
+        let streams = Mutex::new(LruCache::new(STREAMS_REMEMBERED));
+        let fetching = Arc::new(AtomicUsize::new(0));
+        Self { connection, small, images: Mutex::default(), streams, fetching }
     }
 
     /// Returns the bytes of a stored file in `range`, which ends at or before its size.
     pub(crate) fn read(
         &self,
         view: View,
-        place: &ObjectPlace,
+        folder: &Folder,
         object: &Object,
         range: Range<u64>,
     ) -> Result<Vec<u8>, ClientError> {
-        let key = (place.clone(), object.inserted);
+        let key = (folder.place(object), object.inserted);
         if let Some(content) = self.small.lock().contents.get(&key).cloned() {
             return Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec());
         }
         let size = object.stat.size;
         if size <= SMALL_BYTES {
-            if self.is_second_of_directory(place) && view != View::Versions {
-                self.fetch_directory(view, place)?;
+            if self.is_second_of_directory(folder) && view != View::Versions {
+                self.fetch_directory(view, folder)?;
                 if let Some(content) = self.small.lock().contents.get(&key).cloned() {
                     return Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec());
                 }
@@ -90,8 +111,52 @@ impl Contents {
             self.small.lock().put(key, content);
             return Ok(part);
         }
-        let last_end = self.ends.lock().put(key.clone(), range.end);
-        self.read_range(&key, size, range.clone(), last_end == Some(range.start))
+        let reads_ahead = self.note_read(&key, size, &range);
+        self.read_range(&key, size, range, reads_ahead)
+    }
+
+    /// Notes a read of a large file. Returns true if it follows the last read; then the data after
+    /// it is fetched in time.
+    fn note_read(&self, key: &VersionKey, size: u64, range: &Range<u64>) -> bool {
+        let mut streams = self.streams.lock();
+        let before = streams.get(key).copied();
+        let follows = |state: &StreamState| state.end.abs_diff(range.start) <= NEAR_BYTES;
+        let Some(before) = before.filter(follows) else {
+            streams.put(key.clone(), StreamState { end: range.end, fetched: range.end });
+            return false;
+        };
+        let mut fetched = before.fetched.max(range.start.saturating_add(AHEAD_BYTES));
+        if fetched < size
+            && range.end + AHEAD_BYTES / 2 >= fetched
+            && self.fetch_later(key.clone(), size, fetched)
+        {
+            fetched += AHEAD_BYTES;
+        }
+        streams.put(key.clone(), StreamState { end: range.end.max(before.end), fetched });
+        true
+    }
+
+    /// Fetches the bytes from `start` on while the caller goes on. Returns false if too many
+    /// threads do that already.
+    fn fetch_later(&self, key: VersionKey, size: u64, start: u64) -> bool {
+        if self.fetching.fetch_add(1, Relaxed) >= FETCHING_MAX {
+            self.fetching.fetch_sub(1, Relaxed);
+            return false;
+        }
+        let (connection, fetching) = (Arc::clone(&self.connection), Arc::clone(&self.fetching));
+        let fetch = move || {
+            let (place, inserted) = &key;
+            let line = connection.line();
+            // An error is met again by the read that needs the data.
+            let range = start..start + 1;
+            drop(line.reader.read((place, *inserted), size, range, &mut [0], true));
+            fetching.fetch_sub(1, Relaxed);
+        };
+        let thread = std::thread::Builder::new().name("fetch".to_owned()).spawn(fetch);
+        if thread.is_err() {
+            self.fetching.fetch_sub(1, Relaxed);
+        }
+        thread.is_ok()
     }
 
     fn read_range(
@@ -110,16 +175,15 @@ impl Contents {
     }
 
     /// Returns true if the last small file came from the same directory: then more will follow.
-    fn is_second_of_directory(&self, place: &ObjectPlace) -> bool {
-        let here = (place.filespace.clone(), place.directory.clone());
+    fn is_second_of_directory(&self, folder: &Folder) -> bool {
         let mut small = self.small.lock();
-        let is_second = small.last.as_ref() == Some(&here);
-        small.last = Some(here);
+        let is_second = small.last.as_ref() == Some(folder);
+        small.last = Some(folder.clone());
         is_second
     }
 
-    fn fetch_directory(&self, view: View, place: &ObjectPlace) -> Result<(), ClientError> {
-        let ObjectPlace { filespace, directory, .. } = place;
+    fn fetch_directory(&self, view: View, folder: &Folder) -> Result<(), ClientError> {
+        let Folder { filespace, directory } = folder;
         let limits = (SMALL_BYTES, BATCH_BYTES);
         let files = self
             .connection

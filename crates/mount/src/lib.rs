@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kernel -> stored (answers) -> inodes, node (attributes)
-//!                |-> tree: what is in each directory -> filespaces (pure)
+//!                |-> tree: what is in each directory -> filespaces (pure), ahead
 //!                \-> contents: ranges, and the small files of a directory at once
 //!                       both -> connection -> client
 //! ```
@@ -18,6 +18,7 @@
 //!
 //! Deliberately absent: writing.
 
+mod ahead;
 mod connection;
 mod contents;
 mod disk;

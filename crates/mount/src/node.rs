@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{Image, ObjectPlace};
 use fuser::{FileAttr, FileType, INodeNo};
-use model::{Extent, Kind, Object, Payload, ServerTime, Timestamp};
+use model::{DirPath, Extent, Kind, Name, Object, Payload, ServerTime, Timestamp};
 
 /// State of the stored files that a part of the mount shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -47,46 +47,60 @@ pub(crate) enum Node {
     /// Anything else that is stored.
     Object {
         view: View,
-        place: ObjectPlace,
+        folder: Arc<Folder>,
         object: Arc<Object>,
     },
     /// Directory with the versions of one file.
     VersionsOf {
-        place: ObjectPlace,
+        folder: Arc<Folder>,
         newest: Arc<Object>,
     },
 }
 
-/// Identity of a node. Two names of one file have the same identity.
+/// Directory of a filespace, which all objects in it share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum NodeKey {
+pub(crate) struct Folder {
+    pub(crate) filespace: Vec<u8>,
+    pub(crate) directory: DirPath,
+}
+
+impl Folder {
+    /// Returns the place of an object in this directory.
+    pub(crate) fn place(&self, object: &Object) -> ObjectPlace {
+        let Self { filespace, directory } = self.clone();
+        ObjectPlace { filespace, directory, name: object.name.clone() }
+    }
+}
+
+/// Identity of a node. Two names of one file have the same identity.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(crate) enum NodeKey<'a> {
     Top,
     Times,
-    Images(Option<Vec<u8>>),
-    Image(Vec<u8>, ServerTime),
-    Directory(View, Vec<u8>),
-    Object(View, ObjectPlace, ServerTime),
+    Images(Option<&'a [u8]>),
+    Image(&'a [u8], ServerTime),
+    Directory(View, &'a [u8]),
+    Object(View, &'a Folder, &'a Name, ServerTime),
     /// File with several names: filespace and inode.
-    Linked(View, Vec<u8>, u64, ServerTime),
-    VersionsOf(ObjectPlace),
+    Linked(View, &'a [u8], u64, ServerTime),
+    VersionsOf(&'a Folder, &'a Name),
 }
 
 impl Node {
-    pub(crate) fn key(&self) -> NodeKey {
+    pub(crate) fn key(&self) -> NodeKey<'_> {
         match self {
             Self::Top => NodeKey::Top,
             Self::Times => NodeKey::Times,
-            Self::Images { name } => NodeKey::Images(name.clone()),
-            Self::Image(image) => NodeKey::Image(image.name.clone(), image.taken),
-            Self::Directory { view, path, .. } => NodeKey::Directory(*view, path.clone()),
-            Self::Object { view, place, object } if object.stat.linked => {
-                let moment = moment_of(object);
-                NodeKey::Linked(*view, place.filespace.clone(), object.stat.inode, moment)
+            Self::Images { name } => NodeKey::Images(name.as_deref()),
+            Self::Image(image) => NodeKey::Image(&image.name, image.taken),
+            Self::Directory { view, path, .. } => NodeKey::Directory(*view, path),
+            Self::Object { view, folder, object } if object.stat.linked => {
+                NodeKey::Linked(*view, &folder.filespace, object.stat.inode, moment_of(object))
             }
-            Self::Object { view, place, object } => {
-                NodeKey::Object(*view, place.clone(), object.inserted)
+            Self::Object { view, folder, object } => {
+                NodeKey::Object(*view, folder, &object.name, object.inserted)
             }
-            Self::VersionsOf { place, .. } => NodeKey::VersionsOf(place.clone()),
+            Self::VersionsOf { folder, newest } => NodeKey::VersionsOf(folder, &newest.name),
         }
     }
 

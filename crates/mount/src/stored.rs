@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -68,7 +67,7 @@ impl StoredFiles {
         }
     }
 
-    fn node(&self, inode: INodeNo) -> Result<Arc<Node>, Errno> {
+    fn node(&self, inode: INodeNo) -> Result<Node, Errno> {
         self.inodes.get(inode).ok_or(Errno::ENOENT)
     }
 
@@ -92,12 +91,12 @@ impl StoredFiles {
 
     fn read_node(&self, node: &Node, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let read = match node {
-            Node::Object { view, place, object } if object.stat.kind == Kind::File => {
+            Node::Object { view, folder, object } if object.stat.kind == Kind::File => {
                 let range = clipped(offset, size, object.stat.size);
                 if range.is_empty() {
                     return Ok(Vec::new());
                 }
-                self.contents.read(*view, place, object, range)
+                self.contents.read(*view, folder, object, range)
             }
             Node::Image(image) => {
                 let range = clipped(offset, size, image.facts.layout.bytes);
@@ -151,9 +150,9 @@ fn lifetime(node: &Node) -> &'static Duration {
 fn shown(node: &Node) -> String {
     match node {
         Node::Directory { path, .. } => model::escaped(path),
-        Node::Object { place, .. } | Node::VersionsOf { place, .. } => {
-            let path = place.directory.join(&place.name);
-            format!("{} in {}", model::escaped(&path), model::escaped(&place.filespace))
+        Node::Object { folder, object, .. } | Node::VersionsOf { folder, newest: object } => {
+            let path = folder.directory.join(&object.name);
+            format!("{} in {}", model::escaped(&path), model::escaped(&folder.filespace))
         }
         Node::Image(image) => format!("an image of {}", model::escaped(&image.name)),
         Node::Images { name: Some(name) } => format!("images of {}", model::escaped(name)),

@@ -11,21 +11,22 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{ClientError, Image, ObjectPlace, StoredVersion};
+use client::{ClientError, Image, StoredVersion};
 use lru::LruCache;
 use model::{DirPath, Kind, Object, ServerTime};
 use sys::lock::Mutex;
 
+use crate::ahead::Ahead;
 use crate::connection::Connection;
 use crate::filespaces::MountPoints;
-use crate::node::{Node, View};
+use crate::node::{Folder, Node, View};
 
 /// Time for which the present state of a directory is believed.
 const FRESH: Duration = Duration::from_secs(5);
 /// Maximum number of directories that are remembered.
 const DIRECTORIES_REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 /// Maximum number of entries of all directories that are remembered.
-const ENTRIES_REMEMBERED: usize = 100_000;
+const ENTRIES_REMEMBERED: usize = 30_000;
 
 /// Text for a time, and the time for a text, as the user writes them.
 pub struct Times {
@@ -48,6 +49,7 @@ pub(crate) struct Tree {
     times: Times,
     points: Mutex<Option<(Instant, Arc<MountPoints>)>>,
     directories: Mutex<Remembered>,
+    ahead: Ahead,
 }
 
 /// Directories that were asked for lately.
@@ -80,7 +82,8 @@ impl Tree {
     pub(crate) fn new(connection: Arc<Connection>, times: Times) -> Self {
         let directories = LruCache::new(DIRECTORIES_REMEMBERED);
         let directories = Mutex::new(Remembered { entries: 0, directories });
-        Self { connection, times, points: Mutex::default(), directories }
+        let ahead = Ahead::new(Arc::clone(&connection));
+        Self { connection, times, points: Mutex::default(), directories, ahead }
     }
 
     /// Returns the entries of the directory `node`; `None` if it is no directory.
@@ -93,8 +96,8 @@ impl Tree {
                 self.images(name).map(|entries| Some(Arc::new(entries)))
             }
             Node::Directory { view, path, .. } => self.directory(*view, path).map(Some),
-            Node::VersionsOf { place, .. } => {
-                self.versions(place).map(|entries| Some(Arc::new(entries)))
+            Node::VersionsOf { folder, newest } => {
+                self.versions(folder, newest).map(|entries| Some(Arc::new(entries)))
             }
             Node::Image(_) | Node::Object { .. } => Ok(None),
         }
@@ -212,10 +215,14 @@ impl Tree {
         directory: &DirPath,
         path: &[u8],
     ) -> Result<Vec<TreeEntry>, ClientError> {
-        let objects = self
-            .connection
-            .ask(|line| line.client.directory(filespace, directory, view.time()))?;
-        let entry = |object: Object| entry(view, filespace, directory, path, Arc::new(object));
+        let objects = match self.ahead.take(view, filespace, directory) {
+            Some(objects) => objects,
+            None => self
+                .connection
+                .ask(|line| line.client.directory(filespace, directory, view.time()))?,
+        };
+        let folder = Arc::new(folder(filespace, directory));
+        let entry = |object: Object| entry(view, &folder, path, Arc::new(object));
         Ok(objects.into_iter().map(entry).collect())
     }
 
@@ -229,22 +236,26 @@ impl Tree {
     ) -> Result<Vec<TreeEntry>, ClientError> {
         let versions =
             self.connection.ask(|line| line.client.all_versions(filespace, directory))?;
+        let folder = Arc::new(folder(filespace, directory));
         let of_name = |same: &[StoredVersion]| {
             let newest = Arc::new(same[0].object.clone());
             if newest.stat.kind == Kind::Directory {
-                return entry(View::Versions, filespace, directory, path, newest);
+                return entry(View::Versions, &folder, path, newest);
             }
-            let (filespace, directory) = (filespace.to_vec(), directory.clone());
-            let place = ObjectPlace { filespace, directory, name: newest.name.clone() };
-            let name = newest.name.as_bytes().to_vec();
-            TreeEntry { name, node: Node::VersionsOf { place, newest } }
+            let (name, folder) = (newest.name.as_bytes().to_vec(), Arc::clone(&folder));
+            TreeEntry { name, node: Node::VersionsOf { folder, newest } }
         };
         let same_name = |a: &StoredVersion, b: &StoredVersion| a.object.name == b.object.name;
         Ok(versions.chunk_by(same_name).map(of_name).collect())
     }
 
-    fn versions(&self, place: &ObjectPlace) -> Result<Vec<TreeEntry>, ClientError> {
-        let versions = self.connection.ask(|line| line.client.versions(place))?;
+    fn versions(
+        &self,
+        folder: &Arc<Folder>,
+        newest: &Object,
+    ) -> Result<Vec<TreeEntry>, ClientError> {
+        let place = folder.place(newest);
+        let versions = self.connection.ask(|line| line.client.versions(&place))?;
         let mut entries: Vec<TreeEntry> = Vec::new();
         for StoredVersion { object, .. } in versions {
             let shown = (self.times.show)(object.inserted);
@@ -254,8 +265,8 @@ impl Tree {
                 true => format!("{shown}.{:06}", object.inserted.0.rem_euclid(1_000_000)),
                 false => shown,
             };
-            let (view, place, object) = (View::Versions, place.clone(), Arc::new(object));
-            let node = Node::Object { view, place, object };
+            let (view, folder, object) = (View::Versions, Arc::clone(folder), Arc::new(object));
+            let node = Node::Object { view, folder, object };
             entries.push(TreeEntry { name: name.into_bytes(), node });
         }
         Ok(sorted(entries))
@@ -276,24 +287,18 @@ fn top() -> Vec<TreeEntry> {
     ]
 }
 
-fn entry(
-    view: View,
-    filespace: &[u8],
-    directory: &DirPath,
-    path: &[u8],
-    object: Arc<Object>,
-) -> TreeEntry {
+fn folder(filespace: &[u8], directory: &DirPath) -> Folder {
+    Folder { filespace: filespace.to_vec(), directory: directory.clone() }
+}
+
+fn entry(view: View, folder: &Arc<Folder>, path: &[u8], object: Arc<Object>) -> TreeEntry {
     let name = object.name.as_bytes().to_vec();
     let node = match object.stat.kind {
         Kind::Directory => {
             let path = [path, b"/", &name].concat();
             Node::Directory { view, path, object: Some(object) }
         }
-        _ => {
-            let (filespace, directory) = (filespace.to_vec(), directory.clone());
-            let place = ObjectPlace { filespace, directory, name: object.name.clone() };
-            Node::Object { view, place, object }
-        }
+        _ => Node::Object { view, folder: Arc::clone(folder), object },
     };
     TreeEntry { name, node }
 }

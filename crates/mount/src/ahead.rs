@@ -1,0 +1,358 @@
+//! Listing ahead: when a program walks through directories, the server sends the directories below
+//! in one stream, in the order of their paths, before they are asked for.
+//!
+//! ```text
+//!   take(directory) --not there--> misses: three in order --> run: a thread, one stream
+//!        ^                                                       |
+//!        \------------------- ready (bounded) <-----------------/
+//! ```
+//!
+//! A directory of the run is taken once. What is asked for again, or out of order, is not found
+//! here: the caller then asks the server for that directory alone. Three of them in order begin a
+//! new run.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::{DirPath, Object};
+use sys::lock::{Condvar, Mutex};
+
+use crate::connection::Connection;
+use crate::node::View;
+
+/// Maximum number of objects that wait to be taken.
+const READY_MAX: usize = 15_000;
+/// Number of directories asked for one after the other after which a run begins.
+const MISSES: usize = 3;
+/// Maximum time between two of them.
+const MISS_PAUSE: Duration = Duration::from_secs(2);
+/// Maximum time for which a caller waits for a directory of a run.
+const WAIT: Duration = Duration::from_secs(1);
+/// Time after which a run ends if nobody takes anything.
+const IDLE: Duration = Duration::from_secs(10);
+/// Maximum age of a run that shows the present.
+const FRESH: Duration = Duration::from_secs(30);
+
+pub(crate) struct Ahead {
+    connection: Arc<Connection>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    run: Option<Run>,
+    /// Number of the newest run.
+    number: u64,
+    /// Directories that were not found, newest last.
+    misses: Vec<Miss>,
+}
+
+struct Miss {
+    place: Place,
+    at: Instant,
+}
+
+/// A directory in a filespace, at the time of a view.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    view: View,
+    filespace: Vec<u8>,
+    directory: DirPath,
+}
+
+/// One stream of directories.
+struct Run {
+    number: u64,
+    root: Place,
+    began: Instant,
+    /// Directory that is arriving, after all before it have come whole.
+    arriving: Option<(DirPath, Vec<Object>)>,
+    ready: BTreeMap<Vec<u8>, Vec<Object>>,
+    ready_objects: usize,
+    /// Directories that were taken or given up.
+    gone: HashSet<Vec<u8>>,
+    has_ended: bool,
+    last_taken: Instant,
+}
+
+/// What a run has of a directory.
+enum Found {
+    Objects(Vec<Object>),
+    /// The directory will come.
+    Later,
+    /// The caller asks the server.
+    Nothing,
+}
+
+impl Run {
+    fn new(number: u64, root: Place) -> Self {
+        let now = sys::clock::monotonic();
+        Self {
+            number,
+            root,
+            began: now,
+            arriving: None,
+            ready: BTreeMap::new(),
+            ready_objects: 0,
+            gone: HashSet::new(),
+            has_ended: false,
+            last_taken: now,
+        }
+    }
+
+    fn covers(&self, place: &Place) -> bool {
+        let is_fresh = matches!(place.view, View::At(_)) || self.began.elapsed() < FRESH;
+        let Place { view, filespace, directory } = &self.root;
+        is_fresh
+            && (view, filespace) == (&place.view, &place.filespace)
+            && directory.contains(&place.directory)
+    }
+
+    /// Takes in objects of `directory`. The directory before it is then whole.
+    fn arrive(&mut self, directory: &DirPath, objects: Vec<Object>) {
+        match &mut self.arriving {
+            Some((path, known)) if path == directory => known.extend(objects),
+            _ => {
+                self.settle();
+                self.arriving = Some((directory.clone(), objects));
+            }
+        }
+    }
+
+    /// Makes the directory that was arriving ready.
+    fn settle(&mut self) {
+        let Some((directory, mut objects)) = self.arriving.take() else { return };
+        let path = directory.as_bytes().to_vec();
+        if !self.gone.contains(&path) {
+            objects.sort_by(|a, b| a.name.cmp(&b.name));
+            self.ready_objects += objects.len();
+            self.ready.insert(path, objects);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.ready_objects > READY_MAX
+    }
+
+    fn take(&mut self, directory: &DirPath) -> Found {
+        let path = directory.as_bytes();
+        if let Some(objects) = self.ready.remove(path) {
+            self.ready_objects -= objects.len();
+            self.gone.insert(path.to_vec());
+            self.last_taken = sys::clock::monotonic();
+            return Found::Objects(objects);
+        }
+        if !self.gone.insert(path.to_vec()) {
+            return Found::Nothing;
+        }
+        let arriving = self.arriving.as_ref().map(|(arriving, _)| arriving.as_bytes());
+        if self.has_ended || arriving.is_some_and(|arriving| path < arriving) {
+            // A directory without objects is not sent.
+            return Found::Objects(Vec::new());
+        }
+        self.gone.remove(path);
+        if self.is_full() {
+            self.give_up_before(path);
+        }
+        Found::Later
+    }
+
+    /// Drops directories that were left out by the program.
+    fn give_up_before(&mut self, path: &[u8]) {
+        let kept = self.ready.split_off(path);
+        let skipped = std::mem::replace(&mut self.ready, kept);
+        for (path, objects) in skipped {
+            self.ready_objects -= objects.len();
+            self.gone.insert(path);
+        }
+    }
+}
+
+impl Ahead {
+    pub(crate) fn new(connection: Arc<Connection>) -> Self {
+        let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
+        Self { connection, shared: Arc::new(shared) }
+    }
+
+    /// Takes the objects of a directory, if they have come or are about to come.
+    pub(crate) fn take(
+        &self,
+        view: View,
+        filespace: &[u8],
+        directory: &DirPath,
+    ) -> Option<Vec<Object>> {
+        let (filespace, directory) = (filespace.to_vec(), directory.clone());
+        let place = Place { view, filespace, directory };
+        let deadline = sys::clock::monotonic() + WAIT;
+        let mut state = self.shared.state.lock();
+        loop {
+            let Some(run) = state.run.as_mut().filter(|run| run.covers(&place)) else {
+                self.note_miss(&mut state, place);
+                return None;
+            };
+            match run.take(&place.directory) {
+                Found::Objects(objects) => {
+                    self.shared.changed.notify_all();
+                    return Some(objects);
+                }
+                Found::Nothing => {
+                    self.note_miss(&mut state, place);
+                    return None;
+                }
+                Found::Later => {}
+            }
+            self.shared.changed.notify_all();
+            let rest = deadline.saturating_duration_since(sys::clock::monotonic());
+            if rest.is_zero() {
+                return None;
+            }
+            state = self.shared.changed.wait_timeout(state, rest);
+        }
+    }
+
+    /// Notes a directory that was not found. Begins a run after some of them in order.
+    fn note_miss(&self, state: &mut State, place: Place) {
+        let now = sys::clock::monotonic();
+        let goes_on = state.misses.last().is_some_and(|last| {
+            now - last.at < MISS_PAUSE
+                && (last.place.view, &last.place.filespace) == (place.view, &place.filespace)
+                && last.place.directory.as_bytes() < place.directory.as_bytes()
+        });
+        if !goes_on {
+            state.misses.clear();
+        }
+        state.misses.push(Miss { place, at: now });
+        if state.misses.len() < MISSES {
+            return;
+        }
+        let places = state.misses.iter().map(|miss| &miss.place.directory);
+        let root = common(places);
+        let place = Place { directory: root, ..state.misses[0].place.clone() };
+        state.misses.clear();
+        state.number += 1;
+        let number = state.number;
+        state.run = Some(Run::new(number, place.clone()));
+        let (shared, connection) = (Arc::clone(&self.shared), Arc::clone(&self.connection));
+        let thread = std::thread::Builder::new().name("ahead".to_owned());
+        // Without a thread, each directory is asked for alone.
+        if thread.spawn(move || run(&shared, &connection, number, &place)).is_err() {
+            state.run = None;
+        }
+    }
+}
+
+/// Receives the directories of a run until all have come, or nobody wants them.
+fn run(shared: &Shared, connection: &Connection, number: u64, root: &Place) {
+    let Place { view, filespace, directory } = root;
+    let mut is_wanted = |directory: &DirPath, objects: Vec<Object>| -> bool {
+        let mut state = shared.state.lock();
+        loop {
+            let Some(run) = state.run.as_mut().filter(|run| run.number == number) else {
+                return false;
+            };
+            if !run.is_full() {
+                run.arrive(directory, objects);
+                shared.changed.notify_all();
+                return true;
+            }
+            if run.last_taken.elapsed() > IDLE {
+                state.run = None;
+                return false;
+            }
+            state = shared.changed.wait_timeout(state, IDLE);
+        }
+    };
+    let line = connection.line();
+    let ended = line.client.subtree(filespace, directory, view.time(), &mut is_wanted);
+    let mut state = shared.state.lock();
+    match state.run.as_mut().filter(|run| run.number == number) {
+        Some(run) if ended.is_ok() => {
+            run.settle();
+            run.has_ended = true;
+        }
+        // The rest is asked for directory by directory, where errors reach the programs.
+        Some(_) => state.run = None,
+        None => {}
+    }
+    shared.changed.notify_all();
+}
+
+/// Returns the lowest directory that contains all of `directories`.
+fn common<'a>(mut directories: impl Iterator<Item = &'a DirPath>) -> DirPath {
+    let mut common = directories.next().cloned().unwrap_or_else(DirPath::root);
+    for directory in directories {
+        while !common.contains(directory) {
+            match common.parent() {
+                Some((parent, _)) => common = parent,
+                None => return DirPath::root(),
+            }
+        }
+    }
+    if common.as_bytes().is_empty() { DirPath::root() } else { common }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: &str) -> DirPath {
+        DirPath::new(path.as_bytes()).expect("a path")
+    }
+
+    fn run() -> Run {
+        let (view, filespace, directory) = (View::Latest, b"/".to_vec(), path("/a/"));
+        Run::new(1, Place { view, filespace, directory })
+    }
+
+    fn shown(found: &Found) -> &'static str {
+        match found {
+            Found::Objects(_) => "objects",
+            Found::Later => "later",
+            Found::Nothing => "nothing",
+        }
+    }
+
+    #[test]
+    fn a_directory_is_taken_once_and_an_empty_one_is_known() {
+        let mut run = run();
+        run.arrive(&path("/a/"), Vec::new());
+        assert_eq!(shown(&run.take(&path("/a/"))), "later", "more of it may come");
+        run.arrive(&path("/a/c/"), Vec::new());
+        assert_eq!(shown(&run.take(&path("/a/"))), "objects");
+        assert_eq!(shown(&run.take(&path("/a/"))), "nothing");
+        assert_eq!(shown(&run.take(&path("/a/b/"))), "objects", "it has no objects");
+        assert_eq!(shown(&run.take(&path("/a/c/"))), "later");
+        run.settle();
+        run.has_ended = true;
+        assert_eq!(shown(&run.take(&path("/a/c/"))), "objects");
+        assert_eq!(shown(&run.take(&path("/a/d/"))), "objects", "it has no objects");
+    }
+
+    #[test]
+    fn skipped_directories_make_room() {
+        let mut run = run();
+        for name in ["b", "c", "d"] {
+            run.arrive(&path(&format!("/a/{name}/")), Vec::new());
+        }
+        run.settle();
+        run.give_up_before(b"/a/c/");
+        assert_eq!(shown(&run.take(&path("/a/b/"))), "nothing");
+        assert_eq!(shown(&run.take(&path("/a/c/"))), "objects");
+    }
+
+    #[test]
+    fn the_root_of_a_run_contains_what_was_missed() {
+        let all = ["/usr/", "/usr/bin/", "/usr/lib/x/"].map(path);
+        assert_eq!(common(all.iter()), path("/usr/"));
+        let all = ["/usr/lib/a/", "/usr/lib/b/", "/usr/lib/b/c/"].map(path);
+        assert_eq!(common(all.iter()), path("/usr/lib/"));
+        let all = ["/a/", "/b/"].map(path);
+        assert_eq!(common(all.iter()), path("/"));
+    }
+}
