@@ -136,6 +136,10 @@ pub struct ImageFacts {
     /// Number of bytes in chunks; the rest is not used, or zeros.
     pub data_bytes: u64,
     pub stillness: ImageStillness,
+    /// True if blocks that the file system did not use were left out. They have zeros in the image,
+    /// whatever the disk had.
+    #[serde(default)]
+    pub leaves_out_unused: bool,
     /// Kind of the source, in words: `block device`, `file`, `qcow2 file`, `NBD export`.
     pub kind: String,
     /// File system or table of partitions on the device, if it is known.
@@ -151,6 +155,7 @@ pub struct ImageFacts {
 #[derive(Clone, Debug)]
 pub struct ImageDescription {
     pub stillness: ImageStillness,
+    pub leaves_out_unused: bool,
     pub kind: String,
     pub holds: Option<String>,
     pub host: String,
@@ -163,8 +168,18 @@ impl ImageFacts {
         unreadable: Vec<UnreadableRange>,
         description: ImageDescription,
     ) -> Self {
-        let ImageDescription { stillness, kind, holds, host } = description;
-        Self { format: FORMAT, layout, data_bytes, stillness, kind, holds, host, unreadable }
+        let ImageDescription { stillness, leaves_out_unused, kind, holds, host } = description;
+        Self {
+            format: FORMAT,
+            layout,
+            data_bytes,
+            stillness,
+            leaves_out_unused,
+            kind,
+            holds,
+            host,
+            unreadable,
+        }
     }
 
     /// Returns the attribute of the head.
@@ -351,6 +366,7 @@ mod tests {
     fn facts_of_a_newer_version_are_refused() {
         let description = ImageDescription {
             stillness: ImageStillness::Fuzzy,
+            leaves_out_unused: false,
             kind: "block device".to_owned(),
             holds: None,
             host: "h".to_owned(),

@@ -1,7 +1,12 @@
-//! The content of a device, as far as `blkid` of util-linux recognises it.
+//! The content of a device, as far as `blkid` and `partx` of util-linux recognise it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use sys::block::Partition;
+
+/// Length of the sectors in which `partx` counts.
+const SECTOR_BYTES: u64 = 512;
 
 /// Content of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,16 +21,7 @@ pub struct DeviceContent {
 impl DeviceContent {
     /// Asks `blkid` about a device or a file. Without an answer the content is not known.
     pub fn of(path: &Path) -> Self {
-        let mut blkid = Command::new("blkid");
-        blkid.args(["-p", "-o", "export", "--"]).arg(path);
-        // The folders of administrators' programs are not in the path of every user.
-        let folders =
-            std::env::join_paths(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().map(Path::new));
-        if let Ok(folders) = folders {
-            blkid.env("PATH", folders);
-        }
-        let output = blkid.stdin(Stdio::null()).stderr(Stdio::null()).output();
-        output.map_or_else(|_| Self::default(), |output| Self::parse(&output.stdout))
+        Self::parse(&said(&["blkid", "-p", "-o", "export", "--"], path))
     }
 
     /// Reads lines such as `TYPE=ext4`.
@@ -52,6 +48,35 @@ impl DeviceContent {
     }
 }
 
+/// Returns the partitions in the table on a device or in a file: the kernel may not know all tables
+/// that `partx` knows.
+pub(crate) fn partitions_in(path: &Path) -> Vec<Partition> {
+    let words = ["partx", "--raw", "--noheadings", "-o", "NR,START,SECTORS", "--"];
+    parse_partitions(&said(&words, path), path)
+}
+
+fn parse_partitions(lines: &[u8], path: &Path) -> Vec<Partition> {
+    let of_line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
+        let mut next = || fields.next().flatten();
+        let (number, start, sectors) = (u32::try_from(next()?).ok()?, next()?, next()?);
+        let end = start.checked_add(sectors)?.checked_mul(SECTOR_BYTES)?;
+        let range = start * SECTOR_BYTES..end;
+        Some(Partition { number, device: path.to_owned(), range })
+    };
+    String::from_utf8_lossy(lines).lines().filter_map(of_line).collect()
+}
+
+/// Runs a program of util-linux on `path`, and returns what it says; nothing if it fails.
+fn said(words: &[&str], path: &Path) -> Vec<u8> {
+    let (program, options) = words.split_first().expect("a program");
+    let mut command = Command::new(program);
+    command.args(options).arg(path).stdin(Stdio::null()).stderr(Stdio::null());
+    // The folders of administrators' programs are not in the path of every user.
+    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    command.output().map(|output| output.stdout).unwrap_or_default()
+}
+
 /// Undoes the backslashes of `blkid`, and makes control characters visible.
 fn unescaped(value: &str) -> String {
     model::escaped(value.replace('\\', "").as_bytes())
@@ -69,6 +94,16 @@ mod tests {
         assert_eq!(disk.shown().as_deref(), Some("a table of partitions (gpt)"));
         assert_eq!(DeviceContent::parse(b"").shown(), None);
         assert_eq!(DeviceContent::parse(b"TYPE=swap\n").shown().as_deref(), Some("swap space"));
+    }
+
+    #[test]
+    fn a_table_is_read() {
+        let found = parse_partitions(b"1 2048 40960\n2 43008 20480\nnonsense\n", Path::new("/x"));
+        let ranges: Vec<_> = found.iter().map(|one| (one.number, one.range.clone())).collect();
+        let mib = |from: u64, to: u64| from << 20..to << 20;
+        assert_eq!(ranges, [(1, mib(1, 21)), (2, mib(21, 31))]);
+        let huge = b"1 99999999999999999999 1\n1 18446744073709551615 2\n";
+        assert!(parse_partitions(huge, Path::new("/x")).is_empty());
     }
 
     #[test]

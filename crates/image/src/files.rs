@@ -209,12 +209,46 @@ impl<'a> Extraction<'a> {
         }
         let copied = match found.stat.kind {
             Kind::Directory => self.copy_dir((dir, name), target, place, path),
-            Kind::File => self.copy_file((dir, name), found, target, place, path),
-            _ => self.copy_special((dir, name), found, target, path),
+            _ => self.copy_named((dir, name), found, target, place, path),
         };
         if let Err(error) = copied {
             self.fail(path, &error);
         }
+    }
+
+    /// Copies an object that is no directory. A further name of an object becomes a link.
+    fn copy_named(
+        &mut self,
+        (dir, name): (&Dir, &[u8]),
+        found: &ObjectStatus,
+        target: &Arc<Dir>,
+        place: &[Vec<u8>],
+        path: &[u8],
+    ) -> io::Result<()> {
+        let is_file = found.stat.kind == Kind::File;
+        if let Some(first) = self.links.get(&found.stat.inode).filter(|_| found.stat.linked) {
+            self.link(first, target, name)?;
+        } else if is_file {
+            self.copy_file((dir, name), found, target, path)?;
+        } else {
+            self.copy_special((dir, name), found, target, path)?;
+        }
+        if found.stat.linked {
+            let place = || [place, &[name.to_vec()]].concat();
+            self.links.entry(found.stat.inode).or_insert_with(place);
+        }
+        *(if is_file { &mut self.report.files } else { &mut self.report.others }) += 1;
+        Ok(())
+    }
+
+    /// Gives the copy at `first` below the target the further name `name` in `dir`.
+    fn link(&self, first: &[Vec<u8>], dir: &Dir, name: &[u8]) -> io::Result<()> {
+        let (first_name, folders) = first.split_last().expect("an object has a name");
+        let mut first_dir = self.target.try_clone()?;
+        for folder in folders {
+            first_dir = first_dir.open_dir(folder)?;
+        }
+        first_dir.link(first_name, dir, name)
     }
 
     fn copy_dir(
@@ -257,20 +291,8 @@ impl<'a> Extraction<'a> {
         (dir, name): (&Dir, &[u8]),
         found: &ObjectStatus,
         target: &Arc<Dir>,
-        place: &[Vec<u8>],
         path: &[u8],
     ) -> io::Result<()> {
-        let inode = found.stat.inode;
-        if let Some(first) = self.links.get(&inode).filter(|_| found.stat.linked) {
-            let (first_name, folders) = first.split_last().expect("a file has a name");
-            let mut first_dir = self.target.try_clone()?;
-            for folder in folders {
-                first_dir = first_dir.open_dir(folder)?;
-            }
-            first_dir.link(first_name, target, name)?;
-            self.report.files += 1;
-            return Ok(());
-        }
         let source = dir.open_file(name)?;
         let attributes = source.attributes()?;
         let mut new = NewFile::create(target, name)?;
@@ -280,11 +302,6 @@ impl<'a> Extraction<'a> {
         self.note_refusals(path, &applied);
         let applied = new.publish(false)?;
         self.note_refusals(path, &applied);
-        if found.stat.linked {
-            let place = [place, &[name.to_vec()]].concat();
-            self.links.insert(inode, place);
-        }
-        self.report.files += 1;
         self.report.bytes += found.stat.size;
         Ok(())
     }
@@ -332,7 +349,6 @@ impl<'a> Extraction<'a> {
         }
         let applied = target.apply_to_name(name, stat, &attributes, self.owner)?;
         self.note_refusals(path, &applied);
-        self.report.others += 1;
         Ok(())
     }
 }

@@ -17,11 +17,11 @@ use client::{ClientError, ImageReader};
 use mount::{DiskContent, ServedDisk};
 use rustix::io::Errno;
 use sys::Dir;
-use sys::block::{self, Partition};
+use sys::block::Partition;
 use sys::loop_device::LoopDevice;
 use sys::mount::DetachedMount;
 
-use crate::content::DeviceContent;
+use crate::content::{DeviceContent, partitions_in};
 
 /// Error while an image is opened.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ impl OpenImage {
         };
         let whole = looped(0, 0)?;
         let held = DeviceContent::of(whole.path());
-        let partitions = block::partitions(whole.path()).unwrap_or_default();
+        let partitions = partitions_in(whole.path());
         let (device, held) = match choose(&partitions, partition)? {
             None => (whole, held),
             Some(Partition { range, .. }) => {

@@ -311,7 +311,9 @@ impl ImageSource for Source {
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (kind, holds) = (self.kind.clone(), self.holds.clone());
-        Ok(ImageDescription { stillness, kind, holds, host })
+        // The holes of a file are zeros, but free blocks of a device may have any content.
+        let leaves_out_unused = kind == DEVICE && *self.used != [0..self.bytes];
+        Ok(ImageDescription { stillness, leaves_out_unused, kind, holds, host })
     }
 }
 

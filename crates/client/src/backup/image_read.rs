@@ -222,7 +222,8 @@ mod tests {
 
         fn describe(&self) -> io::Result<ImageDescription> {
             let (kind, holds, host) = ("memory".to_owned(), None, String::new());
-            Ok(ImageDescription { stillness: ImageStillness::Unchanged, kind, holds, host })
+            let stillness = ImageStillness::Unchanged;
+            Ok(ImageDescription { stillness, leaves_out_unused: false, kind, holds, host })
         }
     }
 

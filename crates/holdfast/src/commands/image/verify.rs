@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// Check the newest image that is not newer than this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<ServerTime>,
-    /// Compare the image with a disk or a file, too. Blocks that the image does not have are not
-    /// compared
+    /// Compare the image with a disk or a file, too. If the image leaves out blocks that were not
+    /// used, blocks of zeros are not compared
     #[arg(long, value_name = "TARGET")]
     against: Option<PathBuf>,
 }
@@ -36,7 +36,8 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let client = context.client()?;
     let image = named::find(&client, &args.name, args.at)?;
-    let comparison = args.against.as_deref().map(Comparison::with).transpose();
+    let against = args.against.as_deref();
+    let comparison = against.map(|path| Comparison::with(path, &image.facts)).transpose();
     let comparison = comparison.map_err(|error| CommandError::new(error.to_string()))?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
