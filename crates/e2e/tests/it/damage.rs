@@ -19,7 +19,7 @@ const FILE_BYTES: usize = 900_000;
 /// Index of the file whose content is damaged.
 const DAMAGED: usize = 5;
 
-fn files_below(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for item in fs::read_dir(dir).unwrap() {
         let path = item.unwrap().path();

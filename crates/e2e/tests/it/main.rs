@@ -47,6 +47,8 @@ mod hostile;
 #[cfg(test)]
 mod identities;
 #[cfg(test)]
+mod image;
+#[cfg(test)]
 mod kept_baselines;
 #[cfg(test)]
 mod kills;

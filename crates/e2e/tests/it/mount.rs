@@ -76,7 +76,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
         if is_so() {
             return true;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        e2e::clock::pause(Duration::from_millis(50));
     }
     false
 }
@@ -120,15 +120,14 @@ fn any_time_and_all_versions_are_there() {
     }
     let scene = Scene::new();
     let file = scene.tree.join("letter.txt");
-    let mut times = Vec::new();
     for content in ["one", "second", "third draft"] {
         fs::write(&file, content).unwrap();
         scene.backup();
-        std::thread::sleep(Duration::from_millis(1100));
-        let now = Command::new("date").args(["+%Y-%m-%dT%H:%M:%S"]).output().unwrap();
-        times.push(String::from_utf8(now.stdout).unwrap().trim().to_owned());
-        std::thread::sleep(Duration::from_millis(1100));
     }
+    let mut versions = scene.node.list(&file, &["--inactive"]);
+    versions.reverse();
+    let times = versions.iter().map(|version| version["backup_time"].as_str().unwrap());
+    let times: Vec<String> = times.map(str::to_owned).collect();
     fs::remove_file(&file).unwrap();
     scene.backup();
     let mounted = Mounted::new(&scene, &[]);
@@ -201,7 +200,7 @@ fn a_restart_of_the_server_is_waited_for() {
         let path = shown(1);
         std::thread::spawn(move || fs::read(path).unwrap())
     };
-    std::thread::sleep(Duration::from_secs(2));
+    e2e::clock::pause(Duration::from_secs(2));
     assert!(!waiting.is_finished(), "a reader waits while the server is away");
     scene.server.restart();
     assert!(waiting.join().unwrap() == fs::read(&files[1]).unwrap());
