@@ -90,6 +90,29 @@ impl Target {
     }
 }
 
+impl Target {
+    fn write(&self, data: &[u8], offset: u64) -> io::Result<()> {
+        if self.unfinished.is_none() {
+            return self.file.write_all_at(data, offset);
+        }
+        // A new file has zeros already. Neighbours are written at once.
+        let is_data = |piece: &[u8]| piece.iter().any(|byte| *byte != 0);
+        let mut start = 0;
+        while start < data.len() {
+            let rest = &data[start..];
+            let first = rest.chunks(PIECE_BYTES).next().expect("there is a rest");
+            let kind = is_data(first);
+            let same = rest.chunks(PIECE_BYTES).take_while(|piece| is_data(piece) == kind);
+            let bytes: usize = same.map(<[u8]>::len).sum();
+            if kind {
+                self.file.write_all_at(&rest[..bytes], offset + start as u64)?;
+            }
+            start += bytes;
+        }
+        Ok(())
+    }
+}
+
 /// Says in words what a target holds.
 fn content(path: &Path, bytes: u64) -> String {
     match DeviceContent::of(path).shown() {
@@ -108,17 +131,9 @@ impl Drop for Target {
 
 impl ImageTarget for Target {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        if self.unfinished.is_none() {
-            return self.file.write_all_at(data, offset);
-        }
-        // A new file has zeros already.
-        let mut at = offset;
-        for piece in data.chunks(PIECE_BYTES) {
-            if piece.iter().any(|byte| *byte != 0) {
-                self.file.write_all_at(piece, at)?;
-            }
-            at += piece.len() as u64;
-        }
+        self.write(data, offset)?;
+        // Otherwise most of the writing would begin with the sync at the end.
+        block::start_writing(&self.file, offset..offset + data.len() as u64);
         Ok(())
     }
 

@@ -121,6 +121,20 @@ pub fn clear(file: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the kernel begin to write what is in its cache for `range`, and does not wait for that. It
+/// is only a help: the data is durable after a sync.
+pub fn start_writing(file: &File, range: Range<u64>) {
+    let (Ok(start), Ok(bytes)) =
+        (libc::off64_t::try_from(range.start), libc::off64_t::try_from(range.end - range.start))
+    else {
+        return;
+    };
+    // SAFETY: the call takes no pointer.
+    let _started = unsafe {
+        libc::sync_file_range(file.as_raw_fd(), start, bytes, libc::SYNC_FILE_RANGE_WRITE)
+    };
+}
+
 /// Returns the ranges of a file that hold data, in order; the rest are holes.
 pub fn data_ranges(file: &File) -> io::Result<Vec<Range<u64>>> {
     let end = size(file)?;
