@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::process;
 use crate::trouble::{Context as _, Trouble};
+
+/// File that makes the kernel drop its caches.
+const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// Pause in which the host takes back freed memory: Linux reports free memory to its host after 2
 /// s.
@@ -19,6 +23,14 @@ const SETTLING: Duration = Duration::from_secs(5);
 pub(crate) fn settle() {
     rustix::fs::sync();
     sys::clock::sleep(SETTLING);
+}
+
+/// Writes all data to the disk, and drops the kernel's caches of files and directories. Needs root.
+pub(crate) fn drop_caches() -> Result<(), Trouble> {
+    process::check_interrupted()?;
+    // The kernel drops only pages that were written to the disk.
+    rustix::fs::sync();
+    std::fs::write(DROP, "3\n").while_doing(|| format!("drop the caches with {DROP}"))
 }
 
 /// The machine on which the figures were measured.

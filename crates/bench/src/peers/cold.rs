@@ -4,17 +4,15 @@ use std::ffi::OsStr;
 
 use super::entrant::{Entrant, Role};
 use super::turn::{PeerRun, Phase, Stage, Stop};
+use crate::machine;
 use crate::output;
-use crate::process;
 use crate::site::{self, Sample, Site};
 use crate::spread::Spread;
-use crate::trouble::{Context as _, Trouble};
+use crate::trouble::Trouble;
 use crate::workplace::{self, Workplace};
 
 /// Number of measured pairs of a walk and a backup.
 const PAIRS: usize = 3;
-
-const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// Walks and backups with empty caches.
 #[derive(Clone, Debug, Default)]
@@ -58,9 +56,9 @@ pub(crate) fn measure(
     let backup: [&OsStr; 2] = ["backup".as_ref(), stage.source.as_os_str()];
     site.client(&backup)?;
     for _ in 0..PAIRS {
-        drop_caches()?;
+        machine::drop_caches()?;
         cold.walks.push(site::bare_walk(stage.source)?);
-        drop_caches()?;
+        machine::drop_caches()?;
         cold.backups.push(site.measured(&server, &backup)?);
     }
     server.stop()?;
@@ -83,15 +81,8 @@ fn peer(peer_run: Result<PeerRun<'_>, Stop>) -> Result<Vec<Sample>, Stop> {
     peer_run.first()?;
     let mut samples = Vec::new();
     for _ in 0..PAIRS {
-        drop_caches()?;
+        machine::drop_caches()?;
         samples.push(peer_run.backup(Phase::Unchanged)?);
     }
     Ok(samples)
-}
-
-fn drop_caches() -> Result<(), Trouble> {
-    process::check_interrupted()?;
-    // The kernel drops only pages that were written to the disk.
-    rustix::fs::sync();
-    std::fs::write(DROP, "3\n").while_doing(|| format!("drop the caches with {DROP}"))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::conditions::{Condition, Form, Place};
+use crate::machine;
 use crate::process::Runner;
 use crate::relay::Relay;
 use crate::site::Site;
@@ -55,7 +56,7 @@ pub(super) fn run(
     let mut words: Vec<&OsStr> = vec!["baseline".as_ref(), tree.as_os_str(), "--quick".as_ref()];
     words.extend(condition.cold.then_some(OsStr::new("--cold")));
     let report = site.client(&words)?.report;
-    let ready = || if condition.cold { drop_caches() } else { Ok(()) };
+    let ready = || if condition.cold { machine::drop_caches() } else { Ok(()) };
     let backup: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
     ready()?;
     site.measured(&server, &backup)?;
@@ -108,11 +109,6 @@ fn compared(site: &Site<'_>, report: &Value) -> Result<Vec<Run>, Trouble> {
     all.iter()
         .map(|one| run(one).ok_or_else(|| Trouble::new("status has no comparison")))
         .collect()
-}
-
-fn drop_caches() -> Result<(), Trouble> {
-    rustix::fs::sync();
-    fs::write("/proc/sys/vm/drop_caches", "3").while_doing(|| "drop the caches".to_owned())
 }
 
 /// Copies `source` to `tree` in `form`. Returns the new files.

@@ -282,10 +282,6 @@ impl Place<'_> {
 
     /// Drops the caches of the kernel if `--cold` was given.
     fn cool_down(&self) -> Result<(), Trouble> {
-        if !self.is_cold {
-            return Ok(());
-        }
-        rustix::fs::sync();
-        std::fs::write("/proc/sys/vm/drop_caches", "3").while_doing(|| "drop the caches".to_owned())
+        if self.is_cold { machine::drop_caches() } else { Ok(()) }
     }
 }
