@@ -40,15 +40,9 @@ const MARK_EVERY_BYTES: usize = 4096;
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let Args { file: path, bytes, text: folder } = args;
     let bytes = *bytes;
-    let text = collect(&workplace::resolve(folder)?);
-    let message =
-        || format!("{} has less than 1 MiB of text: name another folder", folder.display());
-    if text.len() < MIB {
-        return Err(Trouble::new(message()));
-    }
+    let mut mixer = Mixer::with_text_of(folder)?;
     let what = || format!("make {}", path.display());
     let mut file = File::create_new(path).while_doing(what)?;
-    let mut mixer = Mixer { random: Random::new(SEED), text, text_begin: 0, marks: 0 };
     mixer.write(&mut file, bytes).while_doing(what)?;
     output::result(&json!({"bytes": bytes}).to_string())
 }
@@ -80,8 +74,9 @@ fn collect(top: &Path) -> Vec<u8> {
     text
 }
 
-struct Mixer {
-    random: Random,
+/// Maker of content that is the same in every run.
+pub(crate) struct Mixer {
+    pub(crate) random: Random,
     text: Vec<u8>,
     /// Start of the next run in `text`.
     text_begin: usize,
@@ -89,6 +84,17 @@ struct Mixer {
 }
 
 impl Mixer {
+    /// Takes the text from the files in `folder`.
+    pub(crate) fn with_text_of(folder: &Path) -> Result<Self, Trouble> {
+        let text = collect(&workplace::resolve(folder)?);
+        if text.len() < MIB {
+            let folder = folder.display();
+            let message = format!("{folder} has less than 1 MiB of text: name another folder");
+            return Err(Trouble::new(message));
+        }
+        Ok(Self { random: Random::new(SEED), text, text_begin: 0, marks: 0 })
+    }
+
     fn write(&mut self, file: &mut File, bytes: u64) -> std::io::Result<()> {
         let mut run = Vec::new();
         let mut left = bytes;
@@ -113,7 +119,8 @@ impl Mixer {
         file.set_len(bytes)
     }
 
-    fn fill_text(&mut self, run: &mut [u8]) {
+    /// Fills `run` with text that no other run has.
+    pub(crate) fn fill_text(&mut self, run: &mut [u8]) {
         for part in run.chunks_mut(MARK_EVERY_BYTES) {
             for byte in part.iter_mut() {
                 *byte = self.text[self.text_begin];
