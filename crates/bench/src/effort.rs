@@ -24,6 +24,10 @@ impl Effort {
         result
     }
 
+    pub(crate) fn mean(self, other: Self) -> Self {
+        Self { wall: (self.wall + other.wall) / 2, cpu: (self.cpu + other.cpu) / 2 }
+    }
+
     pub(crate) fn json(self) -> Value {
         json!({"wall_secs": self.wall.as_secs_f64(), "cpu_secs": self.cpu.as_secs_f64()})
     }

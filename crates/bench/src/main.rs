@@ -16,6 +16,7 @@ mod effort;
 mod expiry;
 mod file;
 mod fleet;
+mod image;
 mod link;
 mod machine;
 mod output;
@@ -75,6 +76,7 @@ enum Subcommand {
     Scale(scale::Args),
     Compression(compression::Args),
     Fleet(fleet::Args),
+    Image(image::Args),
     Link(link::Args),
     Expiry(expiry::Args),
     Prediction(prediction::Args),
@@ -143,6 +145,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Scale(args) => scale::run(args),
         Subcommand::Compression(args) => compression::run(args),
         Subcommand::Fleet(args) => fleet::run(args),
+        Subcommand::Image(args) => image::run(args),
         Subcommand::Link(args) => link::run(args),
         Subcommand::Expiry(args) => expiry::run(args),
         Subcommand::Prediction(args) => prediction::run(args),

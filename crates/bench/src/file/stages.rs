@@ -37,9 +37,9 @@ pub(crate) struct Args {
 pub(super) const BATCH_BYTES: u64 = 64 << 20;
 
 /// Default strength of `holdfast backup`.
-const STRENGTH: Compression = Compression::Standard;
+pub(crate) const STRENGTH: Compression = Compression::Standard;
 
-const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
+pub(crate) const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
 
 /// Name of the file with the compressed data.
 pub(crate) const COMPRESSED: &str = "compressed";
