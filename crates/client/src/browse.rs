@@ -23,8 +23,8 @@ impl ObjectPlace {
     }
 }
 
-/// Version of an object. Of its extents, one hole of the size of all holes is left: its data is read
-/// by its place.
+/// Version of an object. Of its extents, one hole of the size of all holes is left: its data is
+/// read by its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredVersion {
     pub object: Object,

@@ -70,7 +70,7 @@ pub use wire::PORT;
 
 /// Connection of a node to its server.
 pub struct Client {
-    link: link::Link,
+    link: Arc<link::Link>,
     home: node::home::Home,
     recent: restore::Recent,
 }
@@ -80,7 +80,7 @@ impl Client {
     /// is due.
     pub fn open(home: &Path) -> Result<Self, ClientError> {
         let home = node::home::Home::load(home)?;
-        let link = link::Link::open(&home)?;
+        let link = Arc::new(link::Link::open(&home)?);
         Ok(Self { link, home, recent: restore::Recent::default() })
     }
 
@@ -249,8 +249,8 @@ impl Client {
     }
 
     /// Returns a reader of any ranges of an image.
-    pub fn image_reader(self: &Arc<Self>, image: Image) -> ImageReader {
-        ImageReader::new(Arc::clone(self), image)
+    pub fn image_reader(&self, image: Image) -> ImageReader {
+        ImageReader::new(Arc::clone(&self.link), image)
     }
 
     /// Returns the objects directly in `directory` at the time `at`, or now, sorted by name and
@@ -305,8 +305,8 @@ impl Client {
     }
 
     /// Returns a reader of any ranges of stored files.
-    pub fn range_reader(self: &Arc<Self>) -> RangeReader {
-        RangeReader::new(Arc::clone(self))
+    pub fn range_reader(&self) -> RangeReader {
+        RangeReader::new(Arc::clone(&self.link))
     }
 
     /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`. Returns, for

@@ -34,12 +34,12 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Maximum age of a run that shows the present.
 const FRESH: Duration = Duration::from_secs(30);
 
-pub(crate) struct Ahead {
+pub(crate) struct Lookahead {
     connection: Arc<Connection>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
-struct Shared {
+struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -81,8 +81,8 @@ struct Run {
     last_taken: Instant,
 }
 
-/// What a run has of a directory.
-enum Found {
+/// Answer of a run about a directory.
+enum Arrival {
     Objects(Vec<Object>),
     /// The directory will come.
     Later,
@@ -140,27 +140,27 @@ impl Run {
         self.ready_objects > READY_MAX
     }
 
-    fn take(&mut self, directory: &DirPath) -> Found {
+    fn take(&mut self, directory: &DirPath) -> Arrival {
         let path = directory.as_bytes();
         if let Some(objects) = self.ready.remove(path) {
             self.ready_objects -= objects.len();
             self.gone.insert(path.to_vec());
             self.last_taken = sys::clock::monotonic();
-            return Found::Objects(objects);
+            return Arrival::Objects(objects);
         }
         if !self.gone.insert(path.to_vec()) {
-            return Found::Nothing;
+            return Arrival::Nothing;
         }
         let arriving = self.arriving.as_ref().map(|(arriving, _)| arriving.as_bytes());
         if self.has_ended || arriving.is_some_and(|arriving| path < arriving) {
             // A directory without objects is not sent.
-            return Found::Objects(Vec::new());
+            return Arrival::Objects(Vec::new());
         }
         self.gone.remove(path);
         if self.is_full() {
             self.give_up_before(path);
         }
-        Found::Later
+        Arrival::Later
     }
 
     /// Drops directories that were left out by the program.
@@ -174,9 +174,9 @@ impl Run {
     }
 }
 
-impl Ahead {
+impl Lookahead {
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        let shared = Shared { state: Mutex::default(), changed: Condvar::new() };
+        let shared = SharedState { state: Mutex::default(), changed: Condvar::new() };
         Self { connection, shared: Arc::new(shared) }
     }
 
@@ -197,15 +197,15 @@ impl Ahead {
                 return None;
             };
             match run.take(&place.directory) {
-                Found::Objects(objects) => {
+                Arrival::Objects(objects) => {
                     self.shared.changed.notify_all();
                     return Some(objects);
                 }
-                Found::Nothing => {
+                Arrival::Nothing => {
                     self.note_miss(&mut state, place);
                     return None;
                 }
-                Found::Later => {}
+                Arrival::Later => {}
             }
             self.shared.changed.notify_all();
             let rest = deadline.saturating_duration_since(sys::clock::monotonic());
@@ -248,7 +248,7 @@ impl Ahead {
 }
 
 /// Receives the directories of a run until all have come, or nobody wants them.
-fn run(shared: &Shared, connection: &Connection, number: u64, root: &Place) {
+fn run(shared: &SharedState, connection: &Connection, number: u64, root: &Place) {
     let Place { view, filespace, directory } = root;
     let mut is_wanted = |directory: &DirPath, objects: Vec<Object>| -> bool {
         let mut state = shared.state.lock();
@@ -310,11 +310,11 @@ mod tests {
         Run::new(1, Place { view, filespace, directory })
     }
 
-    fn shown(found: &Found) -> &'static str {
+    fn shown(found: &Arrival) -> &'static str {
         match found {
-            Found::Objects(_) => "objects",
-            Found::Later => "later",
-            Found::Nothing => "nothing",
+            Arrival::Objects(_) => "objects",
+            Arrival::Later => "later",
+            Arrival::Nothing => "nothing",
         }
     }
 

@@ -17,13 +17,13 @@ pub(crate) struct Inodes {
 
 struct Numbers {
     next: u64,
-    nodes: HashMap<u64, Known>,
+    nodes: HashMap<u64, KnownNode>,
     numbers: HashMap<NodeHash, u64>,
 }
 
 type NodeHash = [u64; 2];
 
-struct Known {
+struct KnownNode {
     node: Node,
     hash: NodeHash,
     /// Number of times that the kernel was told of the node and has not forgotten it.
@@ -56,7 +56,7 @@ impl Inodes {
         let number = numbers.next;
         numbers.next += 1;
         numbers.numbers.insert(hash, number);
-        numbers.nodes.insert(number, Known { node, hash, lookups: 1 });
+        numbers.nodes.insert(number, KnownNode { node, hash, lookups: 1 });
         INodeNo(number)
     }
 

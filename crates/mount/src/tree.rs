@@ -16,7 +16,7 @@ use lru::LruCache;
 use model::{DirPath, Kind, Object, ServerTime};
 use sys::lock::Mutex;
 
-use crate::ahead::Ahead;
+use crate::ahead::Lookahead;
 use crate::connection::Connection;
 use crate::filespaces::MountPoints;
 use crate::node::{Folder, Node, View};
@@ -48,17 +48,17 @@ pub(crate) struct Tree {
     connection: Arc<Connection>,
     times: Times,
     points: Mutex<Option<(Instant, Arc<MountPoints>)>>,
-    directories: Mutex<Remembered>,
-    ahead: Ahead,
+    directories: Mutex<DirectoryCache>,
+    ahead: Lookahead,
 }
 
 /// Directories that were asked for lately.
-struct Remembered {
+struct DirectoryCache {
     entries: usize,
     directories: LruCache<(View, Vec<u8>), (Instant, Entries)>,
 }
 
-impl Remembered {
+impl DirectoryCache {
     fn get(&mut self, key: &(View, Vec<u8>)) -> Option<Entries> {
         let (since, entries) = self.directories.get(key)?;
         let is_right = matches!(key.0, View::At(_)) || since.elapsed() < FRESH;
@@ -81,8 +81,8 @@ impl Remembered {
 impl Tree {
     pub(crate) fn new(connection: Arc<Connection>, times: Times) -> Self {
         let directories = LruCache::new(DIRECTORIES_REMEMBERED);
-        let directories = Mutex::new(Remembered { entries: 0, directories });
-        let ahead = Ahead::new(Arc::clone(&connection));
+        let directories = Mutex::new(DirectoryCache { entries: 0, directories });
+        let ahead = Lookahead::new(Arc::clone(&connection));
         Self { connection, times, points: Mutex::default(), directories, ahead }
     }
 

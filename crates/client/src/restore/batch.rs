@@ -46,16 +46,16 @@ struct SmallFiles {
 }
 
 /// File whose content is coming.
-struct Incoming {
+struct IncomingFile {
     name: Name,
     inserted: ServerTime,
     content: Mutex<Vec<u8>>,
 }
 
 impl Destination for SmallFiles {
-    type File = Incoming;
+    type File = IncomingFile;
 
-    fn take(&mut self, entry: Entry) -> Option<Incoming> {
+    fn take(&mut self, entry: Entry) -> Option<IncomingFile> {
         let size = entry.object.stat.size;
         let is_wanted = has_data(&entry.object.stat) && size <= self.bytes_max && size <= self.left;
         if !is_wanted || entry.pieces().is_none_or(|pieces| pieces.is_empty()) {
@@ -63,21 +63,21 @@ impl Destination for SmallFiles {
         }
         self.left -= size;
         let content = Mutex::new(vec![0; usize::try_from(size).expect("a small file")]);
-        Some(Incoming { name: entry.object.name, inserted: entry.object.inserted, content })
+        Some(IncomingFile { name: entry.object.name, inserted: entry.object.inserted, content })
     }
 
-    fn write(&self, file: &Incoming, chunk: &[u8], offset: u64) -> io::Result<()> {
+    fn write(&self, file: &IncomingFile, chunk: &[u8], offset: u64) -> io::Result<()> {
         let mut content = file.content.lock();
         let start = usize::try_from(offset).expect("pieces add up to the size of the file");
         content[start..start + chunk.len()].copy_from_slice(chunk);
         Ok(())
     }
 
-    fn complete(&self, file: &Incoming) {
+    fn complete(&self, file: &IncomingFile) {
         let content = std::mem::take(&mut *file.content.lock());
         let (name, inserted) = (file.name.clone(), file.inserted);
         self.complete.lock().push(SmallFile { name, inserted, content });
     }
 
-    fn lose(&self, _: &Incoming, _: &str) {}
+    fn lose(&self, _: &IncomingFile, _: &str) {}
 }

@@ -13,7 +13,6 @@ use super::destination::Destination;
 use super::ranges::{RangeReader, to_usize};
 use super::receive::receive;
 use super::tally::Tally;
-use crate::Client;
 use crate::browse::ObjectPlace;
 use crate::error::{ClientError, ErrorKind};
 use crate::image::{Image, directory_of, name_of, part_of};
@@ -200,8 +199,8 @@ pub struct ImageReader {
 }
 
 impl ImageReader {
-    pub(crate) fn new(client: Arc<Client>, image: Image) -> Self {
-        Self { ranges: RangeReader::new(client), image, last_end: Mutex::new(0) }
+    pub(crate) fn new(link: Arc<Link>, image: Image) -> Self {
+        Self { ranges: RangeReader::new(link), image, last_end: Mutex::new(0) }
     }
 
     pub fn image(&self) -> &Image {

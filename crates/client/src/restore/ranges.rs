@@ -15,9 +15,9 @@ use super::destination::Destination;
 use super::receive::receive;
 use super::recent::RecentQuanta;
 use super::tally::Tally;
-use crate::Client;
 use crate::browse::ObjectPlace;
 use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
 use crate::link::versions::{Entry, Piece, Selection};
 use crate::progress::Progress;
 
@@ -36,7 +36,7 @@ type VersionKey = (ObjectPlace, ServerTime);
 /// Reader of ranges of stored files. It remembers what it has received lately. Each chunk is
 /// checked when it comes and when it is used again.
 pub struct RangeReader {
-    client: Arc<Client>,
+    link: Arc<Link>,
     quanta: RecentQuanta,
     /// Chunks by their places, which were checked.
     chunks: Mutex<LruCache<u64, Arc<Vec<u8>>>>,
@@ -49,9 +49,9 @@ pub struct RangeReader {
 }
 
 impl RangeReader {
-    pub(crate) fn new(client: Arc<Client>) -> Self {
+    pub(crate) fn new(link: Arc<Link>) -> Self {
         Self {
-            client,
+            link,
             quanta: RecentQuanta::default(),
             chunks: Mutex::new(LruCache::new(CHUNKS_REMEMBERED)),
             pieces: Mutex::new(LruCache::new(VERSIONS_REMEMBERED)),
@@ -99,7 +99,7 @@ impl RangeReader {
         let tally = Tally::new(Arc::clone(&self.progress));
         let selection = Selection::of_object(&place.place());
         let selection = Selection { at: Some(at), range: wanted, ..selection };
-        let received = receive(&self.client.link, &selection, None, &mut collector, &tally)?;
+        let received = receive(&self.link, &selection, None, &mut collector, &tally)?;
         received.unreadable.map_or(Ok(()), Err)?;
         let Collector { pieces, chunks, lost, .. } = collector;
         if let Some(reason) = lost.into_inner() {
@@ -146,7 +146,7 @@ impl RangeReader {
         if let Some(chunk) = self.chunks.lock().get(&piece.place) {
             return Some(Arc::clone(chunk));
         }
-        let link = &self.client.link;
+        let link = &self.link;
         let chunk = self.quanta.content(piece, &link.domain_key, &link.seal_keys)?;
         let chunk = Arc::new(chunk);
         self.chunks.lock().put(piece.place, Arc::clone(&chunk));

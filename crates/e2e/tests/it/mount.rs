@@ -21,7 +21,7 @@ const READY: Duration = Duration::from_secs(20);
 const USER: u32 = 4321;
 
 /// A mount, until it is dropped.
-struct Mounted {
+struct MountPoint {
     process: Option<Process>,
     at: PathBuf,
 }
@@ -35,7 +35,7 @@ fn can_mount() -> bool {
     is_here
 }
 
-impl Mounted {
+impl MountPoint {
     fn new(scene: &Scene, options: &[&str]) -> Self {
         let at = scene.scratch.folder("mounted");
         let arguments = [&["mount", at.to_str().unwrap()], options].concat();
@@ -55,7 +55,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountPoint {
     fn drop(&mut self) {
         if let Some(process) = self.process.take() {
             process.signal(Signal::TERM);
@@ -96,7 +96,7 @@ fn a_tree_of_every_kind_is_shown_as_it_was() {
     nasty::plant(&scene.tree, 7).unwrap();
     scene.node.backup(&scene.tree, &[]).expect(&[0, 4]);
     let source = without_flags(manifest(&scene.tree));
-    let mounted = Mounted::new(&scene, &[]);
+    let mounted = MountPoint::new(&scene, &[]);
     let shown = mounted.shows("latest", &scene.tree);
     assert_same(&source, &without_flags(manifest(&shown)));
     let rsync = Command::new("rsync")
@@ -130,7 +130,7 @@ fn any_time_and_all_versions_are_there() {
     let times: Vec<String> = times.map(str::to_owned).collect();
     fs::remove_file(&file).unwrap();
     scene.backup();
-    let mounted = Mounted::new(&scene, &[]);
+    let mounted = MountPoint::new(&scene, &[]);
     let read = |view: &str| fs::read_to_string(mounted.shows(view, &file));
     for (time, content) in times.iter().zip(["one", "second", "third draft"]) {
         assert_eq!(read(&format!("at/{time}")).unwrap(), content);
@@ -159,7 +159,7 @@ fn many_read_at_once() {
     let large = nasty::Random::new(1, b"large").bytes(24 << 20);
     fs::write(scene.tree.join("large"), &large).unwrap();
     scene.backup();
-    let mounted = Mounted::new(&scene, &[]);
+    let mounted = MountPoint::new(&scene, &[]);
     let shown = mounted.shows("latest", &scene.tree);
     std::thread::scope(|threads| {
         for number in 0..6_u32 {
@@ -191,7 +191,7 @@ fn a_restart_of_the_server_is_waited_for() {
     }
     let mut scene = Scene::with_files(3, 300_000);
     scene.backup();
-    let mounted = Mounted::new(&scene, &[]);
+    let mounted = MountPoint::new(&scene, &[]);
     let files: Vec<PathBuf> = (0..3).map(|number| scene.file(number)).collect();
     let shown = |number: usize| mounted.shows("latest", &files[number]);
     assert!(fs::read(shown(0)).unwrap() == fs::read(&files[0]).unwrap());
@@ -213,7 +213,7 @@ fn a_server_that_stays_away_is_an_error() {
     }
     let mut scene = Scene::with_files(2, 300_000);
     scene.backup();
-    let mounted = Mounted::new(&scene, &["--wait", "1s"]);
+    let mounted = MountPoint::new(&scene, &["--wait", "1s"]);
     let shown = mounted.shows("latest", &scene.file(0));
     let mut file = fs::File::open(&shown).unwrap();
     scene.server.kill9();
@@ -228,21 +228,21 @@ fn a_mount_that_is_killed_leaves_nothing() {
     }
     let scene = Scene::with_files(2, 1000);
     scene.backup();
-    let mut mounted = Mounted::new(&scene, &[]);
+    let mut mounted = MountPoint::new(&scene, &[]);
     let open = fs::File::open(mounted.shows("latest", &scene.file(0))).unwrap();
     mounted.process.take().unwrap().kill9();
     assert!(wait_until(|| !mounted.is_there()), "the mount stays");
     drop(open);
     assert_eq!(fs::read_dir(&mounted.at).unwrap().count(), 0);
     // A signal ends it too, while somebody uses it, and so does umount.
-    let mut mounted = Mounted::new(&scene, &[]);
+    let mut mounted = MountPoint::new(&scene, &[]);
     let open = fs::File::open(mounted.shows("latest", &scene.file(0))).unwrap();
     let process = mounted.process.take().unwrap();
     process.signal(Signal::TERM);
     process.wait_within(READY).expect(&[0]);
     assert!(wait_until(|| !mounted.is_there()), "the mount stays");
     drop(open);
-    let mut mounted = Mounted::new(&scene, &[]);
+    let mut mounted = MountPoint::new(&scene, &[]);
     let status = Command::new("umount").arg(&mounted.at).status().unwrap();
     assert!(status.success());
     mounted.process.take().unwrap().wait_within(READY).expect(&[0]);
@@ -260,7 +260,7 @@ fn damage_is_an_error_and_never_wrong_bytes() {
     let (pack, offset) = find_stored(scene.server.dir(), &content);
     flip(&pack, offset, 16);
     scene.server.restart();
-    let mut mounted = Mounted::new(&scene, &[]);
+    let mut mounted = MountPoint::new(&scene, &[]);
     let mut failed = Vec::new();
     for number in 0..12 {
         match fs::read(mounted.shows("latest", &scene.file(number))) {
@@ -294,15 +294,15 @@ fn users_see_what_is_theirs() {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
     scene.backup();
-    let reads = |mounted: &Mounted, name: &str| {
+    let reads = |mounted: &MountPoint, name: &str| {
         let path = mounted.shows("latest", &scene.tree.join(name));
         let output = Command::new("cat").arg(path).uid(USER).gid(USER).output().unwrap();
         output.status.success() && output.stdout == name.as_bytes()
     };
-    let mounted = Mounted::new(&scene, &["--allow-other"]);
+    let mounted = MountPoint::new(&scene, &["--allow-other"]);
     assert!(reads(&mounted, "open") && reads(&mounted, "own") && !reads(&mounted, "secret"));
     drop(mounted);
-    let mounted = Mounted::new(&scene, &[]);
+    let mounted = MountPoint::new(&scene, &[]);
     assert!(!reads(&mounted, "open"), "only the user who mounted is let in");
 }
 

@@ -21,8 +21,8 @@ const COMMAND: &str = "holdfast image backup";
 /// Make images of disks: send the blocks that are in use and have changed
 ///
 /// A SOURCE is a block device, the mount point of a block device, a file with a disk (raw, or
-/// qcow2 and others by qemu-nbd), or the address of an NBD export. Several are read side by side. An image that is interrupted is not kept, but what was sent
-/// is not sent again.
+/// qcow2 and others by qemu-nbd), or the address of an NBD export. Several are read side by side.
+/// An image that is interrupted is not kept, but what was sent is not sent again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

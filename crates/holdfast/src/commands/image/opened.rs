@@ -1,7 +1,6 @@
 //! Opening the file system in an image, for the commands that look into it.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 
 use image::{OpenError, OpenImage};
 use model::ServerTime;
@@ -17,7 +16,7 @@ pub(super) fn open(
     at: Option<ServerTime>,
     partition: Option<u32>,
 ) -> Result<OpenImage, CommandError> {
-    let client = Arc::new(context.client()?);
+    let client = context.client()?;
     let image = named::find(&client, name, at)?;
     let opened = OpenImage::open(client.image_reader(image), partition);
     let opened = opened.map_err(|error| match error {
