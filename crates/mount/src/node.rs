@@ -152,10 +152,16 @@ impl Node {
     }
 }
 
-/// Returns the time that tells the versions of a file with several names apart. The names of one
-/// file may have been committed one after the other.
+/// Returns the time that tells the versions of a file with several names apart: when its content
+/// was modified. The names of one file may have been committed one after the other.
 fn moment_of(object: &Object) -> ServerTime {
-    ServerTime(object.stat.ctime.secs)
+    let mtime = object.stat.mtime;
+    ServerTime(
+        mtime
+            .secs
+            .saturating_mul(1_000_000)
+            .saturating_add(i64::from(mtime.nanos / 1000)),
+    )
 }
 
 /// Attributes of a directory that is not stored.

@@ -136,6 +136,15 @@ fn clipped(offset: u64, bytes: u32, size: u64) -> std::ops::Range<u64> {
     start..offset.saturating_add(u64::from(bytes)).min(size)
 }
 
+/// Returns whether the kernel may keep what it has of a file. Each version has a number of its own,
+/// so that stays right. Only the versions of files with several names are told apart by their times.
+fn cache_flags(node: &Node) -> FopenFlags {
+    match node.object() {
+        Some(object) if object.stat.linked => FopenFlags::empty(),
+        _ => FopenFlags::FOPEN_KEEP_CACHE,
+    }
+}
+
 /// Returns the time for which the kernel may remember a node.
 fn lifetime(node: &Node) -> &'static Duration {
     match node {
@@ -219,8 +228,7 @@ impl Filesystem for StoredFiles {
 
     fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.node(inode) {
-            // Each version has a number of its own, so what the kernel has of it stays right.
-            Ok(_) => reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+            Ok(node) => reply.opened(FileHandle(0), cache_flags(&node)),
             Err(errno) => reply.error(errno),
         }
     }
