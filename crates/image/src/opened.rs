@@ -27,8 +27,11 @@ use crate::content::{DeviceContent, partitions_in};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The user names a partition.
-    #[error("{problem}; the partitions of the image are:\n{partitions}\nname one with --partition")]
+    #[error("{problem}; it has {partitions}; name one with --partition")]
     Partition { problem: String, partitions: String },
+    /// The user leaves out the number.
+    #[error("the image has no partitions; leave out --partition")]
+    NoPartitions,
     /// The user restores the image to a disk and works there.
     #[error("the image holds {content}, from which files cannot be taken; {remedy}")]
     NoFiles { content: String, remedy: &'static str },
@@ -163,17 +166,14 @@ fn choose(partitions: &[Partition], number: Option<u32>) -> Result<Option<&Parti
     let error = |problem: String| {
         let line = |partition: &Partition| {
             let megabytes = (partition.range.end - partition.range.start) >> 20;
-            format!("  {}: {megabytes} MiB", partition.number)
+            format!("{} ({megabytes} MiB)", partition.number)
         };
-        let partitions = partitions.iter().map(line).collect::<Vec<_>>().join("\n");
+        let partitions = partitions.iter().map(line).collect::<Vec<_>>().join(", ");
         OpenError::Partition { problem, partitions }
     };
     match (partitions, number) {
         ([], None) => Ok(None),
-        ([], Some(_)) => Err(OpenError::NoFiles {
-            content: "no partitions".to_owned(),
-            remedy: "leave out --partition",
-        }),
+        ([], Some(_)) => Err(OpenError::NoPartitions),
         ([only], None) => Ok(Some(only)),
         (_, None) => Err(error("the image has several partitions".to_owned())),
         (all, Some(number)) => {
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(choose(&several[..1], None).expect("the only one"), Some(&several[0]));
         assert_eq!(choose(&several, Some(2)).expect("named"), Some(&several[1]));
         let error = choose(&several, None).expect_err("several").to_string();
-        assert!(error.contains("  1: 5 MiB\n  2: 5 MiB"), "{error}");
+        assert!(error.contains("1 (5 MiB), 2 (5 MiB)"), "{error}");
         assert!(choose(&several, Some(3)).expect_err("none").to_string().contains("partition 3"));
         assert!(choose(&[], Some(1)).is_err());
     }

@@ -181,6 +181,8 @@ struct ReadPart {
 #[derive(Default)]
 struct Findings {
     changed: BTreeMap<u64, Content>,
+    /// Parts that have not changed, but get another class.
+    rebound: Vec<u64>,
     data_bytes: u64,
     unreadable: Errors,
 }
@@ -215,11 +217,14 @@ impl<'a> ImageRun<'a> {
     }
 
     fn back_up(&self, mut outbox: Outbox<'_>) -> Result<ImageReport, ClientError> {
-        let Findings { changed, data_bytes, unreadable } = self.read_all(&mut outbox)?;
+        let Findings { changed, mut rebound, data_bytes, unreadable } =
+            self.read_all(&mut outbox)?;
         self.session.check()?;
         self.tally().progress.enter(Phase::Finishing);
         let changed_parts = changed.len() as u64;
         self.commit_parts(&mut outbox, changed)?;
+        rebound.sort_unstable();
+        self.rebind(&mut outbox, &rebound)?;
         self.expire_surplus(&mut outbox)?;
         let description = self.source.describe().map_err(|error| self.failed(&error))?;
         let unreadable = unreadable.into_ranges();
@@ -305,7 +310,9 @@ impl<'a> ImageRun<'a> {
         if stored.is_some() && self.source.is_unchanged(&range) {
             let bytes = used_bytes(self.source.used(), &range);
             self.tally().progress.bytes.fetch_add(bytes, Relaxed);
-            findings.lock().data_bytes += bytes;
+            let mut findings = findings.lock();
+            findings.data_bytes += bytes;
+            findings.rebound.extend(self.changes_class().then_some(number));
             return Ok(());
         }
         let ReadPart { content, errors } = self.read_part(assembler, reader, number)?;
@@ -315,8 +322,38 @@ impl<'a> ImageRun<'a> {
         findings.unreadable.extend(errors);
         if !is_known {
             findings.changed.insert(number, content);
+        } else if self.changes_class() {
+            findings.rebound.push(number);
         }
         Ok(())
+    }
+
+    /// Returns true if the last image has another class. All versions of a part are kept by the
+    /// class of the newest, so each part gets the class, changed or not.
+    fn changes_class(&self) -> bool {
+        let class = self.session.context.link.hello().class_name(self.class);
+        self.last.as_ref().is_some_and(|last| last.class != class)
+    }
+
+    /// Gives parts that have not changed the class of the image.
+    fn rebind(&self, outbox: &mut Outbox<'_>, parts: &[u64]) -> Result<(), ClientError> {
+        let group = |number: &u64| number / PAGE_OBJECTS_MAX as u64;
+        self.session.send_with(outbox, true, |examiner| {
+            for of_directory in parts.chunk_by(|a, b| group(a) == group(b)) {
+                let segment = self.segment_of(of_directory[0]);
+                let unchanged = |number: &u64| Draft {
+                    content: DraftContent::Nothing,
+                    ..self.draft(*number, Content::default())
+                };
+                let updated = of_directory.iter().map(unchanged).collect();
+                examiner.conclude(&segment, Outcome { updated, ..Outcome::default() });
+            }
+        })?;
+        self.session.check()?;
+        outbox
+            .take_rejections()
+            .first()
+            .map_or(Ok(()), |rejection| Err(refusal(rejection)))
     }
 
     fn read_part(
