@@ -50,11 +50,9 @@ fn a_clock_that_jumps_by_40_days_expires_nothing_until_it_is_confirmed() {
     // Folders above the tree belong to all tests, so they may have versions that expire too.
     let due = expire(&scene, &["--dry-run"]).expect(&[0]).json()["expired"].as_u64();
     assert!(due.is_some_and(|due| due >= 1), "{due:?}");
-    assert_eq!(states(&scene), "AI");
 
     expire(&scene, &["--confirm-clock"]).expect(&[0]);
     assert_eq!(expire(&scene, &["--dry-run"]).expect(&[0]).json()["expired"], 0);
-    assert_eq!(states(&scene), "A");
     assert!(event(&scene, "clock confirmed").contains("set 40 days ahead"));
 
     // The right time is now in the past. The next node that connects has the same time.
