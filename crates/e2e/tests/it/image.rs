@@ -284,15 +284,15 @@ fn an_interrupted_image_is_none_and_goes_on() {
     fs::write(&disk, noise(1, 96 << 20)).unwrap();
     let path = disk.to_str().unwrap();
     for signal in [Signal::KILL, Signal::INT] {
-        let process = scene.node.spawn(&["image", "backup", path, "--rate", "16M"]);
-        wait_for_bytes(&scene, 20 << 20);
+        let process = scene.node.spawn(&["image", "backup", path, "--rate", "4M"]);
+        wait_for_bytes(&scene, 8 << 20);
         process.signal(signal);
         process.wait_within(WAIT);
         assert_eq!(scene.node.run(&["image", "list", "--json"]).expect(&[0]).json_lines().len(), 0);
     }
     // A server that dies in the middle takes nothing with it.
-    let process = scene.node.spawn(&["image", "backup", path, "--rate", "16M"]);
-    wait_for_bytes(&scene, 40 << 20);
+    let process = scene.node.spawn(&["image", "backup", path, "--rate", "4M"]);
+    wait_for_bytes(&scene, 16 << 20);
     // A transaction ends after two seconds.
     e2e::clock::pause(Duration::from_secs(3));
     scene.server.kill9();
