@@ -137,7 +137,8 @@ fn clipped(offset: u64, bytes: u32, size: u64) -> std::ops::Range<u64> {
 }
 
 /// Returns whether the kernel may keep what it has of a file. Each version has a number of its own,
-/// so that stays right. Only the versions of files with several names are told apart by their times.
+/// so that stays right. Only the versions of files with several names are told apart by their
+/// times.
 fn cache_flags(node: &Node) -> FopenFlags {
     match node.object() {
         Some(object) if object.stat.linked => FopenFlags::empty(),
