@@ -18,6 +18,11 @@ use crate::error::CommandError;
 /// area. It restores a machine to a bare disk. For all else, a backup of files is quicker and takes
 /// less room.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast image backup /dev/sda
+  holdfast image restore /dev/sda /dev/sdb --confirm
+  holdfast image extract /dev/sda /etc/fstab --to /tmp")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
