@@ -16,6 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use crossbeam_channel::bounded;
 use model::{Attributes, ClassId, Kind, Name, PAGE_OBJECTS_MAX, Stat};
@@ -50,6 +51,8 @@ use crate::tuning::Tuning;
 
 /// Minimum number of reading threads: a disk serves several requests at once.
 const READERS_MIN: usize = 4;
+/// Maximum time that a reader which keeps to a rate sleeps before it looks whether the backup ends.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Device or file whose image is made. Several threads read it.
 pub trait ImageSource: Sync {
@@ -365,17 +368,16 @@ impl<'a> ImageRun<'a> {
         assembler.treat(self.treatment).map_err(|error| self.failed(&error))?;
         let range = self.layout.range(number);
         let progress = &self.tally().progress;
+        let has_ended = || self.session.check().is_err();
         let mut sink = ChunkCollector { assembler, content: Content::default() };
         let errors = reader
             .read(range, &mut sink, &mut |bytes, zeros| {
                 progress.bytes.fetch_add(zeros, Relaxed);
-                self.pace.spend(bytes);
-                !progress.is_stopped()
+                self.pace.spend(bytes, &|| has_ended() || self.has_failed.load(Relaxed));
+                !has_ended()
             })
             .map_err(|error| self.failed(&error))?;
-        if progress.is_stopped() {
-            return Err(ClientError::interrupted());
-        }
+        self.session.check()?;
         let content = sink.content;
         self.tally().bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
         Ok(ReadPart { content, errors })
@@ -563,15 +565,18 @@ impl Pace {
         Self { bytes_per_sec, began: sys::clock::monotonic(), spent: AtomicU64::new(0) }
     }
 
-    /// Counts `bytes`, and waits until they are allowed.
-    fn spend(&self, bytes: u64) {
+    /// Counts `bytes`, and waits until they are allowed, or until the backup ends.
+    fn spend(&self, bytes: u64, has_ended: &dyn Fn() -> bool) {
         let Some(rate) = self.bytes_per_sec else { return };
         let spent = self.spent.fetch_add(bytes, Relaxed) + bytes;
         #[expect(clippy::cast_precision_loss, reason = "a time to wait")]
-        let due = std::time::Duration::from_secs_f64(spent as f64 / rate as f64);
-        let wait = due.saturating_sub(self.began.elapsed());
-        if !wait.is_zero() {
-            sys::clock::sleep(wait);
+        let due = Duration::from_secs_f64(spent as f64 / rate as f64);
+        while !has_ended() {
+            let wait = due.saturating_sub(self.began.elapsed());
+            if wait.is_zero() {
+                break;
+            }
+            sys::clock::sleep(wait.min(PAUSE_MAX));
         }
     }
 }
