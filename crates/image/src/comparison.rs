@@ -1,5 +1,6 @@
 //! Comparison of an image with a device, without writing.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -15,8 +16,8 @@ use crate::error::ImageError;
 const BLOCK_BYTES: usize = 4096;
 /// Number of bytes of a hole that are compared at once.
 const CLEARED_BYTES: usize = 1 << 20;
-/// Maximum number of ranges that are listed.
-pub const DIFFERENCES_LISTED: usize = 1000;
+/// Maximum number of ranges that are kept.
+const DIFFERENCES_LISTED: usize = 1000;
 
 /// Target that compares what it gets with a device or a file. If the image leaves out blocks that
 /// were not used, blocks of zeros are not compared: nobody knows what the disk had there.
@@ -26,10 +27,37 @@ pub struct Comparison {
     found: Mutex<Differences>,
 }
 
-#[derive(Default)]
-struct Differences {
-    bytes: u64,
-    ranges: Vec<Range<u64>>,
+/// Blocks in which an image and a disk differ.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Differences {
+    pub bytes: u64,
+    /// Beginnings and ends of the ranges, of which no two touch each other. Their number is
+    /// limited.
+    ranges: BTreeMap<u64, u64>,
+    /// True if there are more ranges.
+    pub is_cut: bool,
+}
+
+impl Differences {
+    fn note(&mut self, range: Range<u64>) {
+        self.bytes += range.end - range.start;
+        let before = self.ranges.range(..=range.start).next_back();
+        let start = match before {
+            Some((&start, &end)) if end == range.start => start,
+            _ => range.start,
+        };
+        let end = self.ranges.remove(&range.end).unwrap_or(range.end);
+        if start == range.start && self.ranges.len() >= DIFFERENCES_LISTED {
+            self.is_cut = true;
+            return;
+        }
+        self.ranges.insert(start, end);
+    }
+
+    /// Returns the ranges in order.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        self.ranges.iter().map(|(&start, &end)| start..end).collect()
+    }
 }
 
 impl Comparison {
@@ -52,27 +80,13 @@ impl Comparison {
         Ok(filled)
     }
 
-    /// Returns the number of bytes in blocks that differ, and the ranges of these blocks in order,
-    /// at most [`DIFFERENCES_LISTED`].
-    pub fn differences(self) -> (u64, Vec<Range<u64>>) {
-        let Differences { bytes, mut ranges } = self.found.into_inner();
-        ranges.sort_by_key(|range| range.start);
-        let mut joined: Vec<Range<u64>> = Vec::new();
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if last.end == range.start => last.end = range.end,
-                _ => joined.push(range),
-            }
-        }
-        (bytes, joined)
+    /// Returns what differs.
+    pub fn differences(self) -> Differences {
+        self.found.into_inner()
     }
 
     fn note(&self, range: Range<u64>) {
-        let mut found = self.found.lock();
-        found.bytes += range.end - range.start;
-        if found.ranges.len() < DIFFERENCES_LISTED {
-            found.ranges.push(range);
-        }
+        self.found.lock().note(range);
     }
 }
 
@@ -129,15 +143,32 @@ mod tests {
         data[5000] = 8;
         comparison.write_at(&data[..8192], 0).expect("compared");
         comparison.write_at(&[7; 5000], 8192).expect("compared");
-        let (bytes, ranges) = comparison.differences();
-        assert_eq!(ranges, Vec::from([4096..13_192]));
-        assert_eq!(bytes, 4096 + 5000);
+        let differences = comparison.differences();
+        assert_eq!(differences.ranges(), Vec::from([4096..13_192]));
+        assert_eq!(differences.bytes, 4096 + 5000);
         // Zeros that may stand for blocks that were not used.
         for (compares_zeros, different) in [(true, 8192), (false, 0)] {
             let comparison = open(compares_zeros);
             comparison.clear(0..4096).expect("compared");
             comparison.write_at(&[0; 4096], 4096).expect("compared");
-            assert_eq!(comparison.differences().0, different);
+            assert_eq!(comparison.differences().bytes, different);
         }
+    }
+
+    #[test]
+    fn ranges_are_joined_in_any_order_and_cut_when_there_are_many() {
+        let mut found = Differences::default();
+        for start in [3, 1, 2, 6, 5, 0] {
+            found.note(start * 10..start * 10 + 10);
+        }
+        assert_eq!(found.ranges(), [0..40, 50..70]);
+        for number in 0..DIFFERENCES_LISTED as u64 {
+            found.note(1000 + number * 20..1010 + number * 20);
+        }
+        assert!(found.is_cut);
+        assert_eq!(found.ranges().len(), DIFFERENCES_LISTED);
+        assert_eq!(found.bytes, 60 + 10 * DIFFERENCES_LISTED as u64);
+        found.note(40..50);
+        assert_eq!(found.ranges()[0], 0..70);
     }
 }

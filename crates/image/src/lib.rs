@@ -30,7 +30,7 @@ mod still;
 mod target;
 mod used;
 
-pub use comparison::{Comparison, DIFFERENCES_LISTED};
+pub use comparison::{Comparison, Differences};
 pub use content::DeviceContent;
 pub use error::ImageError;
 pub use files::{ExtractReport, Extraction, FoundFile, list};

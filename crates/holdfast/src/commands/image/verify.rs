@@ -1,11 +1,10 @@
 //! `holdfast image verify`: reads and checks an image at the server.
 
 use std::ffi::OsString;
-use std::ops::Range;
 use std::path::PathBuf;
 
 use client::ImageTarget;
-use image::{Comparison, DIFFERENCES_LISTED};
+use image::{Comparison, Differences};
 use model::{ServerTime, escaped};
 
 use super::named;
@@ -48,29 +47,30 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let differences = comparison.map(Comparison::differences);
     if context.output.is_json() {
         let mut document = ImageRestoreDocument::new("image verify", &image, &report);
-        if let Some((bytes, ranges)) = &differences {
-            document.set_differences(*bytes, ranges);
+        if let Some(found) = &differences {
+            document.set_differences(found.bytes, &found.ranges());
         }
         context.output.json(&document);
     } else {
         let heading = format!("Checked {}", escaped(&image.name));
         context.output.text(&report::image_restore_text(&heading, &image, &report));
-        if let (Some((bytes, ranges)), Some(against)) = (&differences, &args.against) {
-            context
-                .output
-                .text(&compared_text(&against.display().to_string(), *bytes, ranges));
+        if let (Some(found), Some(against)) = (&differences, &args.against) {
+            context.output.text(&compared_text(&against.display().to_string(), found));
         }
     }
-    let differs = differences.is_some_and(|(bytes, _)| bytes > 0);
+    let differs = differences.is_some_and(|found| found.bytes > 0);
     Ok(report.exit_code().max(if differs { FAILED } else { 0 }))
 }
 
-fn compared_text(against: &str, bytes: u64, ranges: &[Range<u64>]) -> String {
-    if bytes == 0 {
+fn compared_text(against: &str, found: &Differences) -> String {
+    if found.bytes == 0 {
         return format!("{against} has the same content.\n");
     }
-    let line = |range: &Range<u64>| format!("  bytes {} to {}\n", range.start, range.end - 1);
-    let lines: String = ranges.iter().map(line).collect();
-    let rest = if ranges.len() == DIFFERENCES_LISTED { "  and more\n" } else { "" };
-    format!("{against} differs in {}:\n{lines}{rest}", quantity::bytes_with_unit(bytes))
+    let ranges = found.ranges();
+    let lines = ranges
+        .iter()
+        .map(|range| format!("  bytes {} to {}\n", range.start, range.end - 1));
+    let lines: String = lines.collect();
+    let rest = if found.is_cut { "  and more\n" } else { "" };
+    format!("{against} differs in {}:\n{lines}{rest}", quantity::bytes_with_unit(found.bytes))
 }
