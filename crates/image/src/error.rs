@@ -14,6 +14,12 @@ pub enum ImageError {
         path.display()
     )]
     NoImage { path: PathBuf },
+    /// The user names something else.
+    #[error(
+        "{} is neither a block device nor a file; no image can be written to it",
+        path.display()
+    )]
+    NoTarget { path: PathBuf },
     /// The user looks after the server of the export, or installs `qemu-nbd`.
     #[error("cannot read {}: {error}", path.display())]
     Export { path: PathBuf, error: nbd::NbdError },

@@ -1,9 +1,9 @@
 //! Where an image is restored to: a block device that nobody uses, or a file.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use client::ImageTarget;
@@ -31,7 +31,7 @@ impl Target {
         let failed = |error| ImageError::file("write", path, error);
         let stat = match std::fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Self::new_file(path, bytes).map_err(failed);
+                return Self::new_file(path, bytes, None).map_err(failed);
             }
             stat => stat.map_err(failed)?,
         };
@@ -39,13 +39,15 @@ impl Target {
             return Self::device(path, bytes, is_confirmed);
         }
         if !stat.is_file() {
-            return Err(ImageError::NoImage { path: path.to_owned() });
+            return Err(ImageError::NoTarget { path: path.to_owned() });
         }
         if !is_confirmed {
             let content = content(path, stat.len());
             return Err(ImageError::Unconfirmed { path: path.to_owned(), content });
         }
-        Self::new_file(path, bytes).map_err(failed)
+        // A symbolic link goes on leading to the file.
+        let path = path.canonicalize().map_err(failed)?;
+        Self::new_file(&path, bytes, Some(&stat)).map_err(failed)
     }
 
     fn device(path: &Path, needed: u64, is_confirmed: bool) -> Result<Self, ImageError> {
@@ -65,20 +67,34 @@ impl Target {
         Ok(Self { file, path: path.to_owned(), unfinished: None })
     }
 
-    /// Makes a file that gets its name when it is whole. It may replace a file.
-    fn new_file(path: &Path, bytes: u64) -> io::Result<Self> {
+    /// Makes a file that gets its name when it is whole. It has the owner and the mode of the file
+    /// that it replaces; otherwise only its owner may read it, as it has the secrets of a machine.
+    fn new_file(path: &Path, bytes: u64, replaced: Option<&Metadata>) -> io::Result<Self> {
         let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
         name.push(format!(".holdfast-{}", std::process::id()));
         let unfinished = path.with_file_name(name);
-        let file = File::options().create_new(true).read(true).write(true).open(&unfinished)?;
+        let mut options = File::options();
+        options.create_new(true).read(true).write(true).mode(0o600);
+        let file = options.open(&unfinished)?;
         let target = Self { file, path: path.to_owned(), unfinished: Some(unfinished) };
+        if let Some(replaced) = replaced {
+            // Only root may give a file to somebody else.
+            drop(fchown(&target.file, Some(replaced.uid()), Some(replaced.gid())));
+            target.file.set_permissions(replaced.permissions())?;
+        }
         target.file.set_len(bytes)?;
         Ok(target)
     }
 
+    /// Returns true if a restore that ends early leaves a part of the image in the target. A new
+    /// file goes away then.
+    pub fn keeps_parts(&self) -> bool {
+        self.unfinished.is_none()
+    }
+
     /// Makes everything durable, and gives a new file its name.
     pub fn finish(mut self) -> Result<(), ImageError> {
-        let done = self.file.sync_all().and_then(|()| match self.unfinished.take() {
+        let done = self.file.sync_all().and_then(|()| match &self.unfinished {
             Some(unfinished) => std::fs::rename(unfinished, &self.path),
             None => {
                 // Only a disk has partitions.
@@ -86,7 +102,9 @@ impl Target {
                 Ok(())
             }
         });
-        done.map_err(|error| ImageError::file("write", &self.path, error))
+        done.map_err(|error| ImageError::file("write", &self.path, error))?;
+        self.unfinished = None;
+        Ok(())
     }
 }
 

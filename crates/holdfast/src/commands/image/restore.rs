@@ -1,8 +1,9 @@
 //! `holdfast image restore`: writes an image to a disk or a file.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use client::{ClientError, ErrorKind};
 use image::Target;
 use model::{ServerTime, escaped};
 
@@ -50,7 +51,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let meter = context.meter(&progress);
     let restored = client.restore_image(&image, Some(&target), &progress);
     drop(meter);
-    let report = restored?;
+    let report = restored.map_err(|error| unfinished(error, &target, &args.target))?;
     target.finish().map_err(|error| CommandError::new(error.to_string()))?;
     if context.output.is_json() {
         context
@@ -65,4 +66,18 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         ));
     }
     Ok(report.exit_code())
+}
+
+/// Says what an error leaves of the target.
+fn unfinished(error: ClientError, target: &Target, path: &Path) -> CommandError {
+    let is_interrupted = error.kind == ErrorKind::Interrupted;
+    let mut error = CommandError::from(error);
+    if is_interrupted {
+        "interrupted".clone_into(&mut error.message);
+    }
+    if target.keeps_parts() {
+        let (why, path) = (&error.message, path.display());
+        error.message = format!("{why}; {path} is overwritten in part and of no use");
+    }
+    error
 }
