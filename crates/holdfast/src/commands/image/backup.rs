@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// (snapshot of the logical volume), or reflink (of a file)
     #[arg(long, value_name = "HOW", default_value = "auto")]
     snapshot: StillnessChoice,
-    /// Run this shell command before the disk is read or its snapshot is made
+    /// Run this shell command before the disk is read or its snapshot is made. Only for one source
     #[arg(long, value_name = "COMMAND")]
     freeze: Option<String>,
     /// Run this shell command after the disk was read or its snapshot was made, even after a
@@ -105,6 +105,10 @@ fn check(args: &Args) -> Result<(), CommandError> {
     }
     if args.thaw.is_some() && args.freeze.is_none() {
         return Err(CommandError::usage("--thaw needs --freeze", COMMAND));
+    }
+    if args.freeze.is_some() && args.sources.len() > 1 {
+        // The first source to end would thaw the others.
+        return Err(CommandError::usage("--freeze holds one source still", COMMAND));
     }
     Ok(())
 }
