@@ -22,7 +22,10 @@ pub(super) fn find(
             if absolute == name.as_bytes() {
                 return Err(error.into());
             }
-            client.image(&absolute, at).map_err(|_| error.into())
+            client.image(&absolute, at).map_err(|of_absolute| {
+                let has_images = client.image(&absolute, None).is_ok();
+                if has_images { of_absolute.into() } else { error.into() }
+            })
         }
         found => Ok(found?),
     }
