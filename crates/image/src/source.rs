@@ -138,6 +138,9 @@ impl Source {
     }
 
     fn of_device(name: &Path, still: Still, options: &SourceOptions) -> io::Result<Self> {
+        if still.stillness != Some(ImageStillness::Snapshot) {
+            used::sync(&still.path);
+        }
         let before = Mark::of(name)?;
         let cached = File::open(&still.path)?;
         let bytes = block::size(&cached)?;
@@ -231,14 +234,11 @@ impl Source {
         self.name.as_os_str().as_bytes()
     }
 
-    /// Returns true if somebody may write to the source while it is read: it is a mounted device,
-    /// or a file, and nothing holds it still.
+    /// Returns true if somebody may write to the source while it is read: it is a device in use, or
+    /// a file, and nothing holds it still.
     pub fn may_change(&self) -> bool {
-        let is_idle_device = || {
-            let device = std::fs::metadata(&self.name).map(|stat| stat.rdev());
-            let mounted = device.and_then(sys::mount::point_of_device);
-            self.kind == DEVICE && mounted.is_ok_and(|point| point.is_none())
-        };
+        let is_idle_device =
+            || self.kind == DEVICE && block::is_in_use(&self.name).is_ok_and(|is_used| !is_used);
         let is_frozen_export = || self.before == Mark::Export { is_read_only: true };
         self.still.stillness.is_none() && !is_idle_device() && !is_frozen_export()
     }

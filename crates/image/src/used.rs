@@ -27,6 +27,21 @@ pub(crate) fn of_device(device: &Path, bytes: u64) -> Vec<Range<u64>> {
     complement(&free_in_partitions(&partitions), bytes)
 }
 
+/// Makes the kernel write what the file systems on a disk and its partitions have only in memory.
+/// A disk that cannot be written can be read all the same.
+pub(crate) fn sync(disk: &Path) {
+    let partitions = block::partitions(disk).unwrap_or_default();
+    let devices = partitions.iter().map(|partition| partition.device.as_path());
+    for device in devices.chain([disk]) {
+        let number = std::fs::metadata(device).map(|stat| stat.rdev());
+        if let Ok(Some(point)) = number.and_then(mount::point_of_device)
+            && let Ok(root) = Dir::open(&point)
+        {
+            let _written = rustix::fs::syncfs(&root);
+        }
+    }
+}
+
 /// Returns the ranges of a disk that the file systems on its partitions do not use.
 fn free_in_partitions(partitions: &[Partition]) -> Vec<Range<u64>> {
     let mut free = Vec::new();

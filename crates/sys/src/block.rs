@@ -135,6 +135,15 @@ pub fn start_writing(file: &File, range: Range<u64>) {
     };
 }
 
+/// Returns true if a device, or one of its partitions, is mounted or used otherwise.
+pub fn is_in_use(device: &Path) -> io::Result<bool> {
+    match File::options().read(true).custom_flags(libc::O_EXCL).open(device) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the ranges of a file that hold data, in order; the rest are holes.
 pub fn data_ranges(file: &File) -> io::Result<Vec<Range<u64>>> {
     let end = size(file)?;

@@ -4,9 +4,12 @@
 //! file as UTF-8 text, refuses the whole file if one name is not UTF-8, and leaves escapes as they
 //! are.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -97,9 +100,29 @@ fn mounts_at(mountinfo: &[u8], path: &[u8]) -> Vec<(u32, u32, MountedFilesystem)
 }
 
 /// Returns a directory at which all of the file system on the block device with the number `device`
-/// is mounted; `None` if there is none.
+/// is mounted; `None` if there is none. Of a file system with a number of its own, such as btrfs, a
+/// part may be mounted there.
 pub fn point_of_device(device: u64) -> io::Result<Option<Vec<u8>>> {
-    Ok(point_in(&std::fs::read("/proc/self/mountinfo")?, device))
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    Ok(point_in(&mounts, device).or_else(|| point_of_source(&mounts, device)))
+}
+
+/// Finds a file system whose number is not that of its device, by the path of its device.
+fn point_of_source(mountinfo: &[u8], device: u64) -> Option<Vec<u8>> {
+    let of_line = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ').skip(2);
+        let is_own_number = fields.next()?.starts_with(b"0:");
+        let point = unescaped(fields.nth(1)?);
+        fields.find(|field| *field == b"-")?;
+        let source = unescaped(fields.nth(1)?);
+        // Other sources may be paths that make the kernel ask another machine.
+        if !is_own_number || !source.starts_with(b"/dev/") {
+            return None;
+        }
+        let stat = std::fs::metadata(OsStr::from_bytes(&source)).ok()?;
+        (stat.file_type().is_block_device() && stat.rdev() == device).then_some(point)
+    };
+    mountinfo.split(|&byte| byte == b'\n').find_map(of_line)
 }
 
 fn point_in(mountinfo: &[u8], device: u64) -> Option<Vec<u8>> {

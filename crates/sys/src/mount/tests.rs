@@ -27,7 +27,7 @@ fn check(path: &Path, expected_object: &Path) {
 }
 
 fn as_path(bytes: &[u8]) -> PathBuf {
-    std::ffi::OsStr::from_bytes(bytes).into()
+    OsStr::from_bytes(bytes).into()
 }
 
 #[test]
