@@ -41,7 +41,7 @@ use super::threads::joined;
 use crate::error::{ClientError, ErrorKind};
 use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
 use crate::link::Link;
-use crate::link::backup::{PageChange, PageKey, Rejection};
+use crate::link::backup::Rejection;
 use crate::node::home::Home;
 use crate::options::{BackupOptions, Targets};
 use crate::progress::{Phase, Progress};
@@ -220,16 +220,19 @@ impl<'a> ImageRun<'a> {
     }
 
     fn back_up(&self, mut outbox: Outbox<'_>) -> Result<ImageReport, ClientError> {
-        let Findings { changed, mut rebound, data_bytes, unreadable } =
+        let Findings { mut changed, mut rebound, data_bytes, unreadable } =
             self.read_all(&mut outbox)?;
         self.session.check()?;
+        // Nothing may fail later that can fail here: the parts replace those of the last image.
+        let described = self.source.describe().map_err(|error| self.failed(&error))?;
         self.tally().progress.enter(Phase::Finishing);
         let changed_parts = changed.len() as u64;
+        changed.extend(self.surplus().map(|number| (number, Content::default())));
         self.commit_parts(&mut outbox, changed)?;
         rebound.sort_unstable();
         self.rebind(&mut outbox, &rebound)?;
-        self.expire_surplus(&mut outbox)?;
-        let description = self.source.describe().map_err(|error| self.failed(&error))?;
+        // Parts may have been read again meanwhile.
+        let description = self.source.describe().unwrap_or(described);
         let unreadable = unreadable.into_ranges();
         let facts = ImageFacts::new(self.layout, data_bytes, unreadable, description);
         self.commit_head(&mut outbox, &facts)?;
@@ -456,7 +459,8 @@ impl<'a> ImageRun<'a> {
     }
 
     fn draft(&self, number: u64, content: Content) -> Draft {
-        let range = self.layout.range(number);
+        let is_surplus = number >= self.layout.parts();
+        let range = if is_surplus { 0..0 } else { self.layout.range(number) };
         let stat = Stat { size: range.end - range.start, ..self.stat };
         let content = DraftContent::of_file(content, &stat);
         let (name, attributes) = (image::name_of(number), Attributes::default());
@@ -489,20 +493,12 @@ impl<'a> ImageRun<'a> {
         Ok(())
     }
 
-    /// Ends the parts that the last image has and this one does not.
-    fn expire_surplus(&self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
+    /// Numbers of the parts that the last image has and this one does not. They become empty files:
+    /// the policy keeps fewer versions of a deleted file than of one that exists, and so would take
+    /// them from older images that it keeps.
+    fn surplus(&self) -> Range<u64> {
         let before = self.last.as_ref().map_or(0, |last| last.facts.layout.parts());
-        let surplus: Vec<u64> = (self.layout.parts()..before).collect();
-        let group = |number: &u64| number / PAGE_OBJECTS_MAX as u64;
-        for of_directory in surplus.chunk_by(|a, b| group(a) == group(b)) {
-            let key = PageKey { first: Vec::new(), digest: None };
-            let directory = image::directory_of(of_directory[0]);
-            let mut change = PageChange::new(directory, Vec::new(), vec![key]);
-            change.expired = of_directory.iter().map(|number| image::name_of(*number)).collect();
-            outbox.send_change(change)?;
-        }
-        outbox.finish();
-        self.session.check()
+        self.layout.parts()..before
     }
 
     fn commit_head(&self, outbox: &mut Outbox<'_>, facts: &ImageFacts) -> Result<(), ClientError> {
