@@ -158,6 +158,11 @@ impl ImageTarget for Target {
     fn clear(&self, range: Range<u64>) -> io::Result<()> {
         if self.unfinished.is_some() { Ok(()) } else { block::clear(&self.file, range) }
     }
+
+    /// Nothing of what a device had stays between the blocks of the image.
+    fn lose(&self, range: Range<u64>) -> io::Result<()> {
+        self.clear(range)
+    }
 }
 
 #[cfg(test)]

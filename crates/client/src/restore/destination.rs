@@ -24,6 +24,12 @@ pub(super) trait Destination: Sync {
     /// after `complete`.
     fn lose(&self, file: &Self::File, reason: &str);
 
+    /// Loses the bytes in `range` of a file, because of `reason`. Returns false if the rest of the
+    /// file is of no use; then the file is lost.
+    fn lose_range(&self, _file: &Self::File, _range: Range<u64>, _reason: &str) -> bool {
+        false
+    }
+
     /// Returns the memory for quanta that may be needed again soon; `None` if no quantum will be.
     fn recent(&self) -> Option<&RecentQuanta> {
         None

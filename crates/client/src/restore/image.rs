@@ -26,6 +26,11 @@ pub trait ImageTarget: Sync {
 
     /// Makes the bytes in `range` zeros.
     fn clear(&self, range: Range<u64>) -> io::Result<()>;
+
+    /// Takes note that the bytes in `range` are lost.
+    fn lose(&self, _range: Range<u64>) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Range of an image that cannot be restored.
@@ -34,6 +39,12 @@ pub struct LostRange {
     pub offset: u64,
     pub bytes: u64,
     pub reason: String,
+}
+
+impl LostRange {
+    fn goes_on_with(&self, next: &Self) -> bool {
+        self.offset + self.bytes == next.offset && self.reason == next.reason
+    }
 }
 
 /// Report of a restore or a verification of an image.
@@ -75,7 +86,10 @@ pub(crate) fn restore(
         failure: Mutex::default(),
     };
     let received = receive(link, &image.parts(), None, &mut parts, &tally);
-    let Parts { seen, lost, failure, .. } = parts;
+    if let Ok(receipt) = &received {
+        parts.lose_missing(receipt.unreadable.as_ref());
+    }
+    let Parts { lost, failure, .. } = parts;
     if let Some(error) = failure.into_inner() {
         let kind = match error.kind() {
             io::ErrorKind::StorageFull => ErrorKind::NoSpace,
@@ -83,12 +97,8 @@ pub(crate) fn restore(
         };
         return Err(ClientError::new(kind, format!("cannot write the target: {error}")));
     }
-    let mut lost = lost.into_inner();
-    let unreadable = received?.unreadable;
-    let reason = unreadable.map_or("the server has this part no longer".to_owned(), |e| e.message);
-    let missing = (0..image.facts.layout.parts()).filter(|number| !seen.contains(number));
-    lost.extend(missing.map(|number| lost_part(image, number, &reason)));
-    lost.sort_by_key(|range| range.offset);
+    received?;
+    let lost = joined(lost.into_inner());
     Ok(ImageRestoreReport {
         node: link.hello().node.clone(),
         data_bytes: progress.bytes.load(Relaxed),
@@ -98,10 +108,17 @@ pub(crate) fn restore(
     })
 }
 
-fn lost_part(image: &Image, number: u64, reason: &str) -> LostRange {
-    let range = image.facts.layout.range(number);
-    let (offset, bytes, reason) = (range.start, range.end - range.start, reason.to_owned());
-    LostRange { offset, bytes, reason }
+/// Sorts ranges, and joins those that touch each other and have the same reason.
+fn joined(mut lost: Vec<LostRange>) -> Vec<LostRange> {
+    lost.sort_by_key(|range| range.offset);
+    let mut joined: Vec<LostRange> = Vec::new();
+    for range in lost {
+        match joined.last_mut() {
+            Some(last) if last.goes_on_with(&range) => last.bytes += range.bytes,
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Destination of a whole image.
@@ -121,6 +138,27 @@ impl Parts<'_> {
     fn fail(&self, error: io::Error) {
         self.failure.lock().get_or_insert(error);
         self.progress.stop();
+    }
+
+    /// Loses the parts that the server has not sent.
+    fn lose_missing(&self, unreadable: Option<&ClientError>) {
+        let reason = unreadable.map_or("the server has this part no longer", |e| &e.message);
+        let missing = (0..self.image.facts.layout.parts()).filter(|part| !self.seen.contains(part));
+        missing.for_each(|number| self.lose(&number, reason));
+    }
+
+    /// Notes that `range` of the image is lost.
+    fn lose_bytes(&self, range: Range<u64>, reason: &str) {
+        if let Some(Err(error)) = self.target.map(|target| target.lose(range.clone())) {
+            return self.fail(error);
+        }
+        let (offset, bytes) = (range.start, range.end - range.start);
+        let next = LostRange { offset, bytes, reason: reason.to_owned() };
+        let mut lost = self.lost.lock();
+        match lost.last_mut() {
+            Some(last) if last.goes_on_with(&next) => last.bytes += bytes,
+            _ => lost.push(next),
+        }
     }
 
     /// Clears what lies between the `pieces` of the part in `range`.
@@ -186,7 +224,15 @@ impl Destination for Parts<'_> {
 
     fn lose(&self, number: &u64, reason: &str) {
         self.progress.failed.fetch_add(1, Relaxed);
-        self.lost.lock().push(lost_part(self.image, *number, reason));
+        self.lose_bytes(self.image.facts.layout.range(*number), reason);
+    }
+
+    /// The rest of a part is of use without a piece of it.
+    fn lose_range(&self, number: &u64, range: Range<u64>, reason: &str) -> bool {
+        let part = self.image.facts.layout.range(*number);
+        let within = |offset: u64| part.start.saturating_add(offset).min(part.end);
+        self.lose_bytes(within(range.start)..within(range.end), reason);
+        true
     }
 }
 
@@ -256,5 +302,15 @@ mod tests {
         assert_eq!(gaps(&[], 10), Vec::from([0..10]));
         assert_eq!(gaps(&[piece(0, 10)], 10), []);
         assert_eq!(gaps(&[piece(2, 3), piece(5, 1), piece(8, 1)], 10), [0..2, 6..8, 9..10]);
+    }
+
+    #[test]
+    fn lost_ranges_that_touch_each_other_are_one() {
+        let lost = |offset, bytes, reason: &str| {
+            let reason = reason.to_owned();
+            LostRange { offset, bytes, reason }
+        };
+        let ranges = [lost(20, 5, "a"), lost(0, 10, "a"), lost(10, 10, "a"), lost(25, 1, "b")];
+        assert_eq!(joined(ranges.to_vec()), [lost(0, 25, "a"), lost(25, 1, "b")]);
     }
 }

@@ -136,19 +136,22 @@ impl<F> Window<F> {
                 self.lose(destination, place, 1, "the content differs from its digest");
                 continue;
             }
-            for Need { piece, file, has_arrived } in needs {
+            for need in needs {
+                let Need { piece, file, has_arrived } = need;
                 if has_arrived.swap(true, Relaxed) {
                     continue;
                 }
                 if piece.is_sealed {
-                    let opened = checker.unseal(chunk, piece.bytes);
-                    self.put_pieces(destination, *file, 1, |file| {
-                        destination.write(file, &opened.map_err(io::Error::other)?, piece.offset)
-                    });
+                    match checker.unseal(chunk, piece.bytes) {
+                        Ok(opened) => self.put_pieces(destination, *file, 1, |file| {
+                            destination.write(file, &opened, piece.offset)
+                        }),
+                        Err(error) => self.lose_piece(destination, need, &error.to_string()),
+                    }
                     continue;
                 }
                 if chunk.len() != piece.bytes as usize {
-                    self.lose_file(destination, *file, "a chunk has another length than stated");
+                    self.lose_piece(destination, need, "a chunk has another length than stated");
                     continue;
                 }
                 if let Some(run) = &mut run
@@ -192,6 +195,12 @@ impl<F> Window<F> {
         if let Err(error) = write(&needy.file) {
             return self.lose_file(destination, file, &error.to_string());
         }
+        self.count_down(destination, file, pieces);
+    }
+
+    /// Counts pieces that have been written, or without which the file goes on.
+    fn count_down<D: Destination<File = F>>(&self, destination: &D, file: u32, pieces: u32) {
+        let needy = &self.files[file as usize];
         // The count follows the write, so the thread that counts down to zero knows that all pieces
         // are written. A file that was lost meanwhile has no count that could go down.
         let counted = needy
@@ -202,7 +211,7 @@ impl<F> Window<F> {
         }
     }
 
-    /// Reports as lost the files that need one of the `count` chunks from `place` on.
+    /// Reports as lost what needs one of the `count` chunks from `place` on.
     pub(super) fn lose<D: Destination<File = F>>(
         &self,
         destination: &D,
@@ -211,7 +220,28 @@ impl<F> Window<F> {
         reason: &str,
     ) {
         for need in self.needs_from(place, count) {
-            self.lose_file(destination, need.file, reason);
+            self.lose_need(destination, need, reason);
+        }
+    }
+
+    /// Loses a piece, unless it has arrived from elsewhere.
+    fn lose_need<D: Destination<File = F>>(&self, destination: &D, need: &Need, reason: &str) {
+        if !need.has_arrived.swap(true, Relaxed) {
+            self.lose_piece(destination, need, reason);
+        }
+    }
+
+    /// Loses a piece, and the file too if the rest of it is of no use.
+    fn lose_piece<D: Destination<File = F>>(&self, destination: &D, need: &Need, reason: &str) {
+        let needy = &self.files[need.file as usize];
+        if needy.missing.load(Relaxed) == 0 {
+            return;
+        }
+        let Piece { offset, bytes, .. } = need.piece;
+        let range = offset..offset.saturating_add(u64::from(bytes));
+        match destination.lose_range(&needy.file, range, reason) {
+            true => self.count_down(destination, need.file, 1),
+            false => self.lose_file(destination, need.file, reason),
         }
     }
 
@@ -222,12 +252,17 @@ impl<F> Window<F> {
         }
     }
 
-    /// Reports as lost the files that still lack pieces at the end of the window's data.
+    /// Reports as lost what has not arrived at the end of the window's data.
     pub(super) fn lose_rest<D: Destination<File = F>>(&self, destination: &D) {
-        for (number, needy) in (0..).zip(&self.files) {
-            if needy.missing.load(Relaxed) > 0 {
-                self.lose_file(destination, number, "the server did not send all data of the file");
-            }
+        const REASON: &str = "the server did not send all data of the file";
+        if self.files.iter().all(|needy| needy.missing.load(Relaxed) == 0) {
+            return;
+        }
+        for need in &self.needs {
+            self.lose_need(destination, need, REASON);
+        }
+        for (number, _) in (0..).zip(&self.files) {
+            self.lose_file(destination, number, REASON);
         }
     }
 }
@@ -289,21 +324,27 @@ impl<F> WindowBuilder<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use sys::lock::Mutex;
 
     use super::*;
 
     /// Destination that records the writes to files and their ends, by the number of the file.
     #[derive(Default)]
-    struct RecordingDestination(Mutex<Vec<(usize, String)>>);
+    struct RecordingDestination {
+        notes: Mutex<Vec<(usize, String)>>,
+        /// True if files go on without what is lost.
+        goes_on: bool,
+    }
 
     impl RecordingDestination {
         fn note(&self, file: usize, what: String) {
-            self.0.lock().push((file, what));
+            self.notes.lock().push((file, what));
         }
 
         fn of(&self, file: usize) -> Vec<String> {
-            let all = self.0.lock();
+            let all = self.notes.lock();
             all.iter().filter(|(of, _)| *of == file).map(|(_, what)| what.clone()).collect()
         }
     }
@@ -327,6 +368,13 @@ mod tests {
         fn lose(&self, file: &usize, reason: &str) {
             self.note(*file, reason.to_owned());
         }
+
+        fn lose_range(&self, file: &usize, range: Range<u64>, reason: &str) -> bool {
+            if self.goes_on {
+                self.note(*file, format!("{range:?}: {reason}"));
+            }
+            self.goes_on
+        }
     }
 
     /// Checker that calls a chunk damaged if its text is `damaged`. Chunks in capitals are sealed.
@@ -347,6 +395,14 @@ mod tests {
     /// Puts a quantum of `chunks` into `files`. Each file is a list of the chunks that it needs:
     /// index in the quantum, and offset in the file.
     fn put(chunks: &[&[u8]], files: &[&[(u64, u64)]]) -> RecordingDestination {
+        put_into(RecordingDestination::default(), chunks, files)
+    }
+
+    fn put_into(
+        written: RecordingDestination,
+        chunks: &[&[u8]],
+        files: &[&[(u64, u64)]],
+    ) -> RecordingDestination {
         let mut quantum = RawQuantum::default();
         chunks.iter().for_each(|chunk| _ = quantum.push(chunk));
         let mut builder = WindowBuilder::new();
@@ -361,7 +417,6 @@ mod tests {
             builder.add(Some(number), Some(&pieces));
         }
         let (window, _) = builder.finish();
-        let written = RecordingDestination::default();
         window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
         window.lose_rest(&written);
         written
@@ -416,6 +471,24 @@ mod tests {
         // The quantum with the last chunk of the file does not arrive.
         let written = put(&chunks[..1], &[&[(0, 0), (7, 3)]]);
         assert_eq!(written.of(0), ["0:abc", "the server did not send all data of the file"]);
+    }
+
+    #[test]
+    fn a_file_that_goes_on_lacks_only_what_was_lost() {
+        let going_on = RecordingDestination { goes_on: true, ..Default::default() };
+        let chunks: &[&[u8]] = &[b"abc", b"damaged", b"ghi"];
+        let written = put_into(going_on, chunks, &[&[(0, 0), (1, 3), (2, 10), (7, 13)]]);
+        assert_eq!(
+            written.of(0),
+            [
+                "3..10: the content differs from its digest",
+                "0:abc",
+                "10:ghi",
+                "13..16: the server did not send all data of the file",
+                "whole",
+            ]
+            .map(str::to_owned)
+        );
     }
 
     #[test]
