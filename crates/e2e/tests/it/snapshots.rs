@@ -28,7 +28,7 @@ fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
 
 /// Guard that sets the flag when it is dropped, so that the other threads of a test end even if the
 /// test fails.
-struct StopGuard<'a>(&'a AtomicBool);
+pub(crate) struct StopGuard<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
