@@ -1,6 +1,7 @@
 //! Images of disks: what comes back is what was there, and nothing is overwritten by mistake.
 
 mod disks;
+mod guards;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
