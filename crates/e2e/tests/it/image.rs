@@ -2,6 +2,7 @@
 
 mod disks;
 mod guards;
+mod history;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
