@@ -3,6 +3,7 @@
 mod disks;
 mod guards;
 mod history;
+mod interruptions;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
