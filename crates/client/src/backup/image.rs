@@ -35,6 +35,7 @@ use super::scope::Scope;
 use super::seal_key::seal_key;
 use super::segment::Segment;
 use super::session::{OUTGOING_WAITING, Run, Session, in_session};
+use super::space;
 use super::stream::stat_of_stream;
 use super::tally::Tally;
 use super::threads::joined;
@@ -43,7 +44,6 @@ use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
 use crate::link::Link;
 use crate::link::backup::Rejection;
 use crate::node::home::Home;
-use crate::options::{BackupOptions, Targets};
 use crate::progress::{Phase, Progress};
 use crate::report::BackupReport;
 use crate::rules::{FileTreatment, Rules};
@@ -111,7 +111,8 @@ pub(crate) fn back_up(
     let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
     let seal_key = seal_key(link, &rules)?;
-    let backup_options = backup_options(options.tuning);
+    // The references to a large image are grants, so its chunks are always deduplicated.
+    let backup_options = space::options(options.tuning);
     let run = Run { link, home, options: &backup_options, rules: &rules, seal_key, tally: &tally };
     let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
     let used = source.used().iter().map(|run| run.end - run.start).sum();
@@ -128,23 +129,6 @@ pub(crate) fn back_up(
     report.filespaces = vec![filespace];
     report.elapsed = started.elapsed();
     Ok(ImageReport { backup: report, ..made })
-}
-
-/// Options under which the session of an image runs. The references to a large image are grants,
-/// so its chunks are always deduplicated.
-fn backup_options(tuning: Tuning) -> BackupOptions {
-    BackupOptions {
-        targets: Targets::Selective(Vec::new()),
-        excludes: Vec::new(),
-        inclexcl: None,
-        full: false,
-        dry_run: false,
-        cross_filesystems: false,
-        confirm_expire: false,
-        snapshot: None,
-        tuning: Tuning { deduplication: Some(true), ..tuning },
-        archive: None,
-    }
 }
 
 /// Returns the newest image. One that cannot be understood counts as none, so that it is replaced.

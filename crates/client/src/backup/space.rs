@@ -102,14 +102,15 @@ pub(crate) fn migrate(
     let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let seal_key = seal_key(link, &rules)?;
     let tally = Tally::new(Arc::new(Progress::default()));
-    let options = options();
+    let options = options(Tuning::default());
     let run = Run { link, home, options: &options, rules: &rules, seal_key, tally: &tally };
     let filespace = space_filespace(mount_point);
     let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
     in_session(run, &scope, |session, outbox| session.send_batch(outbox, batch, migrants))
 }
 
-fn options() -> BackupOptions {
+/// Returns the options of a session that walks through no tree. It deduplicates in any case.
+pub(super) fn options(tuning: Tuning) -> BackupOptions {
     BackupOptions {
         targets: Targets::Selective(Vec::new()),
         excludes: Vec::new(),
@@ -119,7 +120,7 @@ fn options() -> BackupOptions {
         cross_filesystems: false,
         confirm_expire: false,
         snapshot: None,
-        tuning: Tuning { deduplication: Some(true), ..Tuning::default() },
+        tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }
 }
@@ -221,7 +222,7 @@ pub(crate) fn release(
 ) -> Result<(), ClientError> {
     let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let tally = Tally::new(Arc::new(Progress::default()));
-    let options = options();
+    let options = options(Tuning::default());
     let run = Run { link, home, options: &options, rules: &rules, seal_key: None, tally: &tally };
     let filespace = space_filespace(mount_point);
     let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
