@@ -263,10 +263,15 @@ fn a_large_file_comes_range_by_range() {
 fn a_large_file_that_the_nfs_server_opens_comes_as_a_whole() {
     let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
     let Some(scene) = Scene::new(8 * MIB, Vec::new(), part_wise) else { return };
-    // A program has the name by which it was started.
+    // A program has the name by which it was started. The kernel sets the name a moment after the
+    // parent goes on, so this waits for it.
     let program = scene.folder.path().join("nfsd");
     std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
     let mut child = std::process::Command::new(program).arg("60").spawn().unwrap();
+    let name = format!("/proc/{}/comm", child.id());
+    while std::fs::read_to_string(&name).unwrap() != "nfsd\n" {
+        std::thread::yield_now();
+    }
     scene.ask_as(child.id(), 5, Access::Open);
     child.kill().unwrap();
     child.wait().unwrap();
