@@ -5,7 +5,7 @@ use model::{DirPath, Extent, Name, Object, Payload, ServerTime};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::link::versions::{Entry, Scope, Selection};
+use crate::link::versions::{Entry, Selection};
 use crate::path::Place;
 
 /// Place of an object in a filespace.
@@ -97,14 +97,7 @@ pub(crate) fn subtree(
     at: Option<ServerTime>,
     visit: &mut dyn FnMut(&DirPath, Vec<Object>) -> bool,
 ) -> Result<(), ClientError> {
-    let scope = match directory.parent() {
-        Some((directory, name)) if *directory.as_bytes() != *b"" => {
-            let filespace = filespace.to_vec();
-            Scope::Subtree(Place { filespace, directory, name: Some(name) })
-        }
-        _ => Scope::Filespace,
-    };
-    let selection = Selection { scope, at, ..Selection::of_filespace(filespace) };
+    let selection = Selection { at, ..selection_below(filespace, directory) };
     let mut listing = link.list(&selection)?;
     while let Some(entries) = listing.next()? {
         for of_directory in entries.chunk_by(|a, b| a.directory == b.directory) {
@@ -121,6 +114,17 @@ pub(crate) fn subtree(
         }
     }
     Ok(())
+}
+
+/// Returns the selection of all objects in `directory` and below it, and of `directory` itself.
+pub(crate) fn selection_below(filespace: &[u8], directory: &DirPath) -> Selection {
+    match directory.parent() {
+        Some((directory, name)) if *directory.as_bytes() != *b"" => {
+            let filespace = filespace.to_vec();
+            Selection::of_subtree(&Place { filespace, directory, name: Some(name) })
+        }
+        _ => Selection::of_filespace(filespace),
+    }
 }
 
 fn collect(link: &Link, selection: &Selection) -> Result<Vec<Entry>, ClientError> {

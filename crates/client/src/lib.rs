@@ -62,7 +62,7 @@ pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
-    RecallRequest, SmallFile,
+    RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
@@ -291,17 +291,27 @@ impl Client {
         browse::all_versions(&self.link, filespace, directory)
     }
 
-    /// Returns the contents of the files directly in `directory` of at most `bytes_max` bytes each
-    /// and at most `total_max` bytes together, as they were at the time `at`, or are now. Files
-    /// that are lost or damaged are left out.
+    /// Reads the contents of the files directly in `directory` that `sink` wants, as they were at
+    /// the time `at`, or are now.
     pub fn small_files(
         &self,
         filespace: &[u8],
         directory: &DirPath,
         at: Option<ServerTime>,
-        (bytes_max, total_max): (u64, u64),
-    ) -> Result<Vec<SmallFile>, ClientError> {
-        restore::small_files(&self.link, filespace, directory, at, (bytes_max, total_max))
+        sink: &dyn SmallFileSink,
+    ) -> Result<(), ClientError> {
+        restore::small_files(&self.link, filespace, directory, at, sink)
+    }
+
+    /// Reads the contents of the files in `directory` and below it, as [`Self::small_files`] does.
+    pub fn small_files_below(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        at: Option<ServerTime>,
+        sink: &dyn SmallFileSink,
+    ) -> Result<(), ClientError> {
+        restore::small_files_below(&self.link, filespace, directory, at, sink)
     }
 
     /// Returns a reader of any ranges of stored files.

@@ -1,69 +1,105 @@
-//! Reading of the small files of a directory at once, for programs that read one after the other.
+//! Reading of many small files at once, for programs that read one after the other.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use model::{DirPath, Name, ServerTime};
+use model::{DirPath, Name, Object, ServerTime};
 use sys::lock::Mutex;
 
 use super::destination::Destination;
 use super::receive::receive;
 use super::tally::Tally;
+use crate::browse::selection_below;
 use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection, has_data};
 use crate::progress::Progress;
 
-/// Content of a small file, and the time at which the server got this version.
+/// Maximum number of directories of a window. Small windows bound the data that is wanted at once.
+const DIRECTORIES_MAX: u32 = 32;
+
+/// A version of a file: its place, and the time at which the server got it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SmallFile {
+    pub directory: Arc<DirPath>,
     pub name: Name,
     pub inserted: ServerTime,
-    pub content: Vec<u8>,
 }
 
-/// Returns the contents of the files directly in `directory` of at most `bytes_max` bytes each, as
-/// they were at the time `at`, or are now. Files that are lost or damaged are left out, and files
-/// beyond `total_max` bytes.
+/// Receiver of the contents of small files.
+pub trait SmallFileSink: Sync {
+    /// Returns whether the content of `object`, a file in `directory`, is wanted; `Break` to end
+    /// the reading. The directories come in the order of their paths. May wait for room.
+    fn wants(&self, directory: &Arc<DirPath>, object: &Object) -> ControlFlow<(), bool>;
+
+    /// Takes a content that was wanted; `None` if it is lost or damaged.
+    fn put(&self, file: &SmallFile, content: Option<Vec<u8>>);
+}
+
+/// Reads the contents of the files directly in `directory` that `sink` wants, as they were at the
+/// time `at`, or are now.
 pub(crate) fn small_files(
     link: &Link,
     filespace: &[u8],
     directory: &DirPath,
     at: Option<ServerTime>,
-    (bytes_max, total_max): (u64, u64),
-) -> Result<Vec<SmallFile>, ClientError> {
-    let selection = Selection { at, ..Selection::of_directory(filespace, directory.clone()) };
-    let mut collector = SmallFiles { bytes_max, left: total_max, complete: Mutex::default() };
-    let tally = Tally::new(Arc::new(Progress::default()));
-    receive(link, &selection, None, &mut collector, &tally)?;
-    Ok(collector.complete.into_inner())
+    sink: &dyn SmallFileSink,
+) -> Result<(), ClientError> {
+    read(link, &Selection { at, ..Selection::of_directory(filespace, directory.clone()) }, sink)
 }
 
-struct SmallFiles {
-    bytes_max: u64,
-    /// Number of bytes that may still be taken.
-    left: u64,
-    complete: Mutex<Vec<SmallFile>>,
+/// Reads the contents of the files in `directory` and below it, as [`small_files`] does.
+pub(crate) fn small_files_below(
+    link: &Link,
+    filespace: &[u8],
+    directory: &DirPath,
+    at: Option<ServerTime>,
+    sink: &dyn SmallFileSink,
+) -> Result<(), ClientError> {
+    read(link, &Selection { at, ..selection_below(filespace, directory) }, sink)
+}
+
+fn read(link: &Link, selection: &Selection, sink: &dyn SmallFileSink) -> Result<(), ClientError> {
+    let progress = Arc::new(Progress::default());
+    let tally = Tally::new(Arc::clone(&progress));
+    let mut files = SmallFiles { sink, progress };
+    match receive(link, selection, None, &mut files, &tally) {
+        Err(_) if files.progress.is_stopped() => Ok(()),
+        received => received.map(drop),
+    }
+}
+
+struct SmallFiles<'a> {
+    sink: &'a dyn SmallFileSink,
+    progress: Arc<Progress>,
 }
 
 /// File whose content is coming.
 struct IncomingFile {
-    name: Name,
-    inserted: ServerTime,
+    file: SmallFile,
     content: Mutex<Vec<u8>>,
 }
 
-impl Destination for SmallFiles {
+impl Destination for SmallFiles<'_> {
     type File = IncomingFile;
 
     fn take(&mut self, entry: Entry) -> Option<IncomingFile> {
-        let size = entry.object.stat.size;
-        let is_wanted = has_data(&entry.object.stat) && size <= self.bytes_max && size <= self.left;
-        if !is_wanted || entry.pieces().is_none_or(|pieces| pieces.is_empty()) {
+        if !has_data(&entry.object.stat) || entry.pieces().is_none_or(|pieces| pieces.is_empty()) {
             return None;
         }
-        self.left -= size;
-        let content = Mutex::new(vec![0; usize::try_from(size).expect("a small file")]);
-        Some(IncomingFile { name: entry.object.name, inserted: entry.object.inserted, content })
+        match self.sink.wants(&entry.directory, &entry.object) {
+            ControlFlow::Break(()) => {
+                self.progress.stop();
+                None
+            }
+            ControlFlow::Continue(is_wanted) => is_wanted.then(|| {
+                let Object { name, inserted, stat, .. } = entry.object;
+                let bytes = usize::try_from(stat.size).expect("a sink wants small files");
+                let file = SmallFile { directory: entry.directory, name, inserted };
+                IncomingFile { file, content: Mutex::new(vec![0; bytes]) }
+            }),
+        }
     }
 
     fn write(&self, file: &IncomingFile, chunk: &[u8], offset: u64) -> io::Result<()> {
@@ -74,10 +110,23 @@ impl Destination for SmallFiles {
     }
 
     fn complete(&self, file: &IncomingFile) {
-        let content = std::mem::take(&mut *file.content.lock());
-        let (name, inserted) = (file.name.clone(), file.inserted);
-        self.complete.lock().push(SmallFile { name, inserted, content });
+        self.sink.put(&file.file, Some(std::mem::take(&mut *file.content.lock())));
     }
 
-    fn lose(&self, _: &IncomingFile, _: &str) {}
+    fn lose(&self, file: &IncomingFile, _: &str) {
+        self.sink.put(&file.file, None);
+    }
+
+    fn directories_max(&self) -> u32 {
+        DIRECTORIES_MAX
+    }
+
+    fn takes_one_thread(&self) -> bool {
+        true
+    }
+
+    // While the sink waits for room, nothing may be missing that was wanted before.
+    fn windows_at_once(&self) -> u64 {
+        1
+    }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use super::receive::WINDOWS_AT_ONCE;
 use super::recent::RecentQuanta;
 use crate::link::versions::{Entry, WHOLE_FILE};
 
@@ -33,6 +34,21 @@ pub(super) trait Destination: Sync {
     /// Returns the memory for quanta that may be needed again soon; `None` if no quantum will be.
     fn recent(&self) -> Option<&RecentQuanta> {
         None
+    }
+
+    /// Returns the maximum number of directories of a window.
+    fn directories_max(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Returns true if one thread is enough for the data, because others have work beside it.
+    fn takes_one_thread(&self) -> bool {
+        false
+    }
+
+    /// Returns the maximum number of windows that are not complete.
+    fn windows_at_once(&self) -> u64 {
+        WINDOWS_AT_ONCE
     }
 
     /// Returns the needed range of each file.

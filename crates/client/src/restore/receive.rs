@@ -7,6 +7,8 @@
 //! 2. At most [`WINDOWS_AT_ONCE`] windows are not complete. Their numbers count from 0, and nothing
 //!    follows the last window.
 //! 3. A window gets data only while it is the oldest, and not much more than it needs.
+//!
+//! Entries that come while no window may be added wait as early arrivals.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ const QUANTA_WAITING: usize = 8;
 /// that are sent twice.
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
 /// Number of windows whose directories are open: one window gets its data, two are being answered.
-const WINDOWS_AT_ONCE: u64 = 3;
+pub(super) const WINDOWS_AT_ONCE: u64 = 3;
 /// Maximum number of messages with entries that wait until the data of a window is complete.
 const EARLY_MAX: usize = 4096;
 /// Number of files that are open for other reasons.
@@ -55,13 +57,24 @@ pub(super) fn receive<D: Destination>(
     tally: &Tally,
 ) -> Result<Receipt, ClientError> {
     let directories_max = directories_max(sys::process::raise_open_files());
+    let directories_max = directories_max.min(destination.directories_max());
     let stream = link.restore(selection, purpose, directories_max)?;
     let builder = WindowBuilder::new();
     let ready = VecDeque::new();
     let room = Room::of_all_windows();
-    let (entries, windows, has_all_entries) = (0, 0, false);
-    let mut reception =
-        Reception { link, stream, tally, entries, room, builder, windows, ready, has_all_entries };
+    let mut reception = Reception {
+        link,
+        stream,
+        tally,
+        entries: 0,
+        room,
+        builder,
+        windows: 0,
+        ready,
+        has_all_entries: false,
+        early: VecDeque::new(),
+        early_room: Room::of_all_windows(),
+    };
     let unreadable = loop {
         match reception.receive_next(destination) {
             Ok(true) => {}
@@ -103,12 +116,44 @@ struct Reception<'a, F> {
     ready: VecDeque<Arc<Window<F>>>,
     /// True after the entries of the last window.
     has_all_entries: bool,
+    /// Arrivals that wait until a window is complete, and room for their entries.
+    early: VecDeque<Arrival>,
+    early_room: Room,
 }
 
 impl<F: Send + Sync> Reception<'_, F> {
     /// Returns true after the data of the last window.
     fn is_complete(&self) -> bool {
-        self.has_all_entries && self.ready.is_empty()
+        self.has_all_entries && self.ready.is_empty() && self.early.is_empty()
+    }
+
+    /// Returns true if the destination may not take another window now.
+    fn is_busy<D: Destination<File = F>>(&self, destination: &D) -> bool {
+        self.ready.len() as u64 >= destination.windows_at_once()
+    }
+
+    /// Keeps an arrival until a window is complete.
+    fn keep(&mut self, arrival: Arrival) -> Result<(), ClientError> {
+        if let Arrival::Entries(entries) = &arrival {
+            self.early_room.take(entries.size.waiting())?;
+        }
+        if self.early.len() == EARLY_MAX {
+            return Err(out_of_turn());
+        }
+        self.early.push_back(arrival);
+        Ok(())
+    }
+
+    /// Takes an arrival that has waited, if the destination may take it now.
+    fn take_early<D: Destination<File = F>>(&mut self, destination: &D) -> Option<Arrival> {
+        if self.is_busy(destination) {
+            return None;
+        }
+        let arrival = self.early.pop_front()?;
+        if let Arrival::Entries(entries) = &arrival {
+            self.early_room.give_back(entries.size.waiting());
+        }
+        Some(arrival)
     }
 
     fn next(&mut self) -> Result<Arrival, ClientError> {
@@ -119,21 +164,31 @@ impl<F: Send + Sync> Reception<'_, F> {
     /// data. Returns false after the last window.
     ///
     /// One thread takes in entries, but several threads take in data. So no entry is taken in while
-    /// data arrives.
+    /// data arrives, and what has waited is taken in first.
     fn receive_next<D: Destination<File = F>>(
         &mut self,
         destination: &mut D,
     ) -> Result<bool, ClientError> {
-        match self.next()? {
+        let arrival = match self.take_early(destination) {
+            Some(arrival) => arrival,
+            None => self.next()?,
+        };
+        match arrival {
+            entries @ (Arrival::Entries(_) | Arrival::EntriesEnd { .. })
+                if self.is_busy(destination) =>
+            {
+                self.keep(entries)?;
+            }
             Arrival::Entries(entries) => self.take_entries(entries, destination)?,
             Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
             Arrival::Quantum(quantum) => {
                 let window = Arc::clone(self.ready.front().ok_or_else(out_of_turn)?);
                 window.count_message()?;
                 let first = Work { window, quantum };
-                let is_last = match first.window.is_small() {
-                    true => self.take_little_data(first, destination)?,
-                    false => self.take_data(first, destination)?,
+                let is_little = first.window.is_small() || destination.takes_one_thread();
+                let is_last = match is_little {
+                    true => self.take_little_data(first, &*destination)?,
+                    false => self.take_data(first, &*destination)?,
                 };
                 return Ok(!is_last);
             }
@@ -201,12 +256,12 @@ impl<F: Send + Sync> Reception<'_, F> {
         self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
     }
 
-    /// Takes in the data of a window, as [`Self::take_data`] does, but only on this thread. For so
+    /// Takes in the data of a window, as [`Self::take_data`] does, but only on this thread. For
     /// little data, the start of threads would take longer.
     fn take_little_data<D: Destination<File = F>>(
         &mut self,
         first: Work<F>,
-        destination: &mut D,
+        destination: &D,
     ) -> Result<bool, ClientError> {
         let window = Arc::clone(&first.window);
         let mut opener = Opener::new(self.link).map_err(|error| {
@@ -227,9 +282,8 @@ impl<F: Send + Sync> Reception<'_, F> {
                     window.count_message()?;
                     lose_damaged(&window, destination, &damaged);
                 }
-                Arrival::Entries(entries) => self.take_entries(entries, destination)?,
-                Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
                 Arrival::DataEnd { is_last } => break is_last,
+                entries => self.keep(entries)?,
             }
         };
         self.complete(destination)?;
@@ -239,23 +293,19 @@ impl<F: Send + Sync> Reception<'_, F> {
     /// Takes in the data of a window, with one thread for each processor. Returns true after the
     /// last window.
     ///
-    /// Entries that arrive meanwhile wait until the data is complete, because all threads use the
-    /// destination.
+    /// Entries that arrive meanwhile wait, because all threads use the destination.
     fn take_data<D: Destination<File = F>>(
         &mut self,
         first: Work<F>,
-        destination: &mut D,
+        destination: &D,
     ) -> Result<bool, ClientError> {
-        let mut early = Vec::new();
-        let mut early_room = Room::of_all_windows();
         let link = self.link;
         let window = Arc::clone(&first.window);
-        let shared: &D = destination;
         let is_last = std::thread::scope(|scope| {
             let (sender, receiver) = bounded(QUANTA_WAITING);
             for _ in 0..sys::process::processors() {
                 let receiver = receiver.clone();
-                scope.spawn(move || open_all(&receiver, link, shared));
+                scope.spawn(move || open_all(&receiver, link, destination));
             }
             drop(receiver);
             let mut next = Some(first);
@@ -273,31 +323,14 @@ impl<F: Send + Sync> Reception<'_, F> {
                     }
                     Arrival::Damaged(damaged) => {
                         window.count_message()?;
-                        lose_damaged(&window, shared, &damaged);
+                        lose_damaged(&window, destination, &damaged);
                     }
                     Arrival::DataEnd { is_last } => return Ok(is_last),
-                    arrival => {
-                        if let Arrival::Entries(entries) = &arrival {
-                            early_room.take(entries.size.waiting())?;
-                        }
-                        if early.len() == EARLY_MAX {
-                            return Err(out_of_turn());
-                        }
-                        early.push(arrival);
-                    }
+                    entries => self.keep(entries)?,
                 }
             }
         })?;
         self.complete(destination)?;
-        for arrival in early {
-            match arrival {
-                Arrival::Entries(entries) => self.take_entries(entries, destination)?,
-                Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
-                Arrival::Quantum(_) | Arrival::Damaged(_) | Arrival::DataEnd { .. } => {
-                    return Err(out_of_turn());
-                }
-            }
-        }
         Ok(is_last)
     }
 }
