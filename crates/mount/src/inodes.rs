@@ -8,72 +8,65 @@ use sys::lock::Mutex;
 
 use crate::node::Node;
 
+/// Least number of a node but the root. The numbers below have meanings of their own.
+const FIRST: u64 = 1 << 32;
+
 /// Nodes that the kernel knows, by number.
+///
+/// The number of a node is a hash of its identity, which may be long. A second hash tells nodes
+/// with the same number apart: the later one gets the next number.
 pub(crate) struct Inodes {
-    numbers: Mutex<Numbers>,
-    /// Two hashes of 64 bits together stand for the identity of a node, which may be long.
+    nodes: Mutex<HashMap<u64, KnownNode>>,
     hashers: [RandomState; 2],
 }
 
-struct Numbers {
-    next: u64,
-    nodes: HashMap<u64, KnownNode>,
-    numbers: HashMap<NodeHash, u64>,
-}
-
-type NodeHash = [u64; 2];
-
 struct KnownNode {
     node: Node,
-    hash: NodeHash,
+    check: u64,
     /// Number of times that the kernel was told of the node and has not forgotten it.
     lookups: u64,
 }
 
 impl Inodes {
     pub(crate) fn new() -> Self {
-        let (nodes, numbers) = (HashMap::new(), HashMap::new());
-        let next = u64::from(INodeNo::ROOT);
-        let numbers = Mutex::new(Numbers { next, nodes, numbers });
-        let inodes = Self { numbers, hashers: [RandomState::new(), RandomState::new()] };
-        // The kernel knows the root from the start, and never forgets it.
-        let root = inodes.tell(Node::Top);
-        assert_eq!(root, INodeNo::ROOT, "the root has the first number");
-        inodes
+        let root = KnownNode { node: Node::Top, check: 0, lookups: 1 };
+        let nodes = HashMap::from([(INodeNo::ROOT.into(), root)]);
+        Self { nodes: Mutex::new(nodes), hashers: [RandomState::new(), RandomState::new()] }
     }
 
     /// Returns the number of `node`, which the kernel is told.
     pub(crate) fn tell(&self, node: Node) -> INodeNo {
-        let hash = self.hashers.each_ref().map(|hasher| hasher.hash_one(node.key()));
-        let mut numbers = self.numbers.lock();
-        if let Some(number) = numbers.numbers.get(&hash).copied() {
-            let known = numbers.nodes.get_mut(&number).expect("each number has its node");
-            known.lookups += 1;
-            // The object may have changed since.
-            known.node = node;
-            return INodeNo(number);
+        let [hash, check] = self.hashers.each_ref().map(|hasher| hasher.hash_one(node.key()));
+        let mut nodes = self.nodes.lock();
+        let mut number = hash.max(FIRST);
+        loop {
+            match nodes.get_mut(&number) {
+                Some(known) if known.check == check => {
+                    known.lookups += 1;
+                    // The object may have changed since.
+                    known.node = node;
+                    return INodeNo(number);
+                }
+                Some(_) => number = number.wrapping_add(1).max(FIRST),
+                None => {
+                    nodes.insert(number, KnownNode { node, check, lookups: 1 });
+                    return INodeNo(number);
+                }
+            }
         }
-        let number = numbers.next;
-        numbers.next += 1;
-        numbers.numbers.insert(hash, number);
-        numbers.nodes.insert(number, KnownNode { node, hash, lookups: 1 });
-        INodeNo(number)
     }
 
     pub(crate) fn get(&self, inode: INodeNo) -> Option<Node> {
-        let numbers = self.numbers.lock();
-        numbers.nodes.get(&u64::from(inode)).map(|known| known.node.clone())
+        self.nodes.lock().get(&u64::from(inode)).map(|known| known.node.clone())
     }
 
     /// Takes back `lookups` of what the kernel was told.
     pub(crate) fn forget(&self, inode: INodeNo, lookups: u64) {
-        let mut numbers = self.numbers.lock();
-        let Some(known) = numbers.nodes.get_mut(&u64::from(inode)) else { return };
+        let mut nodes = self.nodes.lock();
+        let Some(known) = nodes.get_mut(&u64::from(inode)) else { return };
         known.lookups = known.lookups.saturating_sub(lookups);
         if known.lookups == 0 && inode != INodeNo::ROOT {
-            let hash = known.hash;
-            numbers.nodes.remove(&u64::from(inode));
-            numbers.numbers.remove(&hash);
+            nodes.remove(&u64::from(inode));
         }
     }
 }
@@ -91,7 +84,7 @@ mod tests {
         assert!(inodes.get(times).is_some());
         inodes.forget(times, 1);
         assert!(inodes.get(times).is_none());
-        assert_ne!(inodes.tell(Node::Times), times);
+        assert_ne!(inodes.tell(Node::Images { name: None }), inodes.tell(Node::Times));
         inodes.forget(INodeNo::ROOT, 100);
         assert!(inodes.get(INodeNo::ROOT).is_some());
     }
