@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{Image, ObjectPlace};
 use fuser::{FileAttr, FileType, INodeNo};
-use model::{DirPath, Extent, Kind, Name, Object, Payload, ServerTime, Timestamp};
+use model::{DirPath, Extent, Kind, Name, Object, Payload, ServerTime, Stat, Timestamp};
 
 /// State of the stored files that a part of the mount shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,8 +81,8 @@ pub(crate) enum NodeKey<'a> {
     Image(&'a [u8], ServerTime),
     Directory(View, &'a [u8]),
     Object(View, &'a Folder, &'a Name, ServerTime),
-    /// File with several names: filespace and inode.
-    Linked(View, &'a [u8], u64, ServerTime),
+    /// File with several names: filespace, inode, and the times of its content and its attributes.
+    Linked(View, &'a [u8], u64, Timestamp, Timestamp),
     VersionsOf(&'a Folder, &'a Name),
 }
 
@@ -95,7 +95,10 @@ impl Node {
             Self::Image(image) => NodeKey::Image(&image.name, image.taken),
             Self::Directory { view, path, .. } => NodeKey::Directory(*view, path),
             Self::Object { view, folder, object } if object.stat.linked => {
-                NodeKey::Linked(*view, &folder.filespace, object.stat.inode, moment_of(object))
+                // The names of one file may have been committed one after the other, so the server's
+                // time does not tell its versions apart.
+                let Stat { inode, mtime, ctime, .. } = object.stat;
+                NodeKey::Linked(*view, &folder.filespace, inode, mtime, ctime)
             }
             Self::Object { view, folder, object } => {
                 NodeKey::Object(*view, folder, &object.name, object.inserted)
@@ -150,18 +153,6 @@ impl Node {
             node => node.object().map_or_else(|| own(inode), |object| of_object(inode, object)),
         }
     }
-}
-
-/// Returns the time that tells the versions of a file with several names apart: when its content
-/// was modified. The names of one file may have been committed one after the other.
-fn moment_of(object: &Object) -> ServerTime {
-    let mtime = object.stat.mtime;
-    ServerTime(
-        mtime
-            .secs
-            .saturating_mul(1_000_000)
-            .saturating_add(i64::from(mtime.nanos / 1000)),
-    )
 }
 
 /// Attributes of a directory that is not stored.
