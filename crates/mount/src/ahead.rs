@@ -2,7 +2,7 @@
 //! in one stream, in the order of their paths, before they are asked for.
 //!
 //! ```text
-//!   take(directory) --not there--> misses: three in order --> run: a thread, one stream
+//!   take(directory) --not there--> walk: three in order --> run: a thread, one stream
 //!        ^                                                       |
 //!        \------------------- ready (bounded) <-----------------/
 //! ```
@@ -20,13 +20,10 @@ use sys::lock::{Condvar, Mutex};
 
 use crate::connection::Connection;
 use crate::node::View;
+use crate::walk::{Place, Walk};
 
 /// Maximum number of objects that wait to be taken.
 const READY_MAX: usize = 15_000;
-/// Number of directories asked for one after the other after which a run begins.
-const MISSES: usize = 3;
-/// Maximum time between two of them.
-const MISS_PAUSE: Duration = Duration::from_secs(2);
 /// Maximum time for which a caller waits for a directory of a run.
 const WAIT: Duration = Duration::from_secs(1);
 /// Time after which a run ends if nobody takes anything.
@@ -49,21 +46,7 @@ struct State {
     run: Option<Run>,
     /// Number of the newest run.
     number: u64,
-    /// Directories that were not found, newest last.
-    misses: Vec<Miss>,
-}
-
-struct Miss {
-    place: Place,
-    at: Instant,
-}
-
-/// A directory in a filespace, at the time of a view.
-#[derive(Clone, PartialEq, Eq)]
-struct Place {
-    view: View,
-    filespace: Vec<u8>,
-    directory: DirPath,
+    walk: Walk,
 }
 
 /// One stream of directories.
@@ -108,10 +91,7 @@ impl Run {
 
     fn covers(&self, place: &Place) -> bool {
         let is_fresh = matches!(place.view, View::At(_)) || self.began.elapsed() < FRESH;
-        let Place { view, filespace, directory } = &self.root;
-        is_fresh
-            && (view, filespace) == (&place.view, &place.filespace)
-            && directory.contains(&place.directory)
+        is_fresh && self.root.covers(place)
     }
 
     /// Takes in objects of `directory`. The directory before it is then whole.
@@ -193,7 +173,7 @@ impl Lookahead {
         let mut state = self.shared.state.lock();
         loop {
             let Some(run) = state.run.as_mut().filter(|run| run.covers(&place)) else {
-                self.note_miss(&mut state, place);
+                self.note_miss(&mut state, &place);
                 return None;
             };
             match run.take(&place.directory) {
@@ -202,7 +182,7 @@ impl Lookahead {
                     return Some(objects);
                 }
                 Arrival::Nothing => {
-                    self.note_miss(&mut state, place);
+                    self.note_miss(&mut state, &place);
                     return None;
                 }
                 Arrival::Later => {}
@@ -216,25 +196,9 @@ impl Lookahead {
         }
     }
 
-    /// Notes a directory that was not found. Begins a run after some of them in order.
-    fn note_miss(&self, state: &mut State, place: Place) {
-        let now = sys::clock::monotonic();
-        let goes_on = state.misses.last().is_some_and(|last| {
-            now - last.at < MISS_PAUSE
-                && (last.place.view, &last.place.filespace) == (place.view, &place.filespace)
-                && last.place.directory.as_bytes() < place.directory.as_bytes()
-        });
-        if !goes_on {
-            state.misses.clear();
-        }
-        state.misses.push(Miss { place, at: now });
-        if state.misses.len() < MISSES {
-            return;
-        }
-        let places = state.misses.iter().map(|miss| &miss.place.directory);
-        let root = common(places);
-        let place = Place { directory: root, ..state.misses[0].place.clone() };
-        state.misses.clear();
+    /// Notes a directory that was not found. Begins a run if it is part of a walk.
+    fn note_miss(&self, state: &mut State, place: &Place) {
+        let Some(place) = state.walk.note(place, sys::clock::monotonic()) else { return };
         state.number += 1;
         let number = state.number;
         state.run = Some(Run::new(number, place.clone()));
@@ -275,26 +239,13 @@ fn run(shared: &SharedState, connection: &Connection, number: u64, root: &Place)
         Some(run) if ended.is_ok() => {
             run.settle();
             run.has_ended = true;
+            state.walk.end(root.clone(), sys::clock::monotonic());
         }
         // The rest is asked for directory by directory, where errors reach the programs.
         Some(_) => state.run = None,
         None => {}
     }
     shared.changed.notify_all();
-}
-
-/// Returns the lowest directory that contains all of `directories`.
-fn common<'a>(mut directories: impl Iterator<Item = &'a DirPath>) -> DirPath {
-    let mut common = directories.next().cloned().unwrap_or_else(DirPath::root);
-    for directory in directories {
-        while !common.contains(directory) {
-            match common.parent() {
-                Some((parent, _)) => common = parent,
-                None => return DirPath::root(),
-            }
-        }
-    }
-    if common.as_bytes().is_empty() { DirPath::root() } else { common }
 }
 
 #[cfg(test)]
@@ -344,15 +295,5 @@ mod tests {
         run.give_up_before(b"/a/c/");
         assert_eq!(shown(&run.take(&path("/a/b/"))), "nothing");
         assert_eq!(shown(&run.take(&path("/a/c/"))), "objects");
-    }
-
-    #[test]
-    fn the_root_of_a_run_contains_what_was_missed() {
-        let all = ["/usr/", "/usr/bin/", "/usr/lib/x/"].map(path);
-        assert_eq!(common(all.iter()), path("/usr/"));
-        let all = ["/usr/lib/a/", "/usr/lib/b/", "/usr/lib/b/c/"].map(path);
-        assert_eq!(common(all.iter()), path("/usr/lib/"));
-        let all = ["/a/", "/b/"].map(path);
-        assert_eq!(common(all.iter()), path("/"));
     }
 }

@@ -28,6 +28,7 @@ mod mounted;
 mod node;
 mod stored;
 mod tree;
+mod walk;
 
 pub use connection::Opener;
 pub use disk::{DiskContent, ServedDisk};

@@ -1,0 +1,400 @@
+//! Contents of small files. A file that is read alone is fetched alone. The second file of a
+//! directory brings those beside it. When a program walks through directories, the server sends the
+//! contents of all files to come in one stream, as far as there is room for them.
+//!
+//! ```text
+//!   find(file) --not there--> walk: three directories in order --> run: a thread, one stream
+//!       ^                                                            |
+//!       \------------------------ stock (bounded) <-----------------/
+//! ```
+//!
+//! 1. No reader depends on a run: it waits for what is about to come, for a bounded time.
+//! 2. A run offers the files in the order of their directories, and gets no further while the stock
+//!    is full. If a reader waits then, what came first makes room.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use client::{ObjectPlace, SmallFile, SmallFileSink};
+use model::{DirPath, Name, Object};
+use sys::lock::{Condvar, Mutex, MutexGuard};
+
+use super::VersionKey;
+use super::stock::Stock;
+use crate::connection::Connection;
+use crate::node::View;
+use crate::walk::{Place, Walk};
+
+/// Maximum size of a small file.
+pub(super) const BYTES_MAX: u64 = 1 << 20;
+/// Maximum size of a file that comes with its directory.
+const BESIDE_BYTES_MAX: u64 = 256 << 10;
+/// Maximum total size of the files that come with a directory.
+const DIRECTORY_BYTES_MAX: u64 = 8 << 20;
+/// Maximum total size of the files that a run has asked for and that have not come.
+const PROMISED_BYTES_MAX: u64 = 24 << 20;
+/// Maximum time for which a reader waits for a file of a run.
+const WAIT: Duration = Duration::from_secs(1);
+/// Time after which a run ends if nobody takes anything.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(super) struct SmallContents {
+    connection: Arc<Connection>,
+    shared: Arc<SharedState>,
+}
+
+struct SharedState {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    stock: Stock,
+    run: Option<Run>,
+    /// Number of the newest run.
+    number: u64,
+    walk: Walk,
+    /// Directory of the last file that was not found.
+    last_miss: Option<Place>,
+}
+
+/// One stream of contents.
+struct Run {
+    number: u64,
+    root: Place,
+    /// Directory at which the program was when the run began. Files before it are not wanted.
+    start: DirPath,
+    /// Directory whose files are being offered.
+    newest: Option<Arc<DirPath>>,
+    /// Files of that directory for which there was no room.
+    declined: HashSet<Name>,
+    /// Files that were asked for and have not come, and their sizes in bytes.
+    promised: HashMap<VersionKey, u64>,
+    promised_bytes: u64,
+    last_taken: Instant,
+    /// Files for which readers wait.
+    awaited: Vec<VersionKey>,
+}
+
+/// What a file that is not in the stock needs.
+enum Miss {
+    Alone,
+    /// The files beside it are wanted too.
+    Beside,
+    /// A run has begun, which will bring it.
+    Run,
+}
+
+impl Run {
+    fn new(number: u64, root: Place, start: DirPath) -> Self {
+        Self {
+            number,
+            root,
+            start,
+            newest: None,
+            declined: HashSet::new(),
+            promised: HashMap::new(),
+            promised_bytes: 0,
+            last_taken: sys::clock::monotonic(),
+            awaited: Vec::new(),
+        }
+    }
+
+    /// Returns true if the file will come, as far as is known.
+    fn brings(&self, key: &VersionKey) -> bool {
+        if self.promised.contains_key(key) {
+            return true;
+        }
+        let ObjectPlace { directory, name, .. } = &key.0;
+        match &self.newest {
+            Some(newest) if **newest == *directory => !self.declined.contains(name),
+            Some(newest) => directory.as_bytes() > newest.as_bytes(),
+            None => true,
+        }
+    }
+
+    /// Returns true if the program has yet to read `directory`: it lies ahead, or the program is
+    /// below it and will come back to it.
+    fn is_ahead(&self, directory: &DirPath) -> bool {
+        directory.as_bytes() >= self.start.as_bytes() || directory.contains(&self.start)
+    }
+
+    /// Notes the directory whose files are being offered. Returns true if it is another one.
+    fn offer(&mut self, directory: &Arc<DirPath>) -> bool {
+        if self.newest.as_ref() == Some(directory) {
+            return false;
+        }
+        self.newest = Some(Arc::clone(directory));
+        self.declined.clear();
+        true
+    }
+}
+
+impl State {
+    fn run(&mut self, number: u64) -> Option<&mut Run> {
+        self.run.as_mut().filter(|run| run.number == number)
+    }
+
+    fn end_run(&mut self) {
+        self.run = None;
+        self.stock.drop_ahead();
+    }
+}
+
+impl SmallContents {
+    pub(super) fn new(connection: Arc<Connection>) -> Self {
+        let state = State {
+            stock: Stock::new(),
+            run: None,
+            number: 0,
+            walk: Walk::default(),
+            last_miss: None,
+        };
+        let shared = SharedState { state: Mutex::new(state), changed: Condvar::new() };
+        Self { connection, shared: Arc::new(shared) }
+    }
+
+    /// Returns the content of the file `key` of `size` bytes, if it is here or comes together with
+    /// others. Otherwise the caller fetches it.
+    pub(super) fn find(&self, view: View, key: &VersionKey, size: u64) -> Option<Arc<Vec<u8>>> {
+        let ObjectPlace { filespace, directory, .. } = key.0.clone();
+        let place = Place { view, filespace, directory };
+        if let Some(content) = self.take(&place, key) {
+            return Some(content);
+        }
+        match self.note_miss(&place) {
+            Miss::Alone => return None,
+            Miss::Beside if size > BESIDE_BYTES_MAX => return None,
+            Miss::Beside => self.fetch_beside(&place, &key.0.name),
+            Miss::Run => {}
+        }
+        self.take(&place, key)
+    }
+
+    /// Keeps a content that was fetched.
+    pub(super) fn remember(&self, key: VersionKey, content: Vec<u8>) -> Arc<Vec<u8>> {
+        let content = Arc::new(content);
+        self.shared.state.lock().stock.put_read(key, Arc::clone(&content));
+        content
+    }
+
+    /// Takes a content from the stock. Waits for it if a run is about to bring it.
+    fn take(&self, place: &Place, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
+        let mut deadline = None;
+        let mut state = self.shared.state.lock();
+        loop {
+            let was_full = state.stock.is_full();
+            if let Some(content) = state.stock.find(key) {
+                if let Some(run) = &mut state.run {
+                    run.last_taken = sys::clock::monotonic();
+                }
+                if was_full && !state.stock.is_full() {
+                    self.shared.changed.notify_all();
+                }
+                return Some(content);
+            }
+            let brings = |run: &Run| run.root.covers(place) && run.brings(key);
+            if !state.run.as_ref().is_some_and(brings) {
+                return None;
+            }
+            let now = sys::clock::monotonic();
+            let rest = deadline.get_or_insert(now + WAIT).saturating_duration_since(now);
+            if rest.is_zero() {
+                // The run is too slow to be of use.
+                state.end_run();
+                return None;
+            }
+            state = self.wait(state, key, rest);
+        }
+    }
+
+    /// Waits for a change of the run, which is about to bring the file `key`.
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        key: &VersionKey,
+        rest: Duration,
+    ) -> MutexGuard<'a, State> {
+        let Some(run) = &mut state.run else { return state };
+        let number = run.number;
+        run.awaited.push(key.clone());
+        self.shared.changed.notify_all();
+        state = self.shared.changed.wait_timeout(state, rest);
+        if let Some(run) = state.run(number)
+            && let Some(at) = run.awaited.iter().position(|awaited| awaited == key)
+        {
+            run.awaited.swap_remove(at);
+        }
+        state
+    }
+
+    /// Notes a file that was not found, and begins a run if it is part of a walk.
+    fn note_miss(&self, place: &Place) -> Miss {
+        if place.view == View::Versions {
+            return Miss::Alone;
+        }
+        let mut state = self.shared.state.lock();
+        if state.last_miss.as_ref() == Some(place) {
+            return Miss::Beside;
+        }
+        if state.run.as_ref().is_some_and(|run| run.root.covers(place)) {
+            // The run had no room for the file. It still brings what follows.
+            state.last_miss = Some(place.clone());
+            return Miss::Alone;
+        }
+        state.last_miss = Some(place.clone());
+        let Some(root) = state.walk.note(place, sys::clock::monotonic()) else {
+            return Miss::Alone;
+        };
+        if self.begin(&mut state, root, place) { Miss::Run } else { Miss::Alone }
+    }
+
+    /// Begins a run. Without a thread for it, returns false.
+    fn begin(&self, state: &mut State, root: Place, start: &Place) -> bool {
+        state.end_run();
+        self.shared.changed.notify_all();
+        state.number += 1;
+        let number = state.number;
+        state.run = Some(Run::new(number, root.clone(), start.directory.clone()));
+        let shared = Arc::clone(&self.shared);
+        let connection = Arc::clone(&self.connection);
+        let thread = std::thread::Builder::new().name("contents".to_owned());
+        let spawned = thread.spawn(move || run(shared, &connection, number, root));
+        if spawned.is_err() {
+            state.run = None;
+        }
+        spawned.is_ok()
+    }
+
+    /// Fetches the small files of a directory from `first` on.
+    fn fetch_beside(&self, place: &Place, first: &Name) {
+        let Place { view, filespace, directory } = place;
+        let beside = Beside {
+            filespace,
+            shared: &self.shared,
+            first,
+            left: Mutex::new(DIRECTORY_BYTES_MAX),
+        };
+        // What is missing is fetched alone, where errors reach the program.
+        let _missing = self
+            .connection
+            .ask(|line| line.client.small_files(filespace, directory, view.time(), &beside));
+    }
+}
+
+/// Receives the contents of a run until all have come, or nobody wants them.
+fn run(shared: Arc<SharedState>, connection: &Connection, number: u64, root: Place) {
+    let sink = RunSink { shared, number, filespace: root.filespace.clone() };
+    let Place { view, filespace, directory } = &root;
+    let line = connection.line();
+    let ended = line.client.small_files_below(filespace, directory, view.time(), &sink);
+    let mut state = sink.shared.state.lock();
+    if state.run(number).is_some() {
+        // What has come can still be taken.
+        state.run = None;
+        if ended.is_ok() {
+            state.walk.end(root, sys::clock::monotonic());
+        }
+    }
+    sink.shared.changed.notify_all();
+}
+
+fn key(filespace: &[u8], directory: &DirPath, object: &Object) -> VersionKey {
+    let (filespace, directory) = (filespace.to_vec(), directory.clone());
+    (ObjectPlace { filespace, directory, name: object.name.clone() }, object.inserted)
+}
+
+fn key_of(filespace: &[u8], file: &SmallFile) -> VersionKey {
+    let (filespace, directory) = (filespace.to_vec(), DirPath::clone(&file.directory));
+    (ObjectPlace { filespace, directory, name: file.name.clone() }, file.inserted)
+}
+
+/// Receiver of a run.
+struct RunSink {
+    shared: Arc<SharedState>,
+    number: u64,
+    filespace: Vec<u8>,
+}
+
+impl SmallFileSink for RunSink {
+    fn wants(&self, directory: &Arc<DirPath>, object: &Object) -> ControlFlow<(), bool> {
+        let size = object.stat.size;
+        let mut state = self.shared.state.lock();
+        loop {
+            let State { stock, run, .. } = &mut *state;
+            let Some(run) = run.as_mut().filter(|run| run.number == self.number) else {
+                return ControlFlow::Break(());
+            };
+            if run.offer(directory) && !run.awaited.is_empty() {
+                self.shared.changed.notify_all();
+            }
+            if size > BYTES_MAX || !run.is_ahead(directory) {
+                return ControlFlow::Continue(false);
+            }
+            // A run waits between windows only, so that what it has asked for comes.
+            if !stock.is_full() || run.promised_bytes > 0 {
+                if run.promised_bytes + size > PROMISED_BYTES_MAX {
+                    run.declined.insert(object.name.clone());
+                    self.shared.changed.notify_all();
+                    return ControlFlow::Continue(false);
+                }
+                run.promised_bytes += size;
+                run.promised.insert(key(&self.filespace, directory, object), size);
+                return ControlFlow::Continue(true);
+            }
+            if run.awaited.iter().any(|key| !stock.has(key)) {
+                stock.make_room();
+            } else if run.last_taken.elapsed() > IDLE {
+                state.end_run();
+                return ControlFlow::Break(());
+            } else {
+                state = self.shared.changed.wait_timeout(state, IDLE);
+            }
+        }
+    }
+
+    fn put(&self, file: &SmallFile, content: Option<Vec<u8>>) {
+        let key = key_of(&self.filespace, file);
+        let mut state = self.shared.state.lock();
+        let Some(run) = state.run(self.number) else { return };
+        let bytes = run.promised.remove(&key).expect("only what was asked for comes, and once");
+        run.promised_bytes -= bytes;
+        let is_awaited = run.awaited.contains(&key);
+        if let Some(content) = content {
+            state.stock.put_ahead(key, content);
+        }
+        if is_awaited {
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+/// Receiver of the files of one directory.
+struct Beside<'a> {
+    filespace: &'a [u8],
+    shared: &'a SharedState,
+    /// Name of the first file that is wanted.
+    first: &'a Name,
+    /// Number of bytes that may still be taken.
+    left: Mutex<u64>,
+}
+
+impl SmallFileSink for Beside<'_> {
+    fn wants(&self, _: &Arc<DirPath>, object: &Object) -> ControlFlow<(), bool> {
+        let size = object.stat.size;
+        let mut left = self.left.lock();
+        let is_after = object.name >= *self.first;
+        let is_wanted = is_after && size <= BESIDE_BYTES_MAX && size <= *left;
+        if is_wanted {
+            *left -= size;
+        }
+        ControlFlow::Continue(is_wanted)
+    }
+
+    fn put(&self, file: &SmallFile, content: Option<Vec<u8>>) {
+        let Some(content) = content else { return };
+        self.shared.state.lock().stock.put_ahead(key_of(self.filespace, file), content);
+    }
+}
