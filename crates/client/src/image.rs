@@ -15,8 +15,8 @@
 use std::ops::Range;
 
 use model::{
-    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, DirPath, FILESPACE_BYTES_MAX, Name, Object, PAGE_OBJECTS_MAX,
-    ServerTime, Xattr, image_filespace, image_name,
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, DirPath, FILESPACE_BYTES_MAX, IMAGE_HEAD, Name, Object,
+    PAGE_OBJECTS_MAX, ServerTime, Xattr, image_filespace, image_name,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,8 +30,6 @@ const PART_CHUNKS: u64 = 512;
 /// Number of chunks up to which an image keeps the smallest length of chunks. Each chunk costs
 /// about 100 bytes of memory during a backup.
 const CHUNKS_MAX: u64 = 2 << 20;
-/// Name of the head.
-const HEAD: &[u8] = b"image";
 /// Attribute of the head with the facts about the image, as JSON.
 const FACTS_ATTRIBUTE: &[u8] = b"holdfast.image";
 /// Version of the layout and of the facts.
@@ -103,7 +101,7 @@ pub(crate) fn part_of(directory: &DirPath, name: &Name) -> Option<u64> {
 
 /// Name and directory of the head.
 pub(crate) fn head_place() -> (DirPath, Name) {
-    (DirPath::root(), Name::new(HEAD).expect("a name"))
+    (DirPath::root(), Name::new(IMAGE_HEAD).expect("a name"))
 }
 
 /// State of the device while its image was made.

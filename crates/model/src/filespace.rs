@@ -52,6 +52,10 @@ pub fn is_space_filespace(filespace: &[u8]) -> bool {
 
 const IMAGE_PREFIX: &[u8] = b"image:";
 
+/// Name of the head of an image, in the root of its filespace. The image's parts are the versions
+/// that were active when its head was inserted.
+pub const IMAGE_HEAD: &[u8] = b"image";
+
 /// The name of the filespace for the images called `name`.
 pub fn image_filespace(name: &[u8]) -> Vec<u8> {
     [IMAGE_PREFIX, name].concat()

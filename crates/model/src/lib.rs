@@ -22,7 +22,7 @@ pub use chunk::{
 pub use escape::{escaped, is_unprintable, printable};
 pub use fault::chain;
 pub use filespace::{
-    BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, archive_filespace, archive_filespaces,
+    BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, IMAGE_HEAD, archive_filespace, archive_filespaces,
     archive_number, image_filespace, image_name, is_backup_filespace, is_space_filespace,
     mount_point, space_filespace,
 };
