@@ -219,6 +219,8 @@ impl<'a> ImageRun<'a> {
         let description = self.source.describe().unwrap_or(described);
         let unreadable = unreadable.into_ranges();
         let facts = ImageFacts::new(self.layout, data_bytes, unreadable, description);
+        // After an interruption there is no image, so that the message is true.
+        self.session.check()?;
         self.commit_head(&mut outbox, &facts)?;
         let report = self.tally().report();
         outbox.close(true, report.summary_json())?;
@@ -318,8 +320,8 @@ impl<'a> ImageRun<'a> {
         Ok(())
     }
 
-    /// Returns true if the last image has another class. All versions of a part are kept by the
-    /// class of the newest, so each part gets the class, changed or not.
+    /// Returns true if the last image has another class. Each part gets the class, changed or not,
+    /// because a locked class holds the data of the objects that are bound to it.
     fn changes_class(&self) -> bool {
         let class = self.session.context.link.hello().class_name(self.class);
         self.last.as_ref().is_some_and(|last| last.class != class)
@@ -477,9 +479,8 @@ impl<'a> ImageRun<'a> {
         Ok(())
     }
 
-    /// Numbers of the parts that the last image has and this one does not. They become empty files:
-    /// the policy keeps fewer versions of a deleted file than of one that exists, and so would take
-    /// them from older images that it keeps.
+    /// Numbers of the parts that the last image has and this one does not. They become empty files,
+    /// so that their content ends as that of any part that changes.
     fn surplus(&self) -> Range<u64> {
         let before = self.last.as_ref().map_or(0, |last| last.facts.layout.parts());
         self.layout.parts()..before
