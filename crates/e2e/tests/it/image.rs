@@ -4,6 +4,7 @@ mod disks;
 mod guards;
 mod history;
 mod interruptions;
+mod lives;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;

@@ -15,6 +15,11 @@
 //! So a run reads only the endings of a few days, not all versions. After a change of policy it
 //! reads every directory with inactive versions once.
 //!
+//! Images are judged by their heads. A part goes with the last image that needs it ([`images`]),
+//! not at a limit of its own. So a run reads all inactive versions of images, which have few
+//! objects. The heads are in the first directory of their filespace, and are dropped before or
+//! together with their parts.
+//!
 //! Crash rule: the moment up to which a filespace is done is written after its last drop. The run
 //! after an interrupted run examines the same directories again.
 
@@ -28,12 +33,13 @@ use catalog::{
     PageSpan, VersionKey, VersionRow, Write,
 };
 use format::page;
-use model::{ClassId, DirPath, Kind, Name, ServerTime, archive_number};
+use model::{ClassId, DirPath, Kind, Name, ServerTime, archive_number, image_name};
 use policy::{PolicySet, expiry};
 
 use crate::counts::counted;
 use crate::lifecycle::archive;
 use crate::lifecycle::clock::{self, Refusal};
+use crate::lifecycle::images::{self, Heads};
 use crate::lifecycle::tasks::{self, Task};
 use crate::pages::{decode_page, rewritten};
 use crate::store::Store;
@@ -123,6 +129,7 @@ pub fn run(
         listener,
         pace: Pace::new(order.rate),
         of_nodes: BTreeSet::new(),
+        heads: DroppedHeads::default(),
     };
     for target in &targets {
         round.filespace(target)?;
@@ -170,13 +177,37 @@ struct Round<'a> {
     listener: Listener<'a>,
     pace: Pace,
     of_nodes: BTreeSet<model::NodeId>,
+    /// Heads of images that the run drops from the present filespace.
+    heads: DroppedHeads,
+}
+
+/// Heads of images that are dropped, by the times at which they were inserted.
+#[derive(Default)]
+struct DroppedHeads {
+    /// Heads that the run drops, or counts.
+    by_run: BTreeSet<ServerTime>,
+    /// Heads that the active policy drops, in a simulation.
+    by_active: BTreeSet<ServerTime>,
+}
+
+/// Versions of one directory that a run drops, or counts.
+#[derive(Default)]
+struct Drops {
+    versions: Vec<VersionKey>,
+    bytes: u64,
+    due_anyway: u64,
+    heads: DroppedHeads,
 }
 
 impl Round<'_> {
     fn filespace(&mut self, target: &FilespacePolicy) -> Result<(), StoreError> {
         let before = self.outcome;
+        self.heads = DroppedHeads::default();
         let state = self.store.catalog.expiry(target.filespace.id)?;
-        match state.done_to.filter(|_| !self.order.all && self.order.draft.is_none()) {
+        let reads_all = self.order.all
+            || self.order.draft.is_some()
+            || image_name(&target.filespace.name).is_some();
+        match state.done_to.filter(|_| !reads_all) {
             Some(done_to) => self.where_due(target, done_to)?,
             None => self.everywhere(target)?,
         }
@@ -416,30 +447,14 @@ impl Round<'_> {
         let rows = self.store.catalog.versions(filespace, path)?;
         debug_assert!(rows.is_sorted_by_key(|row| &row.name), "versions are sorted by name");
         self.pace.wait(rows.len());
-        let active = self.active_classes(target, path, &rows)?;
-        let mut dropped: Vec<VersionKey> = Vec::new();
-        let (mut dropped_bytes, mut due_anyway) = (0, 0);
-        for of_object in rows.chunk_by(|a, b| a.name == b.name) {
-            let active = active.get(&of_object[0].name).copied();
-            let due =
-                due(self.order.draft.unwrap_or(&target.active), of_object, active, self.order.now)?;
-            if self.order.draft.is_some() {
-                let anyway = self::due(&target.active, of_object, active, self.order.now)?;
-                let both = due.iter().filter(|rank| anyway.contains(rank)).count();
-                due_anyway += both as u64;
-            }
-            for rank in due {
-                let row = &of_object[rank];
-                let stat = object_of(row)?.stat;
-                dropped_bytes += if stat.kind == Kind::File { stat.size } else { 0 };
-                let VersionRow { name, inserted, deactivated, .. } = row.clone();
-                dropped.push(VersionKey { name, inserted, deactivated });
-            }
-        }
+        let Drops { versions: dropped, bytes, due_anyway, heads } =
+            self.drops(target, path, &rows)?;
+        self.heads.by_run.extend(heads.by_run);
+        self.heads.by_active.extend(heads.by_active);
         self.outcome.directories += 1;
         self.outcome.examined += rows.len() as u64;
         self.outcome.expired += dropped.len() as u64;
-        self.outcome.expired_bytes += dropped_bytes;
+        self.outcome.expired_bytes += bytes;
         self.outcome.due_anyway += due_anyway;
         let count = dropped.len();
         assert!(count <= rows.len(), "each version is dropped once");
@@ -462,6 +477,46 @@ impl Round<'_> {
         let unmark = |day| Write::UnmarkDirectory { filespace, directory: path.clone(), day };
         writes.extend(done.into_iter().map(unmark));
         Ok(count)
+    }
+
+    /// Decides about `rows`, the inactive versions of one directory.
+    fn drops(
+        &self,
+        target: &FilespacePolicy,
+        path: &DirPath,
+        rows: &[VersionRow],
+    ) -> Result<Drops, StoreError> {
+        let classes = self.active_classes(target, path, rows)?;
+        // The heads are read after the versions.
+        let heads = Heads::read(self.store, &target.filespace)?;
+        let kept = |dropped| heads.as_ref().map(|heads| heads.without(dropped));
+        let (by_run, by_active) = (kept(&self.heads.by_run), kept(&self.heads.by_active));
+        let mut drops = Drops::default();
+        for of_object in rows.chunk_by(|a, b| a.name == b.name) {
+            let name = &of_object[0].name;
+            let is_head = heads.is_some() && images::is_head(path, name);
+            let due = |set, heads: &Option<Heads>| {
+                let object = ObjectVersions { rows: of_object, active: classes.get(name).copied() };
+                object.due(set, heads.as_ref().filter(|_| !is_head), self.order.now)
+            };
+            let dropped = due(self.order.draft.unwrap_or(&target.active), &by_run)?;
+            let inserted = |rank: &usize| of_object[*rank].inserted;
+            if self.order.draft.is_some() {
+                let anyway = due(&target.active, &by_active)?;
+                let both = dropped.iter().filter(|rank| anyway.contains(rank)).count();
+                drops.due_anyway += both as u64;
+                drops.heads.by_active.extend(anyway.iter().filter(|_| is_head).map(inserted));
+            }
+            drops.heads.by_run.extend(dropped.iter().filter(|_| is_head).map(inserted));
+            for rank in dropped {
+                let row = &of_object[rank];
+                let stat = object_of(row)?.stat;
+                drops.bytes += if stat.kind == Kind::File { stat.size } else { 0 };
+                let VersionRow { name, inserted, deactivated, .. } = row.clone();
+                drops.versions.push(VersionKey { name, inserted, deactivated });
+            }
+        }
+        Ok(drops)
     }
 
     /// Returns the classes of the active objects that have a version in `rows`.
@@ -505,40 +560,86 @@ impl Round<'_> {
     }
 }
 
-/// Returns the ranks of the versions that `set` drops at `now`. `rows` are the inactive versions of
-/// one object, newest first. All of them follow the class of the active version, or the class of
-/// the newest inactive version if no version is active.
-fn due(
-    set: &PolicySet,
-    rows: &[VersionRow],
+/// Inactive versions of one object, newest first.
+struct ObjectVersions<'a> {
+    rows: &'a [VersionRow],
+    /// Class of the active version, if there is one.
     active: Option<ClassId>,
-    now: ServerTime,
-) -> Result<Vec<usize>, StoreError> {
-    assert!(!rows.is_empty(), "an object has a version");
-    let class = match active {
-        Some(class) => class,
-        None => object_of(&rows[0])?.class,
-    };
-    let ended: Vec<ServerTime> = rows.iter().map(|row| row.deactivated).collect();
-    debug_assert!(ended.is_sorted_by(|a, b| a >= b), "the version that ended last comes first");
-    let by = |class| expiry::dropped(&set.backup_rules(class), active.is_some(), &ended, now);
-    let mut due = by(class);
-    assert!(due.iter().all(|rank| *rank < rows.len()), "only versions of the object are due");
-    if due.is_empty() || !set.classes.iter().any(|class| class.is_locked(now)) {
-        return Ok(due);
-    }
-    // A version in a locked class stays as long as that class requires, even if the object was
-    // bound to another class later.
-    let mut stays = BTreeSet::new();
-    for rank in &due {
-        let own = object_of(&rows[*rank])?.class;
-        let is_locked = set.class(own).is_some_and(|class| class.is_locked(now));
-        if own != class && is_locked && !by(own).contains(rank) {
-            stays.insert(*rank);
+}
+
+impl ObjectVersions<'_> {
+    /// Returns the ranks of the versions that are dropped at `now`. `heads` are the heads of the
+    /// images that stay, if the object is a part of images; otherwise the policy `set` decides.
+    fn due(
+        &self,
+        set: &PolicySet,
+        heads: Option<&Heads>,
+        now: ServerTime,
+    ) -> Result<Vec<usize>, StoreError> {
+        let by_policy = self.due_by_policy(set, now)?;
+        let Some(heads) = heads else { return Ok(by_policy) };
+        let mut due = Vec::new();
+        for (rank, row) in self.rows.iter().enumerate().filter(|(_, row)| !heads.need(row)) {
+            if by_policy.contains(&rank) || !self.is_locked(set, row, now)? {
+                due.push(rank);
+            }
         }
+        Ok(due)
     }
-    due.retain(|rank| !stays.contains(rank));
-    Ok(due)
+
+    /// Returns the class that all versions follow: the class of the active version, or the class of
+    /// the newest inactive version if no version is active.
+    fn class(&self) -> Result<ClassId, StoreError> {
+        assert!(!self.rows.is_empty(), "an object has a version");
+        self.active.map_or_else(|| Ok(object_of(&self.rows[0])?.class), Ok)
+    }
+
+    /// Returns the ranks of the versions that `set` drops at `now`.
+    fn due_by_policy(&self, set: &PolicySet, now: ServerTime) -> Result<Vec<usize>, StoreError> {
+        let class = self.class()?;
+        let ended: Vec<ServerTime> = self.rows.iter().map(|row| row.deactivated).collect();
+        debug_assert!(ended.is_sorted_by(|a, b| a >= b), "the version that ended last comes first");
+        let exists = self.active.is_some();
+        let by = |class| expiry::dropped(&set.backup_rules(class), exists, &ended, now);
+        let mut due = by(class);
+        assert!(due.iter().all(|rank| *rank < ended.len()), "only versions of the object are due");
+        if due.is_empty() || !has_locks(set, now) {
+            return Ok(due);
+        }
+        // A version in a locked class stays as long as that class requires, even if the object was
+        // bound to another class later.
+        let mut stays = BTreeSet::new();
+        for rank in &due {
+            let own = object_of(&self.rows[*rank])?.class;
+            let is_locked = set.class(own).is_some_and(|class| class.is_locked(now));
+            if own != class && is_locked && !by(own).contains(rank) {
+                stays.insert(*rank);
+            }
+        }
+        due.retain(|rank| !stays.contains(rank));
+        Ok(due)
+    }
+
+    /// Returns true if the version `row`, or the object by now, is bound to a locked class.
+    fn is_locked(
+        &self,
+        set: &PolicySet,
+        row: &VersionRow,
+        now: ServerTime,
+    ) -> Result<bool, StoreError> {
+        if !has_locks(set, now) {
+            return Ok(false);
+        }
+        let is_locked = |class| {
+            let class = set.class(class).or_else(|| set.class(set.default_class));
+            class.is_some_and(|class| class.is_locked(now))
+        };
+        Ok(is_locked(self.class()?) || is_locked(object_of(row)?.class))
+    }
+}
+
+fn has_locks(set: &PolicySet, now: ServerTime) -> bool {
+    set.classes.iter().any(|class| class.is_locked(now))
 }
 
 fn object_of(row: &VersionRow) -> Result<model::Object, StoreError> {

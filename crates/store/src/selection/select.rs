@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns the active object `name` of `directory`.
-fn active(
+pub(crate) fn active(
     catalog: &dyn Catalog,
     filespace: FilespaceId,
     directory: &DirPath,

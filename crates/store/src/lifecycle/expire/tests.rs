@@ -1,5 +1,7 @@
 //! Tests that expiration agrees with a naive model, for random histories on a real catalogue.
 
+mod images;
+
 use catalog::change::{Change, PageStart, apply};
 use model::{Extent, FilespaceId, NodeName, Object};
 use policy::{BackupCopyGroup, Limit, ManagementClass};
@@ -121,13 +123,19 @@ fn directory(index: usize) -> DirPath {
 
 impl World {
     fn new() -> Self {
+        Self::of(b"/")
+    }
+
+    /// Makes a world with the filespace `name`.
+    fn of(name: &[u8]) -> Self {
         let folder = tempfile::tempdir_in(samples::memory()).expect("a folder");
         let server = folder.path().join("server");
         let config = samples::server(&server);
         let store = Store::open_alone(&server, &config).expect("opens");
-        let name = NodeName::new("a").expect("a name");
-        let node = store.catalog.add_node(&name, policy::STANDARD, ServerTime(1)).expect("added");
-        let opened = store.catalog.open_filespace(node.id, b"/", ServerTime(1)).expect("made");
+        let of_node = NodeName::new("a").expect("a name");
+        let node = store.catalog.add_node(&of_node, policy::STANDARD, ServerTime(1));
+        let node = node.expect("added");
+        let opened = store.catalog.open_filespace(node.id, name, ServerTime(1)).expect("made");
         let filespace = opened.id;
         let world = Self {
             store,
@@ -156,8 +164,12 @@ impl World {
     }
 
     /// Applies `change` to the page of the directory as a session does.
-    fn change(&self, index: usize, mut change: Change) {
-        let key = PageKey::first_of(directory(index));
+    fn change(&self, index: usize, change: Change) {
+        self.change_at(directory(index), change);
+    }
+
+    fn change_at(&self, path: DirPath, mut change: Change) {
+        let key = PageKey::first_of(path);
         let page = self.store.catalog.page(self.filespace, &key).expect("is read");
         let current = page.map_or(Vec::new(), |row| decode_page(&row).expect("a page"));
         change.pages = vec![PageStart::default()];
@@ -171,6 +183,17 @@ impl World {
         let order = Order { all, now: ServerTime(self.now), ..Order::due() };
         let nodes = [self.node.clone()];
         run(&self.store, &nodes, order, &mut |_| true).expect("runs")
+    }
+
+    /// Counts the versions that a run drops now.
+    fn count(&self) -> Outcome {
+        self.count_by(None)
+    }
+
+    /// Counts the versions that a run drops now by the rules of `draft`.
+    fn count_by(&self, draft: Option<&PolicySet>) -> Outcome {
+        let order = Order { draft, is_dry: true, now: ServerTime(self.now), ..Order::due() };
+        run(&self.store, std::slice::from_ref(&self.node), order, &mut |_| true).expect("counts")
     }
 
     /// Drops the versions from the model that expire now according to the manual.

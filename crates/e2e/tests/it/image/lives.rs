@@ -1,0 +1,160 @@
+//! How long images and their parts live: policy keeps images, and an image keeps its parts.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, io, slice};
+
+use client::{
+    Client, ErrorKind, ImageDescription, ImageOptions, ImageSource, ImageStillness, Progress,
+};
+
+use super::{back_up, image, noise, restore};
+use crate::scene::Scene;
+
+/// Length of a part of an image of a small disk.
+const PART: usize = 64 << 20;
+
+/// Disk whose backup the user interrupts when its parts are committed and its head is not.
+struct InterruptedDisk {
+    content: File,
+    used: Range<u64>,
+    progress: Arc<Progress>,
+    descriptions: AtomicU32,
+}
+
+impl ImageSource for InterruptedDisk {
+    fn bytes(&self) -> u64 {
+        self.used.end
+    }
+
+    fn used(&self) -> &[Range<u64>] {
+        slice::from_ref(&self.used)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.content.read_exact_at(buffer, offset)
+    }
+
+    /// The source is described before its parts are committed, and again before the head is.
+    fn describe(&self) -> io::Result<ImageDescription> {
+        if self.descriptions.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.progress.stop();
+        }
+        Ok(ImageDescription {
+            stillness: ImageStillness::Unchanged,
+            leaves_out_unused: false,
+            kind: "file".to_owned(),
+            holds: None,
+            host: "host".to_owned(),
+        })
+    }
+}
+
+/// Makes an image of `disk` and interrupts it between the parts and the head.
+fn interrupt(scene: &Scene, disk: &Path) {
+    let before = taken(scene, disk).len();
+    let content = File::open(disk).unwrap();
+    let used = 0..content.metadata().unwrap().len();
+    let progress = Arc::new(Progress::default());
+    let source = InterruptedDisk {
+        content,
+        used,
+        progress: Arc::clone(&progress),
+        descriptions: AtomicU32::new(0),
+    };
+    let name = disk.to_str().unwrap().as_bytes().to_vec();
+    let options = ImageOptions { name, ..ImageOptions::default() };
+    let client = Client::open(scene.node.home()).unwrap();
+    let error = client.back_up_image(&options, &source, &progress).map(drop).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
+    assert_eq!(taken(scene, disk).len(), before, "an interrupted backup leaves no image");
+}
+
+/// Writes a disk of two parts whose first blocks are the noise of `seeds`.
+fn write_disk(scene: &Scene, name: &str, seeds: [u64; 2]) -> PathBuf {
+    let disk = scene.scratch.join(name);
+    let file = File::create(&disk).unwrap();
+    file.set_len(2 * PART as u64).unwrap();
+    for (part, seed) in (0..).zip(seeds) {
+        file.write_all_at(&noise(seed, 1 << 20), part * PART as u64).unwrap();
+    }
+    disk
+}
+
+fn taken(scene: &Scene, disk: &Path) -> Vec<String> {
+    let images = image(scene, &["list"], disk).expect(&[0]).json_lines();
+    images.iter().map(|image| image["taken"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Restores the image of `disk` that was taken at `at`, and returns its content.
+fn content(scene: &Scene, disk: &Path, at: &str) -> Vec<u8> {
+    let out = scene.scratch.join("restored");
+    restore(scene, disk, &out, &["--at", at, "--confirm"]).expect(&[0]);
+    fs::read(&out).unwrap()
+}
+
+fn keep(scene: &Scene, words: &[&str]) {
+    scene.server.admin(&[&["policy", "class", "STANDARD"], words].concat());
+    scene.server.admin(&["policy", "activate", "--confirm"]);
+}
+
+fn pool_bytes(scene: &Scene) -> u64 {
+    let pools = scene.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
+    pools.iter().map(|pool| pool["bytes"].as_u64().unwrap()).sum()
+}
+
+/// The versions that interrupted backups had left pushed the parts of listed images over the limit.
+#[test]
+fn interrupted_backups_cost_no_image_its_parts() {
+    for limit in ["1", "2"] {
+        let scene = Scene::new();
+        keep(&scene, &["--verexists", limit, "--retextra", "NOLIMIT"]);
+        let mut contents = Vec::new();
+        for seed in [10, 20] {
+            let disk = write_disk(&scene, "disk", [seed, seed + 1]);
+            contents.insert(0, fs::read(&disk).unwrap());
+            back_up(&scene, &disk);
+            for interruption in 0..2 {
+                interrupt(&scene, &write_disk(&scene, "disk", [100 + seed + interruption; 2]));
+                scene.server.admin(&["expire"]);
+            }
+        }
+        let disk = scene.scratch.join("disk");
+        let images = taken(&scene, &disk);
+        assert_eq!(images.len().to_string(), limit);
+        for (at, expected) in images.iter().zip(&contents) {
+            assert!(content(&scene, &disk, at) == *expected, "{at}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_dropped_images_go_and_their_space_is_free() {
+    let mut scene = Scene::new();
+    keep(&scene, &["--verexists", "3", "--retextra", "NOLIMIT"]);
+    // The second part changes once only, so three of its versions outlive many images.
+    for seed in 0..6 {
+        let disk = write_disk(&scene, "disk", [10 + seed, seed / 2 + 1]);
+        back_up(&scene, &disk);
+    }
+    let disk = scene.scratch.join("disk");
+    let before = pool_bytes(&scene);
+    let expected = fs::read(&disk).unwrap();
+    keep(&scene, &["--verexists", "1"]);
+    let dry = scene.server.admin(&["expire", "--dry-run"]);
+    let done = scene.server.admin(&["expire"]);
+    // Five heads, five versions of the first part, two of the second.
+    assert_eq!((&dry["expired"], &done["expired"]), (&12.into(), &12.into()), "{done}");
+    // An open pack is not reclaimed.
+    scene.server.restart();
+    scene.server.admin(&["reclaim"]);
+    let images = taken(&scene, &disk);
+    assert_eq!(images.len(), 1);
+    assert!(content(&scene, &disk, &images[0]) == expected);
+    let after = pool_bytes(&scene);
+    assert!(after + (6 << 20) < before, "{before} {after}");
+}

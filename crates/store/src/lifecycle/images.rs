@@ -1,0 +1,110 @@
+//! Which parts of images are needed: an image consists of the versions of its parts that were
+//! active when its head was inserted.
+//!
+//! Policy decides about heads as about any object. It does not decide about parts, whose versions
+//! live and count differently: parts end before their head does, because they are committed first,
+//! and an interrupted image backup leaves versions of parts that no image has.
+//!
+//! 1. The heads are read after the versions of parts that are judged by them. A part that has ended
+//!    when it is read belongs to no image whose head is inserted later.
+//! 2. A head moves from its page to the versions when a newer image replaces it. The places are
+//!    read in this order, so a head that moves meanwhile is seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{Filespace, VersionRow};
+use model::{DirPath, IMAGE_HEAD, Name, ServerTime, image_name};
+
+use crate::error::StoreError;
+use crate::selection::select;
+use crate::store::Store;
+
+/// Heads of the images of one filespace: the time at which each was inserted, and the time at which
+/// it became inactive.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Heads(BTreeMap<ServerTime, Option<ServerTime>>);
+
+impl Heads {
+    /// Reads the heads of `filespace`; `None` if it does not hold images.
+    pub(super) fn read(store: &Store, filespace: &Filespace) -> Result<Option<Self>, StoreError> {
+        if image_name(&filespace.name).is_none() {
+            return Ok(None);
+        }
+        let (id, directory, name) = (filespace.id, DirPath::root(), head());
+        let active = select::active(&*store.catalog, id, &directory, &name)?;
+        let mut heads = BTreeMap::new();
+        for row in store.catalog.versions(id, &directory)? {
+            if row.name == name {
+                heads.insert(row.inserted, Some(row.deactivated));
+            }
+        }
+        heads.extend(active.map(|head| (head.inserted, None)));
+        Ok(Some(Self(heads)))
+    }
+
+    /// Returns the heads without those that were inserted at the times `dropped`.
+    pub(super) fn without(&self, dropped: &BTreeSet<ServerTime>) -> Self {
+        let mut heads = self.0.clone();
+        heads.retain(|inserted, _| !dropped.contains(inserted));
+        Self(heads)
+    }
+
+    /// Returns true if an image needs the version `part` of a part.
+    pub(super) fn need(&self, part: &VersionRow) -> bool {
+        assert!(part.inserted < part.deactivated, "a version begins before it ends");
+        self.0.range(part.inserted..part.deactivated).next().is_some()
+    }
+}
+
+fn head() -> Name {
+    Name::new(IMAGE_HEAD).expect("a name")
+}
+
+/// Returns true if the object `name` of `directory` in a filespace of images is their head.
+pub(super) fn is_head(directory: &DirPath, name: &Name) -> bool {
+    *directory == DirPath::root() && name.as_bytes() == IMAGE_HEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks which parts are needed. `heads` are the times at which heads were inserted, `parts`
+    /// the begin and the end of each part.
+    #[track_caller]
+    fn check(heads: &[i64], parts: &[(i64, i64, bool)]) {
+        let heads = Heads(heads.iter().map(|head| (ServerTime(*head), None)).collect());
+        for &(inserted, deactivated, expected) in parts {
+            let part = VersionRow {
+                directory: DirPath::root(),
+                name: head(),
+                inserted: ServerTime(inserted),
+                deactivated: ServerTime(deactivated),
+                body: Vec::new(),
+            };
+            assert_eq!(heads.need(&part), expected, "{inserted}..{deactivated}");
+        }
+    }
+
+    #[test]
+    fn an_image_needs_the_parts_that_were_active_when_its_head_came() {
+        check(&[], &[(1, 1000, false)]);
+        check(&[10, 20], &[(1, 10, false), (10, 11, true), (5, 20, true), (5, 9, false)]);
+        check(&[10, 20], &[(11, 20, false), (11, 21, true), (20, 21, true), (21, 30, false)]);
+    }
+
+    #[test]
+    fn a_dropped_head_needs_nothing() {
+        let heads = Heads([10, 20].map(|head| (ServerTime(head), None)).into());
+        let left = heads.without(&BTreeSet::from([ServerTime(10), ServerTime(11)]));
+        assert_eq!(left, Heads([(ServerTime(20), None)].into()));
+    }
+
+    #[test]
+    fn only_one_name_is_a_head() {
+        let directory = |path: &[u8]| DirPath::new(path).expect("a path");
+        assert!(is_head(&directory(b"/"), &head()));
+        assert!(!is_head(&directory(b"/00000000/"), &head()));
+        assert!(!is_head(&directory(b"/"), &Name::new(b"0000").expect("a name")));
+    }
+}
