@@ -54,6 +54,13 @@ impl Heads {
         assert!(part.inserted < part.deactivated, "a version begins before it ends");
         self.0.range(part.inserted..part.deactivated).next().is_some()
     }
+
+    /// Returns the end of the version `part` of a part, or of the last image that needs it; `None`
+    /// while that is the newest image.
+    pub(super) fn end_of(&self, part: &VersionRow) -> Option<ServerTime> {
+        let needing = self.0.range(part.inserted..part.deactivated).map(|(_, end)| *end);
+        needing.fold(Some(part.deactivated), |last, end| Some(last?.max(end?)))
+    }
 }
 
 fn head() -> Name {
@@ -69,20 +76,24 @@ pub(super) fn is_head(directory: &DirPath, name: &Name) -> bool {
 mod tests {
     use super::*;
 
+    fn part(inserted: i64, deactivated: i64) -> VersionRow {
+        VersionRow {
+            directory: DirPath::root(),
+            name: Name::new(b"0000").expect("a name"),
+            inserted: ServerTime(inserted),
+            deactivated: ServerTime(deactivated),
+            body: Vec::new(),
+        }
+    }
+
     /// Checks which parts are needed. `heads` are the times at which heads were inserted, `parts`
     /// the begin and the end of each part.
     #[track_caller]
     fn check(heads: &[i64], parts: &[(i64, i64, bool)]) {
         let heads = Heads(heads.iter().map(|head| (ServerTime(*head), None)).collect());
         for &(inserted, deactivated, expected) in parts {
-            let part = VersionRow {
-                directory: DirPath::root(),
-                name: head(),
-                inserted: ServerTime(inserted),
-                deactivated: ServerTime(deactivated),
-                body: Vec::new(),
-            };
-            assert_eq!(heads.need(&part), expected, "{inserted}..{deactivated}");
+            let needed = heads.need(&part(inserted, deactivated));
+            assert_eq!(needed, expected, "{inserted}..{deactivated}");
         }
     }
 
@@ -91,6 +102,22 @@ mod tests {
         check(&[], &[(1, 1000, false)]);
         check(&[10, 20], &[(1, 10, false), (10, 11, true), (5, 20, true), (5, 9, false)]);
         check(&[10, 20], &[(11, 20, false), (11, 21, true), (20, 21, true), (21, 30, false)]);
+    }
+
+    #[test]
+    fn a_part_lives_as_long_as_its_last_image() {
+        let time = ServerTime;
+        let heads = [(10, Some(time(20))), (20, Some(time(30))), (30, None)];
+        let heads = Heads(heads.map(|(inserted, ended)| (time(inserted), ended)).into());
+        for (inserted, deactivated, expected) in [
+            (1, 5, Some(5)),
+            (1, 12, Some(20)),
+            (1, 25, Some(30)),
+            (1, 31, None),
+            (31, 40, Some(40)),
+        ] {
+            assert_eq!(heads.end_of(&part(inserted, deactivated)), expected.map(time));
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use pool::Hold;
 
 use crate::counts::counted;
 use crate::lifecycle::catalog_copy;
+use crate::lifecycle::images::Heads;
 use crate::lifecycle::records::{self, Record, VisitEvent};
 use crate::lifecycle::tasks::{self, Task};
 use crate::places::places;
@@ -189,7 +190,7 @@ fn holds(store: &Store, listener: Listener<'_>) -> Result<Holds, StoreError> {
         return Ok(holds);
     }
     let sets = sets(store)?;
-    let archives = archives(store)?;
+    let (archives, images) = (archives(store)?, images(store)?);
     records::visit(store, &mut |seen| {
         let VisitEvent::Record(owner, record) = seen else {
             let text = "the run was cancelled; the next run does the rest";
@@ -197,9 +198,10 @@ fn holds(store: &Store, listener: Listener<'_>) -> Result<Holds, StoreError> {
             return listener(&Outcome::default()).then_some(()).ok_or_else(cancelled);
         };
         let Some(set) = sets.get(&owner.node) else { return Ok(()) };
-        let deactivated = match &record {
-            Record::Page(_) => None,
-            Record::Version(row) | Record::Trash(_, row) => Some(row.deactivated),
+        let deactivated = match (&record, images.get(&owner.filespace)) {
+            (Record::Page(_), _) => None,
+            (Record::Version(part), Some(heads)) => heads.end_of(part),
+            (Record::Version(row) | Record::Trash(_, row), _) => Some(row.deactivated),
         };
         let archive = archives.get(&owner.filespace).copied();
         for object in record.objects()? {
@@ -239,6 +241,18 @@ fn archives(store: &Store) -> Result<HashMap<FilespaceId, ArchiveTimes>, StoreEr
         }
     }
     Ok(times)
+}
+
+/// Returns the heads of all images, by the images' filespaces. Parts are held as long as the images
+/// that need them.
+fn images(store: &Store) -> Result<HashMap<FilespaceId, Heads>, StoreError> {
+    let mut images = HashMap::new();
+    for node in store.catalog.nodes()? {
+        for filespace in store.catalog.filespaces(node.id)? {
+            images.extend(Heads::read(store, &filespace)?.map(|heads| (filespace.id, heads)));
+        }
+    }
+    Ok(images)
 }
 
 /// Applies the holds, several packs at once.
