@@ -1,6 +1,6 @@
 //! Deletions by nodes, whose versions can be brought back for a while.
 
-use model::{FilespaceId, NodeId, ServerTime};
+use model::{DirPath, FilespaceId, Name, NodeId, ServerTime};
 
 use crate::{CatalogError, VersionRow};
 
@@ -53,4 +53,12 @@ pub trait Deletions {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<TrashedVersion>, CatalogError>;
+
+    /// The versions of the object `name` of `directory` in the trash of all deletions.
+    fn trashed_versions(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &Name,
+    ) -> Result<Vec<VersionRow>, CatalogError>;
 }

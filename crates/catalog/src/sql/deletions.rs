@@ -37,6 +37,15 @@ impl<E: Engine> Deletions for E {
     ) -> Result<Vec<TrashedVersion>, CatalogError> {
         self.read(|sql| trash(sql, deletion, skip, limit))
     }
+
+    fn trashed_versions(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &Name,
+    ) -> Result<Vec<VersionRow>, CatalogError> {
+        self.read(|sql| trashed_versions(sql, filespace, directory, name))
+    }
 }
 
 fn add_deletion(
@@ -116,5 +125,26 @@ fn trash(
             body: row.get(5)?,
         };
         Ok(TrashedVersion { filespace: FilespaceId(row.get(0)?), version })
+    })
+}
+
+fn trashed_versions(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    name: &Name,
+) -> Result<Vec<VersionRow>, CatalogError> {
+    // The key begins with the deletion, so each deletion costs one seek.
+    let select = "SELECT inserted, deactivated, body FROM trash
+                  WHERE deletion IN (SELECT number FROM deletion)
+                    AND filespace = ? AND directory = ? AND name = ?";
+    sql.all(select, params![filespace.0, directory.as_bytes(), name.as_bytes()], |row| {
+        Ok(VersionRow {
+            directory: directory.clone(),
+            name: name.clone(),
+            inserted: ServerTime(row.get(0)?),
+            deactivated: ServerTime(row.get(1)?),
+            body: row.get(2)?,
+        })
     })
 }

@@ -1,7 +1,7 @@
 //! Archives, and deletions that can be undone.
 
 use catalog::{ArchiveChange, Catalog, EventRow, Node, Write};
-use model::{DomainId, ServerTime, archive_filespace};
+use model::{DomainId, Name, ServerTime, archive_filespace};
 
 use super::Engine;
 use crate::samples::{
@@ -147,6 +147,13 @@ pub(crate) fn deleted_versions_are_in_the_trash_until_it_is_emptied(engine: &dyn
     }
     found.sort_by_key(|row| (row.directory.clone(), row.inserted));
     assert_eq!(found, versions);
+    let of_object = |path, name: &[u8]| {
+        let name = Name::new(name).expect("a name");
+        catalog.trashed_versions(filespace, &dir(path), &name).expect("is read")
+    };
+    assert_eq!(of_object("/b/", b"y"), [versions[2].clone(), versions[2].clone()]);
+    assert_eq!(of_object("/a/", b"x").len(), 4, "each deletion has its own");
+    assert_eq!(of_object("/b/", b"x"), []);
     catalog
         .commit(vec![Write::EmptyTrash { deletion: first }])
         .expect("the batch is performed");
