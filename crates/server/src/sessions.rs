@@ -274,6 +274,22 @@ impl NodeService for NodeSessions {
         .await
     }
 
+    async fn delete_images(
+        &self,
+        request: Request<proto::DeleteImagesRequest>,
+    ) -> Result<Response<proto::Deletion>, Status> {
+        let permit = |node: &Node, request: &proto::DeleteImagesRequest| {
+            permit_deletion_in(node, &request.filespace)
+        };
+        self.answer_if(request, permit, |store, node, request| {
+            let filespace = filespace(store, node, &request.filespace)?;
+            let order = messages::archives::image_deletion_order(&request, filespace.id);
+            let result = archive::delete(store, node, &filespace, order)?;
+            Ok(messages::archives::deletion_result(result))
+        })
+        .await
+    }
+
     async fn deletions(
         &self,
         request: Request<proto::DeletionsRequest>,
@@ -443,10 +459,14 @@ impl NodeService for NodeSessions {
     }
 }
 
-/// Fails if the administrator does not let the node delete backups or archives.
 fn permit_deletion(node: &Node, request: &proto::DeleteRequest) -> Result<(), Status> {
     let name = request.selection.as_ref().map(|selection| &selection.filespace[..]);
-    let is_archive = archive_number(name.unwrap_or_default()).is_some();
+    permit_deletion_in(node, name.unwrap_or_default())
+}
+
+/// Fails if the administrator does not let the node delete from such a filespace.
+fn permit_deletion_in(node: &Node, filespace: &[u8]) -> Result<(), Status> {
+    let is_archive = archive_number(filespace).is_some();
     let (what, option, may) = if is_archive {
         ("archives", "--archdelete", node.deletes_archives)
     } else {

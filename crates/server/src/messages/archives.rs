@@ -2,7 +2,8 @@
 
 use store::StoreError;
 use store::lifecycle::archive::{
-    ArchiveOrder, ArchiveSummary, Deletion, DeletionOrder, DeletionReport, DeletionResult, States,
+    ArchiveOrder, ArchiveSummary, ChosenVersions, Deletion, DeletionOrder, DeletionReport,
+    DeletionResult, States,
 };
 use wire::proto;
 
@@ -33,11 +34,20 @@ pub(crate) fn deletion_order(
     filespace: model::FilespaceId,
 ) -> Result<DeletionOrder, StoreError> {
     let selection = request.selection.clone().unwrap_or_default();
+    let states = States { active: request.active, inactive: request.inactive };
     Ok(DeletionOrder {
         selection: selection::parse(&selection, filespace)?,
-        states: States { active: request.active, inactive: request.inactive },
+        chosen: ChosenVersions::States(states),
         is_dry: request.dry_run,
     })
+}
+
+pub(crate) fn image_deletion_order(
+    request: &proto::DeleteImagesRequest,
+    filespace: model::FilespaceId,
+) -> DeletionOrder {
+    let taken = request.taken.iter().copied().map(model::ServerTime).collect();
+    DeletionOrder::of_images(filespace, taken, request.dry_run)
 }
 
 pub(crate) fn deletion(deletion: Deletion) -> proto::Deletion {

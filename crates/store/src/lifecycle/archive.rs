@@ -1,23 +1,29 @@
 //! Archives, which keep the objects of one command by time, and the deletion of a node's versions.
 //!
+//! A deletion of images takes their heads. Their parts are dropped by expiration when the deletion
+//! can no longer be undone, if no other image needs them.
+//!
 //! An archive has one filespace for each mount point. Such a filespace is filled once and never
 //! compared. Lists and retrieval read it as they read filespaces of backups.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use catalog::change::deactivate;
 use catalog::{
     ArchiveChange, ArchiveRow, DeletionRow, EventRow, Filespace, Node, PageKey, PageRow, PageSpan,
     VersionKey, VersionRow, Write,
 };
 use format::page;
 use model::{ClassId, DirPath, FilespaceId, Kind, Name, Object, ServerTime, archive_number};
-use model::{is_backup_filespace, is_space_filespace};
+use model::{image_name, is_backup_filespace, is_space_filespace};
 use policy::PolicySet;
 
 use crate::counts::counted;
 use crate::error::StoreError;
+use crate::lifecycle::images::{self, Heads};
 use crate::pages::{decode_page, rewritten};
-use crate::selection::select::{Choice, Selection, Unreadable, VersionBatch};
+use crate::selection::select::{Choice, Part, Selection, Unreadable, VersionBatch};
 use crate::store::{CommitFailure, Store};
 
 /// Maximum length of a description.
@@ -50,10 +56,27 @@ pub struct ArchiveOrder {
 /// An order to delete versions of one filespace.
 pub struct DeletionOrder {
     pub selection: Selection,
-    /// States of the versions of backups that are deleted. In an archive, all versions are deleted.
-    pub states: States,
+    /// Versions of the selection that are deleted. In an archive, all versions are deleted.
+    pub chosen: ChosenVersions,
     /// True if the versions are only counted.
     pub is_dry: bool,
+}
+
+/// Versions of a selection that a deletion takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChosenVersions {
+    States(States),
+    /// Heads of images, by the times at which they were inserted.
+    Images(BTreeSet<ServerTime>),
+}
+
+impl ChosenVersions {
+    fn include(&self, version: &model::Version) -> bool {
+        match self {
+            Self::States(states) => states.include(version),
+            Self::Images(taken) => taken.contains(&version.object.inserted),
+        }
+    }
 }
 
 /// States of the versions that a deletion takes.
@@ -66,6 +89,17 @@ pub struct States {
 impl States {
     fn include(self, version: &model::Version) -> bool {
         if version.deactivated.is_none() { self.active } else { self.inactive }
+    }
+}
+
+impl DeletionOrder {
+    /// Returns the order to delete the images of `filespace` that were taken at the times `taken`.
+    pub fn of_images(filespace: FilespaceId, taken: BTreeSet<ServerTime>, is_dry: bool) -> Self {
+        let span = PageSpan::Directory(DirPath::root());
+        let parts = vec![Part { span, name: Some(images::head()) }];
+        let choice = Choice::All;
+        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX };
+        Self { selection, chosen: ChosenVersions::Images(taken), is_dry }
     }
 }
 
@@ -235,14 +269,15 @@ pub fn delete(
 ) -> Result<DeletionReport, StoreError> {
     assert_eq!(order.selection.filespace, filespace.id, "an order selects in its own filespace");
     let archive = archive_number(&filespace.name);
-    let states = match archive {
-        Some(_) => States { active: true, inactive: true },
-        None => order.states,
+    let chosen = match archive {
+        Some(_) => ChosenVersions::States(States { active: true, inactive: true }),
+        None => order.chosen,
     };
     check_not_held(store, node, archive)?;
+    check_kind(filespace, &chosen)?;
     let path = order.selection.path();
     let selection = Selection { choice: Choice::All, ..order.selection };
-    let Count { versions, unreadable } = check_unlocked(store, node, &selection, states)?;
+    let Count { versions, unreadable } = check_unlocked(store, node, &selection, &chosen)?;
     if versions == 0 || order.is_dry {
         return Ok(DeletionReport { result: DeletionResult::Counted { versions }, unreadable });
     }
@@ -255,13 +290,20 @@ pub fn delete(
     // interrupts.
     let noted = Write::AddEvent(event(node, now, "versions deleted", &row.details));
     store.catalog.commit(vec![noted])?;
-    let removal = Removal { store, filespace: filespace.id, deletion: number, now, states };
+    if let ChosenVersions::Images(taken) = &chosen {
+        // The parts end before the heads go, so that a crash leaves whole images.
+        store.until_current(|| Ok(end_parts(store, filespace, taken, now)?.then_some(())))?;
+    }
+    let removal = Removal { store, filespace: filespace.id, deletion: number, now, chosen };
     store.until_current(|| Ok(removal.run(&selection, archive)?.then_some(())))?;
     tracing::info!(node = %node.name, versions, "versions deleted");
     Ok(DeletionReport { result: DeletionResult::Done(deletion(store, row)), unreadable })
 }
 
 fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
+    if let Some(name) = image_name(&filespace.name) {
+        return format!("{} of {}", counted(versions, "image"), model::escaped(name));
+    }
     let path = if path.is_empty() { &b"/"[..] } else { path };
     let mount_point = model::escaped(model::mount_point(&filespace.name));
     let of = match archive_number(&filespace.name) {
@@ -281,12 +323,26 @@ fn check_not_held(store: &Store, node: &Node, archive: Option<u64>) -> Result<()
     }
 }
 
+/// Fails if versions of files are to be deleted from images, or images from files.
+fn check_kind(filespace: &Filespace, chosen: &ChosenVersions) -> Result<(), StoreError> {
+    let name = model::escaped(&filespace.name);
+    match (image_name(&filespace.name), chosen) {
+        (Some(_), ChosenVersions::States(_)) => Err(StoreError::usage(format!(
+            "{name} holds images, which 'holdfast image delete' deletes"
+        ))),
+        (None, ChosenVersions::Images(_)) => {
+            Err(StoreError::usage(format!("{name} does not hold images")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Counts the selected versions. Fails if a locked class holds one of them.
 fn check_unlocked(
     store: &Store,
     node: &Node,
     selection: &Selection,
-    states: States,
+    chosen: &ChosenVersions,
 ) -> Result<Count, StoreError> {
     let all = store.catalog.domains()?;
     let domain = all.into_iter().find(|domain| domain.id == node.domain);
@@ -296,7 +352,7 @@ fn check_unlocked(
     let now = sys::clock::now();
     let mut versions = 0;
     let unreadable = selection.walk_readable(&*store.catalog, |batch| {
-        for version in batch.versions.iter().filter(|version| states.include(version)) {
+        for version in batch.versions.iter().filter(|version| chosen.include(version)) {
             versions += 1;
             if let Some((class, until)) = lock_of(&policy, version.object.class, now) {
                 let path = model::escaped(&batch.directory.join(&version.object.name));
@@ -323,7 +379,7 @@ struct Removal<'a> {
     filespace: FilespaceId,
     deletion: u64,
     now: ServerTime,
-    states: States,
+    chosen: ChosenVersions,
 }
 
 impl Removal<'_> {
@@ -338,18 +394,7 @@ impl Removal<'_> {
             let mut change = ArchiveChange::default();
             let mut writes = self.trash(batch, &mut change)?;
             writes.extend(archive.map(|number| Write::SetArchive { number, change }));
-            // No pack is condemned while this guard lives.
-            let condemned = store.condemned();
-            if condemned.generation != generation {
-                is_over = false;
-                return Ok(());
-            }
-            match store.commit_known(generation, writes) {
-                // Another server has condemned packs.
-                Err(CommitFailure::Stale) => is_over = false,
-                Err(CommitFailure::Failed(error)) => return Err(error),
-                Ok(()) => {}
-            }
+            is_over &= commit_moves(store, generation, writes)?;
             Ok(())
         })?;
         Ok(is_over)
@@ -367,7 +412,7 @@ impl Removal<'_> {
         let mut writes = Vec::new();
         let mut names: Vec<Name> = Vec::new();
         let mut dropped: Vec<VersionKey> = Vec::new();
-        for version in versions.into_iter().filter(|version| self.states.include(version)) {
+        for version in versions.into_iter().filter(|version| self.chosen.include(version)) {
             let object = version.object;
             let (name, inserted) = (object.name.clone(), object.inserted);
             let ends_now = self.now.max(ServerTime(inserted.0 + 1));
@@ -406,6 +451,76 @@ impl Removal<'_> {
         }
         Ok(writes)
     }
+}
+
+/// Commits writes that move versions within the catalogue. Returns false, and moves nothing, if
+/// packs were condemned after `generation`.
+fn commit_moves(store: &Store, generation: u64, writes: Vec<Write>) -> Result<bool, StoreError> {
+    // No pack is condemned while this guard lives.
+    let condemned = store.condemned();
+    if condemned.generation != generation {
+        return Ok(false);
+    }
+    match store.commit_known(generation, writes) {
+        // Another server has condemned packs.
+        Err(CommitFailure::Stale) => Ok(false),
+        Err(CommitFailure::Failed(error)) => Err(error),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// Ends the active parts of images if the newest image is deleted. Expiration does not drop active
+/// versions. A damaged page stays as it is. Returns false if packs were condemned meanwhile. Then
+/// some of the parts have not ended.
+fn end_parts(
+    store: &Store,
+    filespace: &Filespace,
+    deleted: &BTreeSet<ServerTime>,
+    now: ServerTime,
+) -> Result<bool, StoreError> {
+    let heads = Heads::read(store, filespace)?;
+    if heads.is_none_or(|heads| heads.without(deleted).has_active()) {
+        return Ok(true);
+    }
+    let generation = store.condemned().generation;
+    let span = PageSpan::Subtree(DirPath::above_root());
+    let mut after: Option<PageKey> = None;
+    loop {
+        let rows = store.catalog.pages(filespace.id, &span, after.as_ref(), PAGES_BATCH)?;
+        let Some(last) = rows.last().map(|row| row.key.clone()) else { return Ok(true) };
+        for row in rows {
+            let writes = ended_parts(filespace.id, row, now)?;
+            if !writes.is_empty() && !commit_moves(store, generation, writes)? {
+                return Ok(false);
+            }
+        }
+        after = Some(last);
+    }
+}
+
+/// Returns the writes that end all objects of a page but the head of images.
+fn ended_parts(
+    filespace: FilespaceId,
+    row: PageRow,
+    now: ServerTime,
+) -> Result<Vec<Write>, StoreError> {
+    let objects = match decode_page(&row) {
+        Err(StoreError::Damaged(reason)) => {
+            tracing::error!(%filespace, reason, "parts of images are not ended");
+            return Ok(Vec::new());
+        }
+        objects => objects?,
+    };
+    let directory = &row.key.directory;
+    let is_head = |object: &Object| images::is_head(directory, &object.name);
+    let (heads, parts): (Vec<_>, Vec<_>) = objects.into_iter().partition(is_head);
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let end = |part| Write::AddVersion { filespace, version: deactivate(directory, part, now) };
+    let mut writes: Vec<Write> = parts.into_iter().map(end).collect();
+    writes.push(rewritten(filespace, row.key, &heads));
+    Ok(writes)
 }
 
 fn pages(

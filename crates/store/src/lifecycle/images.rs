@@ -7,8 +7,10 @@
 //!
 //! 1. The heads are read after the versions of parts that are judged by them. A part that has ended
 //!    when it is read belongs to no image whose head is inserted later.
-//! 2. A head moves from its page to the versions when a newer image replaces it. The places are
-//!    read in this order, so a head that moves meanwhile is seen.
+//! 2. An image whose deletion can be undone needs its parts, too.
+//! 3. A head moves from its page to the versions when a newer image replaces it, to the trash when
+//!    it is deleted, and back to the versions when that is undone. The places are read in this
+//!    order, and the trash before them, too. So a head that moves meanwhile is seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,13 +33,19 @@ impl Heads {
             return Ok(None);
         }
         let (id, directory, name) = (filespace.id, DirPath::root(), head());
+        let trashed = || store.catalog.trashed_versions(id, &directory, &name);
+        let mut rows = trashed()?;
         let active = select::active(&*store.catalog, id, &directory, &name)?;
-        let mut heads = BTreeMap::new();
-        for row in store.catalog.versions(id, &directory)? {
-            if row.name == name {
-                heads.insert(row.inserted, Some(row.deactivated));
-            }
-        }
+        rows.extend(
+            store
+                .catalog
+                .versions(id, &directory)?
+                .into_iter()
+                .filter(|row| row.name == name),
+        );
+        rows.extend(trashed()?);
+        let ends = rows.into_iter().map(|row| (row.inserted, Some(row.deactivated)));
+        let mut heads: BTreeMap<_, _> = ends.collect();
         heads.extend(active.map(|head| (head.inserted, None)));
         Ok(Some(Self(heads)))
     }
@@ -49,6 +57,11 @@ impl Heads {
         Self(heads)
     }
 
+    /// Returns true if one of the heads is active: that of the newest image.
+    pub(super) fn has_active(&self) -> bool {
+        self.0.values().any(Option::is_none)
+    }
+
     /// Returns true if an image needs the version `part` of a part.
     pub(super) fn need(&self, part: &VersionRow) -> bool {
         assert!(part.inserted < part.deactivated, "a version begins before it ends");
@@ -58,12 +71,13 @@ impl Heads {
     /// Returns the end of the version `part` of a part, or of the last image that needs it; `None`
     /// while that is the newest image.
     pub(super) fn end_of(&self, part: &VersionRow) -> Option<ServerTime> {
-        let needing = self.0.range(part.inserted..part.deactivated).map(|(_, end)| *end);
-        needing.fold(Some(part.deactivated), |last, end| Some(last?.max(end?)))
+        let mut needing = self.0.range(part.inserted..part.deactivated).map(|(_, end)| *end);
+        needing.try_fold(part.deactivated, |last, end| Some(last.max(end?)))
     }
 }
 
-fn head() -> Name {
+/// Name of the head of an image.
+pub(super) fn head() -> Name {
     Name::new(IMAGE_HEAD).expect("a name")
 }
 

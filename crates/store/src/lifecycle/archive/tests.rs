@@ -9,7 +9,6 @@ use crate::intake::{Intake, PageChange};
 use crate::samples::{
     TestServer, bytes_of, directory, file, name, page_change, refused, sent_file, stored,
 };
-use crate::selection::select::Part;
 
 /// Puts files with these chunks into the archive.
 fn fill(server: &TestServer, number: u64, files: &[(&str, &[u64])]) -> Result<(), StoreError> {
@@ -33,7 +32,7 @@ fn order(filespace: &Filespace, states: States, is_dry: bool) -> DeletionOrder {
     let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
     let choice = Choice::Active;
     let selection = Selection { filespace: filespace.id, choice, parts, range: 0..u64::MAX };
-    DeletionOrder { selection, states, is_dry }
+    DeletionOrder { selection, chosen: ChosenVersions::States(states), is_dry }
 }
 
 const ALL: States = States { active: true, inactive: true };
