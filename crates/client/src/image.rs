@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::archives::DeletionSummary;
 use crate::link::versions::{Entry, Selection};
 use crate::path::Place;
 
@@ -317,6 +318,18 @@ pub(crate) fn find(link: &Link, name: &[u8], at: Option<ServerTime>) -> Result<I
     let is_old_enough = |image: &Image| at.is_none_or(|at| image.taken <= at);
     let not_found = || ClientError::new(ErrorKind::NotFound, message);
     images.into_iter().find(is_old_enough).ok_or_else(not_found)
+}
+
+/// Deletes `images`, which all have one name.
+pub(crate) fn delete(
+    link: &Link,
+    images: &[Image],
+    dry_run: bool,
+) -> Result<DeletionSummary, ClientError> {
+    let newest = images.first().expect("there is an image to delete");
+    assert!(images.iter().all(|image| image.name == newest.name), "the images have one name");
+    let taken: Vec<ServerTime> = images.iter().map(|image| image.taken).collect();
+    link.delete_images(&newest.filespace(), &taken, dry_run)
 }
 
 #[cfg(test)]

@@ -237,6 +237,15 @@ impl Client {
         image::find(&self.link, name, at)
     }
 
+    /// Deletes `images`, which all have one name, at the server, if the node has the right to.
+    pub fn delete_images(
+        &self,
+        images: &[Image],
+        dry_run: bool,
+    ) -> Result<DeletionSummary, ClientError> {
+        image::delete(&self.link, images, dry_run)
+    }
+
     /// Reads and checks an image, and writes it to `target` if there is one. The report has the
     /// ranges that are lost or damaged at the server; an error of `target` ends the restore.
     pub fn restore_image(

@@ -1,6 +1,8 @@
 //! Archives and deletions at the server.
 
+use bytes::Bytes;
 use model::{ServerTime, mount_point};
+use tonic::Code;
 use wire::proto;
 
 use super::Link;
@@ -166,6 +168,29 @@ impl Link {
         };
         let deletion = self.runtime.block_on(self.client().delete(request))?.into_inner();
         Ok(DeletionSummary::parse(deletion))
+    }
+
+    /// Deletes the images of `filespace` that were taken at the times `taken`.
+    pub(crate) fn delete_images(
+        &self,
+        filespace: &[u8],
+        taken: &[ServerTime],
+        dry_run: bool,
+    ) -> Result<DeletionSummary, ClientError> {
+        let taken = taken.iter().map(|time| time.0).collect();
+        let filespace = Bytes::copy_from_slice(filespace);
+        let request = proto::DeleteImagesRequest { filespace, taken, dry_run };
+        let deleted = self.runtime.block_on(self.client().delete_images(request));
+        let deletion = deleted.map_err(|status| match status.code() {
+            Code::Unimplemented => {
+                let server = &self.hello.server_version;
+                let message =
+                    format!("server {server} is too old to delete images; upgrade the server");
+                ClientError::new(ErrorKind::Usage, message)
+            }
+            _ => status.into(),
+        })?;
+        Ok(DeletionSummary::parse(deletion.into_inner()))
     }
 
     /// Returns the deletions that can be undone, newest first.

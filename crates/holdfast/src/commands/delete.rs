@@ -74,7 +74,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 
 /// `delete --json`, and `undelete --json`, one document per line.
 #[derive(Serialize)]
-pub(super) struct DeletionDocument<'a> {
+pub(crate) struct DeletionDocument<'a> {
     deletion: Option<u64>,
     versions: u64,
     details: &'a str,
@@ -83,7 +83,7 @@ pub(super) struct DeletionDocument<'a> {
 }
 
 impl<'a> DeletionDocument<'a> {
-    pub(super) fn new(deletion: &'a DeletionSummary) -> Self {
+    pub(crate) fn new(deletion: &'a DeletionSummary) -> Self {
         Self {
             deletion: deletion.number,
             versions: deletion.versions,

@@ -1,6 +1,7 @@
 //! `holdfast image`: backs up and restores whole disks.
 
 mod backup;
+mod delete;
 mod extract;
 mod files;
 mod list;
@@ -36,6 +37,7 @@ enum Command {
     Verify(verify::Args),
     Files(files::Args),
     Extract(extract::Args),
+    Delete(delete::Args),
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -46,5 +48,6 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         Command::Verify(args) => verify::run(&args, context),
         Command::Files(args) => files::run(&args, context),
         Command::Extract(args) => extract::run(&args, context),
+        Command::Delete(args) => delete::run(&args, context),
     }
 }

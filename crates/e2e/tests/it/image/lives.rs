@@ -158,3 +158,53 @@ fn parts_of_dropped_images_go_and_their_space_is_free() {
     let after = pool_bytes(&scene);
     assert!(after + (6 << 20) < before, "{before} {after}");
 }
+
+fn delete(scene: &Scene, disk: &Path, words: &[&str]) -> e2e::harness::Outcome {
+    image(scene, &[&["delete"], words].concat(), disk)
+}
+
+#[test]
+fn a_deleted_image_comes_back_or_its_space_is_free() {
+    let mut scene = Scene::new();
+    let contents = [10, 20].map(|seed| {
+        let disk = write_disk(&scene, "disk", [seed, 1]);
+        back_up(&scene, &disk);
+        fs::read(&disk).unwrap()
+    });
+    let disk = scene.scratch.join("disk");
+    let images = taken(&scene, &disk);
+    delete(&scene, &disk, &[]).expect(&[12]).says("--backdelete yes");
+    scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    delete(&scene, &disk, &[]).expect(&[12]).says("1 image of").says("--confirm");
+    delete(&scene, &disk, &["--all"]).expect(&[12]).says("2 images of");
+    delete(&scene, &disk, &["--at", "2020-01-01"]).expect(&[12]).says("so old");
+    assert_eq!(taken(&scene, &disk), images, "nothing was confirmed");
+    // The newest one goes and comes back, whatever expires meanwhile.
+    let deletion = delete(&scene, &disk, &["--confirm"]).expect(&[0]).json();
+    assert_eq!((&deletion["versions"], taken(&scene, &disk)), (&1.into(), images[1..].to_vec()));
+    scene.server.admin(&["expire"]);
+    assert!(content(&scene, &disk, &images[1]) == contents[0]);
+    let number = deletion["deletion"].to_string();
+    scene.node.run(&["undelete", &number, "--json"]).expect(&[0]);
+    for (at, expected) in images.iter().zip([&contents[1], &contents[0]]) {
+        assert!(content(&scene, &disk, at) == *expected, "{at}");
+    }
+    // One image keeps what it shared with the other, and the next image of the disk is whole.
+    delete(&scene, &disk, &["--at", &images[1], "--confirm"]).expect(&[0]);
+    scene.server.travel("9d");
+    for _ in 0..2 {
+        scene.server.admin(&["expire"]);
+    }
+    assert!(content(&scene, &disk, &images[0]) == contents[1]);
+    back_up(&scene, &disk);
+    delete(&scene, &disk, &["--all", "--confirm"])
+        .expect(&[0])
+        .counts(&[("versions", 2)]);
+    image(&scene, &["list"], &disk).expect(&[12]);
+    scene.server.travel("18d");
+    for _ in 0..2 {
+        scene.server.admin(&["expire"]);
+    }
+    scene.server.admin(&["reclaim"]);
+    assert!(pool_bytes(&scene) < 1 << 20, "{}", pool_bytes(&scene));
+}
