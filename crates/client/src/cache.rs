@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use model::{ChunkDigest, GrantProof};
 use sys::lock::{Mutex, RwLock, RwLockReadGuard};
@@ -31,6 +32,23 @@ pub(crate) enum Cache {
     Mapped(GrowingTable),
     /// Fallback if another process uses the file or the disk has no room for it.
     Memory(Mutex<HashMap<[u8; 16], GrantProof>>),
+}
+
+/// The cache of one node at one server while any session uses it. Sessions at the same time share
+/// it: the file can be mapped only once.
+#[derive(Default)]
+pub(crate) struct SharedCache(Mutex<Weak<Cache>>);
+
+impl SharedCache {
+    /// Returns the cache that is in use. If there is none, `open` opens it.
+    pub(crate) fn get(&self, open: impl FnOnce() -> Cache) -> Arc<Cache> {
+        let mut in_use = self.0.lock();
+        in_use.upgrade().unwrap_or_else(|| {
+            let cache = Arc::new(open());
+            *in_use = Arc::downgrade(&cache);
+            cache
+        })
+    }
 }
 
 /// Table that is replaced by a larger one when it is full.
@@ -313,6 +331,21 @@ mod tests {
         assert!(matches!(second, Cache::Memory(_)));
         second.put(&digest(1), grant(1));
         assert_eq!(second.get(&digest(1)), Some(grant(1)));
+    }
+
+    #[test]
+    fn sessions_at_the_same_time_share_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let shared = SharedCache::default();
+        let open = || shared.get(|| Cache::open(&path, 1));
+        let (first, second) = (open(), open());
+        first.put(&digest(1), grant(1));
+        assert_eq!(second.get(&digest(1)), Some(grant(1)));
+        drop((first, second));
+        // It is closed after the last session, so that another process can use it.
+        assert!(matches!(Cache::open(&path, 1), Cache::Mapped(_)));
+        assert_eq!(open().get(&digest(1)), Some(grant(1)));
     }
 
     #[test]

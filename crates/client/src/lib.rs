@@ -80,7 +80,14 @@ impl Client {
     /// is due.
     pub fn open(home: &Path) -> Result<Self, ClientError> {
         let home = node::home::Home::load(home)?;
-        let link = Arc::new(link::Link::open(&home)?);
+        let link = Arc::new(link::Link::open(&home, Arc::default())?);
+        Ok(Self { link, home, recent: restore::Recent::default() })
+    }
+
+    /// Connects once more, for work at the same time. Both connections use one cache of grants.
+    pub fn open_beside(&self, home: &Path) -> Result<Self, ClientError> {
+        let home = node::home::Home::load(home)?;
+        let link = Arc::new(link::Link::open(&home, Arc::clone(&self.link.cache))?);
         Ok(Self { link, home, recent: restore::Recent::default() })
     }
 

@@ -23,6 +23,8 @@ pub(crate) mod version;
 pub(crate) mod versions;
 pub(crate) mod waits;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chunk::{DomainKey, SealKey};
 use model::{DirPath, ServerTime};
@@ -37,6 +39,7 @@ use wire::{MESSAGE_BYTES_MAX, proto};
 use self::hello::{Greeting, Hello};
 use self::portions::Section;
 use self::tls::{Line, TlsConnection, Trust};
+use crate::cache::SharedCache;
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::{ClientConfig, Home, Request};
 use crate::node::keys;
@@ -68,10 +71,13 @@ pub(crate) struct Link {
     /// Keys with which the node encrypts files, oldest first.
     pub(crate) seal_keys: Vec<SealKey>,
     pub(crate) digest_key: [u8; 32],
+    /// Grants, which several connections of this process may share.
+    pub(crate) cache: Arc<SharedCache>,
 }
 
 impl Link {
-    pub(crate) fn open(home: &Home) -> Result<Self, ClientError> {
+    /// Connects to the server, with the cache of another connection or with a new one.
+    pub(crate) fn open(home: &Home, cache: Arc<SharedCache>) -> Result<Self, ClientError> {
         let runtime = runtime::runtime()?;
         let greeted = runtime.block_on(async {
             let began = sys::clock::monotonic();
@@ -95,7 +101,7 @@ impl Link {
         let seal_keys = keys::load(home)?;
         let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
         let domain_key = DomainKey::new(domain_key);
-        Ok(Self { runtime, client, hello, agreement, domain_key, seal_keys, digest_key })
+        Ok(Self { runtime, client, hello, agreement, domain_key, seal_keys, digest_key, cache })
     }
 
     /// Returns the server's reason if it refuses this node now. The server cuts the connections of
@@ -297,6 +303,7 @@ pub(crate) mod tests {
         let agreement = settle(&speaker(Role::Client), &speaker(Role::Server)).expect("agreed");
         let domain_key = DomainKey::new([1; 32]);
         let seal_keys = Vec::new();
-        Link { runtime, client, hello, agreement, domain_key, seal_keys, digest_key: [2; 32] }
+        let (digest_key, cache) = ([2; 32], Arc::default());
+        Link { runtime, client, hello, agreement, domain_key, seal_keys, digest_key, cache }
     }
 }

@@ -39,6 +39,16 @@ impl Context {
         Ok(Client::open(&self.home()?)?)
     }
 
+    /// Opens several connections, for work at the same time.
+    pub(crate) fn clients(&self, count: usize) -> Result<Vec<Client>, CommandError> {
+        let mut clients = vec![self.client()?];
+        while clients.len() < count {
+            let beside = clients[0].open_beside(&self.home()?)?;
+            clients.push(beside);
+        }
+        Ok(clients)
+    }
+
     /// Runs `work` with a display of its progress. A signal stops the work.
     pub(crate) fn watch<T>(
         &self,

@@ -94,7 +94,7 @@ pub(super) fn in_session<T>(
     work: impl FnOnce(&Session<'_>, Outbox<'_>) -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
     let Run { link, home, options, rules, seal_key, tally } = run;
-    let cache = open_cache(link, home);
+    let cache = link.cache.get(|| open_cache(link, home));
     let tuning = options.tuning.or(home.config.tuning);
     let deduplicates = tuning.deduplicates() || !link.takes_quanta_without_digests();
     let chunks = Chunks::new(link, &cache, deduplicates, seal_key);

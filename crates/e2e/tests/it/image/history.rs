@@ -224,6 +224,28 @@ fn an_image_has_nothing_of_another_that_is_made_at_the_same_time() {
     }
 }
 
+/// Only one of the sources knew what the server had; the others sent all chunks of changed parts.
+#[test]
+fn all_sources_of_a_command_know_what_the_server_has() {
+    let scene = Scene::new();
+    let mut contents = [1, 2, 3].map(|seed| noise(seed, 8 << 20));
+    let write_all = |contents: &[Vec<u8>; 3]| {
+        let numbered = contents.iter().enumerate();
+        let disks = numbered.map(|(number, content)| write(&scene, &format!("d{number}"), content));
+        disks.map(|disk| disk.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let back_up_all = |disks: &[String]| {
+        let words = ["image", "backup", "--json"].map(str::to_owned);
+        scene.node.run(&[&words[..], disks].concat()).expect(&[0]).json_lines()
+    };
+    back_up_all(&write_all(&contents));
+    contents.iter_mut().for_each(|content| content[4 << 20] ^= 1);
+    for report in back_up_all(&write_all(&contents)) {
+        assert_eq!(report["changed_parts"], 1);
+        assert!(report["bytes_after_dedup"].as_u64().unwrap() <= 256 << 10, "{report}");
+    }
+}
+
 #[test]
 fn a_source_that_is_missing_does_not_hinder_the_others() {
     let scene = Scene::new();

@@ -78,8 +78,7 @@ struct Outcome {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     check(&args)?;
-    let clients: Vec<Client> =
-        args.sources.iter().map(|_| context.client()).collect::<Result<_, _>>()?;
+    let clients = context.clients(args.sources.len())?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
     let outcomes: Vec<Outcome> = std::thread::scope(|threads| {
