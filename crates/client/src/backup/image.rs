@@ -158,6 +158,11 @@ struct ImageRun<'a> {
     pace: Pace,
 }
 
+/// Returns the path that the rules see: a name that is no path is one of the root directory.
+fn path_for_rules(name: &[u8]) -> Vec<u8> {
+    if name.starts_with(b"/") { name.to_vec() } else { [b"/", name].concat() }
+}
+
 /// Content of a part, as a reader found it.
 struct ReadPart {
     content: Content,
@@ -182,7 +187,7 @@ impl<'a> ImageRun<'a> {
         last: Option<Image>,
     ) -> Result<Self, ClientError> {
         let rules = session.context.rules;
-        let path = || options.name.clone();
+        let path = || path_for_rules(&options.name);
         let class = rules.ruling(path, Kind::File).class;
         rules.check(class).map_err(|refusal| {
             let shown = model::escaped(&options.name);

@@ -247,6 +247,18 @@ fn all_sources_of_a_command_know_what_the_server_has() {
 }
 
 #[test]
+fn an_image_without_a_path_for_a_name_has_a_class_by_its_name() {
+    let scene = Scene::new();
+    scene.server.admin(&["policy", "class", "IMAGES", "--retextra", "90"]);
+    scene.server.admin(&["policy", "activate"]);
+    fs::write(scene.node.home().join("inclexcl"), "include /vm1 IMAGES\n").unwrap();
+    let disk = write(&scene, "disk", &noise(1, 100_000));
+    let words = ["image", "backup", disk.to_str().unwrap(), "--name", "vm1", "--json"];
+    scene.node.run(&words).expect(&[0]);
+    assert_eq!(listed(&scene, Path::new("vm1"))[0]["class"], "IMAGES");
+}
+
+#[test]
 fn a_source_that_is_missing_does_not_hinder_the_others() {
     let scene = Scene::new();
     let [one, two] = [1, 2].map(|seed| {
