@@ -128,6 +128,10 @@ impl Still {
                 return Err(not_still("only files have reflinks".to_owned()));
             }
         };
+        if is_wanted && !frozen_filesystem::is_logical_volume(path) {
+            let reason = "it is not a logical volume; use another --snapshot, or none";
+            return Err(not_still(reason.to_owned()));
+        }
         let mut freeze = Freeze::begin(path, commands)?;
         if !is_wanted {
             let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
