@@ -1,8 +1,10 @@
 //! Where an image is restored to: a block device that nobody uses, or a file.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +16,8 @@ use crate::error::ImageError;
 
 /// Length of the pieces of a new file that are left out if they are zeros.
 const PIECE_BYTES: usize = 64 << 10;
+/// Part of the name of an unfinished file, between the name of the target and the process.
+const UNFINISHED: &str = ".holdfast-";
 
 /// Device or file that an image is being restored to.
 #[derive(Debug)]
@@ -71,11 +75,14 @@ impl Target {
     /// that it replaces; otherwise only its owner may read it, as it has the secrets of a machine.
     fn new_file(path: &Path, bytes: u64, replaced: Option<&Metadata>) -> io::Result<Self> {
         let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        name.push(format!(".holdfast-{}", std::process::id()));
+        name.push(format!("{UNFINISHED}{}", std::process::id()));
         let unfinished = path.with_file_name(name);
+        remove_stale(path);
         let mut options = File::options();
         options.create_new(true).read(true).write(true).mode(0o600);
         let file = options.open(&unfinished)?;
+        // The lock ends with the process. Some file systems have no locks.
+        drop(file.try_lock());
         let target = Self { file, path: path.to_owned(), unfinished: Some(unfinished) };
         if let Some(replaced) = replaced {
             // Only root may give a file to somebody else.
@@ -109,6 +116,11 @@ impl Target {
 }
 
 impl Target {
+    /// Returns the error with the name of the target.
+    fn named(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
+    }
+
     fn write(&self, data: &[u8], offset: u64) -> io::Result<()> {
         if self.unfinished.is_none() {
             return self.file.write_all_at(data, offset);
@@ -131,6 +143,29 @@ impl Target {
     }
 }
 
+/// Removes what killed restores to `path` have left: unfinished files that nobody has locked.
+fn remove_stale(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let Ok(entries) = std::fs::read_dir(folder.unwrap_or(Path::new("."))) else { return };
+    for entry in entries.flatten().filter(|entry| is_unfinished(&entry.file_name(), path)) {
+        let file = File::options().write(true).open(entry.path());
+        if file.is_ok_and(|file| file.try_lock().is_ok()) {
+            // A file that cannot be removed hinders nobody.
+            drop(std::fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// Returns true if a restore to `path` makes files called `name`.
+fn is_unfinished(name: &OsStr, path: &Path) -> bool {
+    let rest = path.file_name().and_then(|of_path| {
+        name.as_bytes()
+            .strip_prefix(of_path.as_bytes())?
+            .strip_prefix(UNFINISHED.as_bytes())
+    });
+    rest.is_some_and(|process| !process.is_empty() && process.iter().all(u8::is_ascii_digit))
+}
+
 /// Says in words what a target holds.
 fn content(path: &Path, bytes: u64) -> String {
     match DeviceContent::of(path).shown() {
@@ -149,14 +184,17 @@ impl Drop for Target {
 
 impl ImageTarget for Target {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
-        self.write(data, offset)?;
+        self.write(data, offset).map_err(|error| self.named(&error))?;
         // Otherwise most of the writing would begin with the sync at the end.
         block::start_writing(&self.file, offset..offset + data.len() as u64);
         Ok(())
     }
 
     fn clear(&self, range: Range<u64>) -> io::Result<()> {
-        if self.unfinished.is_some() { Ok(()) } else { block::clear(&self.file, range) }
+        if self.unfinished.is_some() {
+            return Ok(());
+        }
+        block::clear(&self.file, range).map_err(|error| self.named(&error))
     }
 
     /// Nothing of what a device had stays between the blocks of the image.
@@ -188,6 +226,26 @@ mod tests {
         assert_eq!((std::fs::read(&path).expect("read").len(), entries()), (1 << 20, 1));
         Target::open(&path, 10, true).expect("opened").finish().expect("finished");
         assert_eq!(std::fs::read(&path).expect("read"), [0; 10]);
+    }
+
+    #[test]
+    fn what_a_killed_restore_has_left_goes_at_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| folder.path().join(name);
+        for name in ["disk.holdfast-17", "disk.holdfast-", "disk.holdfast-x", "other.holdfast-17"] {
+            std::fs::write(file(name), b"left").expect("written");
+        }
+        let running = file("disk.holdfast-18");
+        let locked = File::create(&running).expect("made");
+        locked.try_lock().expect("locked");
+        drop(Target::open(&file("disk"), 10, false).expect("opened"));
+        let left = std::fs::read_dir(folder.path()).expect("listed");
+        let mut left: Vec<_> = left.map(|entry| entry.expect("read").file_name()).collect();
+        left.sort();
+        assert_eq!(
+            left,
+            ["disk.holdfast-", "disk.holdfast-18", "disk.holdfast-x", "other.holdfast-17"]
+        );
     }
 
     #[test]

@@ -46,7 +46,10 @@ fn an_interrupt_ends_an_image_that_is_made_slowly() {
     // The disk is read as soon as it is frozen, and the first reads use up the rate of an hour.
     e2e::clock::pause(Duration::from_millis(500));
     process.signal(Signal::INT);
-    process.wait_within(WAIT).expect(&[12]).says("interrupted");
+    process
+        .wait_within(WAIT)
+        .expect(&[12])
+        .says("interrupted; there is no new image");
     assert_eq!(fs::read_to_string(&state).unwrap(), "on\noff\n");
     assert_eq!(images(&scene), 0);
     assert_eq!(names(scene.scratch.path()), [&b"disk"[..], b"server", b"source", b"state"]);
@@ -131,8 +134,9 @@ fn an_interrupted_restore_leaves_no_file_under_the_name() {
             assert!(!has_unfinished(&folder), "{outcome}");
         }
     }
-    // The file that a killed restore has left hinders nobody.
+    // The file that a killed restore has left hinders nobody, and goes.
     restore(&scene, &disk, &copy, &[]).expect(&[0]);
+    assert!(!has_unfinished(&folder));
     assert!(are_same(&disk, &copy));
 }
 
@@ -169,7 +173,7 @@ fn a_full_target_is_named_and_nothing_stays() {
     back_up(&scene, &disk);
     let target = mount.path().join("copy");
     let full = restore(&scene, &disk, &target, &["--json"]).expect(&[12]);
-    let full = full.says("cannot write").says("No space left");
+    let full = full.says("cannot write").says(target.to_str().unwrap()).says("No space left");
     assert!(names(mount.path()).is_empty(), "{full}");
     // A file that was there stays as it was.
     fs::write(&target, b"important").unwrap();

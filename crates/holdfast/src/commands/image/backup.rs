@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use client::{
-    Client, CompressionChoice, ImageOptions, ImageReport, ImageStillness, Progress, Tuning,
+    Client, ClientError, CompressionChoice, ErrorKind, ImageOptions, ImageReport, ImageStillness,
+    Progress, Tuning,
 };
 use image::{Source, SourceOptions, StillnessChoice};
 use model::escaped;
@@ -152,7 +153,7 @@ fn back_up(
         bytes_per_sec: args.rate,
         tuning: Tuning { compression: args.compression, ..Tuning::default() },
     };
-    let made = client.back_up_image(&options, &source, progress).map_err(CommandError::from);
+    let made = client.back_up_image(&options, &source, progress).map_err(unmade);
     warnings.extend(source.end());
     if let Ok(report) = &made
         && report.facts.stillness == ImageStillness::Fuzzy
@@ -164,6 +165,18 @@ fn back_up(
         ));
     }
     Outcome { name, made, warnings }
+}
+
+/// Says what an interruption leaves.
+fn unmade(error: ClientError) -> CommandError {
+    let is_interrupted = error.kind == ErrorKind::Interrupted;
+    let mut error = CommandError::from(error);
+    if is_interrupted {
+        let message = "interrupted; there is no new image, and the next run does not send again \
+                       what the server has";
+        message.clone_into(&mut error.message);
+    }
+    error
 }
 
 fn open(path: &Path, options: &SourceOptions) -> Result<Source, CommandError> {
