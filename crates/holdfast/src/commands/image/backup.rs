@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// (snapshot of the logical volume), or reflink (of a file)
     #[arg(long, value_name = "HOW", default_value = "auto")]
     snapshot: StillnessChoice,
-    /// Run this shell command before the disk is read or its snapshot is made. Only for one source
+    /// Run this shell command before the disk is read or its snapshot is made. Only for one source:
+    /// the source that is read first would let the others go on
     #[arg(long, value_name = "COMMAND")]
     freeze: Option<String>,
     /// Run this shell command after the disk was read or its snapshot was made, even after a
