@@ -17,7 +17,7 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test nfs-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test nfs-test image-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
@@ -25,6 +25,7 @@ help:
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make power-test           cut the power of a server's disk at hundreds of moments, on ext4, xfs and btrfs"
 	@echo "make nfs-test             use stubs over NFS, in virtual machines with an old and a new kernel"
+	@echo "make image-test           images of disks that only a virtual machine has, and of a running machine"
 	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
 	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
@@ -68,6 +69,12 @@ nfs-test: export HOLDFAST_VM_RELEASES ?= bookworm trixie-backports
 nfs-test: rust packages-build
 	cargo build --locked -p holdfast
 	./.ci/vm/nfs "$(CARGO_TARGET_DIR)/debug/holdfast" $(NFS_TESTS)
+
+# Images of disks in a virtual machine: snapshots of LVM, tables of partitions, network block devices,
+# bad sectors, and disks in use. The disk of a running machine is imaged, restored, and booted.
+# IMAGE_TESTS chooses tests by parts of their names. The emulated machine needs a quick program.
+image-test: build
+	./.ci/vm/images "$(PROGRAM)" $(IMAGE_TESTS)
 
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600
