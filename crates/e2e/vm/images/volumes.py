@@ -36,10 +36,13 @@ class Group:
         return [name for name in names if name.startswith("holdfast-snapshot")]
 
     def check_no_snapshot(self, text="the snapshot is gone"):
-        """Removes snapshots that a failed check has found, so that the next check finds its own."""
         found = self.snapshots()
         check(not found, text, found)
-        for name in found:
+        self.remove_snapshots()
+
+    def remove_snapshots(self):
+        """Removes what a failed check has found, so that the next check finds its own."""
+        for name in self.snapshots():
             run("lvremove", "--yes", f"{GROUP}/{name}", codes=None)
 
     def end(self):
@@ -233,6 +236,21 @@ def test_lvm_thin(scene):
     group.add("copy")
     restore(thin, COPY)
     check_restored_volume(tree, before, after)
+    group.end()
+
+
+def test_lvm_names(scene):
+    """A logical volume is recognised by each of its names."""
+    group = Group(scene.disk("volumes"))
+    settle()
+    with Mount(ORIGIN) as mount:
+        uuid = out("blkid", "-s", "UUID", "-o", "value", ORIGIN).strip()
+        for name in (ORIGIN, f"/dev/mapper/{GROUP}-origin", mount.path,
+                     pathlib.Path(ORIGIN).resolve(), f"/dev/disk/by-uuid/{uuid}",
+                     f"/dev/disk/by-id/dm-name-{GROUP}-origin"):
+            report = back_up(name, codes=(DONE, WARNED))
+            check(report["state"] == "snapshot", f"{name} is imaged from a snapshot", report)
+            group.remove_snapshots()
     group.end()
 
 
