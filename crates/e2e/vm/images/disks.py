@@ -223,6 +223,42 @@ def test_files(scene):
     check(not left, "no loop device and no mount is left", left)
 
 
+def long_sectors(name):
+    """Makes a disk with sectors of 4096 bytes."""
+    path = FOLDER / name
+    with open(path, "wb") as file:
+        file.truncate(96 * MIB)
+    return out("losetup", "--find", "--show", "--sector-size", "4096", path).strip()
+
+
+def test_long_sectors(scene):
+    """The table of partitions of a disk with sectors of 4096 bytes is found."""
+    run("modprobe", "loop")
+    disk, target = long_sectors("long"), long_sectors("long-target")
+    run("sgdisk", "--new=1:0:+60M", disk)
+    run("partx", "--update", disk)
+    settle()
+    run("mkfs.ext4", "-q", f"{disk}p1")
+    with Mount(f"{disk}p1") as mount:
+        make_tree(mount.path, "long sectors")
+        leave_content(mount)
+        tree = manifest(mount.path)
+    report = back_up(disk)
+    check(report["data_bytes"] < 30 * MIB,
+          f"free blocks are left out: {report['data_bytes'] // MIB} MiB have data")
+    restore(disk, target)
+    run("partx", "--update", target)
+    settle()
+    with Mount(f"{target}p1") as mount:
+        check_trees(tree, manifest(mount.path), "the files come back on a disk of the same kind")
+    done = image("files", disk, "/", "--partition", 1)
+    check(done.code == DONE and "/special" in done.out, "image files finds the partition", done)
+    for device in (disk, target):
+        run("losetup", "--detach", device)
+    for name in ("long", "long-target"):
+        (FOLDER / name).unlink()
+
+
 def test_in_use(scene):
     """A target in use is refused, and not changed."""
     source = FOLDER / "source"
