@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use client::{ImageFacts, ImageTarget};
+use sys::block;
 use sys::lock::Mutex;
 
 use crate::error::ImageError;
@@ -64,6 +65,7 @@ impl Comparison {
     /// Compares the image with the facts `of` with a device or a file.
     pub fn with(path: &Path, of: &ImageFacts) -> Result<Self, ImageError> {
         let file = File::open(path).map_err(|error| ImageError::file("read", path, error))?;
+        block::forget_cache(&file);
         let compares_zeros = !of.leaves_out_unused;
         Ok(Self { file, compares_zeros, found: Mutex::default() })
     }

@@ -17,9 +17,6 @@ use crate::export::{self, ExportReader};
 use crate::still::{FreezeCommands, Still, StillnessChoice};
 use crate::used;
 
-/// Alignment of reads that bypass the page cache.
-const ALIGNMENT: u64 = 4096;
-
 /// Kind of a source that is a device, in words.
 const DEVICE: &str = "block device";
 
@@ -44,8 +41,9 @@ pub struct SourceOptions {
 /// Device or file that is held still, as far as possible, and is being read.
 pub struct Source {
     name: PathBuf,
-    still: Still,
+    // Dropped before the snapshot that it has open.
     reader: Reader,
+    still: Still,
     bytes: u64,
     used: Vec<Range<u64>>,
     kind: String,
@@ -253,7 +251,10 @@ impl Source {
 
     /// Lets the device go on, and removes its snapshot. Returns warnings about what is left.
     pub fn end(self) -> Vec<String> {
-        self.still.end()
+        let Self { reader, still, .. } = self;
+        // A snapshot that is open cannot be removed.
+        drop(reader);
+        still.end()
     }
 }
 
@@ -284,10 +285,9 @@ impl ImageSource for Source {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let is_aligned = (buffer.len() as u64).is_multiple_of(ALIGNMENT);
         match &self.reader {
-            Reader::Local { direct: Some(direct), .. } if is_aligned => {
-                direct.read_exact_at(buffer, offset)
+            Reader::Local { direct: Some(direct), .. } => {
+                block::read_direct(direct, buffer, offset)
             }
             Reader::Local { cached, .. } => cached.read_exact_at(buffer, offset),
             Reader::Export(export) => export.read_at(buffer, offset),

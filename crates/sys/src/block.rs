@@ -17,6 +17,8 @@ use crate::dir::Dir;
 
 /// Length of the units in which the kernel counts sectors, whatever the device.
 const SECTOR_BYTES: u64 = 512;
+/// Alignment of reads that bypass the page cache, in bytes.
+pub const DIRECT_BYTES: usize = 4096;
 /// Number of records that the kernel returns at once about the blocks of a file system.
 const RECORDS: usize = 1024;
 /// `FS_IOC_GETFSMAP`: `_IOWR('X', 59, struct fsmap_head)`.
@@ -50,14 +52,44 @@ pub fn size(file: &File) -> io::Result<u64> {
     Ok(rustix::fs::seek(file, SeekFrom::End(0))?)
 }
 
-/// Opens a device or a file for reading that bypasses the page cache. Reads must be aligned to 4096
-/// bytes, in memory and in the file. Returns `None` if the file system has no such reading.
+/// Opens a device or a file for reading that bypasses the page cache. Reads must be aligned to
+/// [`DIRECT_BYTES`], in memory and in the file. Returns `None` if the file system has no such
+/// reading.
 pub fn open_direct(path: &Path) -> io::Result<Option<File>> {
     match File::options().read(true).custom_flags(libc::O_DIRECT).open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Fills `buffer`, whose memory is aligned, from a file that was opened by [`open_direct`]. Only
+/// its length need not be aligned: a disk may end anywhere. The page cache may have older content
+/// of a device than the disk, because a file system writes past it.
+pub fn read_direct(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    let (whole, tail) = buffer.split_at_mut(buffer.len() / DIRECT_BYTES * DIRECT_BYTES);
+    file.read_exact_at(whole, offset)?;
+    if tail.is_empty() {
+        return Ok(());
+    }
+    let mut room = [0; 2 * DIRECT_BYTES];
+    let start = room.as_ptr().align_offset(DIRECT_BYTES);
+    let block = &mut room[start..start + DIRECT_BYTES];
+    // The kernel ends this read where the disk ends.
+    let read = file.read_at(block, offset + whole.len() as u64)?;
+    let there = block[..read].get(..tail.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+    tail.copy_from_slice(there);
+    Ok(())
+}
+
+/// Makes the kernel forget what it has read of a device through the page cache: a file system
+/// writes past that. It does nothing for a file, and without root's rights.
+///
+/// Source: Linux, `include/uapi/linux/fs.h`, `BLKFLSBUF`.
+pub fn forget_cache(device: &File) {
+    const BLKFLSBUF: libc::c_ulong = 0x1261;
+    // SAFETY: the call takes no pointer.
+    let _forgotten = unsafe { libc::ioctl(device.as_raw_fd(), BLKFLSBUF) };
 }
 
 /// Makes the kernel look at the partitions of a disk again.
@@ -314,6 +346,21 @@ fn encoded(device: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_may_end_anywhere() {
+        #[repr(align(4096))]
+        struct Blocks([u8; 3 * DIRECT_BYTES]);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let content = std::fs::read(&path).expect("read");
+        let Some(direct) = open_direct(&path).expect("opened") else { return };
+        let mut buffer = Box::new(Blocks([0; 3 * DIRECT_BYTES]));
+        let bytes = content.len().min(buffer.0.len());
+        read_direct(&direct, &mut buffer.0[..bytes], 0).expect("read");
+        assert_eq!(buffer.0[..bytes], content[..bytes]);
+        let beyond = &mut buffer.0[..bytes + 1];
+        assert!(read_direct(&direct, beyond, 0).is_err(), "the file is shorter");
+    }
 
     #[test]
     fn the_request_has_the_layout_of_the_kernel() {
