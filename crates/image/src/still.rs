@@ -109,6 +109,8 @@ pub(crate) struct Still {
     /// Kept until the image is made.
     snapshot: Option<FrozenFilesystem>,
     freeze: Freeze,
+    /// Reason why a snapshot that would have been better is missing.
+    warning: Option<String>,
 }
 
 impl Still {
@@ -134,11 +136,15 @@ impl Still {
         }
         let mut freeze = Freeze::begin(path, commands)?;
         if !is_wanted {
-            let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
-            let path = path.to_owned();
-            return Ok(Self { path, copy: None, stillness, snapshot: None, freeze });
+            return Ok(Self::as_it_is(path, freeze, None));
         }
         let made = frozen_filesystem::freeze_device(path, number);
+        if let Err(error) = &made
+            && choice == StillnessChoice::Auto
+        {
+            let warning = format!("{} was read without a snapshot: {error}", path.display());
+            return Ok(Self::as_it_is(path, freeze, Some(warning)));
+        }
         let warning = freeze.end();
         let snapshot = made.map_err(|error| not_still(error.to_string()))?;
         if let Some(warning) = warning {
@@ -147,7 +153,14 @@ impl Still {
         use std::os::unix::ffi::OsStrExt as _;
         let device = PathBuf::from(std::ffi::OsStr::from_bytes(snapshot.root()));
         let stillness = Some(ImageStillness::Snapshot);
-        Ok(Self { path: device, copy: None, stillness, snapshot: Some(snapshot), freeze })
+        Ok(Self {
+            path: device,
+            copy: None,
+            stillness,
+            snapshot: Some(snapshot),
+            freeze,
+            warning: None,
+        })
     }
 
     /// Holds a file still.
@@ -181,19 +194,23 @@ impl Still {
         {
             return Err(not_still(warning));
         }
-        Ok(Self { path: path.to_owned(), copy, stillness, snapshot: None, freeze })
+        Ok(Self { copy, stillness, ..Self::as_it_is(path, freeze, None) })
     }
 
     /// Runs the freezing command for a source of which no snapshot can be made here.
     pub(crate) fn nothing(path: &Path, commands: &FreezeCommands) -> Result<Self, ImageError> {
-        let freeze = Freeze::begin(path, commands)?;
+        Ok(Self::as_it_is(path, Freeze::begin(path, commands)?, None))
+    }
+
+    /// Returns the source that is read itself, held still by the user's command or not at all.
+    fn as_it_is(path: &Path, freeze: Freeze, warning: Option<String>) -> Self {
         let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
-        Ok(Self { path: path.to_owned(), copy: None, stillness, snapshot: None, freeze })
+        Self { path: path.to_owned(), copy: None, stillness, snapshot: None, freeze, warning }
     }
 
     /// Lets the device go on, and removes the snapshot. Returns warnings about what is left.
     pub(crate) fn end(mut self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.freeze.end().into_iter().collect();
+        let mut warnings: Vec<String> = self.freeze.end().into_iter().chain(self.warning).collect();
         if let Some(Err(error)) = self.snapshot.take().map(FrozenFilesystem::thaw) {
             let path = self.path.display();
             warnings.push(format!(
