@@ -28,11 +28,18 @@ pub enum ImageError {
     NotStill { path: PathBuf, reason: String },
     /// The user unmounts the target or ends its user.
     #[error(
-        "{} is in use: it is mounted, or part of a volume group or a RAID; end that use, then try \
-         again",
+        "{} is in use: it, or a partition of it, is mounted, is swap space, or is part of a \
+         volume group or a RAID; end that use, then try again",
         path.display()
     )]
     InUse { path: PathBuf },
+    /// The user takes the target out of the volume group.
+    #[error(
+        "{} is a physical volume of the volume group {group}; take it out with vgreduce, or remove \
+         the group, then try again",
+        path.display()
+    )]
+    InGroup { path: PathBuf, group: String },
     /// The user names a larger target.
     #[error(
         "{} has {has} bytes, but the image has {needed}; name a target that is as large or larger",

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fch
 use std::path::{Path, PathBuf};
 
 use client::ImageTarget;
-use sys::block;
+use sys::{block, frozen_filesystem};
 
 use crate::content::DeviceContent;
 use crate::error::ImageError;
@@ -56,6 +56,9 @@ impl Target {
 
     fn device(path: &Path, needed: u64, is_confirmed: bool) -> Result<Self, ImageError> {
         let failed = |error| ImageError::file("write", path, error);
+        if let Some(group) = frozen_filesystem::volume_group_of(path) {
+            return Err(ImageError::InGroup { path: path.to_owned(), group });
+        }
         let file = block::open_alone(path).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => ImageError::InUse { path: path.to_owned() },
             _ => failed(error),

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -84,8 +85,7 @@ pub fn is_logical_volume(device: &Path) -> bool {
 }
 
 /// Makes a snapshot of the logical volume `device`. LVM holds a file system on it still meanwhile.
-/// Several snapshots of one process have
-/// different numbers.
+/// Several snapshots of one process have different numbers.
 pub fn freeze_device(device: &Path, number: u32) -> io::Result<FrozenFilesystem> {
     let name = format!("{PREFIX}{}-{number}", std::process::id());
     snapshot_of(&volume(device.as_os_str().as_bytes())?, &name)
@@ -204,7 +204,27 @@ struct LogicalVolume {
     is_thin: bool,
 }
 
+/// Returns the name of the volume group that has `device` as a physical volume, even if the kernel
+/// does not use it now.
+pub fn volume_group_of(device: &Path) -> Option<String> {
+    let pvs = ["pvs", "--noheadings", "-o", "vg_name"].map(OsStr::new);
+    let listed = run(&words(&[&pvs[..], &[device.as_os_str()]].concat())).ok()?;
+    let group = String::from_utf8_lossy(&listed).trim().to_owned();
+    (!group.is_empty()).then_some(group)
+}
+
+/// Returns the name by which LVM knows a device that the kernel calls by a number, such as
+/// `/dev/dm-3`, or to which another path leads.
+fn name_of_mapping(source: &[u8]) -> Option<Vec<u8>> {
+    let device = std::fs::metadata(OsStr::from_bytes(source)).ok()?.rdev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let name = std::fs::read(format!("/sys/dev/block/{major}:{minor}/dm/name")).ok()?;
+    Some([b"/dev/mapper/", name.trim_ascii_end()].concat())
+}
+
 fn volume(source: &[u8]) -> io::Result<LogicalVolume> {
+    let mapping = name_of_mapping(source);
+    let source = mapping.as_deref().unwrap_or(source);
     let lvs = ["lvs", "--noheadings", "--separator", "/", "-o", "vg_name,lv_name,pool_lv"];
     let source = OsStr::from_bytes(source);
     let listed = run(&words(&[&lvs.map(OsStr::new)[..], &[source]].concat()))?;
