@@ -23,6 +23,11 @@ use sys::mount::DetachedMount;
 
 use crate::content::{DeviceContent, partitions_in};
 
+/// Length of the sectors of most disks, in bytes.
+const SECTOR_BYTES: u32 = 512;
+/// Length of the sectors of disks that say so, in bytes.
+const LONG_SECTOR_BYTES: u32 = 4096;
+
 /// Error while an image is opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -64,7 +69,7 @@ struct ImageContent {
 impl DiskContent for ImageContent {
     fn bytes(&self) -> u64 {
         // A device has whole sectors.
-        self.reader.image().facts.layout.bytes.next_multiple_of(512)
+        self.reader.image().facts.layout.bytes.next_multiple_of(u64::from(SECTOR_BYTES))
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
@@ -96,17 +101,24 @@ impl OpenImage {
         partition: Option<u32>,
     ) -> Result<Self, OpenError> {
         let system = |verb| move |error| OpenError::System { verb, error };
-        let looped = |offset, bytes| {
-            LoopDevice::read_only(disk.file(), offset, bytes)
+        let looped = |offset, bytes, sector| {
+            LoopDevice::with_sectors(disk.file(), offset, bytes, sector)
                 .map_err(system("make a loop device of the image"))
         };
-        let whole = looped(0, 0)?;
+        let mut sector = SECTOR_BYTES;
+        let mut whole = looped(0, 0, sector)?;
+        let mut partitions = partitions_in(whole.path());
+        if partitions.is_empty() && DeviceContent::of(whole.path()).table.is_some() {
+            // A table of partitions is read by the length of the disk's sectors.
+            sector = LONG_SECTOR_BYTES;
+            whole = looped(0, 0, sector)?;
+            partitions = partitions_in(whole.path());
+        }
         let held = DeviceContent::of(whole.path());
-        let partitions = partitions_in(whole.path());
         let (device, held) = match choose(&partitions, partition)? {
             None => (whole, held),
             Some(Partition { range, .. }) => {
-                let part = looped(range.start, range.end - range.start)?;
+                let part = looped(range.start, range.end - range.start, sector)?;
                 let held = DeviceContent::of(part.path());
                 (part, held)
             }

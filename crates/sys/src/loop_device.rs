@@ -54,8 +54,13 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     /// Makes a device of `bytes` bytes from `offset` on of `file`, or of the whole file if `bytes`
-    /// is 0. Needs Linux 5.8 and root's rights.
+    /// is 0. Its sectors have 512 bytes. Needs Linux 5.8 and root's rights.
     pub fn read_only(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+        Self::with_sectors(file, offset, bytes, 512)
+    }
+
+    /// Makes a device as [`Self::read_only`] does, with sectors of `sector` bytes.
+    pub fn with_sectors(file: &File, offset: u64, bytes: u64, sector: u32) -> io::Result<Self> {
         let control = File::options().read(true).write(true).open("/dev/loop-control")?;
         let mut failure = io::Error::other("every loop device is in use");
         for _ in 0..TRIES {
@@ -64,7 +69,7 @@ impl LoopDevice {
             if number < 0 {
                 return Err(io::Error::last_os_error());
             }
-            match Self::configure(number, file, offset, bytes) {
+            match Self::configure(number, file, offset, bytes, sector) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => failure = error,
                 done => return done,
             }
@@ -72,14 +77,20 @@ impl LoopDevice {
         Err(failure)
     }
 
-    fn configure(number: i32, file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+    fn configure(
+        number: i32,
+        file: &File,
+        offset: u64,
+        bytes: u64,
+        sector: u32,
+    ) -> io::Result<Self> {
         let path = Path::new("/dev").join(format!("loop{number}"));
         make_node(&path, number)?;
         let open = File::open(&path)?;
         let fd = u32::try_from(file.as_raw_fd()).expect("a descriptor is not negative");
         let config = Config {
             fd,
-            block_size: 0,
+            block_size: sector,
             info: Settings {
                 device: 0,
                 inode: 0,
