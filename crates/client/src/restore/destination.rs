@@ -3,9 +3,11 @@
 use std::io;
 use std::ops::Range;
 
-use super::receive::WINDOWS_AT_ONCE;
 use super::recent::RecentQuanta;
 use crate::link::versions::{Entry, WHOLE_FILE};
+
+/// Number of windows whose directories are open: one window gets its data, two are being answered.
+pub(super) const WINDOWS_AT_ONCE: u64 = 3;
 
 /// Receiver of entries and of their data.
 pub(super) trait Destination: Sync {

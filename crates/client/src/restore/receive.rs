@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::destination::Destination;
+use super::destination::{Destination, WINDOWS_AT_ONCE};
 use super::opener::{Opener, Work};
 use super::tally::Tally;
 use super::window::{Window, WindowBuilder};
@@ -32,8 +32,6 @@ const QUANTA_WAITING: usize = 8;
 /// Maximum number of directories of a window. Larger windows hardly reduce the number of quanta
 /// that are sent twice.
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
-/// Number of windows whose directories are open: one window gets its data, two are being answered.
-pub(super) const WINDOWS_AT_ONCE: u64 = 3;
 /// Maximum number of messages with entries that wait until the data of a window is complete.
 const EARLY_MAX: usize = 4096;
 /// Number of files that are open for other reasons.
