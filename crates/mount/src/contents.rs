@@ -14,20 +14,17 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use client::{ClientError, Image, ImageReader, ObjectPlace};
+use client::{ClientError, Image, ImageReader};
 use model::{Object, ServerTime};
 use sys::lock::Mutex;
 
-use self::large::LargeContents;
+use self::large::{LargeContents, to_usize};
 use self::small::SmallContents;
 use crate::connection::Connection;
 use crate::node::{Folder, View};
 
 /// Maximum number of images that are read at the same time without their readers being made anew.
 const READERS_MAX: usize = 16;
-
-/// A version of a file.
-type VersionKey = (ObjectPlace, ServerTime);
 
 /// Readers of images, by name and time.
 type ImageReaders = HashMap<(Vec<u8>, ServerTime), Arc<ImageReader>>;
@@ -91,8 +88,4 @@ impl Contents {
             read.map(|()| buffer)
         })
     }
-}
-
-fn to_usize(bytes: u64) -> usize {
-    usize::try_from(bytes).expect("lengths of buffers fit")
 }

@@ -57,6 +57,9 @@ pub(crate) enum Node {
     },
 }
 
+/// A version of a file: its place, and the time at which the server got it.
+pub(crate) type VersionKey = (ObjectPlace, ServerTime);
+
 /// Directory of a filespace, which all objects in it share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Folder {
@@ -95,8 +98,8 @@ impl Node {
             Self::Image(image) => NodeKey::Image(&image.name, image.taken),
             Self::Directory { view, path, .. } => NodeKey::Directory(*view, path),
             Self::Object { view, folder, object } if object.stat.linked => {
-                // The names of one file may have been committed one after the other, so the server's
-                // time does not tell its versions apart.
+                // The names of one file may have been committed one after the other, so the
+                // server's time does not tell its versions apart.
                 let Stat { inode, mtime, ctime, .. } = object.stat;
                 NodeKey::Linked(*view, &folder.filespace, inode, mtime, ctime)
             }

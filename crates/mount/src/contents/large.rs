@@ -10,8 +10,8 @@ use client::{AHEAD_BYTES, ClientError};
 use lru::LruCache;
 use sys::lock::Mutex;
 
-use super::{VersionKey, to_usize};
 use crate::connection::Connection;
+use crate::node::VersionKey;
 
 /// Two reads of a file that are at most so far apart follow each other: the kernel reads ahead with
 /// several threads.
@@ -123,4 +123,8 @@ impl LargeContents {
             Ok(part)
         })
     }
+}
+
+pub(super) fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("lengths of buffers fit")
 }

@@ -21,10 +21,9 @@ use client::{ObjectPlace, SmallFile, SmallFileSink};
 use model::{DirPath, Name, Object};
 use sys::lock::{Condvar, Mutex, MutexGuard};
 
-use super::VersionKey;
 use super::stock::Stock;
 use crate::connection::Connection;
-use crate::node::View;
+use crate::node::{VersionKey, View};
 use crate::walk::{Place, Walk};
 
 /// Maximum size of a small file.
@@ -78,7 +77,7 @@ struct Run {
     awaited: Vec<VersionKey>,
 }
 
-/// What a file that is not in the stock needs.
+/// Need of a file that is not in the stock.
 enum Miss {
     Alone,
     /// The files beside it are wanted too.
@@ -277,7 +276,7 @@ impl SmallContents {
             first,
             left: Mutex::new(DIRECTORY_BYTES_MAX),
         };
-        // What is missing is fetched alone, where errors reach the program.
+        // A file that is missing then is fetched alone, where errors reach the program.
         let _missing = self
             .connection
             .ask(|line| line.client.small_files(filespace, directory, view.time(), &beside));
@@ -292,7 +291,7 @@ fn run(shared: Arc<SharedState>, connection: &Connection, number: u64, root: Pla
     let ended = line.client.small_files_below(filespace, directory, view.time(), &sink);
     let mut state = sink.shared.state.lock();
     if state.run(number).is_some() {
-        // What has come can still be taken.
+        // Files that have come can still be taken.
         state.run = None;
         if ended.is_ok() {
             state.walk.end(root, sys::clock::monotonic());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::VersionKey;
+use crate::node::VersionKey;
 
 /// Total size of the contents that came ahead, in bytes, from which on no more are wanted.
 const AHEAD_BYTES_MAX: usize = 16 << 20;
