@@ -127,7 +127,9 @@ impl<F: Send + Sync> Reception<'_, F> {
 
     /// Returns true if the destination may not take another window now.
     fn is_busy<D: Destination<File = F>>(&self, destination: &D) -> bool {
-        self.ready.len() as u64 >= destination.windows_at_once()
+        let open = self.ready.len() as u64;
+        // A window beyond all that may be open is refused, and does not wait.
+        open >= destination.windows_at_once() && open < WINDOWS_AT_ONCE
     }
 
     /// Keeps an arrival until a window is complete.
