@@ -62,7 +62,7 @@ pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
-    RecallRequest, SmallFile, SmallFileSink,
+    Reach, RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
@@ -307,27 +307,16 @@ impl Client {
         browse::all_versions(&self.link, filespace, directory)
     }
 
-    /// Reads the contents of the files directly in `directory` that `sink` wants, as they were at
-    /// the time `at`, or are now.
+    /// Reads the contents of the files in a directory, as far as the reach says, that `sink` wants:
+    /// as they were at the time `at`, or are now.
     pub fn small_files(
         &self,
         filespace: &[u8],
-        directory: &DirPath,
+        files: (&DirPath, Reach),
         at: Option<ServerTime>,
         sink: &dyn SmallFileSink,
     ) -> Result<(), ClientError> {
-        restore::small_files(&self.link, filespace, directory, at, sink)
-    }
-
-    /// Reads the contents of the files in `directory` and below it, as [`Self::small_files`] does.
-    pub fn small_files_below(
-        &self,
-        filespace: &[u8],
-        directory: &DirPath,
-        at: Option<ServerTime>,
-        sink: &dyn SmallFileSink,
-    ) -> Result<(), ClientError> {
-        restore::small_files_below(&self.link, filespace, directory, at, sink)
+        restore::small_files(&self.link, filespace, files, at, sink)
     }
 
     /// Returns a reader of any ranges of stored files.

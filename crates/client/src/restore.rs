@@ -32,8 +32,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub use self::batch::{SmallFile, SmallFileSink};
-pub(crate) use self::batch::{small_files, small_files_below};
+pub(crate) use self::batch::small_files;
+pub use self::batch::{Reach, SmallFile, SmallFileSink};
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;

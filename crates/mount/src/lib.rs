@@ -3,7 +3,7 @@
 //! ```text
 //!   kernel -> stored (answers) -> inodes, node (attributes)
 //!                |-> tree: what is in each directory -> filespaces (pure), ahead
-//!                \-> contents: ranges, and the small files of a directory at once
+//!                \-> contents: ranges, and in a walk the small files to come -> walk, stock
 //!                       both -> connection -> client
 //! ```
 //!
@@ -14,7 +14,8 @@
 //!
 //! 1. A program gets the right bytes or an error. Each chunk is checked against its digest.
 //! 2. A version has a number (inode) of its own, so the kernel never mixes two versions.
-//! 3. Memory is bounded: what is remembered of directories and contents has a limit.
+//! 3. What is remembered of directories and contents has a limit. What the kernel knows has none but
+//!    the kernel's: a node takes about 0.4 KB until the kernel forgets it.
 //!
 //! Deliberately absent: writing.
 

@@ -37,34 +37,33 @@ pub trait SmallFileSink: Sync {
     fn put(&self, file: &SmallFile, content: Option<Vec<u8>>);
 }
 
-/// Reads the contents of the files directly in `directory` that `sink` wants, as they were at the
-/// time `at`, or are now.
+/// Files that are offered to a sink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Those directly in a directory.
+    Directory,
+    /// Those in a directory and below it.
+    Subtree,
+}
+
+/// Reads the contents of the files in `directory`, as far as `reach` says, that `sink` wants: as
+/// they were at the time `at`, or are now.
 pub(crate) fn small_files(
     link: &Link,
     filespace: &[u8],
-    directory: &DirPath,
+    (directory, reach): (&DirPath, Reach),
     at: Option<ServerTime>,
     sink: &dyn SmallFileSink,
 ) -> Result<(), ClientError> {
-    read(link, &Selection { at, ..Selection::of_directory(filespace, directory.clone()) }, sink)
-}
-
-/// Reads the contents of the files in `directory` and below it, as [`small_files`] does.
-pub(crate) fn small_files_below(
-    link: &Link,
-    filespace: &[u8],
-    directory: &DirPath,
-    at: Option<ServerTime>,
-    sink: &dyn SmallFileSink,
-) -> Result<(), ClientError> {
-    read(link, &Selection { at, ..selection_below(filespace, directory) }, sink)
-}
-
-fn read(link: &Link, selection: &Selection, sink: &dyn SmallFileSink) -> Result<(), ClientError> {
+    let selection = match reach {
+        Reach::Directory => Selection::of_directory(filespace, directory.clone()),
+        Reach::Subtree => selection_below(filespace, directory),
+    };
+    let selection = Selection { at, ..selection };
     let progress = Arc::new(Progress::default());
     let tally = Tally::new(Arc::clone(&progress));
     let mut files = SmallFiles { sink, progress };
-    match receive(link, selection, None, &mut files, &tally) {
+    match receive(link, &selection, None, &mut files, &tally) {
         Err(_) if files.progress.is_stopped() => Ok(()),
         received => received.map(drop),
     }

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use client::{ObjectPlace, SmallFile, SmallFileSink};
+use client::{ObjectPlace, Reach, SmallFile, SmallFileSink};
 use model::{DirPath, Name, Object};
 use sys::lock::{Condvar, Mutex, MutexGuard};
 
@@ -65,10 +65,9 @@ struct Run {
     root: Place,
     /// Directory at which the program was when the run began. Files before it are not wanted.
     start: DirPath,
-    /// Directory whose files are being offered.
+    /// Directory whose files are being offered, and its files about which the run has decided.
     newest: Option<Arc<DirPath>>,
-    /// Files of that directory for which there was no room.
-    declined: HashSet<Name>,
+    offered: HashSet<Name>,
     /// Files that were asked for and have not come, and their sizes in bytes.
     promised: HashMap<VersionKey, u64>,
     promised_bytes: u64,
@@ -93,7 +92,7 @@ impl Run {
             root,
             start,
             newest: None,
-            declined: HashSet::new(),
+            offered: HashSet::new(),
             promised: HashMap::new(),
             promised_bytes: 0,
             last_taken: sys::clock::monotonic(),
@@ -108,7 +107,7 @@ impl Run {
         }
         let ObjectPlace { directory, name, .. } = &key.0;
         match &self.newest {
-            Some(newest) if **newest == *directory => !self.declined.contains(name),
+            Some(newest) if **newest == *directory => !self.offered.contains(name),
             Some(newest) => directory.as_bytes() > newest.as_bytes(),
             None => true,
         }
@@ -121,24 +120,31 @@ impl Run {
     }
 
     /// Notes the directory whose files are being offered. Returns true if it is another one.
-    fn offer(&mut self, directory: &Arc<DirPath>) -> bool {
+    fn enter(&mut self, directory: &Arc<DirPath>) -> bool {
         if self.newest.as_ref() == Some(directory) {
             return false;
         }
         self.newest = Some(Arc::clone(directory));
-        self.declined.clear();
+        self.offered.clear();
         true
+    }
+
+    /// Notes that a file is wanted, if the files that have not come leave room for it. Returns
+    /// whether it is.
+    fn promise(&mut self, key: VersionKey, bytes: u64) -> bool {
+        self.offered.insert(key.0.name.clone());
+        let has_room = self.promised_bytes + bytes <= PROMISED_BYTES_MAX;
+        if has_room {
+            self.promised_bytes += bytes;
+            self.promised.insert(key, bytes);
+        }
+        has_room
     }
 }
 
 impl State {
     fn run(&mut self, number: u64) -> Option<&mut Run> {
         self.run.as_mut().filter(|run| run.number == number)
-    }
-
-    fn end_run(&mut self) {
-        self.run = None;
-        self.stock.drop_ahead();
     }
 }
 
@@ -202,7 +208,8 @@ impl SmallContents {
             let rest = deadline.get_or_insert(now + WAIT).saturating_duration_since(now);
             if rest.is_zero() {
                 // The run is too slow to be of use.
-                state.end_run();
+                state.run = None;
+                self.shared.changed.notify_all();
                 return None;
             }
             state = self.wait(state, key, rest);
@@ -250,13 +257,12 @@ impl SmallContents {
         if self.begin(&mut state, root, place) { Miss::Run } else { Miss::Alone }
     }
 
-    /// Begins a run. Without a thread for it, returns false.
+    /// Begins a run, which ends the one before. Without a thread for it, returns false.
     fn begin(&self, state: &mut State, root: Place, start: &Place) -> bool {
-        state.end_run();
-        self.shared.changed.notify_all();
         state.number += 1;
         let number = state.number;
         state.run = Some(Run::new(number, root.clone(), start.directory.clone()));
+        self.shared.changed.notify_all();
         let shared = Arc::clone(&self.shared);
         let connection = Arc::clone(&self.connection);
         let thread = std::thread::Builder::new().name("contents".to_owned());
@@ -276,10 +282,11 @@ impl SmallContents {
             first,
             left: Mutex::new(DIRECTORY_BYTES_MAX),
         };
+        let files = (directory, Reach::Directory);
         // A file that is missing then is fetched alone, where errors reach the program.
         let _missing = self
             .connection
-            .ask(|line| line.client.small_files(filespace, directory, view.time(), &beside));
+            .ask(|line| line.client.small_files(filespace, files, view.time(), &beside));
     }
 }
 
@@ -288,7 +295,9 @@ fn run(shared: Arc<SharedState>, connection: &Connection, number: u64, root: Pla
     let sink = RunSink { shared, number, filespace: root.filespace.clone() };
     let Place { view, filespace, directory } = &root;
     let line = connection.line();
-    let ended = line.client.small_files_below(filespace, directory, view.time(), &sink);
+    let ended = line
+        .client
+        .small_files(filespace, (directory, Reach::Subtree), view.time(), &sink);
     let mut state = sink.shared.state.lock();
     if state.run(number).is_some() {
         // Files that have come can still be taken.
@@ -326,27 +335,25 @@ impl SmallFileSink for RunSink {
             let Some(run) = run.as_mut().filter(|run| run.number == self.number) else {
                 return ControlFlow::Break(());
             };
-            if run.offer(directory) && !run.awaited.is_empty() {
+            if run.enter(directory) && !run.awaited.is_empty() {
                 self.shared.changed.notify_all();
             }
             if size > BYTES_MAX || !run.is_ahead(directory) {
                 return ControlFlow::Continue(false);
             }
-            // A run waits between windows only, so that what it has asked for comes.
+            // A run waits between windows only, so that all it has asked for comes.
             if !stock.is_full() || run.promised_bytes > 0 {
-                if run.promised_bytes + size > PROMISED_BYTES_MAX {
-                    run.declined.insert(object.name.clone());
+                let is_wanted = run.promise(key(&self.filespace, directory, object), size);
+                if !is_wanted && !run.awaited.is_empty() {
                     self.shared.changed.notify_all();
-                    return ControlFlow::Continue(false);
                 }
-                run.promised_bytes += size;
-                run.promised.insert(key(&self.filespace, directory, object), size);
-                return ControlFlow::Continue(true);
+                return ControlFlow::Continue(is_wanted);
             }
             if run.awaited.iter().any(|key| !stock.has(key)) {
                 stock.make_room();
             } else if run.last_taken.elapsed() > IDLE {
-                state.end_run();
+                state.run = None;
+                state.stock.drop_ahead();
                 return ControlFlow::Break(());
             } else {
                 state = self.shared.changed.wait_timeout(state, IDLE);
@@ -395,5 +402,53 @@ impl SmallFileSink for Beside<'_> {
     fn put(&self, file: &SmallFile, content: Option<Vec<u8>>) {
         let Some(content) = content else { return };
         self.shared.state.lock().stock.put_ahead(key_of(self.filespace, file), content);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ServerTime;
+
+    use super::*;
+
+    fn directory(path: &str) -> DirPath {
+        DirPath::new(path.as_bytes()).expect("a path")
+    }
+
+    fn run(start: &str) -> Run {
+        let (view, filespace) = (View::Latest, b"/".to_vec());
+        Run::new(1, Place { view, filespace, directory: directory("/a/") }, directory(start))
+    }
+
+    fn file(path: &str, name: &str) -> VersionKey {
+        let directory = directory(path);
+        let name = directory.name(name.as_bytes()).expect("a name");
+        (ObjectPlace { filespace: b"/".to_vec(), directory, name }, ServerTime(1))
+    }
+
+    #[test]
+    fn a_run_brings_what_lies_ahead_and_what_it_has_asked_for() {
+        let mut run = run("/a/b/");
+        assert!(run.brings(&file("/a/b/", "x")), "nothing was offered yet");
+        assert!(run.enter(&Arc::new(directory("/a/b/"))));
+        assert!(!run.enter(&Arc::new(directory("/a/b/"))));
+        assert!(run.promise(file("/a/b/", "x"), PROMISED_BYTES_MAX));
+        assert!(!run.promise(file("/a/b/", "y"), 1), "there is no room");
+        assert!(run.brings(&file("/a/b/", "x")));
+        assert!(!run.brings(&file("/a/b/", "y")), "it was not asked for");
+        assert!(run.brings(&file("/a/b/", "z")), "it was not offered yet");
+        assert!(run.brings(&file("/a/c/", "x")));
+        run.promised.remove(&file("/a/b/", "x"));
+        assert!(!run.brings(&file("/a/b/", "x")), "it has come, and was dropped");
+        run.enter(&Arc::new(directory("/a/c/")));
+        assert!(!run.brings(&file("/a/b/", "z")), "its directory has passed");
+    }
+
+    #[test]
+    fn directories_before_the_start_are_passed_over() {
+        let run = run("/a/c/d/");
+        let ahead = ["/a/", "/a/c/", "/a/c/d/", "/a/c/d/e/", "/a/z/"];
+        assert!(ahead.iter().all(|path| run.is_ahead(&directory(path))));
+        assert!(["/a/b/", "/a/c/c/"].iter().all(|path| !run.is_ahead(&directory(path))));
     }
 }
