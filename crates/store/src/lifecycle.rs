@@ -9,7 +9,7 @@ pub mod catalog_copy;
 pub mod clock;
 mod copy_retention;
 pub mod expire;
-mod images;
+pub(crate) mod images;
 pub mod object_lock;
 pub mod reclaim;
 pub mod records;

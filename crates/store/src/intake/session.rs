@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use catalog::{Filespace, Node, SessionRow, Write};
 use format::Budget;
-use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, ServerTime, SessionId};
+use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, ServerTime, SessionId, image_name};
 use pool::Filler;
+use sys::lock::Mutex;
 
 use super::change::{PageChange, Rejection, Remnant};
 use super::prepare::{CommitPoint, Preparation};
 use super::quantum::{Origin, StoredQuantum};
 use super::resolve::{Quanta, ResolvedChange, Resolver};
 use crate::error::StoreError;
-use crate::lifecycle::{archive, object_lock};
+use crate::lifecycle::{archive, images, object_lock};
 use crate::pools;
 use crate::store::Claim;
 use crate::store::{CommitFailure, Store, Use};
@@ -42,6 +43,8 @@ pub struct Intake {
     /// Rules for object locks on the packs that pages name; `None` if nothing is locked.
     pub(super) holding: Option<object_lock::HoldRules>,
     started: ServerTime,
+    /// Time after which the next change of a filespace of images counts as made; `None` elsewhere.
+    last_change: Option<Mutex<ServerTime>>,
     filler: Filler,
     quanta: Quanta,
     /// Numbers of the quanta of the last transactions, oldest first.
@@ -91,6 +94,10 @@ impl Intake {
         let archive = archive::open_for_filespace(store, &node, name)?;
         let filespace = store.catalog.open_filespace(node.id, name, now)?;
         let claim = store.claim(filespace.id)?;
+        let last_change = match image_name(&filespace.name) {
+            Some(_) => Some(Mutex::new(images::time_of_change(store, &filespace, now)?)),
+            None => None,
+        };
         let filler = pools::filler(store, node.id)?;
         let filling = store.use_packs(true);
         let domains = store.catalog.domains()?;
@@ -110,6 +117,7 @@ impl Intake {
             locked,
             holding,
             started: now,
+            last_change,
             filler,
             quanta: Quanta::new(),
             kept: VecDeque::new(),
@@ -176,7 +184,7 @@ impl Intake {
         changes: Vec<PageChange>,
         budget: &Budget,
     ) -> Result<Preparation, CommitFailure> {
-        let now = sys::clock::now();
+        let now = self.time_of_change();
         // The lock is held until the commit, so that no pack is condemned meanwhile (invariant 9).
         let condemned = self.store.condemned();
         let resolver = Resolver::new(&self.store, &self.node, &self.quanta, &condemned, budget);
@@ -194,6 +202,16 @@ impl Intake {
         object_lock::apply(&self.store, &prepared.holds)?;
         self.store.commit_filled(&self.filling, condemned.generation, writes)?;
         Ok(prepared)
+    }
+
+    /// Returns the time at which a change counts as made. In a filespace of images it never goes
+    /// back.
+    fn time_of_change(&self) -> ServerTime {
+        let clock = sys::clock::now();
+        let Some(last) = &self.last_change else { return clock };
+        let mut last = last.lock();
+        *last = clock.max(images::next(*last));
+        *last
     }
 
     fn forget_old_quanta(&mut self, numbers: Vec<u64>) {

@@ -290,6 +290,8 @@ pub fn delete(
     // interrupts.
     let noted = Write::AddEvent(event(node, now, "versions deleted", &row.details));
     store.catalog.commit(vec![noted])?;
+    // Active versions end at this time.
+    let now = images::time_of_change(store, filespace, now)?;
     if let ChosenVersions::Images(taken) = &chosen {
         // The parts end before the heads go, so that a crash leaves whole images.
         store.until_current(|| Ok(end_parts(store, filespace, taken, now)?.then_some(())))?;

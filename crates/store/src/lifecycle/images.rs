@@ -8,16 +8,19 @@
 //! 1. The heads are read after the versions of parts that are judged by them. A part that has ended
 //!    when it is read belongs to no image whose head is inserted later.
 //! 2. An image whose deletion can be undone needs its parts, too.
-//! 3. A head moves from its page to the versions when a newer image replaces it, to the trash when
+//! 3. Time goes on in a filespace of images, even if the clock was set back: what comes is inserted
+//!    after all that is there, and ends after all images that need it. See [`time_of_change`].
+//! 4. A head moves from its page to the versions when a newer image replaces it, to the trash when
 //!    it is deleted, and back to the versions when that is undone. The places are read in this
 //!    order, and the trash before them, too. So a head that moves meanwhile is seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{Filespace, VersionRow};
+use catalog::{Filespace, PageSpan, VersionRow};
 use model::{DirPath, IMAGE_HEAD, Name, ServerTime, image_name};
 
 use crate::error::StoreError;
+use crate::pages::decode_page;
 use crate::selection::select;
 use crate::store::Store;
 
@@ -64,16 +67,68 @@ impl Heads {
 
     /// Returns true if an image needs the version `part` of a part.
     pub(super) fn need(&self, part: &VersionRow) -> bool {
-        assert!(part.inserted < part.deactivated, "a version begins before it ends");
-        self.0.range(part.inserted..part.deactivated).next().is_some()
+        self.needing(part).next().is_some()
+    }
+
+    /// Returns the ends of the images that need the version `part` of a part. A version that ends
+    /// before it begins comes from a damaged row, and is needed by none.
+    fn needing(&self, part: &VersionRow) -> impl Iterator<Item = Option<ServerTime>> {
+        let end = part.deactivated.max(part.inserted);
+        self.0.range(part.inserted..end).map(|(_, end)| *end)
+    }
+
+    /// Returns the latest time at which an image came or ended.
+    fn latest(&self) -> Option<ServerTime> {
+        self.0
+            .iter()
+            .map(|(inserted, end)| end.unwrap_or(*inserted).max(*inserted))
+            .max()
     }
 
     /// Returns the end of the version `part` of a part, or of the last image that needs it; `None`
     /// while that is the newest image.
     pub(super) fn end_of(&self, part: &VersionRow) -> Option<ServerTime> {
-        let mut needing = self.0.range(part.inserted..part.deactivated).map(|(_, end)| *end);
-        needing.try_fold(part.deactivated, |last, end| Some(last.max(end?)))
+        self.needing(part).try_fold(part.deactivated, |last, end| Some(last.max(end?)))
     }
+}
+
+/// Returns the time at which a change of `filespace` counts as made: the clock's, but in a filespace
+/// of images after all that is active there, and after all that happened to images. Otherwise an
+/// image would, after the clock was set back, not consist of its own parts.
+pub(crate) fn time_of_change(
+    store: &Store,
+    filespace: &Filespace,
+    clock: ServerTime,
+) -> Result<ServerTime, StoreError> {
+    let heads = match Heads::read(store, filespace) {
+        Ok(None) => return Ok(clock),
+        // A head that cannot be read cannot be restored either.
+        Err(StoreError::Damaged(_)) => Heads::default(),
+        heads => heads?.unwrap_or_default(),
+    };
+    let latest = heads.latest().max(latest_active(store, filespace)?);
+    Ok(latest.map_or(clock, |latest| clock.max(next(latest))))
+}
+
+/// Returns the shortest time after `time`.
+pub(crate) fn next(time: ServerTime) -> ServerTime {
+    ServerTime(time.0.saturating_add(1))
+}
+
+/// Returns the time at which the newest active object of `filespace` was inserted. Damaged pages
+/// are passed over.
+fn latest_active(store: &Store, filespace: &Filespace) -> Result<Option<ServerTime>, StoreError> {
+    let span = PageSpan::Subtree(DirPath::above_root());
+    let (mut after, mut latest) = (None, None);
+    // Pages with parts are large, so they come one by one.
+    while let Some(page) = store.catalog.pages(filespace.id, &span, after.as_ref(), 1)?.pop() {
+        match decode_page(&page) {
+            Err(StoreError::Damaged(_)) => {}
+            objects => latest = latest.max(objects?.iter().map(|object| object.inserted).max()),
+        }
+        after = Some(page.key);
+    }
+    Ok(latest)
 }
 
 /// Name of the head of an image.
@@ -132,6 +187,24 @@ mod tests {
         ] {
             assert_eq!(heads.end_of(&part(inserted, deactivated)), expected.map(time));
         }
+    }
+
+    #[test]
+    fn a_damaged_row_stops_nothing() {
+        let heads = Heads([(ServerTime(10), None)].into());
+        assert!(!heads.need(&part(20, 5)));
+        assert_eq!(heads.end_of(&part(20, 5)), Some(ServerTime(5)));
+    }
+
+    #[test]
+    fn the_latest_time_is_that_of_a_head_or_of_an_end() {
+        let time = ServerTime;
+        assert_eq!(Heads::default().latest(), None);
+        let heads = |ends: &[(i64, Option<i64>)]| {
+            Heads(ends.iter().map(|(head, end)| (time(*head), end.map(time))).collect())
+        };
+        assert_eq!(heads(&[(10, Some(30)), (20, None)]).latest(), Some(time(30)));
+        assert_eq!(heads(&[(10, Some(15)), (20, None)]).latest(), Some(time(20)));
     }
 
     #[test]

@@ -189,6 +189,11 @@ fn a_deleted_image_comes_back_or_its_space_is_free() {
     for (at, expected) in images.iter().zip([&contents[1], &contents[0]]) {
         assert!(content(&scene, &disk, at) == *expected, "{at}");
     }
+    // The parts of a deleted image are not taken for those of the disk.
+    delete(&scene, &disk, &["--confirm"]).expect(&[0]);
+    back_up(&scene, &disk);
+    assert!(content(&scene, &disk, &taken(&scene, &disk)[0]) == contents[1]);
+    let images = taken(&scene, &disk);
     // One image keeps what it shared with the other, and the next image of the disk is whole.
     delete(&scene, &disk, &["--at", &images[1], "--confirm"]).expect(&[0]);
     scene.server.travel("9d");
@@ -197,6 +202,7 @@ fn a_deleted_image_comes_back_or_its_space_is_free() {
     }
     assert!(content(&scene, &disk, &images[0]) == contents[1]);
     back_up(&scene, &disk);
+    assert!(content(&scene, &disk, &taken(&scene, &disk)[0]) == contents[1]);
     delete(&scene, &disk, &["--all", "--confirm"])
         .expect(&[0])
         .counts(&[("versions", 2)]);
@@ -207,4 +213,37 @@ fn a_deleted_image_comes_back_or_its_space_is_free() {
     }
     scene.server.admin(&["reclaim"]);
     assert!(pool_bytes(&scene) < 1 << 20, "{}", pool_bytes(&scene));
+}
+
+/// Runs the server again, with its clock ahead by `days`.
+fn set_clock(scene: &mut Scene, days: i64) {
+    let environment = e2e::harness::clock_ahead(scene.scratch.path(), days);
+    scene.server.set_environment(&environment.each_ref().map(String::as_str));
+    scene.server.restart();
+}
+
+/// The parts of the second image began before those of the first, so each had parts of the other.
+#[test]
+fn images_have_their_own_parts_after_the_clock_was_set_back() {
+    let mut scene = Scene::new();
+    set_clock(&mut scene, 1);
+    let disk = write_disk(&scene, "disk", [10, 1]);
+    back_up(&scene, &disk);
+    let first = fs::read(&disk).unwrap();
+    set_clock(&mut scene, 0);
+    write_disk(&scene, "disk", [20, 1]);
+    back_up(&scene, &disk);
+    let second = fs::read(&disk).unwrap();
+    let check = |expected: &[&Vec<u8>]| {
+        let images = taken(&scene, &disk);
+        assert_eq!(images.len(), expected.len());
+        for (at, expected) in images.iter().zip(expected) {
+            assert!(content(&scene, &disk, at) == **expected, "{at}");
+        }
+    };
+    check(&[&second, &first]);
+    // A deletion ends parts no earlier than the images that stay.
+    scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    delete(&scene, &disk, &["--confirm"]).expect(&[0]);
+    check(&[&first]);
 }
