@@ -47,29 +47,40 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         dry_run: args.dry_run,
     };
     let deletion = context.client()?.delete(&options)?;
+    let versions = quantity::counted(deletion.versions, "version");
+    Ok(report(context, &deletion, "version", &format!("{versions} would be deleted.\n")))
+}
+
+/// Reports a deletion of objects called `noun`, and returns the exit code. `otherwise` is said if
+/// nothing was deleted.
+pub(crate) fn report(
+    context: &mut Context,
+    deletion: &DeletionSummary,
+    noun: &str,
+    otherwise: &str,
+) -> u8 {
     let code = match &deletion.damage {
         Some(damage) => {
-            output::say(&format!("Not all versions could be deleted: {damage}"));
+            output::say(&format!("Not all {noun}s could be deleted: {damage}"));
             FAILED
         }
         None => DONE,
     };
     if context.output.is_json() {
-        context.output.json(&DeletionDocument::new(&deletion));
-        return Ok(code);
+        context.output.json(&DeletionDocument::new(deletion));
+        return code;
     }
-    let versions = quantity::counted(deletion.versions, "version");
+    let deleted = quantity::counted(deletion.versions, noun);
     let are = quantity::are(deletion.versions);
-    let text = match (deletion.number, deletion.until) {
-        (Some(number), Some(until)) => format!(
-            "{versions} {are} deleted. You can undo this until {} with:\n\n  holdfast undelete \
+    match (deletion.number, deletion.until) {
+        (Some(number), Some(until)) => context.output.text(&format!(
+            "{deleted} {are} deleted. You can undo this until {} with:\n\n  holdfast undelete \
              {number}\n",
             moment::shown(until)
-        ),
-        _ => format!("{versions} would be deleted.\n"),
-    };
-    context.output.text(&text);
-    Ok(code)
+        )),
+        _ => context.output.text(otherwise),
+    }
+    code
 }
 
 /// `delete --json`, and `undelete --json`, one document per line.

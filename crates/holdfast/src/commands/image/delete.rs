@@ -2,20 +2,20 @@
 
 use std::ffi::OsString;
 
-use client::{DeletionSummary, Image};
+use client::Image;
 use model::{ServerTime, escaped};
 
 use super::named;
-use crate::commands::delete::DeletionDocument;
+use crate::commands::delete;
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::CommandError;
 use crate::{moment, quantity};
 
 /// Delete images at the server
 ///
 /// The newest image is deleted, unless --at or --all is given. Other images keep everything that
 /// they need. The node must have the right to delete, which the administrator gives. A deletion can
-/// be undone for some days; the space is free after that.
+/// be undone for some days; the next expiration and reclamation after them free the space.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -44,12 +44,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if !args.confirm {
         return Err(CommandError::new(unconfirmed(&images)));
     }
-    if context.output.is_json() {
-        context.output.json(&DeletionDocument::new(&deletion));
-    } else {
-        context.output.text(&text(&deletion));
-    }
-    Ok(DONE)
+    Ok(delete::report(context, &deletion, "image", "There is no such image any more.\n"))
 }
 
 /// Says which images the user has not confirmed.
@@ -61,17 +56,4 @@ fn unconfirmed(images: &[Image]) -> String {
         "{count} of {name} would be deleted, taken {}; if that is meant, add --confirm",
         taken.join(", ")
     )
-}
-
-fn text(deletion: &DeletionSummary) -> String {
-    let images = quantity::counted(deletion.versions, "image");
-    let are = quantity::are(deletion.versions);
-    match (deletion.number, deletion.until) {
-        (Some(number), Some(until)) => format!(
-            "{images} {are} deleted. You can undo this until {} with:\n\n  holdfast undelete \
-             {number}\n",
-            moment::shown(until)
-        ),
-        _ => "There is no such image any more.\n".to_owned(),
-    }
 }
