@@ -85,8 +85,8 @@ impl Client {
     }
 
     /// Connects once more, for work at the same time. Both connections use one cache of grants.
-    pub fn open_beside(&self, home: &Path) -> Result<Self, ClientError> {
-        let home = node::home::Home::load(home)?;
+    pub fn open_beside(&self) -> Result<Self, ClientError> {
+        let home = self.home.clone();
         let link = Arc::new(link::Link::open(&home, Arc::clone(&self.link.cache))?);
         Ok(Self { link, home, recent: restore::Recent::default() })
     }

@@ -43,7 +43,7 @@ impl Context {
     pub(crate) fn clients(&self, count: usize) -> Result<Vec<Client>, CommandError> {
         let mut clients = vec![self.client()?];
         while clients.len() < count {
-            let beside = clients[0].open_beside(&self.home()?)?;
+            let beside = clients[0].open_beside()?;
             clients.push(beside);
         }
         Ok(clients)

@@ -84,6 +84,7 @@ pub(super) fn default_cache_megabytes() -> u64 {
 }
 
 /// Content of an enrolled node's folder.
+#[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) folder: PathBuf,
     pub(crate) config: ClientConfig,
