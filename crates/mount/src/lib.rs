@@ -14,8 +14,8 @@
 //!
 //! 1. A program gets the right bytes or an error. Each chunk is checked against its digest.
 //! 2. A version has a number (inode) of its own, so the kernel never mixes two versions.
-//! 3. What is remembered of directories and contents has a limit. What the kernel knows has none but
-//!    the kernel's: a node takes about 0.4 KB until the kernel forgets it.
+//! 3. What is remembered of directories and contents has a limit. What the kernel knows has none
+//!    but the kernel's: a node takes about 0.4 KB until the kernel forgets it.
 //!
 //! Deliberately absent: writing.
 

@@ -40,9 +40,9 @@ pub trait SmallFileSink: Sync {
 /// Files that are offered to a sink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Those directly in a directory.
+    /// The files directly in a directory.
     Directory,
-    /// Those in a directory and below it.
+    /// The files in a directory and below it.
     Subtree,
 }
 

@@ -92,9 +92,9 @@ impl Heads {
     }
 }
 
-/// Returns the time at which a change of `filespace` counts as made: the clock's, but in a filespace
-/// of images after all that is active there, and after all that happened to images. Otherwise an
-/// image would, after the clock was set back, not consist of its own parts.
+/// Returns the time at which a change of `filespace` counts as made: the clock's, but in a
+/// filespace of images after all that is active there, and after all that happened to images.
+/// Otherwise an image would, after the clock was set back, not consist of its own parts.
 pub(crate) fn time_of_change(
     store: &Store,
     filespace: &Filespace,
