@@ -19,6 +19,7 @@ mod fleet;
 mod image;
 mod link;
 mod machine;
+mod mount;
 mod output;
 mod page;
 mod peers;
@@ -77,6 +78,7 @@ enum Subcommand {
     Compression(compression::Args),
     Fleet(fleet::Args),
     Image(image::Args),
+    Mount(mount::Args),
     Link(link::Args),
     Expiry(expiry::Args),
     Prediction(prediction::Args),
@@ -146,6 +148,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Compression(args) => compression::run(args),
         Subcommand::Fleet(args) => fleet::run(args),
         Subcommand::Image(args) => image::run(args),
+        Subcommand::Mount(args) => mount::run(args),
         Subcommand::Link(args) => link::run(args),
         Subcommand::Expiry(args) => expiry::run(args),
         Subcommand::Prediction(args) => prediction::run(args),

@@ -126,15 +126,10 @@ impl Runner {
 
     /// Runs the server of `folder` until the value is dropped or stopped.
     pub(crate) fn serve(&self, folder: &Path) -> Result<Server, Trouble> {
-        check_interrupted()?;
         let stderr = self.outputs.join("server");
         let arguments = ["server".as_ref(), "run".as_ref(), folder.as_os_str()];
-        let mut command = self.command(&arguments);
-        command.stdout(Stdio::piped()).stderr(create(&stderr)?);
-        let mut child =
-            command.spawn().while_doing(|| format!("start {}", self.program.display()))?;
-        let stdout = child.stdout.take();
-        let server = Server { child: Some(child) };
+        let mut server = self.start(&arguments, "server")?;
+        let stdout = server.child.as_mut().and_then(|child| child.stdout.take());
         let mut line = String::new();
         let ready = stdout.map(|stdout| BufReader::new(stdout).read_line(&mut line));
         if !matches!(ready, Some(Ok(bytes)) if bytes > 0) {
@@ -142,6 +137,16 @@ impl Runner {
             return Err(failed("server run", status, &stderr));
         }
         Ok(server)
+    }
+
+    /// Starts a command that runs until the value is dropped or stopped. Its messages go to the
+    /// file `name` of the outputs.
+    pub(crate) fn start(&self, arguments: &[&OsStr], name: &str) -> Result<Server, Trouble> {
+        check_interrupted()?;
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(create(&self.outputs.join(name))?);
+        let child = command.spawn().while_doing(|| format!("start {}", self.program.display()))?;
+        Ok(Server { child: Some(child) })
     }
 
     fn command(&self, arguments: &[&OsStr]) -> Command {
@@ -152,7 +157,8 @@ impl Runner {
     }
 }
 
-/// A server that accepts connections. Dropping the value kills the process.
+/// A server that accepts connections, or another command that runs until it is stopped. Dropping
+/// the value kills the process.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The process; `None` after the server was stopped.

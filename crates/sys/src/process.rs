@@ -32,6 +32,12 @@ pub fn cpu_time() -> Duration {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
+/// Returns the processor time of all child processes that have ended and were waited for.
+pub fn cpu_time_of_children() -> Duration {
+    let usage = usage(libc::RUSAGE_CHILDREN);
+    duration(usage.ru_utime) + duration(usage.ru_stime)
+}
+
 /// Returns the number of times that the calling thread has waited since it began: for a disk, a
 /// lock or a queue. An interruption of a thread that has work does not count.
 pub fn waits_of_thread() -> u64 {

@@ -95,7 +95,7 @@ impl Mixer {
         Ok(Self { random: Random::new(SEED), text, text_begin: 0, marks: 0 })
     }
 
-    fn write(&mut self, file: &mut File, bytes: u64) -> std::io::Result<()> {
+    pub(crate) fn write(&mut self, file: &mut File, bytes: u64) -> std::io::Result<()> {
         let mut run = Vec::new();
         let mut left = bytes;
         while left > 0 {
