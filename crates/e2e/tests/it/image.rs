@@ -110,6 +110,14 @@ fn image(scene: &Scene, words: &[&str], path: &Path) -> Outcome {
     scene.node.run(&arguments)
 }
 
+/// Writes a disk of `bytes` bytes, and backs it up.
+fn backed_up(scene: &Scene, bytes: usize) -> PathBuf {
+    let disk = scene.scratch.join("disk");
+    fs::write(&disk, noise(1, bytes)).unwrap();
+    back_up(scene, &disk);
+    disk
+}
+
 fn back_up(scene: &Scene, path: &Path) -> Value {
     image(scene, &["backup"], path).expect(&[0]).json()
 }

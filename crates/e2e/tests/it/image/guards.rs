@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use super::{
-    BTRFS, DISK_BYTES, EXT4, Kind, Loop, MIB, Mount, XFS, are_same, back_up, disk, image, noise,
-    restore,
+    BTRFS, DISK_BYTES, EXT4, Kind, Loop, MIB, Mount, XFS, are_same, back_up, backed_up, disk,
+    image, noise, restore,
 };
 use crate::scene::Scene;
 
@@ -17,9 +17,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_target_is_a_device_or_a_file() {
     let scene = Scene::new();
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 100_000)).unwrap();
-    back_up(&scene, &disk);
+    let disk = backed_up(&scene, 100_000);
     let folder = scene.scratch.folder("folder");
     for target in [&folder, Path::new("/proc"), Path::new("/dev/null")] {
         let refused = restore(&scene, &disk, target, &["--confirm"]).expect(&[12]);
@@ -37,9 +35,7 @@ fn a_target_is_a_device_or_a_file() {
 #[test]
 fn only_the_owner_reads_a_restored_file() {
     let scene = Scene::new();
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 100_000)).unwrap();
-    back_up(&scene, &disk);
+    let disk = backed_up(&scene, 100_000);
     let new = scene.scratch.join("new");
     restore(&scene, &disk, &new, &[]).expect(&[0]);
     assert_eq!(mode(&new), 0o600);

@@ -10,7 +10,8 @@ use e2e::harness::Tmpfs;
 use rustix::process::Signal;
 
 use super::{
-    EXT4, Loop, MIB, WAIT, are_same, back_up, disk, image, noise, restore, run_tool, wait_for_bytes,
+    EXT4, Loop, MIB, WAIT, are_same, back_up, backed_up, disk, image, noise, restore, run_tool,
+    wait_for_bytes,
 };
 use crate::damage::{find_stored, flip};
 use crate::scene::{Scene, names};
@@ -112,9 +113,7 @@ fn has_unfinished(folder: &Path) -> bool {
 #[test]
 fn an_interrupted_restore_leaves_no_file_under_the_name() {
     let scene = Scene::new();
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 128 << 20)).unwrap();
-    back_up(&scene, &disk);
+    let disk = backed_up(&scene, 128 << 20);
     let folder = scene.scratch.folder("out");
     let copy = folder.join("copy");
     let words = ["image", "restore", disk.to_str().unwrap(), copy.to_str().unwrap()];
@@ -143,9 +142,7 @@ fn an_interrupted_restore_leaves_no_file_under_the_name() {
 #[test]
 fn a_server_that_ends_during_a_restore_is_reported() {
     let mut scene = Scene::new();
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 128 << 20)).unwrap();
-    back_up(&scene, &disk);
+    let disk = backed_up(&scene, 128 << 20);
     let folder = scene.scratch.folder("out");
     let copy = folder.join("copy");
     let words = ["image", "restore", disk.to_str().unwrap(), copy.to_str().unwrap()];
@@ -161,16 +158,20 @@ fn a_server_that_ends_during_a_restore_is_reported() {
     assert!(are_same(&disk, &copy));
 }
 
+/// Mounts a file system of 8 MiB, where the machine can do that.
+fn small_tmpfs(scene: &Scene) -> Option<Tmpfs> {
+    let mount = Tmpfs::mount(&scene.scratch.join("mount"), "size=8m");
+    if mount.is_none() {
+        e2e::skip::say("this machine cannot mount a tmpfs");
+    }
+    mount
+}
+
 #[test]
 fn a_full_target_is_named_and_nothing_stays() {
     let scene = Scene::new();
-    let Some(mount) = Tmpfs::mount(&scene.scratch.join("mount"), "size=8m") else {
-        e2e::skip::say("this machine cannot mount a tmpfs");
-        return;
-    };
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 20 << 20)).unwrap();
-    back_up(&scene, &disk);
+    let Some(mount) = small_tmpfs(&scene) else { return };
+    let disk = backed_up(&scene, 20 << 20);
     let target = mount.path().join("copy");
     let full = restore(&scene, &disk, &target, &["--json"]).expect(&[12]);
     let full = full.says("cannot write").says(target.to_str().unwrap()).says("No space left");
@@ -219,13 +220,8 @@ fn a_device_is_called_of_no_use_after_an_interrupt() {
 #[test]
 fn a_device_without_room_is_named() {
     let scene = Scene::new();
-    let Some(mount) = Tmpfs::mount(&scene.scratch.join("mount"), "size=8m") else {
-        e2e::skip::say("this machine cannot mount a tmpfs");
-        return;
-    };
-    let disk = scene.scratch.join("disk");
-    fs::write(&disk, noise(1, 20 << 20)).unwrap();
-    back_up(&scene, &disk);
+    let Some(mount) = small_tmpfs(&scene) else { return };
+    let disk = backed_up(&scene, 20 << 20);
     let file = mount.path().join("thin");
     File::create(&file).unwrap().set_len(32 << 20).unwrap();
     let Some(device) = Loop::of(&file) else { return };
