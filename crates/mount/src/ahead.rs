@@ -20,10 +20,12 @@ use sys::lock::{Condvar, Mutex};
 
 use crate::connection::Connection;
 use crate::node::View;
-use crate::walk::{Place, Walk};
+use crate::walk::{Place, Walk, is_ahead};
 
 /// Maximum number of objects that wait to be taken.
 const READY_MAX: usize = 15_000;
+/// Number of directories that were taken or given up after which a run ends. It must know them all.
+const GONE_MAX: usize = 100_000;
 /// Maximum time for which a caller waits for a directory of a run.
 const WAIT: Duration = Duration::from_secs(1);
 /// Time after which a run ends if nobody takes anything.
@@ -53,6 +55,9 @@ struct State {
 struct Run {
     number: u64,
     root: Place,
+    /// Directory at which the program was when the run began. Directories before it are not
+    /// wanted.
+    start: DirPath,
     began: Instant,
     /// Directory that is arriving, after all before it have come whole.
     arriving: Option<(DirPath, Vec<Object>)>,
@@ -74,11 +79,12 @@ enum Arrival {
 }
 
 impl Run {
-    fn new(number: u64, root: Place) -> Self {
+    fn new(number: u64, root: Place, start: DirPath) -> Self {
         let now = sys::clock::monotonic();
         Self {
             number,
             root,
+            start,
             began: now,
             arriving: None,
             ready: BTreeMap::new(),
@@ -103,13 +109,18 @@ impl Run {
                 self.arriving = Some((directory.clone(), objects));
             }
         }
+        if let Some((_, passed)) = &mut self.arriving
+            && !is_ahead(directory, &self.start)
+        {
+            passed.clear();
+        }
     }
 
     /// Makes the directory that was arriving ready.
     fn settle(&mut self) {
         let Some((directory, mut objects)) = self.arriving.take() else { return };
         let path = directory.as_bytes().to_vec();
-        if !self.gone.contains(&path) {
+        if is_ahead(&directory, &self.start) && !self.gone.contains(&path) {
             objects.sort_by(|a, b| a.name.cmp(&b.name));
             self.ready_objects += objects.len();
             self.ready.insert(path, objects);
@@ -122,6 +133,9 @@ impl Run {
 
     fn take(&mut self, directory: &DirPath) -> Arrival {
         let path = directory.as_bytes();
+        if !is_ahead(directory, &self.start) {
+            return Arrival::Nothing;
+        }
         if let Some(objects) = self.ready.remove(path) {
             self.ready_objects -= objects.len();
             self.gone.insert(path.to_vec());
@@ -178,6 +192,11 @@ impl Lookahead {
             };
             match run.take(&place.directory) {
                 Arrival::Objects(objects) => {
+                    if run.gone.len() > GONE_MAX {
+                        let root = run.root.clone();
+                        state.run = None;
+                        state.walk.end(root, sys::clock::monotonic());
+                    }
                     self.shared.changed.notify_all();
                     return Some(objects);
                 }
@@ -198,10 +217,11 @@ impl Lookahead {
 
     /// Notes a directory that was not found. Begins a run if it is part of a walk.
     fn note_miss(&self, state: &mut State, place: &Place) {
+        let start = place.directory.clone();
         let Some(place) = state.walk.note(place, sys::clock::monotonic()) else { return };
         state.number += 1;
         let number = state.number;
-        state.run = Some(Run::new(number, place.clone()));
+        state.run = Some(Run::new(number, place.clone(), start));
         let (shared, connection) = (Arc::clone(&self.shared), Arc::clone(&self.connection));
         let thread = std::thread::Builder::new().name("ahead".to_owned());
         // Without a thread, each directory is asked for alone.
@@ -258,7 +278,7 @@ mod tests {
 
     fn run() -> Run {
         let (view, filespace, directory) = (View::Latest, b"/".to_vec(), path("/a/"));
-        Run::new(1, Place { view, filespace, directory })
+        Run::new(1, Place { view, filespace, directory }, path("/a/"))
     }
 
     fn shown(found: &Arrival) -> &'static str {
@@ -283,6 +303,16 @@ mod tests {
         run.has_ended = true;
         assert_eq!(shown(&run.take(&path("/a/c/"))), "objects");
         assert_eq!(shown(&run.take(&path("/a/d/"))), "objects", "it has no objects");
+    }
+
+    #[test]
+    fn directories_before_the_start_are_asked_for_alone() {
+        let mut run = Run { start: path("/a/c/d/"), ..run() };
+        for name in ["/a/", "/a/b/", "/a/c/", "/a/c/d/", "/a/e/"] {
+            run.arrive(&path(name), Vec::new());
+        }
+        let found = ["/a/", "/a/b/", "/a/c/", "/a/c/d/"].map(|name| shown(&run.take(&path(name))));
+        assert_eq!(found, ["objects", "nothing", "objects", "objects"]);
     }
 
     #[test]

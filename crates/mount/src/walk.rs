@@ -72,6 +72,12 @@ impl Walk {
     }
 }
 
+/// Returns true if a program that is at `position` has yet to come to `directory`: it lies ahead,
+/// or the program is below it and will come back to it.
+pub(crate) fn is_ahead(directory: &DirPath, position: &DirPath) -> bool {
+    directory.as_bytes() >= position.as_bytes() || directory.contains(position)
+}
+
 /// Returns the lowest directory that contains all of `directories`.
 fn common<'a>(mut directories: impl Iterator<Item = &'a DirPath>) -> DirPath {
     let mut common = directories.next().cloned().unwrap_or_else(DirPath::root);
@@ -113,6 +119,13 @@ mod tests {
         assert_eq!(walk(&["/a/", "/b/"]), None);
         assert_eq!(walk(&["/a/", "/c/", "/b/"]), None);
         assert_eq!(walk(&["/a/", "/b/", "/b/"]), None);
+    }
+
+    #[test]
+    fn directories_before_the_position_are_passed() {
+        let is_ahead = |path| is_ahead(&place(path).directory, &place("/a/c/d/").directory);
+        assert!(["/a/", "/a/c/", "/a/c/d/", "/a/c/d/e/", "/a/z/"].into_iter().all(is_ahead));
+        assert!(!["/a/b/", "/a/c/c/"].into_iter().any(is_ahead));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 use super::stock::Stock;
 use crate::connection::Connection;
 use crate::node::{VersionKey, View};
-use crate::walk::{Place, Walk};
+use crate::walk::{Place, Walk, is_ahead};
 
 /// Maximum size of a small file.
 pub(super) const BYTES_MAX: u64 = 1 << 20;
@@ -111,12 +111,6 @@ impl Run {
             Some(newest) => directory.as_bytes() > newest.as_bytes(),
             None => true,
         }
-    }
-
-    /// Returns true if the program has yet to read `directory`: it lies ahead, or the program is
-    /// below it and will come back to it.
-    fn is_ahead(&self, directory: &DirPath) -> bool {
-        directory.as_bytes() >= self.start.as_bytes() || directory.contains(&self.start)
     }
 
     /// Notes the directory whose files are being offered. Returns true if it is another one.
@@ -338,7 +332,7 @@ impl SmallFileSink for RunSink {
             if run.enter(directory) && !run.awaited.is_empty() {
                 self.shared.changed.notify_all();
             }
-            if size > BYTES_MAX || !run.is_ahead(directory) {
+            if size > BYTES_MAX || !is_ahead(directory, &run.start) {
                 return ControlFlow::Continue(false);
             }
             // A run waits between windows only, so that all it has asked for comes.
@@ -442,13 +436,5 @@ mod tests {
         assert!(!run.brings(&file("/a/b/", "x")), "it has come, and was dropped");
         run.enter(&Arc::new(directory("/a/c/")));
         assert!(!run.brings(&file("/a/b/", "z")), "its directory has passed");
-    }
-
-    #[test]
-    fn directories_before_the_start_are_passed_over() {
-        let run = run("/a/c/d/");
-        let ahead = ["/a/", "/a/c/", "/a/c/d/", "/a/c/d/e/", "/a/z/"];
-        assert!(ahead.iter().all(|path| run.is_ahead(&directory(path))));
-        assert!(["/a/b/", "/a/c/c/"].iter().all(|path| !run.is_ahead(&directory(path))));
     }
 }
