@@ -19,7 +19,7 @@ const NEAR_BYTES: u64 = 4 << 20;
 /// Number of large files whose reads are remembered.
 const STREAMS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 /// Maximum number of threads that fetch data before it is asked for.
-const FETCHING_MAX: usize = 4;
+const FETCHING_MAX: usize = 2;
 
 pub(super) struct LargeContents {
     connection: Arc<Connection>,
