@@ -30,6 +30,8 @@ pub mod entropy;
 pub mod fanotify;
 pub mod fault;
 pub mod frozen_filesystem;
+#[expect(unsafe_code, reason = "a GPU is used by C functions and by programs of its own")]
+pub mod gpu;
 #[expect(unsafe_code, reason = "handles and UUIDs have no safe binding")]
 pub mod identity;
 #[expect(unsafe_code, reason = "libiscsi is a C library")]

@@ -1,0 +1,156 @@
+//! Memory of the GPU, and memory of this machine that the GPU reads and writes by itself.
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaStream, result, sys as cuda};
+
+use super::failed;
+
+/// A part of the GPU's memory.
+#[derive(Debug)]
+pub(super) struct DeviceMemory {
+    context: Arc<CudaContext>,
+    pointer: cuda::CUdeviceptr,
+    bytes: usize,
+}
+
+impl DeviceMemory {
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> io::Result<Self> {
+        context.bind_to_thread().map_err(failed("the GPU does not answer"))?;
+        // SAFETY: the memory is not read before something was copied or written there.
+        let pointer = unsafe { result::malloc_sync(bytes.max(1)) }
+            .map_err(failed("the GPU's memory is too small"))?;
+        Ok(Self { context: Arc::clone(context), pointer, bytes })
+    }
+
+    /// Returns the address of the byte `at`, which lies in this memory or at its end.
+    pub(super) fn at(&self, at: usize) -> cuda::CUdeviceptr {
+        assert!(at <= self.bytes, "an address lies in its memory");
+        self.pointer + at as u64
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // After a failure of the GPU its memory is gone, and so is the reason to free it.
+        let is_there = self.context.bind_to_thread().is_ok();
+        // SAFETY: lanes wait for their stream before they drop memory, and nothing else has it.
+        let _freed = is_there && unsafe { result::memory_free(self.pointer) }.is_ok();
+    }
+}
+
+/// Memory of this machine that stays where it is, so that the GPU can copy from and to it.
+#[derive(Debug)]
+pub(super) struct PinnedMemory {
+    context: Arc<CudaContext>,
+    pointer: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this value alone.
+unsafe impl Send for PinnedMemory {}
+
+impl PinnedMemory {
+    pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> io::Result<Self> {
+        context.bind_to_thread().map_err(failed("the GPU does not answer"))?;
+        // SAFETY: the memory is filled with zeros below, before anything reads it.
+        let pointer = unsafe { result::malloc_host(bytes.max(1), 0) }
+            .map_err(failed("cannot pin memory for the GPU"))?;
+        let pointer = NonNull::new(pointer.cast::<u8>())
+            .ok_or_else(|| io::Error::other("cannot pin memory for the GPU"))?;
+        // SAFETY: the driver has given `bytes` bytes.
+        unsafe { pointer.write_bytes(0, bytes) };
+        Ok(Self { context: Arc::clone(context), pointer, bytes })
+    }
+}
+
+impl Deref for PinnedMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the bytes are initialized, and no copy is under way while a lane can be used.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for PinnedMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for PinnedMemory {
+    fn drop(&mut self) {
+        let is_there = self.context.bind_to_thread().is_ok();
+        // SAFETY: lanes wait for their stream before they drop memory, and nothing else has it.
+        let _freed = is_there && unsafe { result::free_host(self.pointer.as_ptr().cast()) }.is_ok();
+    }
+}
+
+/// A row of numbers that is copied to or from the GPU as it is.
+#[derive(Debug)]
+pub(super) struct Table {
+    host: PinnedMemory,
+    device: DeviceMemory,
+}
+
+impl Table {
+    /// Makes a table of at most `entries` numbers of 8 bytes.
+    pub(super) fn new(context: &Arc<CudaContext>, entries: usize) -> io::Result<Self> {
+        let bytes = entries * 8;
+        Ok(Self {
+            host: PinnedMemory::new(context, bytes)?,
+            device: DeviceMemory::new(context, bytes)?,
+        })
+    }
+
+    pub(super) fn address(&self) -> cuda::CUdeviceptr {
+        self.device.at(0)
+    }
+
+    /// Sets the first entries, and begins to copy them to the GPU.
+    pub(super) fn send(
+        &mut self,
+        stream: &CudaStream,
+        entries: impl Iterator<Item = u64>,
+    ) -> io::Result<()> {
+        let mut bytes = 0;
+        for entry in entries {
+            self.host[bytes..bytes + 8].copy_from_slice(&entry.to_le_bytes());
+            bytes += 8;
+        }
+        // SAFETY: both sides have `bytes` bytes, and the lane waits before it uses them again.
+        unsafe {
+            result::memcpy_htod_async(self.device.at(0), &self.host[..bytes], stream.cu_stream())
+        }
+        .map_err(failed("cannot copy to the GPU"))
+    }
+
+    /// Begins to copy the first `bytes` bytes from the GPU.
+    pub(super) fn fetch(&mut self, stream: &CudaStream, bytes: usize) -> io::Result<()> {
+        let to = &mut self.host[..bytes];
+        // SAFETY: as in send().
+        unsafe { result::memcpy_dtoh_async(to, self.device.at(0), stream.cu_stream()) }
+            .map_err(failed("cannot copy from the GPU"))
+    }
+
+    /// Returns the bytes that were fetched, once the stream has done its work.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.host
+    }
+
+    /// Returns the number `at`, once the stream has done its work.
+    pub(super) fn number(&self, at: usize) -> u64 {
+        let bytes = &self.host[at * 8..at * 8 + 8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    }
+}
+
+/// Waits until the stream has done its work.
+pub(super) fn wait(stream: &CudaStream) -> io::Result<()> {
+    stream.synchronize().map_err(failed("the GPU failed"))
+}
