@@ -4,12 +4,16 @@
 //! edit moves few cuts. Chunks are collected into quanta. Each quantum is compressed alone, so any
 //! number of threads can make or open quanta, in any order.
 
+mod batch;
 mod cut;
 mod digest;
 mod quantum;
 mod seal;
 
+pub use batch::{
+    BatchCompressor, BatchOpener, Estimate, OpenRecord, Threads, compress_all, open_all,
+};
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};
-pub use quantum::{Compression, Compressor, Decompressor, RawQuantum, recode};
+pub use quantum::{Compression, Compressor, Decompressor, RawQuantum, recode, record};
 pub use seal::{KeyName, SEAL_BYTES, SealKey, Sealer, UnsealError, Unsealer};

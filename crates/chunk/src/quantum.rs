@@ -168,12 +168,36 @@ pub struct Compressor {
     buffer: Vec<u8>,
 }
 
-impl Compressor {
+/// Records, of data that was compressed here or elsewhere.
+pub mod record {
+    use super::{Codec, RawQuantum, encode};
+
     /// Maximum length of a compressed payload, in thousandths of its uncompressed length. A payload
     /// that shrinks less is stored uncompressed, because decompression would cost time at every
     /// restore.
     const WORTH_PER_MILLE: usize = 970;
 
+    /// Returns the maximum length of a compressed payload for `bytes` bytes of data.
+    pub(super) fn worth_max(bytes: usize) -> usize {
+        bytes * WORTH_PER_MILLE / 1000
+    }
+
+    /// Returns true if a payload of `compressed` bytes is worth keeping for `bytes` bytes of data.
+    pub fn is_worth(bytes: usize, compressed: usize) -> bool {
+        compressed <= worth_max(bytes)
+    }
+
+    /// Returns the record of `quantum`, which must not be empty. `compressed` is its data as zstd
+    /// frames, one after the other; `None` stores the data as it is.
+    pub fn of(quantum: &RawQuantum, compressed: Option<&[u8]>) -> Vec<u8> {
+        match compressed {
+            Some(payload) => encode(Codec::Zstd, &quantum.lengths, payload),
+            None => encode(Codec::Stored, &quantum.lengths, quantum.data()),
+        }
+    }
+}
+
+impl Compressor {
     /// Makes a compressor. Fails if zstd does not know the level.
     pub fn new(compression: Compression) -> io::Result<Self> {
         let context = context(compression)?;
@@ -191,10 +215,8 @@ impl Compressor {
 
     /// Returns the record of `quantum`, which must not be empty.
     pub fn encode(&mut self, quantum: &RawQuantum) -> Vec<u8> {
-        match self.shrink(quantum.data()) {
-            Some(bytes) => encode(Codec::Zstd, &quantum.lengths, &self.buffer[..bytes]),
-            None => encode(Codec::Stored, &quantum.lengths, quantum.data()),
-        }
+        let bytes = self.shrink(quantum.data());
+        record::of(quantum, bytes.map(|bytes| &self.buffer[..bytes]))
     }
 
     /// Compresses `data` into the buffer. Returns the compressed length, or `None` if `data`
@@ -204,7 +226,7 @@ impl Compressor {
             return None;
         }
         // The buffer is too small for incompressible data, so zstd stops early on such data.
-        let room = data.len() * Self::WORTH_PER_MILLE / 1000;
+        let room = record::worth_max(data.len());
         self.context.compress_to_buffer(data, &mut self.buffer[..room]).ok()
     }
 }
