@@ -6,7 +6,7 @@
 //!   L5    hsm baseline mount
 //!   L4    server  client
 //!   L3    tape  store
-//!   L2    index  catalog  pool  nbd
+//!   L2    index  catalog  pool  nbd  gpu
 //!   L1    policy  chunk  format  wire
 //!   L0    model  sys
 //! ```
@@ -28,7 +28,7 @@ struct Arrow {
     reason: &'static str,
 }
 
-const LAYERS: [(&str, u8); 18] = [
+const LAYERS: [(&str, u8); 19] = [
     ("model", 0),
     ("sys", 0),
     ("policy", 1),
@@ -39,6 +39,7 @@ const LAYERS: [(&str, u8); 18] = [
     ("catalog", 2),
     ("pool", 2),
     ("nbd", 2),
+    ("gpu", 2),
     ("tape", 3),
     ("store", 3),
     ("server", 4),

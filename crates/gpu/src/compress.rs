@@ -1,0 +1,118 @@
+//! Compression of batches.
+
+use std::io;
+use std::ops::Range;
+
+use chunk::{BatchCompressor, Estimate, RawQuantum, record};
+use sys::gpu::CompressLane;
+
+use crate::{Gpu, QUANTUM_ALIGNMENT};
+
+/// Where a quantum lies in a lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct QuantumPlace {
+    data: Range<usize>,
+    /// Numbers of its pieces.
+    pieces: Range<usize>,
+}
+
+/// Decides where quanta of these lengths lie, and how they are cut into pieces of `piece_bytes`.
+fn placed(
+    lengths: impl Iterator<Item = usize>,
+    piece_bytes: usize,
+) -> (Vec<QuantumPlace>, Vec<Range<usize>>) {
+    assert!(piece_bytes.is_multiple_of(QUANTUM_ALIGNMENT), "pieces are aligned");
+    let (mut quanta, mut pieces) = (Vec::new(), Vec::new());
+    let mut start = 0;
+    for length in lengths {
+        let first = pieces.len();
+        let end = start + length;
+        pieces.extend((start..end).step_by(piece_bytes).map(|at| at..end.min(at + piece_bytes)));
+        quanta.push(QuantumPlace { data: start..end, pieces: first..pieces.len() });
+        start = end.next_multiple_of(QUANTUM_ALIGNMENT);
+    }
+    (quanta, pieces)
+}
+
+impl BatchCompressor for Gpu {
+    fn name(&self) -> &'static str {
+        "gpu"
+    }
+
+    fn estimate(&self) -> Estimate {
+        // An H200 with batches on all lanes: docs/performance/compression.md, "By a GPU".
+        Estimate { bytes_per_sec: 10e9, ratio: 0.31 }
+    }
+
+    fn quanta_max(&self) -> usize {
+        self.settings.quanta
+    }
+
+    fn compress(
+        &self,
+        batch: &[&RawQuantum],
+        done: &mut dyn FnMut(usize, Vec<u8>),
+    ) -> io::Result<()> {
+        assert!(batch.len() <= self.quanta_max(), "a batch has at most quanta_max() quanta");
+        self.with(
+            &self.compressing,
+            || self.compress_lane(),
+            |lane| self.compress_in(lane, batch, done),
+        )
+    }
+}
+
+impl Gpu {
+    fn compress_in(
+        &self,
+        lane: &mut CompressLane,
+        batch: &[&RawQuantum],
+        done: &mut dyn FnMut(usize, Vec<u8>),
+    ) -> io::Result<()> {
+        let lengths = batch.iter().map(|quantum| quantum.data().len());
+        let (quanta, pieces) = placed(lengths, self.settings.piece_bytes);
+        for (quantum, place) in batch.iter().zip(&quanta) {
+            lane.input()[place.data.clone()].copy_from_slice(quantum.data());
+        }
+        let frames = lane.compress(&pieces)?;
+        // Compressed length of each quantum; `None` if a piece of it could not be compressed.
+        let compressed: Vec<Option<usize>> = quanta
+            .iter()
+            .map(|place| frames[place.pieces.clone()].iter().copied().sum())
+            .collect();
+        let mut is_wanted = vec![false; pieces.len()];
+        for (place, bytes) in quanta.iter().zip(&compressed) {
+            if bytes.is_some_and(|bytes| record::is_worth(place.data.len(), bytes)) {
+                is_wanted[place.pieces.clone()].fill(true);
+            }
+        }
+        let payloads = lane.collect(|piece| is_wanted[piece])?;
+        let mut start = 0;
+        for (number, (quantum, bytes)) in batch.iter().zip(compressed).enumerate() {
+            let Some(bytes) = bytes else { continue };
+            if !record::is_worth(quantum.data().len(), bytes) {
+                done(number, record::of(quantum, None));
+                continue;
+            }
+            done(number, record::of(quantum, Some(&payloads[start..start + bytes])));
+            start += bytes;
+        }
+        assert_eq!(start, payloads.len(), "each frame belongs to a quantum");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quanta_are_cut_into_pieces_that_begin_aligned() {
+        let (quanta, pieces) = placed([1, 32, 33].into_iter(), 16);
+        let data: Vec<_> = quanta.iter().map(|quantum| quantum.data.clone()).collect();
+        assert_eq!(data, [0..1, 16..48, 48..81]);
+        assert_eq!(pieces, [0..1, 16..32, 32..48, 48..64, 64..80, 80..81]);
+        let of: Vec<_> = quanta.iter().map(|quantum| quantum.pieces.clone()).collect();
+        assert_eq!(of, [0..1, 1..3, 3..6]);
+    }
+}
