@@ -35,8 +35,9 @@ const CHUNKS_EACH: usize = 4096;
 /// Maximum number of frames of a record for which a lane has room: pieces of 64 KiB.
 const FRAMES_EACH: usize = 32;
 
-/// How the work is divided. The defaults shrink source
-/// code as much as zstd's level 1 does, see `docs/performance/compression.md`.
+/// How the work is divided. With the defaults source code shrinks
+/// as much as with zstd's level 1, and a backup pins little memory; see
+/// `docs/performance/compression.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Length of a piece, in bytes: a multiple of 16. Longer pieces shrink more, shorter pieces
@@ -50,7 +51,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { piece_bytes: 256 << 10, quanta: 32, lanes: 8 }
+        Self { piece_bytes: 256 << 10, quanta: 16, lanes: 4 }
     }
 }
 
@@ -117,7 +118,8 @@ impl Gpu {
                 // Memory that is short now may be there again for the next batch.
                 let is_lost = error.kind() != io::ErrorKind::OutOfMemory;
                 self.is_lost.fetch_or(is_lost, Relaxed);
-                lanes.lose(lane);
+                sys::gpu::give_up(lane, error);
+                lanes.lose();
             }
         }
         outcome

@@ -6,7 +6,8 @@
 //!
 //! A lane has a stream of the GPU and all memory for one batch. Its methods return when their work
 //! is done, so that no memory is used by two sides at once. Work overlaps with the transfers of
-//! other lanes: a user of the GPU has several lanes, and a thread for each.
+//! other lanes: a user of the GPU has several lanes, and a thread for each. After an error of the
+//! kind `TimedOut` the GPU may still be at work: such a lane is leaked by [`give_up`].
 //!
 //! ```text
 //!   pinned memory --copy--> GPU --nvCOMP, kernels--> GPU --copy--> pinned memory
@@ -58,10 +59,6 @@ impl Device {
     pub fn open(library: &OsStr) -> io::Result<Arc<Self>> {
         check_driver()?;
         let context = CudaContext::new(0).map_err(failed("cannot use the GPU"))?;
-        // A thread that waits for the GPU sleeps; otherwise it would take a whole processor.
-        context
-            .set_blocking_synchronize()
-            .map_err(failed("cannot choose how to wait for the GPU"))?;
         // Lanes order their work themselves.
         // SAFETY: no slice of cudarc's own is used, so that none depends on tracking.
         unsafe { context.disable_event_tracking() };
@@ -99,10 +96,24 @@ impl Device {
     }
 }
 
+/// Gives up a lane after `error`. Its memory is freed, unless the GPU may still use it.
+pub fn give_up<L>(lane: L, error: &io::Error) {
+    if error.kind() == io::ErrorKind::TimedOut {
+        std::mem::forget(lane);
+    } else {
+        drop(lane);
+    }
+}
+
+/// Returns true if this machine has a driver for GPUs. Without one the answer takes no time.
+pub fn has_driver() -> bool {
+    // SAFETY: loading the driver runs its initialization, which has no conditions.
+    unsafe { cuda::is_culib_present() }
+}
+
 /// Fails if the driver is missing or too old.
 fn check_driver() -> io::Result<()> {
-    // SAFETY: loading the driver runs its initialization, which has no conditions.
-    if !unsafe { cuda::is_culib_present() } {
+    if !has_driver() {
         let text = "there is no NVIDIA driver: libcuda.so.1 cannot be loaded";
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
@@ -142,8 +153,7 @@ mod tests {
 
     #[test]
     fn a_host_without_a_driver_is_told_so() {
-        // SAFETY: as in check_driver().
-        if unsafe { cuda::is_culib_present() } {
+        if has_driver() {
             return;
         }
         let error = Device::open(OsStr::new(LIBRARY)).expect_err("no driver");

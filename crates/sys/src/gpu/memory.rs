@@ -4,10 +4,12 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cudarc::driver::{CudaContext, CudaStream, result, sys as cuda};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys as cuda};
 
 use super::failed;
+use crate::clock;
 
 /// A part of the GPU's memory.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ impl Drop for DeviceMemory {
     fn drop(&mut self) {
         // After a failure of the GPU its memory is gone, and so is the reason to free it.
         let is_there = self.context.bind_to_thread().is_ok();
-        // SAFETY: lanes wait for their stream before they drop memory, and nothing else has it.
+        // SAFETY: a lane's methods have waited for its stream, and nothing else has the memory.
         let _freed = is_there && unsafe { result::memory_free(self.pointer) }.is_ok();
     }
 }
@@ -86,7 +88,7 @@ impl DerefMut for PinnedMemory {
 impl Drop for PinnedMemory {
     fn drop(&mut self) {
         let is_there = self.context.bind_to_thread().is_ok();
-        // SAFETY: lanes wait for their stream before they drop memory, and nothing else has it.
+        // SAFETY: a lane's methods have waited for its stream, and nothing else has the memory.
         let _freed = is_there && unsafe { result::free_host(self.pointer.as_ptr().cast()) }.is_ok();
     }
 }
@@ -150,7 +152,33 @@ impl Table {
     }
 }
 
-/// Waits until the stream has done its work.
+/// Time after which a GPU that does not end its work counts as failed. A batch takes a tenth of a
+/// second.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Pauses between two looks at the stream: the first, and the longest.
+const PAUSE_FIRST: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_micros(500);
+
+/// Waits until the stream has done its work. The thread sleeps meanwhile; a wait of the driver's
+/// own would take a processor, or have no end.
+///
+/// After an error of the kind `TimedOut` the GPU may still use the memory of the lane, which must
+/// not be freed.
 pub(super) fn wait(stream: &CudaStream) -> io::Result<()> {
-    stream.synchronize().map_err(failed("the GPU failed"))
+    let began = clock::monotonic();
+    let mut pause = PAUSE_FIRST;
+    loop {
+        // SAFETY: the stream lives as long as its owner.
+        match unsafe { cuda::cuStreamQuery(stream.cu_stream()) }.result() {
+            Ok(()) => return Ok(()),
+            Err(DriverError(cuda::CUresult::CUDA_ERROR_NOT_READY)) => {}
+            Err(error) => return Err(failed("the GPU failed")(error)),
+        }
+        if began.elapsed() > PATIENCE {
+            let text = format!("the GPU has not ended its work within {} s", PATIENCE.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        clock::sleep(pause);
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
 }

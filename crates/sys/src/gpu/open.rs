@@ -264,8 +264,8 @@ impl OpenLane {
 
 impl Drop for OpenLane {
     fn drop(&mut self) {
-        // Memory is freed only after the GPU has stopped using it. A failed GPU uses none.
-        drop(wait(&self.stream));
+        // A method that has failed may have left work behind. Memory is freed only after it.
+        let _is_idle = wait(&self.stream).is_ok();
     }
 }
 
