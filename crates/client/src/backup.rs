@@ -27,6 +27,7 @@ mod examine;
 mod expiry;
 #[cfg(test)]
 mod fixtures;
+mod gpu;
 mod hidden;
 mod image;
 mod image_read;

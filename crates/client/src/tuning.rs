@@ -6,13 +6,16 @@ use chunk::Compression;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Strength of compression.
+/// Strength of compression, or the GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CompressionChoice {
+    /// One strength, on the threads of this machine.
     Fixed(Compression),
+    /// The GPU of this machine. Threads do what it cannot do.
+    Gpu,
     /// Strength that follows the bottleneck of the running backup: it rises while the network is
-    /// the bottleneck, and falls while the processors are.
+    /// the bottleneck, and falls while the processors are. A GPU counts as one more strength.
     Auto,
 }
 
@@ -35,12 +38,13 @@ impl FromStr for CompressionChoice {
     fn from_str(how: &str) -> Result<Self, Self::Err> {
         Ok(Self::Fixed(match how {
             "auto" => return Ok(Self::Auto),
-            "standard" => Compression::Standard,
+            "gpu" => return Ok(Self::Gpu),
+            "standard" | "threads" => Compression::Standard,
             "none" | "0" => Compression::Stored,
             level => match level.parse() {
                 Ok(level @ -7..=19) => Compression::Level(level),
                 _ => {
-                    let choices = "standard, auto, none, or a level from -7 to 19";
+                    let choices = "standard, auto, gpu, threads, none, or a level from -7 to 19";
                     return Err(UnknownChoice { choices });
                 }
             },
@@ -60,6 +64,7 @@ impl From<CompressionChoice> for String {
     fn from(choice: CompressionChoice) -> Self {
         match choice {
             CompressionChoice::Auto => "auto".to_owned(),
+            CompressionChoice::Gpu => "gpu".to_owned(),
             CompressionChoice::Fixed(compression) => compression.to_string(),
         }
     }
@@ -105,8 +110,9 @@ pub struct Tuning {
     #[serde(deserialize_with = "threads")]
     #[schemars(extend("x-unit" = "threads", "x-default" = "chosen while a backup runs"))]
     pub resource_utilization: Option<u8>,
-    /// Strength of compression: `none`, a level of zstd from -7 to 19, `standard`, or `auto`, which
-    /// follows the bottleneck of the running backup.
+    /// Strength of compression: `none`, a level of zstd from -7 to 19, `standard` or `threads`,
+    /// which are the same, `gpu` for an NVIDIA GPU, or `auto`, which follows the bottleneck of the
+    /// running backup.
     #[schemars(with = "Option<String>")]
     #[schemars(extend("default" = CompressionChoice::default()))]
     pub compression: Option<CompressionChoice>,
@@ -193,10 +199,12 @@ mod tests {
 
     #[test]
     fn choices_are_written_as_they_are_read() {
-        for how in ["standard", "auto", "none", "-7", "1", "19"] {
+        for how in ["standard", "auto", "gpu", "none", "-7", "1", "19"] {
             let choice: CompressionChoice = how.parse().expect("a choice");
             assert_eq!(String::from(choice), how);
         }
+        let threads: CompressionChoice = "threads".parse().expect("a choice");
+        assert_eq!(threads, CompressionChoice::default());
         for how in ["", "20", "-8", "fast"] {
             assert!(how.parse::<CompressionChoice>().is_err());
         }

@@ -27,6 +27,7 @@ use sys::process::processors;
 use super::assembler::Assembler;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
+use super::gpu::GpuStage;
 use super::image_read::{Errors, PartReader};
 use super::outbox::Outbox;
 use super::press::{Press, Presser};
@@ -247,16 +248,25 @@ impl<'a> ImageRun<'a> {
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let threads = self.session.tuning.resource_utilization.map(usize::from);
         let readers = threads.unwrap_or_else(|| processors().max(READERS_MIN));
-        let press = Press::new(self.session.compression(), 0, self.session.answers);
+        let press = Press::new(self.session.compression(), 0, self.session.answers)
+            .with_gpu(self.session.nvcomp());
+        let (gpu_sender, gpu_queue) = bounded(GpuStage::queue_quanta());
+        let gpu_sender = press.gpu().map(|_| gpu_sender);
         let findings = Mutex::new(Findings::default());
         let assemblers: Vec<Assembler<'_>> = (0..readers)
             .map(|_| {
                 let presser = Presser::new(&press, outgoing_sender.clone())?;
+                let presser = presser.with_gpu(gpu_sender.clone());
                 Ok(Assembler::new(self.session.context.chunks, self.tally(), presser, None))
             })
             .collect::<Result<_, ClientError>>()?;
-        drop(outgoing_sender);
+        let gpu_presser = Presser::new(&press, outgoing_sender.clone())?;
+        drop((gpu_sender, outgoing_sender));
         std::thread::scope(|threads| {
+            match press.gpu() {
+                Some(gpu) => gpu.start(threads, gpu_queue, gpu_presser),
+                None => drop(gpu_presser),
+            }
             let (findings, mut reading) = (&findings, Vec::new());
             for assembler in assemblers {
                 reading.push(threads.spawn(move || self.read_some(assembler, findings)));

@@ -16,6 +16,7 @@ use super::answers::Answers;
 use super::crew::{Crew, NextStep};
 use super::examine::Examiner;
 use super::expiry::{Expiries, Expiry};
+use super::gpu::GpuStage;
 use super::inventory::Inventory;
 use super::open_target::{OpenTarget, Start};
 use super::outbox::Outbox;
@@ -118,7 +119,10 @@ impl Session<'_> {
         let (full_sender, full) = bounded(QUANTA_WAITING);
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
-        let press = Press::new(self.compression(), processors(), self.answers);
+        let press =
+            Press::new(self.compression(), processors(), self.answers).with_gpu(self.nvcomp());
+        let (gpu_sender, gpu_queue) = bounded(GpuStage::queue_quanta());
+        let gpu_sender = press.gpu().map(|_| gpu_sender);
         let reading = ReadStage {
             session: self,
             crew: self.context.readers,
@@ -127,7 +131,12 @@ impl Session<'_> {
             expiries: Mutex::default(),
         };
         std::thread::scope(|threads| {
-            let inlets = Inlets { work, full: full_sender, outgoing: outgoing_sender.clone() };
+            if let Some(gpu) = press.gpu() {
+                gpu.start(threads, gpu_queue, Presser::new(&press, outgoing_sender.clone())?);
+            }
+            let outgoing_too = outgoing_sender.clone();
+            let inlets =
+                Inlets { work, full: full_sender, outgoing: outgoing_too, gpu: gpu_sender };
             (0..reading.crew.least()).for_each(|_| reading.start(threads, &inlets));
             drop(inlets);
             for _ in 0..processors() {
@@ -275,6 +284,7 @@ struct Inlets {
     work: Receiver<Work>,
     full: Sender<FullQuantum>,
     outgoing: Sender<OutboxMessage>,
+    gpu: Option<Sender<FullQuantum>>,
 }
 
 /// Stage that examines and reads.
@@ -291,8 +301,9 @@ impl ReadStage<'_> {
     fn start<'scope>(&'scope self, threads: &'scope Threads<'scope, '_>, inlets: &Inlets) {
         let inlets = inlets.clone();
         threads.spawn(move || {
-            let Inlets { full, outgoing, .. } = inlets.clone();
+            let Inlets { full, outgoing, gpu, .. } = inlets.clone();
             let presser = Presser::new(self.press, outgoing.clone());
+            let presser = presser.map(|presser| presser.with_gpu(gpu));
             match presser.map(|presser| self.session.examiner(presser, Some(full), outgoing)) {
                 Ok(examiner) => self.run(examiner, threads, &inlets),
                 Err(error) => {

@@ -1,18 +1,20 @@
-//! Compression of quanta. A quantum is compressed by the thread that filled it, or by another
-//! thread while a processor is free. The user sets the strength, or the strength follows the
+//! Compression of quanta. A quantum is compressed by the thread that filled it, by another thread
+//! while a processor is free, or by the GPU. The user sets the means, or they follow the
 //! bottleneck.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use chunk::{Compression, Compressor, RawQuantum};
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
 use model::ChunkDigest;
 use sys::lock::{Mutex, MutexGuard};
 
 use super::answers::Answers;
+use super::gpu::GpuStage;
 use super::outbox_message::OutboxMessage;
-use super::tuner::Tuner;
+use super::tuner::{Means, Tuner};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Check, SentQuantum};
 use crate::tuning::CompressionChoice;
@@ -34,11 +36,23 @@ pub(super) enum QuantumKind {
     Encrypted,
 }
 
-/// Full quantum for a compressing thread.
+/// Full quantum for a compressing thread, or for the GPU.
 pub(super) struct FullQuantum {
     header: QuantumHeader,
     raw: RawQuantum,
 }
+
+impl FullQuantum {
+    pub(super) fn raw(&self) -> &RawQuantum {
+        &self.raw
+    }
+}
+
+/// Number of quanta after which an automatic choice looks for a GPU: a smaller backup is done
+/// before the GPU is ready.
+const QUANTA_BEFORE_GPU: usize = 1024;
+/// Compression of quanta for which the GPU has no time, at about the GPU's strength.
+const BESIDE_GPU: Compression = Compression::Level(1);
 
 /// State that all compressing threads of a session share.
 pub(super) struct Press<'a> {
@@ -48,10 +62,14 @@ pub(super) struct Press<'a> {
     /// Emptied quanta, which are used again: new memory is expensive.
     rooms: Mutex<VecDeque<RawQuantum>>,
     strength: Strength<'a>,
+    gpu: Option<GpuStage<'a>>,
+    /// Number of quanta that were handed on.
+    handed_on: AtomicUsize,
 }
 
 enum Strength<'a> {
     Fixed(Compression),
+    Gpu,
     Auto(Box<AutoStrength<'a>>),
 }
 
@@ -70,13 +88,59 @@ impl<'a> Press<'a> {
     pub(super) fn new(choice: CompressionChoice, processors: usize, answers: &'a Answers) -> Self {
         let strength = match choice {
             CompressionChoice::Fixed(compression) => Strength::Fixed(compression),
+            CompressionChoice::Gpu => Strength::Gpu,
             CompressionChoice::Auto => {
                 let tuner = Mutex::new(Tuner::start(answers.arrived()));
                 Strength::Auto(Box::new(AutoStrength { tuner, answers }))
             }
         };
-        let rooms = Mutex::default();
-        Self { filling: AtomicUsize::new(0), processors, rooms, strength }
+        Self {
+            filling: AtomicUsize::new(0),
+            processors,
+            rooms: Mutex::default(),
+            strength,
+            gpu: None,
+            handed_on: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds the GPU, if the choice allows one. `library` is the file of nvCOMP.
+    pub(super) fn with_gpu(self, library: Option<&'a OsStr>) -> Self {
+        let gpu = match self.strength {
+            Strength::Fixed(_) => None,
+            Strength::Gpu => GpuStage::new(library, true),
+            Strength::Auto(_) => GpuStage::new(library, false),
+        };
+        Self { gpu, ..self }
+    }
+
+    /// Returns the GPU's stage, which the caller starts, if there is one.
+    pub(super) fn gpu(&self) -> Option<&GpuStage<'a>> {
+        self.gpu.as_ref()
+    }
+
+    /// Returns what to do with a full quantum that can be compressed.
+    fn route(&self) -> Route {
+        let Some(gpu) = self.gpu.as_ref().filter(|gpu| gpu.may_work()) else {
+            return Route::Threads;
+        };
+        let is_ready = gpu.estimate().is_some();
+        match &self.strength {
+            Strength::Fixed(_) => Route::Threads,
+            // While the GPU is opened, threads work too.
+            Strength::Gpu => {
+                if is_ready {
+                    Route::Gpu
+                } else {
+                    Route::GpuIfFree
+                }
+            }
+            Strength::Auto(auto) => {
+                let is_chosen = auto.tuner().means() == Means::Gpu;
+                let is_sought = !is_ready && self.handed_on.load(Relaxed) >= QUANTA_BEFORE_GPU;
+                if is_chosen || is_sought { Route::GpuIfFree } else { Route::Threads }
+            }
+        }
     }
 
     /// Counts the caller as a thread that fills quanta, until the result is dropped.
@@ -106,16 +170,31 @@ impl<'a> Press<'a> {
     fn compression(&self) -> Compression {
         match &self.strength {
             Strength::Fixed(compression) => *compression,
-            Strength::Auto(auto) => auto.tuner().compression(),
+            Strength::Gpu => Compression::Standard,
+            Strength::Auto(auto) => match auto.tuner().means() {
+                Means::Threads(compression) => compression,
+                Means::Gpu => BESIDE_GPU,
+            },
         }
     }
 
     /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes.
     fn note_handed_on(&self, bytes: usize, handed: usize) {
+        self.handed_on.fetch_add(1, Relaxed);
         if let Strength::Auto(auto) = &self.strength {
-            auto.tuner().note(bytes as u64, handed as u64, auto.answers.arrived());
+            let mut tuner = auto.tuner();
+            tuner.set_gpu(self.gpu.as_ref().and_then(GpuStage::estimate));
+            tuner.note(bytes as u64, handed as u64, auto.answers.arrived());
         }
     }
+}
+
+/// Where a full quantum goes.
+enum Route {
+    Threads,
+    Gpu,
+    /// To the GPU, unless more quanta wait for it than it takes at once.
+    GpuIfFree,
 }
 
 /// Guard that counts its thread among the threads that fill quanta; see [`Press::filling`].
@@ -132,6 +211,8 @@ pub(super) struct Presser<'a> {
     press: &'a Press<'a>,
     compressor: Compressor,
     outgoing: Sender<OutboxMessage>,
+    /// Queue to the GPU.
+    gpu: Option<Sender<FullQuantum>>,
 }
 
 impl<'a> Presser<'a> {
@@ -142,41 +223,101 @@ impl<'a> Presser<'a> {
         let compressor = Compressor::new(press.compression()).map_err(|error| {
             ClientError::new(ErrorKind::Usage, format!("zstd refuses this compression: {error}"))
         })?;
-        Ok(Self { press, compressor, outgoing })
+        Ok(Self { press, compressor, outgoing, gpu: None })
     }
 
-    /// Compresses and sends `raw`, and leaves it empty. If a processor is free and `others` has
-    /// room, another thread compresses the quantum. Otherwise this thread does, while the data is
-    /// in its caches.
+    /// Gives quanta to the GPU too, by the queue `gpu`.
+    pub(super) fn with_gpu(self, gpu: Option<Sender<FullQuantum>>) -> Self {
+        Self { gpu, ..self }
+    }
+
+    /// Returns a compressor for another thread.
+    pub(super) fn another(&self) -> Self {
+        let compressor = Compressor::new(self.press.compression());
+        Self {
+            press: self.press,
+            compressor: compressor.expect("zstd has taken this compression before"),
+            outgoing: self.outgoing.clone(),
+            gpu: self.gpu.clone(),
+        }
+    }
+
+    /// Compresses and sends `raw`, and leaves it empty. The GPU compresses it, if it was chosen. If
+    /// a processor is free and `others` has room, another thread does. Otherwise this thread does,
+    /// while the data is in its caches.
     pub(super) fn press(
         &mut self,
         others: Option<&Sender<FullQuantum>>,
         header: QuantumHeader,
         raw: &mut RawQuantum,
     ) {
+        let Some(header) = self.press_by_gpu(header, raw) else { return };
         let Some(others) = others.filter(|_| self.press.has_free_processor()) else {
             return self.press_here(header, raw);
         };
-        let room = self.press.take_room();
-        match others.try_send(FullQuantum { header, raw: std::mem::replace(raw, room) }) {
-            Ok(()) => {}
-            Err(error) => {
-                let FullQuantum { header, raw: full } = error.into_inner();
-                self.press.give_back(std::mem::replace(raw, full));
-                self.press_here(header, raw);
-            }
+        if let Some(header) = self.pass_on(others, false, header, raw) {
+            self.press_here(header, raw);
         }
     }
 
+    /// Passes `raw` to the GPU and leaves it empty, if the GPU is to compress it. Otherwise returns
+    /// the header.
+    fn press_by_gpu(&self, header: QuantumHeader, raw: &mut RawQuantum) -> Option<QuantumHeader> {
+        let queue = self.gpu.as_ref().filter(|_| header.kind == QuantumKind::Compressed);
+        match (queue, self.press.route()) {
+            (None, _) | (_, Route::Threads) => Some(header),
+            (Some(queue), Route::Gpu) => self.pass_on(queue, true, header, raw),
+            (Some(queue), Route::GpuIfFree) => self.pass_on(queue, false, header, raw),
+        }
+    }
+
+    /// Passes `raw` on and leaves it empty. Returns the header if the queue has no room, or has
+    /// ended; if the caller `waits`, the queue gets room.
+    fn pass_on(
+        &self,
+        queue: &Sender<FullQuantum>,
+        waits: bool,
+        header: QuantumHeader,
+        raw: &mut RawQuantum,
+    ) -> Option<QuantumHeader> {
+        let room = self.press.take_room();
+        let full = FullQuantum { header, raw: std::mem::replace(raw, room) };
+        let refused = if waits {
+            queue.send(full).err().map(SendError::into_inner)
+        } else {
+            queue.try_send(full).err().map(TrySendError::into_inner)
+        };
+        let FullQuantum { header, raw: full } = refused?;
+        self.press.give_back(std::mem::replace(raw, full));
+        Some(header)
+    }
+
+    /// Compresses and sends a quantum that another thread has filled.
+    pub(super) fn press_full(&mut self, FullQuantum { header, mut raw }: FullQuantum) {
+        self.press_here(header, &mut raw);
+        self.press.give_back(raw);
+    }
+
+    /// Sends a quantum that another thread has filled, as the record that the GPU has made of it.
+    pub(super) fn send_full(&self, FullQuantum { header, mut raw }: FullQuantum, record: Vec<u8>) {
+        self.send(header, &mut raw, record);
+        self.press.give_back(raw);
+    }
+
     fn press_here(&mut self, header: QuantumHeader, raw: &mut RawQuantum) {
-        let QuantumHeader { number, digests, kind } = header;
-        let compression = match kind {
+        let compression = match header.kind {
             QuantumKind::Compressed => self.press.compression(),
             QuantumKind::Stored | QuantumKind::Encrypted => Compression::Stored,
         };
         // If zstd refuses the strength, the compressor keeps the old one.
         drop(self.compressor.set(compression));
         let record = self.compressor.encode(raw);
+        self.send(header, raw, record);
+    }
+
+    /// Sends `record`, which was made of `raw`, and empties `raw`.
+    fn send(&self, header: QuantumHeader, raw: &mut RawQuantum, record: Vec<u8>) {
+        let QuantumHeader { number, digests, kind } = header;
         assert!(
             digests.is_empty() || digests.len() == raw.lengths().len(),
             "each chunk has a digest, in the order of the chunks"
@@ -196,10 +337,7 @@ impl<'a> Presser<'a> {
 
     /// Compresses the quanta that other threads fill, until these threads have ended.
     pub(super) fn run(mut self, full: &Receiver<FullQuantum>) {
-        for FullQuantum { header, mut raw } in full {
-            self.press_here(header, &mut raw);
-            self.press.give_back(raw);
-        }
+        full.iter().for_each(|quantum| self.press_full(quantum));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Session: the connection to the server for one filespace, and the state that its threads share.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -85,6 +87,7 @@ pub(super) struct Session<'a> {
     pub(super) options: &'a BackupOptions,
     pub(super) scope: &'a Scope<'a>,
     pub(super) answers: &'a Answers,
+    nvcomp: Option<&'a Path>,
 }
 
 /// Opens a session for the filespace of `scope`, and calls `work` with it and its outbox.
@@ -122,6 +125,7 @@ pub(super) fn in_session<T>(
         options,
         scope,
         answers: &answers,
+        nvcomp: home.config.nvcomp.as_deref(),
     };
     let (sender, receiver) = if options.dry_run {
         (SessionSender::closed(), None)
@@ -192,6 +196,11 @@ impl Session<'_> {
 
     pub(super) fn compression(&self) -> CompressionChoice {
         self.tuning.compression.unwrap_or_default()
+    }
+
+    /// Returns the file of nvCOMP, if the user has named one.
+    pub(super) fn nvcomp(&self) -> Option<&OsStr> {
+        self.nvcomp.map(Path::as_os_str)
     }
 
     /// Fails if the user has stopped the backup or the session has failed.

@@ -1,4 +1,5 @@
-//! Tuner: chooses the strength of compression with the highest throughput.
+//! Tuner: chooses the means of compression with the highest throughput: a strength on threads, or
+//! the GPU.
 //!
 //! ```text
 //!   throughput (strength) = min(processors (strength), link / ratio (strength))
@@ -12,11 +13,18 @@
 
 use std::time::{Duration, Instant};
 
-use chunk::Compression;
+use chunk::{Compression, Estimate};
 
-/// Strength of compression, with estimates relative to the estimates of the other strengths.
+/// Means of compressing a quantum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Means {
+    Gpu,
+    Threads(Compression),
+}
+
+/// Means of compression, with estimates relative to the estimates of the other means.
 struct Rung {
-    compression: Compression,
+    means: Means,
     /// Throughput of all processors of client and server together, in bytes per second.
     speed: f64,
     /// Bytes after compression for one byte before.
@@ -24,13 +32,16 @@ struct Rung {
 }
 
 const fn rung(compression: Compression, speed: f64, ratio: f64) -> Rung {
-    Rung { compression, speed, ratio }
+    Rung { means: Means::Threads(compression), speed, ratio }
 }
 
-/// Strengths from the least work to the most. The ratios were measured on 1.4 GB of sources,
-/// programs and libraries, and the speeds, roughly, in a backup of this data over loopback. Only
-/// the relations between the strengths count.
-const LADDER: [Rung; 8] = [
+/// Means from the least work of the processors to the most. The ratios were measured on 1.4 GB of
+/// sources, programs and libraries, and the speeds, roughly, in a backup of this data over
+/// loopback. Only the relations between the means count.
+///
+/// The speed with a GPU is that of level 1 without the time that level 1 takes by itself.
+const LADDER: [Rung; 9] = [
+    Rung { means: Means::Gpu, speed: 1000e6, ratio: 0.31 },
     rung(Compression::Stored, 850e6, 1.0),
     rung(Compression::Level(-5), 700e6, 0.45),
     rung(Compression::Level(-1), 620e6, 0.36),
@@ -40,8 +51,10 @@ const LADDER: [Rung; 8] = [
     rung(Compression::Level(6), 210e6, 0.26),
     rung(Compression::Level(9), 145e6, 0.255),
 ];
+const GPU: usize = 0;
+const STORED: usize = 1;
 /// Index in [`LADDER`] of the first strength, which a backup without a tuner has too.
-const START: usize = 4;
+const START: usize = 5;
 
 /// Minimum duration of a window of measurement.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -141,8 +154,16 @@ impl Tuner {
         }
     }
 
-    pub(super) fn compression(&self) -> Compression {
-        LADDER[self.at].compression
+    pub(super) fn means(&self) -> Means {
+        LADDER[self.at].means
+    }
+
+    /// Notes that there is a GPU with this estimate, or that there is none any more.
+    pub(super) fn set_gpu(&mut self, gpu: Option<Estimate>) {
+        self.judge.gpu = gpu;
+        if gpu.is_none() && self.at == GPU {
+            self.at = START;
+        }
     }
 
     /// Notes that a quantum of `bytes` was handed to the outbox as `handed` bytes. `arrived` is the
@@ -210,6 +231,8 @@ struct Judge {
     corrections: [f64; LADDER.len()],
     /// Capacity of the link, once it is known.
     link: Option<LinkRate>,
+    /// Estimate for the GPU, once there is one.
+    gpu: Option<Estimate>,
 }
 
 impl Judge {
@@ -221,6 +244,7 @@ impl Judge {
             ratio: 1.0,
             corrections: [1.0; LADDER.len()],
             link: None,
+            gpu: None,
         }
     }
 
@@ -239,6 +263,9 @@ impl Judge {
     fn target(&self, at: usize, window: Window) -> usize {
         let sent = |to: usize| self.processors(to) * self.ratio(to);
         let may_be = |to: &usize| {
+            if *to == GPU && self.gpu.is_none() {
+                return false;
+            }
             let is_next = *to + 1 == at;
             let is_risked =
                 self.link.is_some() || is_next || sent(*to) <= window.handed * GROWTH_MAX;
@@ -270,7 +297,7 @@ impl Judge {
             }
             _ => mix(&mut self.speed, speed / self.corrections[at], weight),
         }
-        if at != 0 {
+        if at != STORED {
             mix(&mut self.ratio, ratio, weight);
         }
     }
@@ -301,11 +328,15 @@ impl Judge {
     }
 
     fn processors(&self, of: usize) -> f64 {
-        LADDER[of].speed * self.speed * self.corrections[of]
+        let speed = LADDER[of].speed * self.speed * self.corrections[of];
+        match self.gpu {
+            Some(gpu) if of == GPU => speed.min(gpu.bytes_per_sec),
+            _ => speed,
+        }
     }
 
     fn ratio(&self, of: usize) -> f64 {
-        if of == 0 { 1.0 } else { (LADDER[of].ratio * self.ratio).min(1.0) }
+        if of == STORED { 1.0 } else { (LADDER[of].ratio * self.ratio).min(1.0) }
     }
 }
 
@@ -330,11 +361,18 @@ mod tests {
         /// Factor between the host's speed with data that is not compressed and the speed in
         /// [`LADDER`].
         stored: f64,
+        gpu: Option<Estimate>,
     }
 
     impl Host {
-        const FAIR: Self =
-            Self { link: f64::INFINITY, speed: 1.0, ratio: 1.0, noise: 0.0, stored: 1.0 };
+        const FAIR: Self = Self {
+            link: f64::INFINITY,
+            speed: 1.0,
+            ratio: 1.0,
+            noise: 0.0,
+            stored: 1.0,
+            gpu: None,
+        };
 
         /// Returns the speed and the ratio of a strength in one window.
         fn strength(&self, at: usize, window: u32) -> (f64, f64) {
@@ -345,7 +383,11 @@ mod tests {
             let ratio = self.ratio * (1.0 + self.noise * chance(0.381_966));
             let rung = &LADDER[at];
             match at {
-                0 => (rung.speed * speed * self.stored, 1.0),
+                STORED => (rung.speed * speed * self.stored, 1.0),
+                GPU => {
+                    let most = self.gpu.map_or(0.0, |gpu| gpu.bytes_per_sec);
+                    ((rung.speed * speed).min(most), (rung.ratio * ratio).min(1.0))
+                }
                 _ => (rung.speed * speed, (rung.ratio * ratio).min(1.0)),
             }
         }
@@ -388,6 +430,7 @@ mod tests {
         fn run_tuned(&self, windows: u32, tuner: &mut Tuner) -> f64 {
             let start = sys::clock::monotonic();
             let judge = std::mem::replace(&mut tuner.judge, Judge::new());
+            let judge = Judge { gpu: self.gpu, ..judge };
             let window = WindowStart { at: start, idle: Some(Duration::ZERO), arrived: 0 };
             // The host's processors count as one processor.
             *tuner = Tuner { judge, window, processors: 1, ..Tuner::start(0) };
@@ -403,7 +446,8 @@ mod tests {
         fn check_with(&self, tuner: &mut Tuner, windows: u32, share: f64) {
             let tuned = self.run_tuned(windows, tuner);
             let fixed = |at| self.run(windows, sys::clock::monotonic(), |_, _, _| at);
-            let best = (0..LADDER.len()).map(fixed).fold(0.0, f64::max);
+            let first = if self.gpu.is_some() { GPU } else { STORED };
+            let best = (first..LADDER.len()).map(fixed).fold(0.0, f64::max);
             assert!(tuned > best * share, "{} with {self:?}", tuned / best);
         }
 
@@ -439,6 +483,28 @@ mod tests {
                 Host { link, noise, speed: 0.4, ..Host::FAIR }.check(30, share);
             }
         }
+    }
+
+    #[test]
+    fn a_gpu_is_weighed_like_any_strength() {
+        for bytes_per_sec in [10e9, 800e6, 300e6, 20e6] {
+            let gpu = Some(Estimate { bytes_per_sec, ratio: 0.31 });
+            Host { gpu, ..Host::FAIR }.check(60, 0.92);
+            Host { gpu, noise: 0.2, ..Host::FAIR }.check(60, 0.85);
+            for link in [1.2e6, 119e6, 600e6] {
+                Host { gpu, link, ..Host::FAIR }.check(60, 0.9);
+            }
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_has_failed_is_left() {
+        let mut tuner = Tuner::start(0);
+        tuner.set_gpu(Some(Estimate { bytes_per_sec: 10e9, ratio: 0.31 }));
+        tuner.at = GPU;
+        assert_eq!(tuner.means(), Means::Gpu);
+        tuner.set_gpu(None);
+        assert_eq!(tuner.means(), Means::Threads(Compression::Standard));
     }
 
     /// The disk that is read is the bottleneck, so neither less nor more compression gains

@@ -52,6 +52,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         dedup_cache_folder: None,
         inclexcl: None,
         encryption_keys: None,
+        nvcomp: None,
         dirmc: None,
         pre_command: None,
         post_command: None,

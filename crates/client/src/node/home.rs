@@ -47,6 +47,10 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`encryption.keys` in the node's folder"))]
     pub(crate) encryption_keys: Option<PathBuf>,
+    /// File of nvCOMP, by which an NVIDIA GPU compresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`libnvcomp.so.6`, where the system's loader finds it"))]
+    pub(crate) nvcomp: Option<PathBuf>,
     /// Management class of directories (DIRMC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the class that keeps longest"))]

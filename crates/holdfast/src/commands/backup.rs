@@ -124,8 +124,8 @@ impl AroundArgs {
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Tuning")]
 pub(super) struct TuningArgs {
-    /// Strength of compression: standard, auto (adapted to the bottleneck of the run), none, or a
-    /// level of zstd from -7 to 19
+    /// Strength of compression: standard or threads, which are the same, auto (adapted to the
+    /// bottleneck of the run), gpu (an NVIDIA GPU), none, or a level of zstd from -7 to 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     compression: Option<CompressionChoice>,
     /// Number of directories, and of files, that are read at the same time, 1 to 100 [default:

@@ -66,7 +66,8 @@ pub(crate) struct Args {
     /// Maximum number of bytes to read in a second from each source, as in 50M
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     rate: Option<u64>,
-    /// Strength of compression: standard, auto, none, or a level of zstd from -7 to 19
+    /// Strength of compression: standard or threads, auto, gpu, none, or a level of zstd from -7 to
+    /// 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     compression: Option<CompressionChoice>,
 }
