@@ -103,6 +103,13 @@ pub struct Config {
     #[serde(default = "default_shared_chunk_bytes_min")]
     #[schemars(extend("x-unit" = "bytes"))]
     pub shared_chunk_bytes_min: u32,
+    /// True to let an NVIDIA GPU check the data in audits. Without a GPU that works, threads do.
+    #[serde(default)]
+    pub gpu: bool,
+    /// File of nvCOMP, by which an NVIDIA GPU works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`libnvcomp.so.6`, where the system's loader finds it"))]
+    pub nvcomp: Option<PathBuf>,
     /// Minutes after which a fleet's chunk index is stored again for new servers. With 0, the index
     /// is not stored.
     #[serde(default = "default_index_share_minutes")]
@@ -263,6 +270,8 @@ impl Config {
             reserve_percent: default_reserve_percent(),
             reserve_bytes_max: default_reserve_bytes_max(),
             shared_chunk_bytes_min: default_shared_chunk_bytes_min(),
+            gpu: false,
+            nvcomp: None,
             index_share_minutes: default_index_share_minutes(),
         }
     }

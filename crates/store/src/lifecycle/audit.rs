@@ -4,7 +4,7 @@
 //! The audit reads every copy of a pack, and repairs a damaged copy from another pool. Without
 //! `data` it compares the stored checksum of every quantum, which finds faults of the disks. With
 //! `data` it decompresses every quantum and compares every chunk with its digest, as a restore
-//! does.
+//! does; see [`opening`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,16 +12,18 @@ use std::time::Duration;
 
 use crate::error::StoreError;
 use catalog::{PackRow, PackState, Write};
-use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
 use model::{PackNumber, Place, PoolId, ServerTime};
 use pool::ReadError;
 
+use self::opening::Opening;
 use crate::lifecycle::catalog_check::{CatalogCheck, DamagedDirectory};
 use crate::lifecycle::catalog_copy::{self, ComparedCheck};
 use crate::lifecycle::victims::{self, Victims};
 use crate::pools;
 use crate::store::Store;
+
+mod opening;
 
 /// Maximum number of backups of a node that the audit counts.
 const BACKUPS_MAX: usize = 1000;
@@ -128,12 +130,10 @@ pub fn run(
 ) -> Result<Outcome, StoreError> {
     // The audit counts as a reader, so that the packs are not removed meanwhile.
     let _reading = store.use_packs(false);
-    let none = |_| StoreError::away("cannot create a zstd context");
     let mut audit = Audit {
         store,
         order,
-        decompressor: Decompressor::new().map_err(none)?,
-        raw: RawQuantum::default(),
+        opening: Opening::new(&store.config),
         started: sys::clock::monotonic(),
         outcome: begin(store)?,
         listener,
@@ -224,8 +224,7 @@ impl Outcome {
 struct Audit<'a> {
     store: &'a Arc<Store>,
     order: Order,
-    decompressor: Decompressor,
-    raw: RawQuantum,
+    opening: Opening,
     started: std::time::Instant,
     outcome: Outcome,
     listener: Listener<'a>,
@@ -327,42 +326,54 @@ impl Audit<'_> {
                 return Ok(());
             }
         };
-        for quantum in table.quanta() {
-            if let Err(error) = self.quantum(pool, &table, quantum) {
-                let chunks = (quantum.first_index, quantum.first_index + quantum.chunk_count);
-                self.damaged(pack, pool, Some(chunks), model::chain(&error));
-            }
-            self.outcome.quanta += 1;
-            self.outcome.bytes += u64::from(quantum.record_bytes);
-            self.pace();
-            if !(self.listener)(&self.outcome) {
-                return Err(StoreError::cancelled("the audit was cancelled"));
+        for quanta in table.quanta().chunks(self.batch_quanta()) {
+            let outcomes = self.quanta(pool, &table, quanta)?;
+            for (quantum, outcome) in quanta.iter().zip(outcomes) {
+                if let Err(error) = outcome {
+                    let chunks = (quantum.first_index, quantum.first_index + quantum.chunk_count);
+                    self.damaged(pack, pool, Some(chunks), model::chain(&error));
+                }
+                self.outcome.quanta += 1;
+                self.outcome.bytes += u64::from(quantum.record_bytes);
+                self.pace();
+                if !(self.listener)(&self.outcome) {
+                    return Err(StoreError::cancelled("the audit was cancelled"));
+                }
             }
         }
         Ok(())
     }
 
-    fn quantum(
-        &mut self,
+    /// Returns the number of quanta that are read before they are opened together.
+    fn batch_quanta(&self) -> usize {
+        // An audit with a limit reads little at once, so that it stays below its limit.
+        let is_limited = self.order.rate.is_some_and(|rate| rate > 0);
+        if self.order.data && !is_limited { self.opening.quanta_max() } else { 1 }
+    }
+
+    /// Reads and checks quanta of one copy. Returns the outcome of each.
+    fn quanta(
+        &self,
         pool: PoolId,
         table: &Table,
-        quantum: &QuantumEntry,
-    ) -> Result<(), QuantumError> {
-        let record = self.store.pools.read_at(pool, table.pack, quantum)?;
+        quanta: &[QuantumEntry],
+    ) -> Result<Vec<Result<(), QuantumError>>, StoreError> {
+        let read = |quantum| self.store.pools.read_at(pool, table.pack, quantum);
+        let records: Vec<_> = quanta.iter().map(read).collect();
         if !self.order.data {
-            return Ok(());
+            let outcome = |record: Result<Vec<u8>, _>| record.map(drop).map_err(Into::into);
+            return Ok(records.into_iter().map(outcome).collect());
         }
-        self.decompressor.decode_into(&record, &mut self.raw)?;
-        let from = quantum.first_index as usize;
-        let end = from + quantum.chunk_count as usize;
-        assert!(end <= table.digests().len(), "a table has a digest for each chunk");
-        let digests = &table.digests()[from..end];
-        let is_right =
-            self.raw.chunks().count() == digests.len()
-                && self.raw.chunks().zip(digests).all(|(chunk, digest)| {
-                    self.store.pools.digest_of(table.domain, chunk) == *digest
-                });
-        if is_right { Ok(()) } else { Err(QuantumError::Digest) }
+        let key = self.store.secrets.domain_key(table.domain);
+        let opened = self.opening.open(&key, records)?;
+        let judged = quanta.iter().zip(opened).map(|(quantum, opened)| {
+            let from = quantum.first_index as usize;
+            let end = from + quantum.chunk_count as usize;
+            assert!(end <= table.digests().len(), "a table has a digest for each chunk");
+            let is_right = opened?.digests == table.digests()[from..end];
+            if is_right { Ok(()) } else { Err(QuantumError::Digest) }
+        });
+        Ok(judged.collect())
     }
 
     /// Repairs the damaged packs from other pools.
@@ -399,7 +410,7 @@ impl Audit<'_> {
     }
 
     /// Returns true if every copy of the pack is undamaged and a primary pool has a copy.
-    fn is_whole(&mut self, pack: PackNumber) -> bool {
+    fn is_whole(&self, pack: PackNumber) -> bool {
         let homes = self.store.pools.homes(pack);
         let is_primary = self.store.pools.has_primary(pack);
         is_primary
@@ -407,8 +418,10 @@ impl Audit<'_> {
             && homes.into_iter().all(|pool| {
                 let table = self.store.pools.table_at(pool, pack);
                 table.is_ok_and(|table| {
-                    let quanta = table.quanta();
-                    quanta.iter().all(|quantum| self.quantum(pool, &table, quantum).is_ok())
+                    table.quanta().chunks(self.batch_quanta()).all(|quanta| {
+                        let outcomes = self.quanta(pool, &table, quanta);
+                        outcomes.is_ok_and(|outcomes| outcomes.iter().all(Result::is_ok))
+                    })
                 })
             })
     }
