@@ -5,7 +5,7 @@
 //!   set:  files of one size, bytes of a real corpus, no content twice
 //!     link:  the set, cut to the size that the link carries uncompressed in the allowed time
 //!       round:  each choice in turn, beginning with another choice in each round:
-//!                 new server and node -> first backup through the link
+//!                 new server and node -> first backup through the link -> restore
 //!   after:  in this process, compression with one thread and with two,
 //!           and the loss of independent quanta compared with one stream
 //! ```
@@ -31,10 +31,11 @@ use crate::trouble::Trouble;
 use contest::Order;
 use sets::Kind;
 
-/// Back up sets of files of many sizes over links of many rates, with each strength
+/// Back up and restore sets of files of many sizes over links of many rates, by each means
 ///
 /// The files have 500 KB to 256 MB, and in one set 1 to 16 KB. The links are loopback, 1 Gbit/s and
-/// 10 Mbit/s. Then measures in this process how compression scales with threads, and the loss
+/// 10 Mbit/s. The means are none, one thread, all threads, a stronger compression, a GPU if there
+/// is one, and the automatic choice. Then measures in this process how compression scales with threads, and the loss
 /// because quanta are compressed independently. Writes compression.md and compression.svg.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// Sets to measure: 500K, 1M, 2M, 4M, 8M, 16M, 32M, 64M, 128M, 256M, small [default: all]
     #[arg(long, value_name = "SET", value_delimiter = ',')]
     only: Vec<String>,
+    /// File of nvCOMP, by which a GPU compresses [default: where the system's loader finds it]
+    #[arg(long, value_name = "FILE")]
+    nvcomp: Option<PathBuf>,
     #[command(flatten)]
     page: PageArgs,
     /// Folder for a set, servers and nodes [default: /dev/shm if it has room, otherwise TMPDIR]
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
         kinds: kinds(&args.only)?,
         corpus: corpus_folders(&args.corpus),
         work: args.work.clone().unwrap_or_else(|| work(set_bytes)),
+        nvcomp: args.nvcomp.clone(),
     };
     let contest = contest::measure(&order)?;
     let alone = alone::measure(&order.corpus, set_bytes)?;

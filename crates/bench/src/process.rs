@@ -93,11 +93,19 @@ pub(crate) struct Outcome {
 pub(crate) struct Runner {
     program: PathBuf,
     outputs: PathBuf,
+    /// Processor to which the commands are confined; `None` for all processors.
+    processor: Option<usize>,
 }
 
 impl Runner {
     pub(crate) fn new(program: PathBuf, outputs: PathBuf) -> Self {
-        Self { program, outputs }
+        Self { program, outputs, processor: None }
+    }
+
+    /// Returns a runner whose commands have one processor only.
+    pub(crate) fn confined(&self) -> Self {
+        let (program, outputs) = (self.program.clone(), self.outputs.clone());
+        Self { program, outputs, processor: Some(0) }
     }
 
     /// Runs a command with `--json` to its end. Exit codes for remarks or for a part that failed
@@ -150,7 +158,14 @@ impl Runner {
     }
 
     fn command(&self, arguments: &[&OsStr]) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = match self.processor {
+            None => Command::new(&self.program),
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", &processor.to_string()]).arg(&self.program);
+                command
+            }
+        };
         command.args(arguments).arg("--json").stdin(Stdio::null()).current_dir("/");
         command.env_remove("HOLDFAST_HOME").env("LC_ALL", "C");
         command

@@ -76,6 +76,11 @@ impl<'a> Site<'a> {
         &self.folder
     }
 
+    /// Returns the same site with another runner.
+    pub(crate) fn run_by<'b>(&self, runner: &'b Runner) -> Site<'b> {
+        Site { runner, folder: self.folder.clone() }
+    }
+
     /// Makes and starts a server, and enrols a node.
     pub(crate) fn enrolled(&self) -> Result<Server, Trouble> {
         self.enrolled_with(&[])

@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpu::{Gpu, Settings};
+
 use super::corpus::Corpus;
 use super::sets::Kind;
 use crate::machine::{self, Machine};
@@ -16,23 +18,33 @@ use crate::spread::{Spread, float};
 use crate::trouble::{Context as _, Trouble};
 use crate::workplace::{self, Workplace};
 
-/// A strength of compression and its name on the page.
+/// A means of compression and its name on the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub(super) name: &'static str,
     /// The value of `--compression`.
     pub(super) value: &'static str,
+    /// True if the client has one processor only.
+    pub(super) is_confined: bool,
 }
 
-pub(super) const CHOICES: [Choice; 4] = [
-    Choice { name: "none", value: "0" },
-    Choice { name: "fast", value: "1" },
-    Choice { name: "strong", value: "6" },
-    Choice { name: "auto", value: "auto" },
+const fn choice(name: &'static str, value: &'static str) -> Choice {
+    Choice { name, value, is_confined: false }
+}
+
+pub(super) const CHOICES: [Choice; 6] = [
+    choice("none", "none"),
+    Choice { is_confined: true, ..choice("one thread", "threads") },
+    choice("threads", "threads"),
+    choice("strong", "6"),
+    choice("gpu", "gpu"),
+    choice("auto", "auto"),
 ];
 
+/// Index of the GPU in [`CHOICES`].
+pub(super) const GPU: usize = 4;
 /// Index of the automatic choice in [`CHOICES`]. It is compared with all other choices.
-pub(super) const AUTO: usize = 3;
+pub(super) const AUTO: usize = 5;
 
 /// A link between the node and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +77,8 @@ pub(super) struct Order {
     pub(super) kinds: Vec<Kind>,
     pub(super) corpus: Vec<PathBuf>,
     pub(super) work: PathBuf,
+    /// File of nvCOMP, if the user has named one.
+    pub(super) nvcomp: Option<PathBuf>,
 }
 
 /// Results of one set over one road.
@@ -74,15 +88,30 @@ pub(super) struct Row {
     pub(super) road: Road,
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// Samples of each choice. A choice that the program refuses has no samples.
+    /// Backups with each choice. A choice that is not possible has none.
     pub(super) samples: [Vec<Sample>; CHOICES.len()],
+    /// Restores of what these backups have stored, in the same order.
+    pub(super) restores: [Vec<Sample>; CHOICES.len()],
 }
 
 impl Row {
-    /// Returns the spread of a figure; `None` if the program refuses the choice.
+    /// Returns the spread of a figure of backups; `None` if the choice is not possible.
     pub(super) fn spread(&self, choice: usize, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
-        let samples = &self.samples[choice];
-        (!samples.is_empty()).then(|| Spread::of(samples.iter().map(figure)))
+        spread_of(&self.samples[choice], figure)
+    }
+
+    /// Returns the spread of a figure of restores; `None` if the choice is not possible.
+    pub(super) fn restored(
+        &self,
+        choice: usize,
+        figure: impl Fn(&Sample) -> f64,
+    ) -> Option<Spread> {
+        spread_of(&self.restores[choice], figure)
+    }
+
+    /// Returns the rate of a restore, in bytes of the set per second.
+    pub(super) fn restore_rate(&self, choice: usize) -> Option<Spread> {
+        self.restored(choice, |sample| float(self.bytes) / sample.wall.as_secs_f64())
     }
 
     /// Returns the rate of a backup, in uncompressed bytes per second.
@@ -104,7 +133,15 @@ impl Row {
     }
 }
 
+fn spread_of(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
+    (!samples.is_empty()).then(|| Spread::of(samples.iter().map(figure)))
+}
+
+/// The GPU of this machine: its name, or the reason why there is none.
+pub(super) type FoundGpu = Result<String, String>;
+
 pub(super) struct Results {
+    pub(super) gpu: FoundGpu,
     pub(super) rows: Vec<Row>,
     pub(super) rounds: usize,
     pub(super) seconds: u64,
@@ -127,12 +164,15 @@ impl Results {
 pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
     let load_before = machine::load();
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
-    // The pool needs at most as much room as the set.
-    workplace.check_bytes(order.set_bytes.saturating_mul(2), "a set and its backup")?;
+    // The pool needs at most as much room as the set, and so does what is restored.
+    workplace.check_bytes(order.set_bytes.saturating_mul(3), "a set, its backup and a restore")?;
+    let gpu = find_gpu(order.nvcomp.as_deref());
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
     output::step("listing the corpus");
     let corpus = Corpus::list(&order.corpus)?.scattered();
-    let knows_auto = knows(&runner, CHOICES[AUTO])?;
+    let mut is_possible = [true; CHOICES.len()];
+    is_possible[AUTO] = knows(&runner, CHOICES[AUTO])?;
+    is_possible[GPU] = gpu.is_ok();
     let mut rows: Vec<Row> = Vec::new();
     for &kind in &order.kinds {
         let set = workplace.path().join("set");
@@ -144,14 +184,17 @@ pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
                 _ => remake(&set, kind, bytes, &corpus)?,
             };
             made = Some((bytes, files));
-            let mut row = Row { kind, road, files, bytes, samples: Default::default() };
+            let (samples, restores) = Default::default();
+            let mut row = Row { kind, road, files, bytes, samples, restores };
+            let ground = Ground { workplace: &workplace, runner: &runner, order, is_possible };
             for round in 0..order.rounds {
-                measure_row(&mut row, &workplace, &runner, round, knows_auto)?;
+                ground.measure_row(&mut row, round)?;
             }
             rows.push(row);
         }
     }
     Ok(Results {
+        gpu,
         rows,
         rounds: order.rounds,
         seconds: order.seconds,
@@ -172,47 +215,79 @@ fn remake(set: &Path, kind: Kind, bytes: u64, corpus: &Corpus) -> Result<u64, Tr
     kind.make(set, bytes, &mut corpus.stream())
 }
 
-fn measure_row(
-    row: &mut Row,
-    workplace: &Workplace,
-    runner: &Runner,
-    round: usize,
-    knows_auto: bool,
-) -> Result<(), Trouble> {
-    for turn in 0..CHOICES.len() {
-        let index = (turn + round) % CHOICES.len();
-        if index == AUTO && !knows_auto {
-            continue;
-        }
-        let choice = CHOICES[index];
-        output::step(&format!("set {} over {}, {}", row.kind.name, row.road.name, choice.name));
-        let folder = workplace.folder("site")?;
-        let set = workplace.path().join("set");
-        row.samples[index].push(back_up(
-            &Site::new(runner, folder.clone()),
-            &set,
-            row.road,
-            choice,
-        )?);
-        remove(&folder)?;
+/// Looks for a GPU that the program can use.
+fn find_gpu(nvcomp: Option<&Path>) -> FoundGpu {
+    match Gpu::open(nvcomp.map(Path::as_os_str), Settings::default()) {
+        Ok(gpu) => Ok(gpu.device_name().to_owned()),
+        Err(error) => Err(error.to_string()),
     }
-    Ok(())
 }
 
-fn back_up(site: &Site<'_>, set: &Path, road: Road, choice: Choice) -> Result<Sample, Trouble> {
-    let (server, address) = site.started()?;
-    let link = |bits| Link { round_trip: Duration::ZERO, bits_per_sec: Some(bits) };
-    let relay = road.bits_per_sec.map(|bits| Relay::start(&address, link(bits))).transpose()?;
-    site.enrol(&relay.as_ref().map_or(address, Relay::address))?;
-    let command: [&OsStr; 4] =
-        ["backup".as_ref(), set.as_os_str(), "--compression".as_ref(), choice.value.as_ref()];
-    let sample = site.measured(&server, &command)?;
-    server.stop()?;
-    if sample.failed > 0 {
-        let failed = output::counted(sample.failed, "object");
-        return Err(Trouble::new(format!("{failed} of a set could not be backed up")));
+/// Everything that the measurements of a row need.
+struct Ground<'a> {
+    workplace: &'a Workplace,
+    runner: &'a Runner,
+    order: &'a Order,
+    is_possible: [bool; CHOICES.len()],
+}
+
+impl Ground<'_> {
+    fn measure_row(&self, row: &mut Row, round: usize) -> Result<(), Trouble> {
+        for turn in 0..CHOICES.len() {
+            let index = (turn + round) % CHOICES.len();
+            if !self.is_possible[index] {
+                continue;
+            }
+            let choice = CHOICES[index];
+            let (kind, road) = (row.kind.name, row.road.name);
+            output::step(&format!("set {kind} over {road}, {}", choice.name));
+            let folder = self.workplace.folder("site")?;
+            let site = Site::new(self.runner, folder.clone());
+            let [backup, restore] = self.measure(&site, row.road, choice)?;
+            row.samples[index].push(backup);
+            row.restores[index].push(restore);
+            remove(&folder)?;
+        }
+        Ok(())
     }
-    Ok(sample)
+
+    /// Backs up the set at a new server, and restores it.
+    fn measure(&self, site: &Site<'_>, road: Road, choice: Choice) -> Result<[Sample; 2], Trouble> {
+        let (server, address) = site.started()?;
+        let link = |bits| Link { round_trip: Duration::ZERO, bits_per_sec: Some(bits) };
+        let relay = road.bits_per_sec.map(|bits| Relay::start(&address, link(bits))).transpose()?;
+        site.enrol(&relay.as_ref().map_or(address, Relay::address))?;
+        if let Some(nvcomp) = &self.order.nvcomp {
+            set_nvcomp(&site.home(), nvcomp)?;
+        }
+        let confined = self.runner.confined();
+        let node =
+            if choice.is_confined { site.run_by(&confined) } else { site.run_by(self.runner) };
+        let set = self.workplace.path().join("set");
+        let restored = site.folder().join("restored");
+        let backup: [&OsStr; 4] =
+            ["backup".as_ref(), set.as_os_str(), "--compression".as_ref(), choice.value.as_ref()];
+        let restore: [&OsStr; 4] =
+            ["restore".as_ref(), set.as_os_str(), "--to".as_ref(), restored.as_os_str()];
+        let samples = [node.measured(&server, &backup)?, node.measured(&server, &restore)?];
+        server.stop()?;
+        for (sample, what) in samples.iter().zip(["backed up", "restored"]) {
+            if sample.failed > 0 {
+                let failed = output::counted(sample.failed, "object");
+                return Err(Trouble::new(format!("{failed} of a set could not be {what}")));
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// Names the file of nvCOMP in the configuration of the node in `home`.
+fn set_nvcomp(home: &Path, nvcomp: &Path) -> Result<(), Trouble> {
+    let file = home.join("client.toml");
+    let what = || format!("change {}", file.display());
+    let config = std::fs::read_to_string(&file).while_doing(what)?;
+    let line = format!("nvcomp = {:?}\n", nvcomp.to_string_lossy());
+    std::fs::write(&file, line + &config).while_doing(what)
 }
 
 /// Returns true if the program accepts `choice`. The command runs for a node that is not enrolled,

@@ -33,15 +33,18 @@ fn head(contest: &Results) -> String {
         .map(|choice| format!("{} is `--compression {}`", choice.name, choice.value))
         .collect();
     format!(
-        "{}\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut to the \
+        "{}\n{}\n\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut to the \
          size that its link carries uncompressed in {} s. Each backup has a new server and a new \
          node, on {}. Rounds: {}. Load: {} before, {} after.\n\n\
          MB/s are uncompressed bytes of the set divided by the wall time. The ratio is that of \
-         uncompressed to transferred bytes. CPU is the share of the machine's cores ({}) that the \
-         client keeps busy. {}. Median (least .. most).\n\n\
-         ![Bars of these figures](compression.svg)\n",
+         uncompressed to transferred bytes. CPU is the client's processor time in seconds; the \
+         machine has {} cores, which the server shares. {}; with one thread the client has one \
+         core. A restore brings back what the backup of its column has stored. Median (least .. \
+         most).\n\n\
+         ![Bars of the rates of backups](compression.svg)\n",
         page::head("Compression"),
         verdict(contest),
+        gpu_line(contest),
         corpus.join(", "),
         contest.seconds,
         if contest.in_memory { "a tmpfs" } else { "a disk" },
@@ -64,36 +67,53 @@ fn verdict(contest: &Results) -> String {
     )
 }
 
-fn table(contest: &Results, road: Road) -> String {
-    let rows: Vec<Vec<String>> = contest
-        .rows
-        .iter()
-        .filter(|row| row.road == road)
-        .map(|row| cells(row, contest.cores))
-        .collect();
-    let names = CHOICES.map(|choice| format!("{}, MB/s", choice.name));
-    let all = CHOICES.map(|choice| choice.name).join(" / ");
-    let (ratio, cpu) = (format!("ratio: {all}"), format!("CPU, %: {all}"));
-    let fixed = ["set", "files", "MB"].into_iter();
-    let head: Vec<&str> = fixed
-        .chain(names.iter().map(String::as_str))
-        .chain([ratio.as_str(), cpu.as_str(), "auto / best fixed"])
-        .collect();
-    format!("\n## Over {}\n\n{}", road.name, page::table(&head, &rows))
+fn gpu_line(contest: &Results) -> String {
+    match &contest.gpu {
+        Ok(name) => format!("The GPU is an {name}."),
+        Err(reason) => format!("There is no GPU: {reason}."),
+    }
 }
 
-fn cells(row: &Row, cores: usize) -> Vec<String> {
-    let each = |figure: &dyn Fn(usize) -> Option<String>| {
-        [0, 1, 2, 3].map(|choice| figure(choice).unwrap_or_else(|| "refused".to_owned()))
-    };
-    let scaled = |spread: Spread, unit: f64| Spread {
-        median: spread.median / unit,
-        least: spread.least / unit,
-        most: spread.most / unit,
-    };
-    let rates = each(&|choice| Some(page::cell(scaled(row.rate(choice)?, MB), 1)));
-    let ratios = each(&|choice| Some(format!("{:.2}", row.ratio(choice)?.median)));
-    let cpu = each(&|choice| Some(format!("{:.0}", cpu_share(row, choice, cores)? * 100.0)));
+/// Returns the tables of backups and of restores over `road`.
+fn table(contest: &Results, road: Road) -> String {
+    let rows: Vec<&Row> = contest.rows.iter().filter(|row| row.road == road).collect();
+    let names = CHOICES.map(|choice| format!("{}, MB/s", choice.name));
+    let all = CHOICES.map(|choice| choice.name).join(" / ");
+    let (ratio, cpu) = (format!("ratio: {all}"), format!("CPU, s: {all}"));
+    let rates = || names.iter().map(String::as_str);
+    let backups: Vec<&str> = ["set", "files", "MB"]
+        .into_iter()
+        .chain(rates())
+        .chain([ratio.as_str(), cpu.as_str(), "auto / best fixed"])
+        .collect();
+    let restores: Vec<&str> = ["set"].into_iter().chain(rates()).chain([cpu.as_str()]).collect();
+    let cells = |of: fn(&Row) -> Vec<String>| rows.iter().map(|row| of(row)).collect::<Vec<_>>();
+    format!(
+        "\n## Over {}\n\nBackups:\n\n{}\nRestores:\n\n{}",
+        road.name,
+        page::table(&backups, &cells(backup_cells)),
+        page::table(&restores, &cells(restore_cells))
+    )
+}
+
+/// Returns the text of a figure of each choice.
+fn each(figure: impl Fn(usize) -> Option<String>) -> [String; CHOICES.len()] {
+    std::array::from_fn(|choice| figure(choice).unwrap_or_else(|| "-".to_owned()))
+}
+
+fn in_mb(spread: Spread) -> String {
+    let Spread { median, least, most } = spread;
+    page::cell(Spread { median: median / MB, least: least / MB, most: most / MB }, 1)
+}
+
+fn cpu_secs(sample: &Sample) -> f64 {
+    sample.client_cpu.as_secs_f64()
+}
+
+fn backup_cells(row: &Row) -> Vec<String> {
+    let rates = each(|choice| Some(in_mb(row.rate(choice)?)));
+    let ratios = each(|choice| Some(format!("{:.2}", row.ratio(choice)?.median)));
+    let cpu = each(|choice| Some(format!("{:.2}", row.spread(choice, cpu_secs)?.median)));
     let auto = row.auto_to_best().map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
     let fixed =
         [row.kind.name.to_owned(), row.files.to_string(), format!("{:.1}", float(row.bytes) / MB)];
@@ -101,11 +121,11 @@ fn cells(row: &Row, cores: usize) -> Vec<String> {
     fixed.into_iter().chain(rates).chain(last).collect()
 }
 
-fn cpu_share(row: &Row, choice: usize, cores: usize) -> Option<f64> {
-    let cores = float(u64::try_from(cores).unwrap_or(1));
-    let share =
-        |sample: &Sample| sample.client_cpu.as_secs_f64() / (sample.wall.as_secs_f64() * cores);
-    Some(row.spread(choice, share)?.median)
+fn restore_cells(row: &Row) -> Vec<String> {
+    let rates = each(|choice| Some(in_mb(row.restore_rate(choice)?)));
+    let cpu = each(|choice| Some(format!("{:.2}", row.restored(choice, cpu_secs)?.median)));
+    let set = [row.kind.name.to_owned()].into_iter();
+    set.chain(rates).chain([cpu.join(" / ")]).collect()
 }
 
 fn scaling(alone: &alone::Results) -> String {
@@ -188,7 +208,7 @@ fn loss_cells(loss: &Loss) -> Vec<String> {
 }
 
 pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
-    let rows: Vec<Value> = contest.rows.iter().map(|row| row_document(row, contest)).collect();
+    let rows: Vec<Value> = contest.rows.iter().map(row_document).collect();
     let scaling: Vec<Value> = alone
         .scaling
         .iter()
@@ -217,6 +237,7 @@ pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
         })
         .collect();
     json!({
+        "gpu": contest.gpu.as_ref().ok(),
         "load_before": contest.load_before,
         "load_after": contest.load_after,
         "auto_to_best_worst": contest.worst().map(|(_, share)| share),
@@ -226,13 +247,15 @@ pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
     })
 }
 
-fn row_document(row: &Row, contest: &Results) -> Value {
+fn row_document(row: &Row) -> Value {
     let choices = CHOICES.iter().enumerate().map(|(index, choice)| {
         let figures = json!({
             "bytes_per_sec": row.rate(index).map(Spread::json),
             "ratio": row.ratio(index).map(Spread::json),
-            "cpu_share": cpu_share(row, index, contest.cores),
+            "cpu_secs": row.spread(index, cpu_secs).map(Spread::json),
             "wall_secs": row.spread(index, |sample| sample.wall.as_secs_f64()).map(Spread::json),
+            "restore_bytes_per_sec": row.restore_rate(index).map(Spread::json),
+            "restore_cpu_secs": row.restored(index, cpu_secs).map(Spread::json),
         });
         (choice.name.to_owned(), figures)
     });
@@ -265,10 +288,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_choice_says_so() {
-        let cells = cells(&row(ROADS[0], [Some(4), Some(2), Some(8), None]), 2);
-        let expected = ["1M", "2", "4.0", "1.0", "2.0", "0.5", "refused"];
-        assert_eq!(cells[..7], expected);
-        assert_eq!(cells[7..], ["4.00 / 4.00 / 4.00 / refused", "12 / 25 / 6 / refused", "-"]);
+    fn a_choice_that_is_not_possible_has_no_figures() {
+        let row = row(ROADS[0], [Some(4), Some(8), Some(2), Some(8), None, Some(2)]);
+        let cells = backup_cells(&row);
+        assert_eq!(cells[..9], ["1M", "2", "4.0", "1.0", "0.5", "2.0", "0.5", "-", "2.0"]);
+        let ratios = "4.00 / 4.00 / 4.00 / 4.00 / - / 4.00";
+        assert_eq!(cells[9..], [ratios, "1.00 / 1.00 / 1.00 / 1.00 / - / 1.00", "1.00"]);
+        let restored = restore_cells(&row);
+        assert_eq!(restored[..7], ["1M", "1.0", "0.5", "2.0", "0.5", "-", "2.0"]);
+        assert_eq!(restored[7], "1.00 / 1.00 / 1.00 / 1.00 / - / 1.00");
     }
 }

@@ -12,8 +12,9 @@ pub(crate) fn row(road: Road, walls: [Option<u64>; CHOICES.len()]) -> Row {
         ..Sample::default()
     };
     let samples = walls.map(|wall| wall.map(sample).into_iter().collect());
+    let restores = walls.map(|wall| wall.map(sample).into_iter().collect());
     let kind = Kind::named("1M").unwrap();
-    Row { kind, road, files: 2, bytes: 4_000_000, samples }
+    Row { kind, road, files: 2, bytes: 4_000_000, samples, restores }
 }
 
 #[test]
@@ -25,9 +26,12 @@ fn a_set_is_cut_to_what_the_road_carries() {
 
 #[test]
 fn auto_is_judged_by_the_best_fixed_choice() {
-    assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), Some(4)]).auto_to_best(), Some(0.5));
-    assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), None]).auto_to_best(), None);
-    let one = row(ROADS[0], [Some(4), Some(2), Some(8), Some(2)]);
+    let walls = |auto| [Some(4), Some(8), Some(2), Some(8), None, auto];
+    assert_eq!(row(ROADS[0], walls(Some(4))).auto_to_best(), Some(0.5));
+    assert_eq!(row(ROADS[0], walls(None)).auto_to_best(), None);
+    let one = row(ROADS[0], walls(Some(2)));
     assert_eq!(one.auto_to_best(), Some(1.0));
     assert_eq!(one.ratio(0), Some(Spread::of([4.0])));
+    assert_eq!(one.restore_rate(2), Some(Spread::of([2e6])));
+    assert_eq!(one.restore_rate(GPU), None);
 }
