@@ -77,22 +77,30 @@ pub trait BatchOpener: Send + Sync {
     ) -> io::Result<()>;
 }
 
-/// Compresses `batch` by `accelerator`, and what it leaves undone by `threads`. Returns the reason
-/// why the accelerator left something undone, if there is one.
+/// One of the two that share a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doer {
+    Accelerator,
+    Threads,
+}
+
+/// Compresses `batch` by `accelerator`, and what it leaves undone by `threads`. Tells `done` who
+/// has compressed a quantum. Returns the reason why the accelerator left something undone, if
+/// there is one.
 pub fn compress_all(
     accelerator: &dyn BatchCompressor,
     threads: &Threads,
     batch: &[&RawQuantum],
-    done: &mut dyn FnMut(usize, Vec<u8>),
+    done: &mut dyn FnMut(usize, Vec<u8>, Doer),
 ) -> io::Result<Option<io::Error>> {
     let mut is_done = vec![false; batch.len()];
     let outcome = accelerator.compress(batch, &mut |number, record| {
         assert!(!std::mem::replace(&mut is_done[number], true), "each quantum is done once");
-        done(number, record);
+        done(number, record, Doer::Accelerator);
     });
     let left: Vec<usize> = (0..batch.len()).filter(|number| !is_done[*number]).collect();
     let quanta: Vec<&RawQuantum> = left.iter().map(|number| batch[*number]).collect();
-    threads.compress(&quanta, &mut |number, record| done(left[number], record))?;
+    threads.compress(&quanta, &mut |number, record| done(left[number], record, Doer::Threads))?;
     Ok(outcome.err())
 }
 

@@ -11,7 +11,7 @@ mod quantum;
 mod seal;
 
 pub use batch::{
-    BatchCompressor, BatchOpener, Estimate, OpenRecord, Threads, compress_all, open_all,
+    BatchCompressor, BatchOpener, Doer, Estimate, OpenRecord, Threads, compress_all, open_all,
 };
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};

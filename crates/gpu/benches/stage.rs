@@ -45,7 +45,7 @@ fn main() -> io::Result<()> {
         }
     }
     for piece_kib in [64, 128, 256, 512, 2048] {
-        for (batch, lanes) in [(32, 4), (32, 8), (64, 4), (128, 4)] {
+        for (batch, lanes) in [(16, 4), (32, 8), (64, 8), (128, 6)] {
             let settings = Settings { piece_bytes: piece_kib << 10, quanta: batch, lanes };
             let Ok(gpu) = Gpu::open(library.as_deref(), settings) else { continue };
             let name = format!("gpu, pieces of {piece_kib} KiB, {lanes} x {batch} quanta");

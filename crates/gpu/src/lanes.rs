@@ -63,6 +63,12 @@ impl<L> Lanes<L> {
         self.given_back.notify_one();
     }
 
+    /// Leaks the lanes that are not in use.
+    pub(crate) fn leak(&self) {
+        let idle = std::mem::take(&mut self.state.lock().expect(POISONED).idle);
+        idle.into_iter().for_each(std::mem::forget);
+    }
+
     /// Notes that a lane has failed and is not used again.
     pub(crate) fn lose(&self) {
         self.state.lock().expect(POISONED).made -= 1;

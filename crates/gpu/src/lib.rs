@@ -67,6 +67,16 @@ pub struct Gpu {
     is_lost: AtomicBool,
 }
 
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // To free memory of a GPU that has not ended its work has no end either.
+        if self.is_lost() {
+            self.compressing.leak();
+            self.opening.leak();
+        }
+    }
+}
+
 impl Gpu {
     /// Opens the first GPU, with nvCOMP from the file or by the name `library`; `None` stands for
     /// the name that its packages use.

@@ -124,10 +124,15 @@ proptest! {
         let batch: Vec<&RawQuantum> = raw.iter().collect();
         let mut records = BTreeMap::new();
         let mut calls = 0;
-        let outcome = compress_all(&faulty, &threads(2), &batch, &mut |number, record| {
+        let mut accelerated = 0;
+        let outcome = compress_all(&faulty, &threads(2), &batch, &mut |number, record, by| {
             calls += 1;
+            accelerated += usize::from(by == Doer::Accelerator);
             records.insert(number, record);
         });
+        if faulty.omitted.is_empty() {
+            prop_assert_eq!(accelerated, faulty.dies_after.unwrap_or(usize::MAX).min(raw.len()));
+        }
         let dies = faulty.dies_after.is_some_and(|after| after < raw.len());
         prop_assert_eq!(outcome.expect("threads work").is_some(), dies);
         prop_assert_eq!((records.len(), calls), (raw.len(), raw.len()));

@@ -156,7 +156,7 @@ fn press_batch(gpu: &Gpu, batch: Vec<FullQuantum>, presser: &mut Presser<'_>) {
     let mut records = vec![None; batch.len()];
     let threads = chunk::Threads { compression: Compression::Standard, count: processors() };
     let was_lost = gpu.is_lost();
-    let outcome = compress_all(gpu, &threads, &quanta, &mut |number, record| {
+    let outcome = compress_all(gpu, &threads, &quanta, &mut |number, record, _| {
         records[number] = Some(record);
     });
     match outcome {

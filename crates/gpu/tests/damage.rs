@@ -1,0 +1,97 @@
+//! Frames that were damaged, or made to do damage, on a GPU. On a host without one the test prints
+//! the reason and does nothing.
+//!
+//! The test has a process of its own: a GPU that does not end its work is of no use to others.
+
+use std::collections::BTreeMap;
+
+use chunk::{
+    Compression, Compressor, Decompressor, DomainKey, OpenRecord, RawQuantum, Threads, open_all,
+};
+use format::quantum::{Codec, Record, encode};
+use gpu::{Gpu, Settings};
+use model::ChunkDigest;
+
+const RECORDS: u64 = 1000;
+
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&seed.to_le_bytes());
+    hasher.finalize_xof().fill(&mut data);
+    data
+}
+
+/// Returns records whose checksum is right and whose frames are damaged in one way.
+fn damaged(way: u64) -> Vec<Vec<u8>> {
+    let mut compressor = Compressor::new(Compression::Standard).expect("a context");
+    let mut records = Vec::new();
+    for (seed, bytes) in (0..RECORDS).zip([3000, 70_000, 300_000].into_iter().cycle()) {
+        let text = b"int main(void) { return 0; } // and so on\n".repeat(bytes / 40 + 1);
+        let mix = |(text, noise): (&u8, u8)| if noise < 60 { noise } else { *text };
+        let data: Vec<u8> = text[..bytes].iter().zip(noise(seed, bytes)).map(mix).collect();
+        let mut quantum = RawQuantum::default();
+        data.chunks(9000).for_each(|chunk| _ = quantum.push(chunk));
+        let record = compressor.encode(&quantum);
+        let record = Record::decode(&record).expect("sound");
+        let mut payload = record.payload.to_vec();
+        let chance = noise(seed ^ way << 32, 16);
+        let at = u32::from_le_bytes(chance[..4].try_into().expect("four"));
+        let at = usize::try_from(at).expect("32 bits") % payload.len();
+        match way {
+            0 => payload[at] ^= 1 << (chance[9] % 8),
+            1 => payload[at] = chance[9],
+            2 => payload.truncate(at.max(1)),
+            _ => payload.iter_mut().take(24).zip(&chance[8..]).for_each(|(to, by)| *to ^= by & 1),
+        }
+        records.push(encode(Codec::Zstd, &record.lengths, &payload));
+    }
+    records
+}
+
+/// Whatever the GPU does with damaged frames, nobody reads from them what libzstd does not read.
+/// The GPU may refuse them, and it may not come back from them: then it is not asked again.
+#[test]
+fn nobody_reads_out_of_damaged_frames_what_libzstd_does_not() {
+    let library = std::env::var_os("HOLDFAST_NVCOMP");
+    let key = DomainKey::new([7; 32]);
+    let threads = Threads { compression: Compression::Standard, count: 2 };
+    let mut decompressor = Decompressor::new().expect("a context");
+    let gpu = match Gpu::open(library.as_deref(), Settings::default()) {
+        Ok(gpu) => gpu,
+        Err(error) => return println!("skipped, for there is no GPU here: {error}"),
+    };
+    for way in 0..4 {
+        let records = damaged(way);
+        let mut counts = BTreeMap::<_, u32>::new();
+        for batch in records.chunks(Settings::default().quanta) {
+            let batch: Vec<&[u8]> = batch.iter().map(Vec::as_slice).collect();
+            let mut opened: Vec<Option<OpenRecord>> = vec![None; batch.len()];
+            let failure = open_all(&gpu, &threads, &key, &batch, &mut |number, record| {
+                opened[number] = record.ok();
+            });
+            if let Some(error) = failure.expect("threads work")
+                && counts.insert("batches after the GPU had failed", 0).is_none()
+            {
+                println!("damage of kind {way}: {error}");
+            }
+            *counts.entry("batches").or_default() += 1;
+            for (record, opened) in batch.iter().zip(opened) {
+                let truth: Option<Vec<ChunkDigest>> = decompressor
+                    .decode(record)
+                    .ok()
+                    .map(|raw| raw.chunks().map(|chunk| key.digest(chunk)).collect());
+                let kind = match (truth, opened.map(|record| record.digests)) {
+                    (None, None) => "nobody reads it",
+                    (Some(truth), Some(opened)) if truth == opened => "all read the same",
+                    (Some(_), Some(_)) => "THE GPU READS SOMETHING ELSE",
+                    (Some(_), None) => "NOBODY READS WHAT LIBZSTD READS",
+                    (None, Some(_)) => "only the GPU reads it",
+                };
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+        println!("damage of kind {way}: {counts:?}; the GPU is lost: {}", gpu.is_lost());
+        assert!(!counts.keys().any(|kind| kind.starts_with(|first: char| first.is_uppercase())));
+    }
+}
