@@ -78,6 +78,7 @@ use crate::path::split;
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
+use crate::stages::StageTime;
 use crate::tuning::Stillness;
 
 /// Backs up the targets, one filespace after the other.
@@ -138,6 +139,7 @@ pub(crate) fn run(
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();
     report.node = link.hello().node.clone();
+    report.stages.authenticate = StageTime::alone(link.authentication);
     report.filespaces = scopes.into_keys().collect();
     report.dry_run = options.dry_run;
     report.archive = archive.map(|archive| archive.number);
@@ -194,6 +196,7 @@ pub(crate) fn run_stream(
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();
     report.node = link.hello().node.clone();
+    report.stages.authenticate = StageTime::alone(link.authentication);
     report.filespaces = vec![STREAM_FILESPACE.to_vec()];
     report.elapsed = started.elapsed();
     Ok(report)

@@ -24,6 +24,7 @@ mod progress;
 mod report;
 mod restore;
 mod rules;
+mod stages;
 mod tuning;
 
 use std::path::Path;
@@ -65,6 +66,7 @@ pub use restore::{
     Reach, RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
+pub use stages::{StageTime, Stages};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
 pub use wire::PORT;
 

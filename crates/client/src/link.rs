@@ -24,6 +24,7 @@ pub(crate) mod versions;
 pub(crate) mod waits;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use chunk::{DomainKey, SealKey};
@@ -65,6 +66,8 @@ pub(crate) struct Link {
     runtime: Runtime,
     client: NodeClient<Channel>,
     hello: Hello,
+    /// Time that connecting took, until the server had accepted the node.
+    pub(crate) authentication: Duration,
     /// Agreement with the server on protocol and capabilities.
     agreement: Agreement,
     pub(crate) domain_key: DomainKey,
@@ -79,8 +82,8 @@ impl Link {
     /// Connects to the server, with the cache of another connection or with a new one.
     pub(crate) fn open(home: &Home, cache: Arc<SharedCache>) -> Result<Self, ClientError> {
         let runtime = runtime::runtime()?;
+        let began = sys::clock::monotonic();
         let greeted = runtime.block_on(async {
-            let began = sys::clock::monotonic();
             let is_one_of_several = home.has_several_servers();
             loop {
                 match greet(home).await {
@@ -98,10 +101,21 @@ impl Link {
         });
         let Connection { client, reply, agreement, .. } =
             greeted.map_err(|error| about_node(home, error))?;
+        let authentication = began.elapsed();
         let seal_keys = keys::load(home)?;
         let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
         let domain_key = DomainKey::new(domain_key);
-        Ok(Self { runtime, client, hello, agreement, domain_key, seal_keys, digest_key, cache })
+        Ok(Self {
+            runtime,
+            client,
+            hello,
+            authentication,
+            agreement,
+            domain_key,
+            seal_keys,
+            digest_key,
+            cache,
+        })
     }
 
     /// Returns the server's reason if it refuses this node now. The server cuts the connections of
@@ -301,9 +315,16 @@ pub(crate) mod tests {
         let client = runtime.block_on(async { NodeClient::new(endpoint.connect_lazy()) });
         let speaker = |role| Speaker::own(role, "test");
         let agreement = settle(&speaker(Role::Client), &speaker(Role::Server)).expect("agreed");
-        let domain_key = DomainKey::new([1; 32]);
-        let seal_keys = Vec::new();
-        let (digest_key, cache) = ([2; 32], Arc::default());
-        Link { runtime, client, hello, agreement, domain_key, seal_keys, digest_key, cache }
+        Link {
+            runtime,
+            client,
+            hello,
+            authentication: Duration::ZERO,
+            agreement,
+            domain_key: DomainKey::new([1; 32]),
+            seal_keys: Vec::new(),
+            digest_key: [2; 32],
+            cache: Arc::default(),
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::stages::Stages;
+
 /// Maximum number of failures that a report lists. All failures are counted.
 pub(crate) const FAILURES_LISTED: usize = 1000;
 
@@ -54,6 +56,7 @@ pub struct BackupReport {
     pub bytes_transferred: u64,
     /// Time inside network sends, summed over all sessions.
     pub data_transfer: Duration,
+    pub stages: Stages,
     pub elapsed: Duration,
     /// Failures, at most 1000.
     pub failures: Vec<Failure>,

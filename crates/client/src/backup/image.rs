@@ -48,6 +48,7 @@ use crate::node::home::Home;
 use crate::progress::{Phase, Progress};
 use crate::report::BackupReport;
 use crate::rules::{FileTreatment, Rules};
+use crate::stages::StageTime;
 use crate::tuning::Tuning;
 
 /// Minimum number of reading threads: a disk serves several requests at once.
@@ -127,6 +128,7 @@ pub(crate) fn back_up(
     })?;
     let mut report = tally.into_report();
     report.node = link.hello().node.clone();
+    report.stages.authenticate = StageTime::alone(link.authentication);
     report.filespaces = vec![filespace];
     report.elapsed = started.elapsed();
     Ok(ImageReport { backup: report, ..made })

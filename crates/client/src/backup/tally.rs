@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::progress::Progress;
 use crate::report::{BackupReport, FAILURES_LISTED, Failure};
+use crate::stages::{StageTime, Stages};
 use sys::lock::{Mutex, MutexGuard};
 
 /// Report of a backup in progress.
@@ -100,6 +101,7 @@ impl Tally {
 
     fn filled(&self, rest: BackupReport) -> BackupReport {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let data_transfer = Duration::from_micros(get(&self.transfer_micros));
         BackupReport {
             inspected: get(&self.inspected),
             backed_up: get(&self.backed_up),
@@ -116,7 +118,8 @@ impl Tally {
             bytes_before_dedup: get(&self.bytes_before_dedup),
             bytes_after_dedup: get(&self.bytes_after_dedup),
             bytes_transferred: get(&self.bytes_transferred),
-            data_transfer: Duration::from_micros(get(&self.transfer_micros)),
+            data_transfer,
+            stages: Stages { send: StageTime::alone(data_transfer), ..rest.stages },
             ..rest
         }
     }
@@ -144,6 +147,7 @@ mod tests {
         assert_eq!((report.inspected, report.bytes_inspected, report.backed_up), (3, 100, 2));
         assert_eq!((report.bytes_processed, report.bytes_after_dedup), (40, 40));
         assert_eq!(report.data_transfer, Duration::from_millis(1500));
+        assert_eq!(report.stages.send, StageTime::alone(report.data_transfer));
         assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 1));
     }
 

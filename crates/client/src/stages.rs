@@ -1,0 +1,107 @@
+//! Stages of a backup: how long each stage worked, and how long the backup waited for it.
+//!
+//! ```text
+//! authenticate -> read (threads) -> compress (threads) -> outbox (one thread): send, commit
+//! ```
+//!
+//! The *busy* time of a stage is the sum over its threads:
+//!
+//! - authenticate: connecting, the TLS handshake and the greeting, until the server has accepted
+//!   the node.
+//! - read: opening and reading the data of files, streams and disks.
+//! - compress: making the records of quanta.
+//! - send: waiting until the network, or the server behind it, takes a message.
+//! - commit: waiting for the server's answers to transactions, and for the end of the session.
+//!
+//! The outbox is the last stage and one thread, so its waits show the stage that limits the backup.
+//! While it waits for a message, the next quantum is compressed, or it is not full yet. So this
+//! wait is a wait for compress from the moment at which the quantum that came was full, and a wait
+//! for read before that moment. A wait for read contains everything that comes before compression:
+//! the walk, the comparison with the last backup, cutting and digests.
+//!
+//! No two waits of the outbox overlap. Their sum is at most the elapsed time of the backup. The
+//! connection is made before that time begins.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Time of one stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StageTime {
+    /// Time of work, summed over all threads of the stage.
+    #[serde(rename = "busy_secs", with = "secs")]
+    pub busy: Duration,
+    /// Time for which the backup waited because of this stage.
+    #[serde(rename = "waited_for_secs", with = "secs")]
+    pub waited_for: Duration,
+}
+
+impl StageTime {
+    /// Makes the time of a stage of which the backup waits for all the work.
+    pub(crate) fn alone(time: Duration) -> Self {
+        Self { busy: time, waited_for: time }
+    }
+}
+
+/// Times of all stages of a backup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Stages {
+    pub authenticate: StageTime,
+    pub read: StageTime,
+    pub compress: StageTime,
+    pub send: StageTime,
+    pub commit: StageTime,
+}
+
+impl Stages {
+    /// Returns the stages with their names, in the order in which data passes them.
+    pub fn named(&self) -> [(&'static str, StageTime); 5] {
+        [
+            ("authenticate", self.authenticate),
+            ("read", self.read),
+            ("compress", self.compress),
+            ("send", self.send),
+            ("commit", self.commit),
+        ]
+    }
+}
+
+/// Durations in documents: seconds, as a number with a fraction.
+mod secs {
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(time.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn documents_have_the_names_of_the_stages_and_no_negative_times() {
+        let read = StageTime { busy: 3 * SECOND, waited_for: SECOND / 2 };
+        let stages = Stages { read, ..Stages::default() };
+        let document = serde_json::to_value(stages).expect("numbers");
+        assert_eq!(document.as_object().expect("an object").len(), stages.named().len());
+        for (name, time) in stages.named() {
+            assert_eq!(document[name], serde_json::to_value(time).expect("numbers"));
+        }
+        assert_eq!(document["read"]["busy_secs"], 3.0);
+        assert_eq!(document["read"]["waited_for_secs"], 0.5);
+        assert_eq!(serde_json::from_value::<Stages>(document.clone()).expect("valid"), stages);
+        let text = document.to_string().replace("0.5", "-0.5");
+        assert!(serde_json::from_str::<Stages>(&text).is_err());
+    }
+}
