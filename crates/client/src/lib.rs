@@ -66,7 +66,7 @@ pub use restore::{
     Reach, RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
-pub use stages::{StageTime, Stages};
+pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
 pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
 pub use wire::PORT;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::stages::Stages;
+use crate::stages::{CompressorWork, Stages};
 
 /// Maximum number of failures that a report lists. All failures are counted.
 pub(crate) const FAILURES_LISTED: usize = 1000;
@@ -57,6 +57,8 @@ pub struct BackupReport {
     /// Time inside network sends, summed over all sessions.
     pub data_transfer: Duration,
     pub stages: Stages,
+    /// Compressors that have worked.
+    pub compressors: Vec<CompressorWork>,
     pub elapsed: Duration,
     /// Failures, at most 1000.
     pub failures: Vec<Failure>,

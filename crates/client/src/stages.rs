@@ -67,6 +67,76 @@ impl Stages {
     }
 }
 
+/// Part of the machine that compresses quanta.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompressorKind {
+    /// Threads on the processors.
+    Threads,
+    /// The GPU, with the time of its batches shared by their quanta.
+    Gpu,
+}
+
+impl CompressorKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "threads",
+            Self::Gpu => "gpu",
+        }
+    }
+}
+
+/// Work of one compressor. Quanta that are stored as they are do not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CompressorWork {
+    pub name: CompressorKind,
+    pub quanta: u64,
+    /// Bytes of the chunks.
+    pub bytes_before: u64,
+    /// Bytes of the records, as they are sent and stored.
+    pub bytes_after: u64,
+    /// Time of work, summed over threads.
+    #[serde(rename = "secs", with = "secs")]
+    pub time: Duration,
+}
+
+/// Making of the record of one quantum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PressWork {
+    /// Compressor; `None` if the quantum is stored as it is.
+    pub(crate) compressor: Option<CompressorKind>,
+    /// Bytes of the chunks.
+    pub(crate) bytes: u64,
+    pub(crate) time: Duration,
+}
+
+impl PressWork {
+    /// Adds a record of `handed` bytes to the list of compressors.
+    pub(crate) fn count(&self, handed: u64, compressors: &mut Vec<CompressorWork>) {
+        let Some(name) = self.compressor else { return };
+        let known = compressors.iter().position(|work| work.name == name);
+        let index = known.unwrap_or_else(|| {
+            let (quanta, bytes_before, bytes_after) = (0, 0, 0);
+            let time = Duration::ZERO;
+            compressors.push(CompressorWork { name, quanta, bytes_before, bytes_after, time });
+            compressors.len() - 1
+        });
+        let work = &mut compressors[index];
+        work.quanta += 1;
+        work.bytes_before += self.bytes;
+        work.bytes_after += handed;
+        work.time += self.time;
+    }
+}
+
+/// Runs `work` and adds its time to `spent`.
+pub(crate) fn timed<T>(spent: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let began = sys::clock::monotonic();
+    let outcome = work();
+    *spent += began.elapsed();
+    outcome
+}
+
 /// Durations in documents: seconds, as a number with a fraction.
 mod secs {
     use std::time::Duration;
@@ -88,6 +158,20 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn each_compressor_has_one_entry() {
+        let mut all = Vec::new();
+        let threads = Some(CompressorKind::Threads);
+        for (compressor, bytes) in [(threads, 100), (None, 7), (threads, 20)] {
+            PressWork { compressor, bytes, time: SECOND }.count(bytes / 2, &mut all);
+        }
+        let name = CompressorKind::Threads;
+        let time = 2 * SECOND;
+        let (bytes_before, bytes_after) = (120, 60);
+        assert_eq!(all, [CompressorWork { name, quanta: 2, bytes_before, bytes_after, time }]);
+        assert_eq!(serde_json::to_value(name).expect("a word"), name.name());
+    }
 
     #[test]
     fn documents_have_the_names_of_the_stages_and_no_negative_times() {

@@ -13,13 +13,14 @@ use std::sync::OnceLock;
 use std::thread::Scope as Threads;
 use std::time::Duration;
 
-use chunk::{BatchCompressor as _, Compression, Estimate, RawQuantum, compress_all};
+use chunk::{BatchCompressor as _, Compression, Doer, Estimate, RawQuantum, compress_all};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use gpu::{Gpu, Settings};
 use sys::lock::Mutex;
 use sys::process::processors;
 
 use super::press::{FullQuantum, Presser};
+use crate::stages::{CompressorKind, timed};
 
 /// Time for which a batch that is not full waits for more quanta. A GPU takes as long for a batch
 /// of any size.
@@ -151,14 +152,25 @@ fn collect<T>(first: Option<T>, queue: &Receiver<T>, most: usize) -> Vec<T> {
     batch
 }
 
+fn compressor(by: Doer) -> CompressorKind {
+    match by {
+        Doer::Accelerator => CompressorKind::Gpu,
+        Doer::Threads => CompressorKind::Threads,
+    }
+}
+
 fn press_batch(gpu: &Gpu, batch: Vec<FullQuantum>, presser: &mut Presser<'_>) {
     let quanta: Vec<&RawQuantum> = batch.iter().map(FullQuantum::raw).collect();
     let mut records = vec![None; batch.len()];
     let threads = chunk::Threads { compression: Compression::Standard, count: processors() };
     let was_lost = gpu.is_lost();
-    let outcome = compress_all(gpu, &threads, &quanta, &mut |number, record, _| {
-        records[number] = Some(record);
+    let mut time = Duration::ZERO;
+    let outcome = timed(&mut time, || {
+        compress_all(gpu, &threads, &quanta, &mut |number, record, by| {
+            records[number] = Some((record, compressor(by)));
+        })
     });
+    let time = time / u32::try_from(batch.len()).expect("a batch is small");
     match outcome {
         Ok(None) => {}
         Ok(Some(error)) | Err(error) => {
@@ -170,7 +182,7 @@ fn press_batch(gpu: &Gpu, batch: Vec<FullQuantum>, presser: &mut Presser<'_>) {
     }
     for (quantum, record) in batch.into_iter().zip(records) {
         match record {
-            Some(record) => presser.send_full(quantum, record),
+            Some((record, by)) => presser.send_full(quantum, record, (by, time)),
             None => presser.press_full(quantum),
         }
     }

@@ -145,7 +145,8 @@ impl<'a> Outbox<'a> {
     }
 
     fn send_quantum(&mut self, quantum: SentQuantum) -> Result<(), ClientError> {
-        let SentQuantum { number, record, check, digests, is_encrypted } = quantum;
+        let SentQuantum { number, record, check, digests, is_encrypted, work } = quantum;
+        self.tally.note_press_work(&work, record.len() as u64);
         self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
         self.transaction.quanta += 1;
@@ -294,11 +295,18 @@ mod tests {
     use crate::link::backup::tests::recorded;
     use crate::link::backup::{Check, PageKey};
     use crate::progress::Progress;
+    use crate::stages::{CompressorKind, PressWork};
+
+    /// Time that compressed each of these quanta.
+    const PRESSING_TIME: Duration = Duration::from_millis(2);
 
     fn quantum(number: u64) -> OutboxMessage {
         let (record, check) = (vec![0; 100], Check::Data(0));
         let (digests, is_encrypted) = (Vec::new(), false);
-        OutboxMessage::Quantum(SentQuantum { number, record, check, digests, is_encrypted })
+        let compressor = Some(CompressorKind::Threads);
+        let work = PressWork { compressor, bytes: 300, time: PRESSING_TIME };
+        let quantum = SentQuantum { number, record, check, digests, is_encrypted, work };
+        OutboxMessage::Quantum(quantum)
     }
 
     fn change(quanta: &[u64]) -> OutboxMessage {
@@ -391,6 +399,21 @@ mod tests {
         drop(queue);
         outbox.run(&incoming);
         assert!(take().is_empty());
+    }
+
+    #[test]
+    fn the_report_says_what_compressed_the_quanta_that_were_sent() {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, _take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        for number in 0..2 {
+            outbox.take(quantum(number)).expect("sent");
+        }
+        let report = tally.report();
+        let [work] = &report.compressors[..] else { panic!("one: {:?}", report.compressors) };
+        assert_eq!((work.quanta, work.bytes_before, work.bytes_after), (2, 600, 200));
+        assert_eq!([work.time, report.stages.compress.busy], [2 * PRESSING_TIME; 2]);
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use chunk::{Compression, Compressor, RawQuantum};
 use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
@@ -17,6 +18,7 @@ use super::outbox_message::OutboxMessage;
 use super::tuner::{Means, Tuner};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Check, SentQuantum};
+use crate::stages::{CompressorKind, PressWork, timed};
 use crate::tuning::CompressionChoice;
 
 /// Number and digests of a full quantum.
@@ -298,9 +300,15 @@ impl<'a> Presser<'a> {
         self.press.give_back(raw);
     }
 
-    /// Sends a quantum that another thread has filled, as the record that the GPU has made of it.
-    pub(super) fn send_full(&self, FullQuantum { header, mut raw }: FullQuantum, record: Vec<u8>) {
-        self.send(header, &mut raw, record);
+    /// Sends a quantum that another thread has filled, as the record that a compressor has made of
+    /// it in some time.
+    pub(super) fn send_full(
+        &self,
+        FullQuantum { header, mut raw }: FullQuantum,
+        record: Vec<u8>,
+        (compressor, time): (CompressorKind, Duration),
+    ) {
+        self.send(header, &mut raw, record, (Some(compressor), time));
         self.press.give_back(raw);
     }
 
@@ -309,14 +317,24 @@ impl<'a> Presser<'a> {
             QuantumKind::Compressed => self.press.compression(),
             QuantumKind::Stored | QuantumKind::Encrypted => Compression::Stored,
         };
-        // If zstd refuses the strength, the compressor keeps the old one.
-        drop(self.compressor.set(compression));
-        let record = self.compressor.encode(raw);
-        self.send(header, raw, record);
+        let mut time = Duration::ZERO;
+        let record = timed(&mut time, || {
+            // If zstd refuses the strength, the compressor keeps the old one.
+            drop(self.compressor.set(compression));
+            self.compressor.encode(raw)
+        });
+        let compressor = (compression != Compression::Stored).then_some(CompressorKind::Threads);
+        self.send(header, raw, record, (compressor, time));
     }
 
-    /// Sends `record`, which was made of `raw`, and empties `raw`.
-    fn send(&self, header: QuantumHeader, raw: &mut RawQuantum, record: Vec<u8>) {
+    /// Sends `record`, which was made of `raw` by a compressor in some time, and empties `raw`.
+    fn send(
+        &self,
+        header: QuantumHeader,
+        raw: &mut RawQuantum,
+        record: Vec<u8>,
+        (compressor, time): (Option<CompressorKind>, Duration),
+    ) {
         let QuantumHeader { number, digests, kind } = header;
         assert!(
             digests.is_empty() || digests.len() == raw.lengths().len(),
@@ -327,9 +345,10 @@ impl<'a> Presser<'a> {
             digests => Check::Digests(wire::quantum_check(digests)),
         };
         let (bytes, handed) = (raw.data().len(), record.len());
+        let work = PressWork { compressor, bytes: bytes as u64, time };
         raw.clear();
         let is_encrypted = kind == QuantumKind::Encrypted;
-        let quantum = SentQuantum { number, record, check, digests, is_encrypted };
+        let quantum = SentQuantum { number, record, check, digests, is_encrypted, work };
         // Sending fails only after the session has failed. The reason is then already noted.
         drop(self.outgoing.send(OutboxMessage::Quantum(quantum)));
         self.press.note_handed_on(bytes, handed);
@@ -403,12 +422,16 @@ mod tests {
         let pressed = sent(&outgoing);
         assert_eq!(pressed.check, Check::Data(wire::raw_check(&content)));
         assert!(pressed.record.len() < 500, "compressed");
+        let PressWork { compressor, bytes, time } = pressed.work;
+        assert_eq!((compressor, bytes), (Some(CompressorKind::Threads), 5000));
+        assert!(time > Duration::ZERO, "compression takes time");
         assert!(!pressed.is_encrypted);
         for kind in [QuantumKind::Stored, QuantumKind::Encrypted] {
             presser.press(None, header(2, 1, kind), &mut quantum(&content));
             let stored = sent(&outgoing);
             assert!(matches!(stored.check, Check::Digests(_)));
             assert!(stored.record.len() > 5000, "stored as it is");
+            assert_eq!(stored.work.compressor, None);
             assert_eq!(stored.is_encrypted, kind == QuantumKind::Encrypted);
         }
     }

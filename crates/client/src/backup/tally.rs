@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::progress::Progress;
 use crate::report::{BackupReport, FAILURES_LISTED, Failure};
-use crate::stages::{StageTime, Stages};
+use crate::stages::{PressWork, StageTime, Stages};
 use sys::lock::{Mutex, MutexGuard};
 
 /// Report of a backup in progress.
@@ -86,6 +86,13 @@ impl Tally {
         if rest.planned.len() < FAILURES_LISTED {
             rest.planned.push((verb, path));
         }
+    }
+
+    /// Counts a quantum that was handed to the outbox as a record of `handed` bytes.
+    pub(super) fn note_press_work(&self, work: &PressWork, handed: u64) {
+        let mut rest = self.rest();
+        rest.stages.compress.busy += work.time;
+        work.count(handed, &mut rest.compressors);
     }
 
     /// Returns the report so far.

@@ -11,6 +11,7 @@ use wire::proto::Capability;
 
 use super::Link;
 use crate::error::{ClientError, ErrorKind, shortened};
+use crate::stages::PressWork;
 
 /// Maximum number of messages that wait for the network.
 const MESSAGES_WAITING: usize = 4;
@@ -46,6 +47,7 @@ pub(crate) struct SentQuantum {
     pub(crate) digests: Vec<ChunkDigest>,
     /// True if the chunks are encrypted.
     pub(crate) is_encrypted: bool,
+    pub(crate) work: PressWork,
 }
 
 /// Key of a page, and its digest.
