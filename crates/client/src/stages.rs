@@ -22,6 +22,7 @@
 //! No two waits of the outbox overlap. Their sum is at most the elapsed time of the backup. The
 //! connection is made before that time begins.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,13 @@ impl StageTime {
     /// Makes the time of a stage of which the backup waits for all the work.
     pub(crate) fn alone(time: Duration) -> Self {
         Self { busy: time, waited_for: time }
+    }
+}
+
+impl AddAssign for StageTime {
+    fn add_assign(&mut self, other: Self) {
+        self.busy += other.busy;
+        self.waited_for += other.waited_for;
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{
     ClientMessage, Envelope, PageChange, Rejection, SentQuantum, SessionSender,
 };
+use crate::stages::{StageTime, timed};
 use crate::tuning::Tuning;
 
 /// Number of changes after which a transaction is committed.
@@ -252,7 +253,15 @@ impl<'a> Outbox<'a> {
         self.next_transaction += 1;
         self.answers.expect_answer();
         self.send(ClientMessage::Commit { number })?;
-        self.answers.wait_for_answers(UNANSWERED_MAX - 1)
+        self.wait(|answers| answers.wait_for_answers(UNANSWERED_MAX - 1))
+    }
+
+    /// Waits for the server, and counts the time for the stage that commits.
+    fn wait<T>(&self, until: impl FnOnce(&Answers) -> T) -> T {
+        let mut time = Duration::ZERO;
+        let outcome = timed(&mut time, || until(self.answers));
+        self.tally.note_stages(|stages| stages.commit += StageTime::alone(time));
+        outcome
     }
 
     fn settle(&mut self) -> Result<(), ClientError> {
@@ -265,7 +274,7 @@ impl<'a> Outbox<'a> {
         if !self.transaction.is_empty() {
             self.commit()?;
         }
-        self.answers.wait_for_answers(0)
+        self.wait(|answers| answers.wait_for_answers(0))
     }
 
     /// Returns the objects that the server has rejected since the last call.
@@ -278,7 +287,7 @@ impl<'a> Outbox<'a> {
         self.settle()?;
         assert!(self.batch.is_empty(), "a session does not end before its last change");
         self.send(ClientMessage::Close { complete, report_json })?;
-        self.answers.wait_for_close()
+        self.wait(Answers::wait_for_close)
     }
 }
 
@@ -399,6 +408,22 @@ mod tests {
         drop(queue);
         outbox.run(&incoming);
         assert!(take().is_empty());
+    }
+
+    #[test]
+    fn a_wait_for_answers_counts_for_the_commit() {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, _take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        outbox.take(quantum(0)).expect("sent");
+        assert_eq!(tally.report().stages.commit, StageTime::default());
+        outbox.commit().expect("this many may have no answer");
+        answers.note_answer();
+        outbox.finish();
+        let commit = tally.report().stages.commit;
+        assert!(commit.busy > Duration::ZERO, "{commit:?}");
+        assert_eq!(commit.busy, commit.waited_for);
     }
 
     #[test]

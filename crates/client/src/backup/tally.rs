@@ -88,6 +88,11 @@ impl Tally {
         }
     }
 
+    /// Adds to the times of the stages.
+    pub(super) fn note_stages(&self, note: impl FnOnce(&mut Stages)) {
+        note(&mut self.rest().stages);
+    }
+
     /// Counts a quantum that was handed to the outbox as a record of `handed` bytes.
     pub(super) fn note_press_work(&self, work: &PressWork, handed: u64) {
         let mut rest = self.rest();
