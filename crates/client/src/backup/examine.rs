@@ -437,6 +437,7 @@ impl<'a> Examiner<'a> {
 
     /// Sends the changes of a segment. Its expirations are kept for the end of the backup.
     pub(super) fn conclude(&mut self, segment: &Segment, outcome: Outcome<'_>) {
+        self.context.tally.note_read(std::mem::take(&mut self.reader.time));
         if !segment.is_whole && !outcome.has_changes() {
             return;
         }

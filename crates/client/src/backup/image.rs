@@ -376,13 +376,15 @@ impl<'a> ImageRun<'a> {
         let progress = &self.tally().progress;
         let has_ended = || self.session.check().is_err();
         let mut sink = ChunkCollector { assembler, content: Content::default() };
-        let errors = reader
+        let read = reader
             .read(range, &mut sink, &mut |bytes, zeros| {
                 progress.bytes.fetch_add(zeros, Relaxed);
                 self.pace.spend(bytes, &|| has_ended() || self.has_failed.load(Relaxed));
                 !has_ended()
             })
-            .map_err(|error| self.failed(&error))?;
+            .map_err(|error| self.failed(&error));
+        self.tally().note_read(std::mem::take(&mut reader.time));
+        let errors = read?;
         self.session.check()?;
         let content = sink.content;
         self.tally().bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);

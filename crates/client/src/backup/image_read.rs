@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use super::image::ImageSource;
 use super::read::Sink;
@@ -49,6 +50,8 @@ pub(super) struct PartReader<'a> {
     buffer: Vec<u8>,
     /// Offset in the buffer at which its aligned part begins.
     start: usize,
+    /// Time of reading, without the time of the sinks.
+    pub(super) time: Duration,
 }
 
 impl<'a> PartReader<'a> {
@@ -60,7 +63,7 @@ impl<'a> PartReader<'a> {
         let buffer = vec![0; to_usize(READ_BYTES + ALIGNMENT)];
         let start = buffer.as_ptr().align_offset(to_usize(ALIGNMENT));
         assert!(start < to_usize(ALIGNMENT), "the buffer has room for its alignment");
-        Self { source, layout, skips_errors, buffer, start }
+        Self { source, layout, skips_errors, buffer, start, time: Duration::ZERO }
     }
 
     /// Reads `range`, which begins at a chunk, into `sink`. After each step, `step` is called with
@@ -76,7 +79,10 @@ impl<'a> PartReader<'a> {
         let mut offset = range.start;
         while offset < range.end {
             let end = (offset + READ_BYTES).min(range.end);
-            let read = self.fill(offset..end, &mut errors)?;
+            let began = sys::clock::monotonic();
+            let filled = self.fill(offset..end, &mut errors);
+            self.time += began.elapsed();
+            let read = filled?;
             let mut zeros = read;
             let bytes = to_usize(end - offset);
             let data = &self.buffer[self.start..self.start + bytes];
@@ -251,6 +257,7 @@ mod tests {
         let mut reader = PartReader::new(memory, layout, skips_errors);
         let mut sink = Together::default();
         let errors = reader.read(0..memory.bytes(), &mut sink, &mut |_, _| true)?;
+        assert!(reader.time > Duration::ZERO, "a read takes time");
         Ok((sink, errors.into_ranges()))
     }
 

@@ -1,6 +1,7 @@
 //! Reading of a file's content, with a check that the file did not change meanwhile.
 
 use std::io;
+use std::time::Duration;
 
 use chunk::ContentHasher;
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
@@ -12,6 +13,7 @@ use super::chunks::ChunkRef;
 use super::clock_step::{ClockStep, NO_CHANGE_TIME, clock_step};
 use crate::error::ClientError;
 use crate::options::Stream;
+use crate::stages::timed;
 
 /// Maximum number of times that a file is read again because it changed (CHANGINGRETRIES).
 const CHANGING_RETRIES: u32 = 4;
@@ -153,11 +155,13 @@ pub(super) struct FileReader {
     buffer: Vec<u8>,
     /// True if files are read from a reflink, which nobody changes.
     pub(super) reflinks: bool,
+    /// Time of opening and reading, without the time of the sinks.
+    pub(super) time: Duration,
 }
 
 impl FileReader {
     pub(super) fn new() -> Self {
-        Self { buffer: Vec::new(), reflinks: false }
+        Self { buffer: Vec::new(), reflinks: false, time: Duration::ZERO }
     }
 
     /// Reads the file `name` of `directory` into `sink`, and returns its stat.
@@ -175,14 +179,14 @@ impl FileReader {
         fidelity: Fidelity,
         sink: &mut impl Sink,
     ) -> Result<(SourceFile, ObjectStatus), ReadFailure> {
-        let (file, mut before) = match seen {
-            Some(seen) => (directory.open_seen_file(name)?, *seen),
+        let (file, mut before) = timed(&mut self.time, || match seen {
+            Some(seen) => Ok((directory.open_seen_file(name)?, *seen)),
             None => {
                 let file = directory.open_file(name)?;
                 let before = file.stat()?;
-                (file, before)
+                Ok::<_, io::Error>((file, before))
             }
-        };
+        })?;
         if let ClockStep::PassesIn(wait) = clock_step(&before.stat, sys::clock::now()) {
             sys::clock::sleep(wait);
             before = file.stat()?;
@@ -250,7 +254,7 @@ impl FileReader {
             && let Some(room) = sink.room(bytes)
         {
             // A range of this length is always one chunk.
-            let got = read_up_to(file, room, start)?;
+            let got = timed(&mut self.time, || read_up_to(file, room, start))?;
             if got > 0 {
                 sink.written(got);
             }
@@ -268,7 +272,8 @@ impl FileReader {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             let wanted = left.min(room - held);
             assert!(wanted > 0 || offset == end, "a full buffer has a chunk to cut");
-            let got = read_up_to(file, &mut self.buffer[held..held + wanted], offset)?;
+            let buffer = &mut self.buffer[held..held + wanted];
+            let got = timed(&mut self.time, || read_up_to(file, buffer, offset))?;
             offset += got as u64;
             held += got;
             if got < wanted {
@@ -286,18 +291,19 @@ impl FileReader {
     }
 }
 
-/// Reads `stream` into `sink` up to its end. Fails when `check` fails, which is called after each
-/// read.
+/// Reads `stream` into `sink` up to its end, and adds the time of the reads to `time`. Fails when
+/// `check` fails, which is called after each read.
 pub(super) fn read_stream(
     stream: &mut dyn Stream,
     check: &dyn Fn() -> Result<(), ClientError>,
     sink: &mut impl Sink,
+    time: &mut Duration,
 ) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     let (mut held, mut is_end) = (0, false);
     while !is_end || held > 0 {
         while !is_end && held < buffer.len() {
-            match stream.read(&mut buffer[held..]) {
+            match timed(time, || stream.read(&mut buffer[held..])) {
                 Ok(0) => is_end = true,
                 Ok(bytes) => held += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

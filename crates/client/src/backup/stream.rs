@@ -121,7 +121,7 @@ impl Examiner<'_> {
         self.assembler.treat(self.context.rules.treatment(path))?;
         let assembler = &mut self.assembler;
         let mut collector = ChunkCollector { assembler, content: Content::default() };
-        read_stream(stream, check, &mut collector)?;
+        read_stream(stream, check, &mut collector, &mut self.reader.time)?;
         stream.finish()?;
         let content = collector.content;
         self.count_data(&content);

@@ -93,6 +93,13 @@ impl Tally {
         note(&mut self.rest().stages);
     }
 
+    /// Adds to the busy time of the stage that reads.
+    pub(super) fn note_read(&self, time: Duration) {
+        if !time.is_zero() {
+            self.note_stages(|stages| stages.read.busy += time);
+        }
+    }
+
     /// Counts a quantum that was handed to the outbox as a record of `handed` bytes.
     pub(super) fn note_press_work(&self, work: &PressWork, handed: u64) {
         let mut rest = self.rest();

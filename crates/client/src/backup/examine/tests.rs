@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 use model::{ChunkRange, DirPath, Extent, PackNumber, Place, ServerTime, SessionPlace};
@@ -200,6 +201,7 @@ fn a_new_page_holds_each_object_as_it_is() {
     assert_eq!(objects[2].payload, objects[5].payload);
     assert_eq!((examined.report.bytes_before_dedup, examined.report.bytes_after_dedup), (17, 10));
     assert_eq!(examined.quanta, 1);
+    assert!(examined.report.stages.read.busy > Duration::ZERO, "a file was read");
     // The next walk computes the same digest if nothing changes.
     let stats = objects.iter().map(|object| (object.name.as_bytes(), &object.stat));
     let digest = digester().digest(&segment.path, stats, &mut Vec::new());
@@ -216,6 +218,7 @@ fn an_unchanged_object_is_not_sent_again() {
     let examined = scene.examine(scene.segment(), &old);
     assert!(examined.backed_up().is_empty() && examined.updated().is_empty());
     assert_eq!((examined.quanta, examined.report.failed), (0, 0));
+    assert_eq!(examined.report.stages.read.busy, Duration::ZERO, "no file was read");
     assert!(examined.expired().is_empty() && examined.has_digests());
 }
 

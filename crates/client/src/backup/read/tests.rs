@@ -239,16 +239,28 @@ impl Stream for Pieces<'_> {
     }
 }
 
+/// Reads `stream` into `sink`, and checks that the reads took time.
+fn read_whole(
+    stream: &mut Pieces<'_>,
+    check: &dyn Fn() -> Result<(), ClientError>,
+    sink: &mut impl Sink,
+) -> io::Result<()> {
+    let mut time = Duration::ZERO;
+    let read = read_stream(stream, check, sink, &mut time);
+    assert!(time > Duration::ZERO, "a read takes time");
+    read
+}
+
 #[test]
 fn a_stream_that_fails_or_is_stopped_is_no_shorter_stream() {
     let content = noise(1000);
     let stream = |end| Pieces { content: &content, lengths: vec![10, 0, 500], end };
     let mut broken = stream(Err(io::ErrorKind::BrokenPipe.into()));
     let error =
-        read_stream(&mut broken, &|| Ok(()), &mut ContentSink::default()).expect_err("broken");
+        read_whole(&mut broken, &|| Ok(()), &mut ContentSink::default()).expect_err("broken");
     assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     let stopped = || Err(ClientError::interrupted());
-    let error = read_stream(&mut stream(Ok(0)), &stopped, &mut ContentSink::default());
+    let error = read_whole(&mut stream(Ok(0)), &stopped, &mut ContentSink::default());
     assert_eq!(error.expect_err("stopped").to_string(), ClientError::interrupted().to_string());
 }
 
@@ -299,7 +311,7 @@ proptest! {
         let (mut of_file, mut of_stream) = (Lengths::default(), Lengths::default());
         scene.read(None, Fidelity::Exact, &mut of_file).expect("read");
         let mut stream = Pieces { content: &content, lengths, end: Ok(0) };
-        read_stream(&mut stream, &|| Ok(()), &mut of_stream).expect("read");
+        read_whole(&mut stream, &|| Ok(()), &mut of_stream).expect("read");
         prop_assert_eq!(of_file.0, of_stream.0);
         prop_assert_eq!(of_stream.1.finalize(), blake3::hash(&content));
     }
