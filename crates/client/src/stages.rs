@@ -23,7 +23,7 @@
 //! connection is made before that time begins.
 
 use std::ops::AddAssign;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +113,8 @@ pub struct CompressorWork {
 pub(crate) struct PressWork {
     /// Compressor; `None` if the quantum is stored as it is.
     pub(crate) compressor: Option<CompressorKind>,
+    /// Time at which the quantum was full.
+    pub(crate) full_at: Instant,
     /// Bytes of the chunks.
     pub(crate) bytes: u64,
     pub(crate) time: Duration,
@@ -134,6 +136,22 @@ impl PressWork {
         work.bytes_before += self.bytes;
         work.bytes_after += handed;
         work.time += self.time;
+    }
+}
+
+/// Wait of the outbox for a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IdleTime {
+    pub(crate) read: Duration,
+    pub(crate) compress: Duration,
+}
+
+impl IdleTime {
+    /// Divides a wait of `idle` for a quantum that has been full for `full`; `None` for a message
+    /// without a quantum, which no compressor has delayed.
+    pub(crate) fn divide(idle: Duration, full: Option<Duration>) -> Self {
+        let compress = full.unwrap_or_default().min(idle);
+        Self { read: idle - compress, compress }
     }
 }
 
@@ -168,11 +186,26 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
+    fn a_wait_is_divided_when_the_quantum_was_full() {
+        let check = |idle: u32, full: Option<u32>, [read, compress]: [u32; 2]| {
+            let of = |secs: u32| SECOND * secs;
+            let divided = IdleTime::divide(of(idle), full.map(of));
+            assert_eq!(divided, IdleTime { read: of(read), compress: of(compress) });
+        };
+        check(5, None, [5, 0]);
+        check(5, Some(2), [3, 2]);
+        // The quantum was full before the outbox began to wait.
+        check(5, Some(9), [0, 5]);
+        check(0, Some(9), [0, 0]);
+    }
+
+    #[test]
     fn each_compressor_has_one_entry() {
         let mut all = Vec::new();
+        let full_at = sys::clock::monotonic();
         let threads = Some(CompressorKind::Threads);
         for (compressor, bytes) in [(threads, 100), (None, 7), (threads, 20)] {
-            PressWork { compressor, bytes, time: SECOND }.count(bytes / 2, &mut all);
+            PressWork { compressor, full_at, bytes, time: SECOND }.count(bytes / 2, &mut all);
         }
         let name = CompressorKind::Threads;
         let time = 2 * SECOND;

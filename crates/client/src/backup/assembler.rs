@@ -136,7 +136,8 @@ impl<'a> Assembler<'a> {
         let next = self.chunks.number_quantum();
         let number = std::mem::replace(&mut self.number, next);
         let digests = std::mem::take(&mut self.digests);
-        let header = QuantumHeader { number, digests, kind: kind(self.treatment) };
+        let (kind, full_at) = (kind(self.treatment), sys::clock::monotonic());
+        let header = QuantumHeader { number, digests, kind, full_at };
         self.presser.press(self.others.as_ref(), header, &mut self.raw);
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{
     ClientMessage, Envelope, PageChange, Rejection, SentQuantum, SessionSender,
 };
-use crate::stages::{StageTime, timed};
+use crate::stages::{IdleTime, StageTime, timed};
 use crate::tuning::Tuning;
 
 /// Number of changes after which a transaction is committed.
@@ -114,13 +114,34 @@ impl<'a> Outbox<'a> {
     /// Sends the messages of the readers until all readers have ended. The last transaction stays
     /// open. After a failure of the session the messages are dropped, so that no reader waits.
     pub(super) fn run(&mut self, incoming: &Receiver<OutboxMessage>) {
+        // Time without a message since the last message.
+        let mut idle = Duration::ZERO;
         loop {
-            match incoming.recv_timeout(TRANSACTION_TIME) {
-                Ok(outgoing) => self.attempt(|outbox| outbox.take(outgoing)),
+            // The clock is read only if there is no message yet.
+            let received = incoming
+                .try_recv()
+                .or_else(|_| timed(&mut idle, || incoming.recv_timeout(TRANSACTION_TIME)));
+            match received {
+                Ok(outgoing) => {
+                    self.note_idle(std::mem::take(&mut idle), outgoing.full_for());
+                    self.attempt(|outbox| outbox.take(outgoing));
+                }
                 Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.note_idle(idle, None),
             }
         }
+    }
+
+    /// Counts a wait of `idle` for a message whose quantum has been full for `full`.
+    fn note_idle(&self, idle: Duration, full: Option<Duration>) {
+        if idle.is_zero() {
+            return;
+        }
+        let IdleTime { read, compress } = IdleTime::divide(idle, full);
+        self.tally.note_stages(|stages| {
+            stages.read.waited_for += read;
+            stages.compress.waited_for += compress;
+        });
     }
 
     /// Commits the open transaction and waits until the server has answered all transactions.
@@ -304,7 +325,7 @@ mod tests {
     use crate::link::backup::tests::recorded;
     use crate::link::backup::{Check, PageKey};
     use crate::progress::Progress;
-    use crate::stages::{CompressorKind, PressWork};
+    use crate::stages::{CompressorKind, PressWork, Stages};
 
     /// Time that compressed each of these quanta.
     const PRESSING_TIME: Duration = Duration::from_millis(2);
@@ -313,7 +334,8 @@ mod tests {
         let (record, check) = (vec![0; 100], Check::Data(0));
         let (digests, is_encrypted) = (Vec::new(), false);
         let compressor = Some(CompressorKind::Threads);
-        let work = PressWork { compressor, bytes: 300, time: PRESSING_TIME };
+        let full_at = sys::clock::monotonic();
+        let work = PressWork { compressor, full_at, bytes: 300, time: PRESSING_TIME };
         let quantum = SentQuantum { number, record, check, digests, is_encrypted, work };
         OutboxMessage::Quantum(quantum)
     }
@@ -408,6 +430,26 @@ mod tests {
         drop(queue);
         outbox.run(&incoming);
         assert!(take().is_empty());
+    }
+
+    #[test]
+    fn the_outbox_waits_for_readers_until_a_quantum_is_full_and_then_for_compressors() {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, _take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        let (queue, incoming) = crossbeam_channel::bounded(1);
+        drop(queue);
+        outbox.run(&incoming);
+        let Stages { read, compress, .. } = tally.report().stages;
+        assert!(read.waited_for > Duration::ZERO, "no message came");
+        assert_eq!(compress.waited_for, Duration::ZERO);
+        let [idle, full] = [5, 2].map(Duration::from_secs);
+        outbox.note_idle(idle, Some(full));
+        let waits = tally.report().stages;
+        assert_eq!(waits.read.waited_for, read.waited_for + Duration::from_secs(3));
+        assert_eq!(waits.compress.waited_for, full);
+        assert!(quantum(0).full_for().is_some() && change(&[]).full_for().is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Messages from the readers to the outbox.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::link::backup::{PageChange, SentQuantum};
 
@@ -8,6 +9,16 @@ use crate::link::backup::{PageChange, SentQuantum};
 pub(super) enum OutboxMessage {
     Quantum(SentQuantum),
     Change(Change),
+}
+
+impl OutboxMessage {
+    /// Returns the time for which the quantum of this message has been full.
+    pub(super) fn full_for(&self) -> Option<Duration> {
+        match self {
+            Self::Quantum(quantum) => Some(quantum.work.full_at.elapsed()),
+            Self::Change(_) => None,
+        }
+    }
 }
 
 /// Change of a page, with the quanta that must be sent before it.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chunk::{Compression, Compressor, RawQuantum};
 use crossbeam_channel::{Receiver, SendError, Sender, TrySendError};
@@ -26,6 +26,7 @@ pub(super) struct QuantumHeader {
     pub(super) number: u64,
     pub(super) digests: Vec<ChunkDigest>,
     pub(super) kind: QuantumKind,
+    pub(super) full_at: Instant,
 }
 
 /// Kind of the chunks of a quantum. Chunks of different kinds never share a quantum.
@@ -335,7 +336,7 @@ impl<'a> Presser<'a> {
         record: Vec<u8>,
         (compressor, time): (Option<CompressorKind>, Duration),
     ) {
-        let QuantumHeader { number, digests, kind } = header;
+        let QuantumHeader { number, digests, kind, full_at } = header;
         assert!(
             digests.is_empty() || digests.len() == raw.lengths().len(),
             "each chunk has a digest, in the order of the chunks"
@@ -345,7 +346,7 @@ impl<'a> Presser<'a> {
             digests => Check::Digests(wire::quantum_check(digests)),
         };
         let (bytes, handed) = (raw.data().len(), record.len());
-        let work = PressWork { compressor, bytes: bytes as u64, time };
+        let work = PressWork { compressor, full_at, bytes: bytes as u64, time };
         raw.clear();
         let is_encrypted = kind == QuantumKind::Encrypted;
         let quantum = SentQuantum { number, record, check, digests, is_encrypted, work };
@@ -367,7 +368,8 @@ mod tests {
     use super::*;
 
     fn header(number: u64, digests: usize, kind: QuantumKind) -> QuantumHeader {
-        QuantumHeader { number, digests: vec![ChunkDigest([1; 32]); digests], kind }
+        let digests = vec![ChunkDigest([1; 32]); digests];
+        QuantumHeader { number, digests, kind, full_at: sys::clock::monotonic() }
     }
 
     fn quantum(content: &[u8]) -> RawQuantum {
@@ -422,7 +424,7 @@ mod tests {
         let pressed = sent(&outgoing);
         assert_eq!(pressed.check, Check::Data(wire::raw_check(&content)));
         assert!(pressed.record.len() < 500, "compressed");
-        let PressWork { compressor, bytes, time } = pressed.work;
+        let PressWork { compressor, bytes, time, .. } = pressed.work;
         assert_eq!((compressor, bytes), (Some(CompressorKind::Threads), 5000));
         assert!(time > Duration::ZERO, "compression takes time");
         assert!(!pressed.is_encrypted);
