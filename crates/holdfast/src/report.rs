@@ -5,6 +5,7 @@ mod baseline;
 mod image;
 mod lines;
 mod restore;
+mod stages;
 mod verify;
 
 pub(crate) use backup::{BackupDocument, backup_text};

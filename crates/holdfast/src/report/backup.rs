@@ -1,12 +1,13 @@
 //! The report of a backup: TSM's lines in TSM's order and wording, which scripts read.
 
-use client::BackupReport;
+use client::{BackupReport, CompressorWork, Stages};
 use model::escaped;
 use serde::Serialize;
 
 use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
 };
+use super::stages::stages_text;
 use crate::path::JsonPath;
 use crate::quantity;
 
@@ -40,6 +41,8 @@ pub(crate) struct BackupDocument<'a> {
     dedup_reduction_percent: f64,
     total_reduction_percent: f64,
     elapsed_secs: f64,
+    stages: &'a Stages,
+    compressors: &'a [CompressorWork],
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
     warnings: &'a [String],
@@ -87,6 +90,8 @@ impl<'a> BackupDocument<'a> {
             dedup_reduction_percent: report.dedup_reduction_percent(),
             total_reduction_percent: report.total_reduction_percent(),
             elapsed_secs: report.elapsed.as_secs_f64(),
+            stages: &report.stages,
+            compressors: &report.compressors,
             exit_code: report.exit_code(),
             failures: documents(&report.failures),
             warnings: &report.warnings,
@@ -99,13 +104,18 @@ impl<'a> BackupDocument<'a> {
     }
 }
 
-/// Returns the report as text: the plan of a dry run, the classic lines, then failures, at most
-/// `failures_max`, and warnings.
+/// Returns the report as text: the plan of a dry run, the classic lines, the stages of a backup
+/// that was no dry run, then failures, at most `failures_max`, and warnings.
 pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String {
     let failures = failure_lines("Not backed up:", &report.failures, report.failed, failures_max);
     let sockets = match report.sockets_skipped {
         0 => String::new(),
         sockets => format!("\nSockets skipped: {}\n", quantity::count(sockets)),
+    };
+    let stages = if report.dry_run {
+        String::new()
+    } else {
+        format!("\n{}", stages_text(&report.stages, &report.compressors))
     };
     let archive = report.archive.map(|number| format!("Archive {number} is created.\n\n"));
     [
@@ -113,6 +123,7 @@ pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String 
         plan(report),
         counts(report),
         bytes(report),
+        stages,
         failures,
         sockets,
         warning_lines(&report.warnings),

@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
-use client::{Image, ImageFacts, ImageReport, ImageRestoreReport, ImageStillness, LostRange};
+use client::{
+    CompressorWork, Image, ImageFacts, ImageReport, ImageRestoreReport, ImageStillness, LostRange,
+    Stages,
+};
 use model::{escaped, printable};
 use serde::Serialize;
 
 use super::lines::{bytes_line, line, warning_lines};
+use super::stages::stages_text;
 use crate::path::JsonPath;
 use crate::{moment, quantity};
 
@@ -87,6 +91,8 @@ pub(crate) struct ImageReportDocument<'a> {
     holds: Option<&'a str>,
     unreadable: Vec<RangeDocument>,
     elapsed_secs: f64,
+    stages: &'a Stages,
+    compressors: &'a [CompressorWork],
     exit_code: u8,
     warnings: &'a [String],
 }
@@ -108,6 +114,8 @@ impl<'a> ImageReportDocument<'a> {
             holds: facts.holds.as_deref(),
             unreadable: range_documents(facts),
             elapsed_secs: backup.elapsed.as_secs_f64(),
+            stages: &backup.stages,
+            compressors: &backup.compressors,
             exit_code,
             warnings: &backup.warnings,
         }
@@ -194,6 +202,7 @@ pub(crate) fn image_text(name: &[u8], report: &ImageReport) -> String {
         bytes_line("Bytes transferred:", backup.bytes_transferred),
         line("State:", stillness_words(facts.stillness), ""),
         line("Elapsed processing time:", &quantity::clock(backup.elapsed), ""),
+        format!("\n{}", stages_text(&backup.stages, &backup.compressors)),
         range_lines("Not readable, zeros in the image:", unreadable),
         warning_lines(&backup.warnings),
     ]

@@ -2,11 +2,25 @@
 
 use std::time::Duration;
 
-use client::Failure;
+use client::{CompressorKind, Failure, StageTime};
 
 use super::*;
 
 const GIB: u64 = 1 << 30;
+
+fn stages() -> Stages {
+    let time = |busy: u64, waited_for: u64| StageTime {
+        busy: Duration::from_millis(busy),
+        waited_for: Duration::from_millis(waited_for),
+    };
+    Stages {
+        authenticate: time(12, 12),
+        read: time(160_123_456, 79_000_000),
+        compress: time(9_100_000, 3_500_500),
+        send: time(6_982_410, 6_982_410),
+        commit: time(200_005, 200_005),
+    }
+}
 
 /// Returns the report of the first backup of a large node.
 fn report() -> BackupReport {
@@ -27,6 +41,14 @@ fn report() -> BackupReport {
         bytes_transferred: 171 * GIB + GIB / 2,
         data_transfer: Duration::from_millis(6_982_410),
         elapsed: Duration::from_secs(89_778),
+        stages: stages(),
+        compressors: vec![CompressorWork {
+            name: CompressorKind::Threads,
+            quanta: 135_000,
+            bytes_before: 262 * GIB,
+            bytes_after: 171 * GIB,
+            time: Duration::from_secs(9_100),
+        }],
         failures: vec![
             Failure { path: b"/etc/shadow".to_vec(), error: "permission denied".to_owned() },
             Failure { path: b"/data\xff/x".to_vec(), error: "changed while read".to_owned() },
