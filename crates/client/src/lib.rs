@@ -13,6 +13,7 @@ mod browse;
 mod cache;
 mod error;
 mod image;
+mod last_backup;
 mod link;
 mod list;
 mod network;
@@ -44,6 +45,7 @@ pub use error::{ClientError, ErrorKind};
 pub use image::{
     Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,
 };
+pub use last_backup::LastBackup;
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
 pub use link::baselines::KeptBaseline;
