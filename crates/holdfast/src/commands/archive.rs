@@ -85,5 +85,6 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         || context.watch(|client, progress| client.backup(&options, progress)),
     )?;
     backup::show(&report, context);
+    super::status::keep_last("archive", &report, context);
     Ok(report.exit_code())
 }

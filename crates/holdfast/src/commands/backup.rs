@@ -185,6 +185,9 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         },
     )?;
     show(&report, context);
+    if !report.dry_run {
+        super::status::keep_last("backup", &report, context);
+    }
     if let Targets::Paths(paths) = &options.targets
         && !options.dry_run
     {

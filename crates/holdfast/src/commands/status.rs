@@ -1,13 +1,15 @@
-//! `holdfast status`: the node, its server, and the filespaces at risk.
+//! `holdfast status`: the node, its server, the filespaces at risk, and the stages of the last
+//! backup.
 
 use baseline::{Comparison, History, Work};
-use client::{Client, FilespaceSummary, Hello, LibraryOutage};
+use client::{BackupReport, Client, FilespaceSummary, Hello, LastBackup, LibraryOutage};
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
+use crate::report::{LastBackupDocument, last_backup_text};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
@@ -16,7 +18,8 @@ const RISK_DAYS: i64 = 2;
 
 /// Show the node, its server, the last backups and the filespaces at risk
 ///
-/// A filespace is at risk if it has no complete backup within the last two days.
+/// A filespace is at risk if it has no complete backup within the last two days. A table shows
+/// which stage limited the last backup that was made with this node's folder.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -36,6 +39,8 @@ struct StatusDocument<'a> {
     filespaces: Vec<FilespaceDocument<'a>>,
     at_risk: Vec<JsonPath<'a>>,
     libraries_away: Vec<OutageDocument<'a>>,
+    /// The last backup, archive or image that was made with this node's folder.
+    last_backup: Option<LastBackupDocument<'a>>,
     /// The last backup of each kind beside its prediction.
     predictions: &'a [Comparison],
 }
@@ -58,18 +63,51 @@ struct FilespaceDocument<'a> {
 pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
     let client: Client = context.client()?;
     let filespaces = client.filespaces()?;
+    let last = last_backup(&client.hello().node, context)?;
     let predictions = predictions(context)?;
     if context.output.is_json() {
         let document = StatusDocument {
+            last_backup: last.as_ref().map(LastBackupDocument::new),
             predictions: &predictions,
             ..document(client.hello(), client.server(), &filespaces)
         };
         context.output.json(&document);
     } else {
-        let text = text(client.hello(), client.server(), &filespaces) + &predicted(&predictions);
-        context.output.text(&text);
+        let last = last.as_ref().map(|last| format!("\n{}", last_backup_text(last)));
+        let text = [
+            text(client.hello(), client.server(), &filespaces),
+            last.unwrap_or_default(),
+            predicted(&predictions),
+        ];
+        context.output.text(&text.concat());
     }
     Ok(DONE)
+}
+
+/// Keeps the facts about a backup that the status shows. Nothing that fails here makes the backup
+/// fail.
+pub(super) fn keep_last(command: &str, report: &BackupReport, context: &Context) {
+    // A backup that has run has a node's home.
+    let Ok(home) = context.home() else { return };
+    if let Err(error) = LastBackup::new(command, report).keep(&home) {
+        context
+            .output
+            .note(&format!("'holdfast status' will not show the stages of this backup: {error}"));
+    }
+}
+
+/// Returns the last backup of `node`. Another node may have been enrolled here before.
+fn last_backup(node: &str, context: &Context) -> Result<Option<LastBackup>, CommandError> {
+    let last = match LastBackup::load(&context.home()?) {
+        Ok(last) => last,
+        Err(error) => {
+            context.output.note(&format!(
+                "the stages of the last backup are lost, until the next backup: {error}"
+            ));
+            None
+        }
+    };
+    Ok(last.filter(|last| last.node == node))
 }
 
 /// Returns the last backup of each kind of work that a baseline has predicted.
@@ -132,6 +170,7 @@ fn document<'a>(
         default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
         libraries_away: hello.outages.iter().map(outage).collect(),
+        last_backup: None,
         predictions: &[],
         filespaces: filespaces
             .iter()

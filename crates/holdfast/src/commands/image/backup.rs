@@ -12,6 +12,7 @@ use client::{
 use image::{Source, SourceOptions, StillnessChoice};
 use model::escaped;
 
+use crate::commands::status;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::report::{self, ImageReportDocument};
@@ -213,6 +214,7 @@ fn finish(outcomes: Vec<Outcome>, context: &mut Context) -> Result<u8, CommandEr
                 report.backup.warnings.extend(warnings);
                 code = code.max(exit_code(&report));
                 show(&name, &report, context);
+                status::keep_last("image backup", &report.backup, context);
             }
         }
     }
