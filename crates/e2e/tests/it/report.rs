@@ -7,7 +7,7 @@ use e2e::nasty::Random;
 
 use crate::scene::{Scene, manifest};
 
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 30] = [
     "command",
     "node",
     "filespaces",
@@ -34,6 +34,8 @@ const KEYS: [&str; 28] = [
     "dedup_reduction_percent",
     "total_reduction_percent",
     "elapsed_secs",
+    "stages",
+    "compressors",
     "exit_code",
     "failures",
 ];
@@ -66,6 +68,8 @@ const CLASSIC_LINES: [&str; 23] = [
 
 /// Tolerance of a percentage with two decimals: half of the last decimal, and a little more.
 const PERCENT_TOLERANCE: f64 = 0.0051;
+const STAGES: [&str; 5] = ["authenticate", "read", "compress", "send", "commit"];
+
 /// Tolerance of a time with two decimals, in seconds.
 const SECS_TOLERANCE: f64 = 0.0051;
 
@@ -213,6 +217,53 @@ fn json_output_is_nothing_but_json() {
     scene.node.run(&["status", "--json"]).expect(&[0]).json();
     let quiet = scene.node.run(&["backup", tree, "--quiet"]).expect(&[0]);
     assert!(quiet.messages().is_empty(), "--quiet should print nothing on standard error: {quiet}");
+}
+
+#[test]
+fn a_backup_says_what_limited_it_and_the_status_repeats_it() {
+    let scene = Scene::new();
+    let status = || scene.node.run(&["status", "--json"]).expect(&[0]);
+    assert!(status().json()["last_backup"].is_null(), "{}", status());
+    fs::write(scene.tree.join("text"), Random::new(5, b"stages").text(6 << 20)).unwrap();
+    let backup = scene.backup();
+    let report = backup.json();
+    let secs = |stage: &str, key: &str| report["stages"][stage][key].as_f64().unwrap();
+    assert_eq!(report["stages"].as_object().unwrap().len(), STAGES.len(), "{backup}");
+    for stage in STAGES {
+        assert!(secs(stage, "busy_secs") >= 0.0 && secs(stage, "waited_for_secs") >= 0.0);
+    }
+    for stage in ["authenticate", "read", "compress", "commit"] {
+        assert!(secs(stage, "busy_secs") > 0.0, "{stage} takes time: {backup}");
+    }
+    let waited: f64 = STAGES[1..].iter().map(|stage| secs(stage, "waited_for_secs")).sum();
+    let elapsed = number(&backup, "elapsed_secs");
+    assert!(waited <= elapsed + SECS_TOLERANCE, "waits do not overlap: {waited} s, {backup}");
+    assert_eq!(
+        secs("send", "busy_secs").to_bits(),
+        number(&backup, "data_transfer_secs").to_bits()
+    );
+    let compressors = report["compressors"].as_array().unwrap();
+    assert_eq!(compressors.len(), 1, "{backup}");
+    let count = |key: &str| compressors[0][key].as_u64().unwrap();
+    assert_eq!(compressors[0]["name"], "threads");
+    assert_eq!(count("bytes_before"), backup.count("bytes_after_dedup"), "{backup}");
+    assert!(count("quanta") >= 3, "a quantum has at most 2 MiB: {backup}");
+    assert!(count("bytes_after") < count("bytes_before"), "{backup}");
+    assert!(count("bytes_after") < backup.count("bytes_transferred"), "{backup}");
+
+    let last = &status().json()["last_backup"];
+    for key in ["command", "stages", "compressors", "elapsed_secs"] {
+        assert_eq!(last[key], report[key], "{last}");
+    }
+    scene.node.run(&["status"]).expect(&[0]).says("Compressed by threads");
+    // Nothing is read again, so nothing is compressed.
+    assert_eq!(scene.backup().json()["compressors"], serde_json::json!([]));
+    assert_eq!(status().json()["last_backup"]["compressors"], serde_json::json!([]));
+    fs::write(scene.node.home().join("last-backup.json"), "damaged").unwrap();
+    let damaged = status().says("the stages of the last backup are lost");
+    assert!(damaged.json()["last_backup"].is_null(), "{damaged}");
+    scene.backup();
+    assert_eq!(status().json()["last_backup"]["command"], "backup");
 }
 
 #[test]
