@@ -11,13 +11,15 @@
 //! - read: opening and reading the data of files, streams and disks.
 //! - compress: making the records of quanta.
 //! - send: waiting until the network, or the server behind it, takes a message.
-//! - commit: waiting for the server's answers to transactions, and for the end of the session.
+//! - commit: waiting for the server's answers to transactions, and for the end of the session. The
+//!   last wait contains the way of the data that lies in buffers of the network.
 //!
 //! The outbox is the last stage and one thread, so its waits show the stage that limits the backup.
 //! While it waits for a message, the next quantum is compressed, or it is not full yet. So this
 //! wait is a wait for compress from the moment at which the quantum that came was full, and a wait
 //! for read before that moment. A wait for read contains everything that comes before compression:
-//! the walk, the comparison with the last backup, cutting and digests.
+//! the walk, the comparison with the pages that the server sends, cutting and digests, and the
+//! pauses of a limited rate.
 //!
 //! No two waits of the outbox overlap. Their sum is at most the elapsed time of the backup. The
 //! connection is made before that time begins.
