@@ -56,10 +56,14 @@ fn main() -> io::Result<()> {
     let key = DomainKey::new([1; 32]);
     let mut compressor = Compressor::new(Compression::Standard)?;
     let whole: Vec<Vec<u8>> = quanta.iter().map(|quantum| compressor.encode(quantum)).collect();
+    compressor.set(Compression::Stored)?;
+    let stored: Vec<Vec<u8>> = quanta.iter().map(|quantum| compressor.encode(quantum)).collect();
     for count in [1, processors] {
         let threads = Threads { compression: Compression::Standard, count: 1 };
         let bytes = BYTES / 8 * count / processors;
         open(&format!("{count} threads"), &threads, (count, bytes), &key, &whole)?;
+        let name = format!("{count} threads, stored data (digests only)");
+        open(&name, &threads, (count, bytes), &key, &stored)?;
     }
     for (batch, lanes) in [(32, 4), (32, 8), (64, 4), (128, 4)] {
         let settings = Settings { quanta: batch, lanes, ..Settings::default() };
@@ -73,6 +77,8 @@ fn main() -> io::Result<()> {
         )?;
         let pieces = records(&gpu, &quanta)?;
         open(&format!("gpu, {lanes} x {batch} of pieces"), &gpu, (lanes, BYTES), &key, &pieces)?;
+        let name = format!("gpu, {lanes} x {batch} of stored data (digests only)");
+        open(&name, &gpu, (lanes, BYTES), &key, &stored)?;
     }
     Ok(())
 }
