@@ -28,7 +28,7 @@ use crate::arguments::{PageArgs, number, size};
 use crate::output;
 use crate::page;
 use crate::trouble::Trouble;
-use contest::Order;
+use contest::{Order, Road};
 use sets::Kind;
 
 /// Back up and restore sets of files of many sizes over links of many rates, by each means
@@ -57,6 +57,12 @@ pub(crate) struct Args {
     /// Sets to measure: 500K, 1M, 2M, 4M, 8M, 16M, 32M, 64M, 128M, 256M, small [default: all]
     #[arg(long, value_name = "SET", value_delimiter = ',')]
     only: Vec<String>,
+    /// Links to measure: loopback, 1 Gbit/s, 10 Mbit/s [default: all]
+    #[arg(long, value_name = "LINK", value_delimiter = ',')]
+    links: Vec<String>,
+    /// Leave out the measurements of compression alone
+    #[arg(long)]
+    backups_only: bool,
     /// File of nvCOMP, by which a GPU compresses [default: where the system's loader finds it]
     #[arg(long, value_name = "FILE")]
     nvcomp: Option<PathBuf>,
@@ -79,16 +85,20 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
         seconds: u64::try_from(args.seconds_max).unwrap_or(u64::MAX),
         rounds: args.rounds,
         kinds: kinds(&args.only)?,
+        roads: roads(&args.links)?,
         corpus: corpus_folders(&args.corpus),
         work: args.work.clone().unwrap_or_else(|| work(set_bytes)),
         nvcomp: args.nvcomp.clone(),
     };
     let contest = contest::measure(&order)?;
-    let alone = alone::measure(&order.corpus, set_bytes)?;
+    let alone = match args.backups_only {
+        true => None,
+        false => Some(alone::measure(&order.corpus, set_bytes)?),
+    };
     page::write(&args.page.out, "compression.svg", &drawing::draw(&contest)?)?;
-    let text = text::page(&contest, &alone);
+    let text = text::page(&contest, alone.as_ref());
     page::write(&args.page.out, "compression.md", &text)?;
-    let document = || text::document(&contest, &alone).to_string();
+    let document = || text::document(&contest, alone.as_ref()).to_string();
     output::result(&if args.page.json { document() } else { text })
 }
 
@@ -100,6 +110,17 @@ fn kinds(names: &[String]) -> Result<Vec<Kind>, Trouble> {
         return Ok(sets::KINDS.to_vec());
     }
     Ok(names.iter().filter_map(|name| Kind::named(name)).collect())
+}
+
+fn roads(names: &[String]) -> Result<Vec<Road>, Trouble> {
+    let named = |name: &String| contest::ROADS.iter().find(|road| road.name == name).copied();
+    if let Some(unknown) = names.iter().find(|name| named(name).is_none()) {
+        return Err(Trouble::new(format!("there is no link {unknown}: see --help for the links")));
+    }
+    if names.is_empty() {
+        return Ok(contest::ROADS.to_vec());
+    }
+    Ok(names.iter().filter_map(named).collect())
 }
 
 fn corpus_folders(names: &[String]) -> Vec<PathBuf> {
@@ -128,6 +149,8 @@ mod tests {
         assert_eq!(kinds(&[]).unwrap().len(), sets::KINDS.len());
         let some: Vec<_> = kinds(&names(&["small", "1M"])).unwrap();
         assert_eq!(some.iter().map(|kind| kind.name).collect::<Vec<_>>(), ["small", "1M"]);
+        assert_eq!(roads(&names(&["loopback"])).unwrap(), [contest::ROADS[0]]);
+        assert!(roads(&names(&["2 Gbit/s"])).is_err());
         let unknown = kinds(&names(&["3M"])).unwrap_err();
         assert_eq!(unknown, Trouble::new("there is no set 3M: see --help for the sets"));
     }

@@ -75,6 +75,7 @@ pub(super) struct Order {
     pub(super) seconds: u64,
     pub(super) rounds: usize,
     pub(super) kinds: Vec<Kind>,
+    pub(super) roads: Vec<Road>,
     pub(super) corpus: Vec<PathBuf>,
     pub(super) work: PathBuf,
     /// File of nvCOMP, if the user has named one.
@@ -177,7 +178,7 @@ pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
     for &kind in &order.kinds {
         let set = workplace.path().join("set");
         let mut made = None;
-        for road in ROADS {
+        for &road in &order.roads {
             let bytes = road.bytes(order.set_bytes, order.seconds);
             let files = match made {
                 Some((made_bytes, files)) if made_bytes == bytes => files,

@@ -17,9 +17,11 @@ const LOSS_MEAN_TARGET: f64 = 0.02;
 /// Maximum share that may be lost in any part of the corpus.
 const LOSS_MOST_TARGET: f64 = 0.05;
 
-pub(super) fn page(contest: &Results, alone: &alone::Results) -> String {
-    let tables = ROADS.map(|road| table(contest, road));
-    [head(contest), tables.concat(), scaling(alone), losses(alone)].concat()
+pub(super) fn page(contest: &Results, alone: Option<&alone::Results>) -> String {
+    let has_rows = |road: &Road| contest.rows.iter().any(|row| row.road == *road);
+    let tables = ROADS.into_iter().filter(has_rows).map(|road| table(contest, road));
+    let alone = alone.map_or_else(String::new, |alone| scaling(alone) + &losses(alone));
+    [head(contest), tables.collect(), alone].concat()
 }
 
 fn head(contest: &Results) -> String {
@@ -207,11 +209,11 @@ fn loss_cells(loss: &Loss) -> Vec<String> {
     ]
 }
 
-pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
+pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Value {
     let rows: Vec<Value> = contest.rows.iter().map(row_document).collect();
     let scaling: Vec<Value> = alone
-        .scaling
         .iter()
+        .flat_map(|alone| &alone.scaling)
         .map(|one| {
             let rates: Vec<Value> = one.rates.iter().map(|rate| rate.json()).collect();
             json!({
@@ -223,8 +225,8 @@ pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
         })
         .collect();
     let losses: Vec<Value> = alone
-        .losses
         .iter()
+        .flat_map(|alone| &alone.losses)
         .map(|loss| {
             json!({
                 "part": loss.part.to_string_lossy(),
