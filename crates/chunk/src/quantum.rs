@@ -346,6 +346,22 @@ mod tests {
         assert!(quantum.data().len() < QUANTUM_BYTES_MAX);
     }
 
+    /// An accelerator makes several frames of a quantum.
+    #[test]
+    fn frames_one_after_the_other_are_read_as_one() {
+        let mut quantum = RawQuantum::default();
+        [&[b'a'; 3000][..], &[b'b'; 5000]]
+            .iter()
+            .for_each(|chunk| _ = quantum.push(chunk));
+        let frame = |data| zstd::bulk::compress(data, 1).expect("room");
+        let (one, two) = quantum.data().split_at(3500);
+        let record = record::of(&quantum, Some(&[frame(one), frame(two)].concat()));
+        let opened = Decompressor::new().expect("a context").decode(&record);
+        assert_eq!(opened.as_ref(), Ok(&quantum));
+        let record = record::of(&quantum, Some(&frame(one)));
+        assert!(Decompressor::new().expect("a context").decode(&record).is_err(), "half of it");
+    }
+
     #[test]
     fn a_wrong_payload_is_damage() {
         let record = encode(Codec::Zstd, &[100], b"this is no zstd frame");

@@ -4,7 +4,7 @@
 //! ```text
 //! offset  bytes  field
 //!      0      4  magic "HFQ1"
-//!      4      1  codec: 0 stored, 1 zstd
+//!      4      1  codec: 0 stored, 1 zstd: frames one after the other
 //!      5      3  reserved: zero
 //!      8      4  raw bytes: length of all chunks together, 1..=2^21
 //!     12      4  payload bytes
