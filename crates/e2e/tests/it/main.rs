@@ -41,6 +41,8 @@ mod fleet;
 #[cfg(test)]
 mod full_disk;
 #[cfg(test)]
+mod gpu;
+#[cfg(test)]
 mod guard;
 #[cfg(test)]
 mod hostile;
