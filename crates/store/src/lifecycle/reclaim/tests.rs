@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use catalog::change::{Change, PageStart, apply};
 use catalog::{Node, PageKey, PageSpan, VersionKey, VersionRow};
+use chunk::Decompressor;
 use disk::Random;
 use format::catalog_copy::CatalogCopy;
 use format::page;
