@@ -8,6 +8,7 @@ mod batch;
 mod cut;
 mod digest;
 mod quantum;
+mod recompression;
 mod seal;
 
 pub use batch::{
@@ -16,4 +17,5 @@ pub use batch::{
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};
 pub use quantum::{Compression, Compressor, Decompressor, RawQuantum, recode, record};
+pub use recompression::{Recompression, RecompressionError};
 pub use seal::{KeyName, SEAL_BYTES, SealKey, Sealer, UnsealError, Unsealer};

@@ -1,0 +1,78 @@
+//! Effort of compression for data that is written again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Compression;
+
+/// Greatest level of zstd that is allowed. Higher levels need several times the memory.
+const LEVEL_MAX: i32 = 19;
+
+/// Effort with which data is compressed anew when it is written again.
+///
+/// Invariant: the effort is [`Compression::Standard`], or a level of zstd from 1 to 19. Data that
+/// is written again to save space is never stored uncompressed on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recompression(Compression);
+
+/// Error for an effort that is not allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the value must be standard, or a level of zstd from 1 to 19")]
+pub struct RecompressionError;
+
+impl Recompression {
+    pub const STANDARD: Self = Self(Compression::Standard);
+
+    /// Returns the effort of a level of zstd. Fails for a level that is not from 1 to 19.
+    pub fn of_level(level: i32) -> Result<Self, RecompressionError> {
+        let is_allowed = (1..=LEVEL_MAX).contains(&level);
+        is_allowed.then_some(Self(Compression::Level(level))).ok_or(RecompressionError)
+    }
+
+    pub fn compression(self) -> Compression {
+        self.0
+    }
+
+    /// Returns the level of zstd, or `None` for the standard effort.
+    pub fn level(self) -> Option<i32> {
+        match self.0 {
+            Compression::Level(level) => Some(level),
+            Compression::Standard | Compression::Stored => None,
+        }
+    }
+}
+
+/// Shows the effort as users write it: `standard`, or zstd's level.
+impl fmt::Display for Recompression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Recompression {
+    type Err = RecompressionError;
+
+    fn from_str(effort: &str) -> Result<Self, Self::Err> {
+        match effort {
+            "standard" => Ok(Self::STANDARD),
+            level => Self::of_level(level.parse().map_err(|_| RecompressionError)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effort_is_standard_or_a_level_from_1_to_19() {
+        for effort in ["standard", "1", "9", "19"] {
+            let parsed: Recompression = effort.parse().expect("is allowed");
+            assert_eq!(parsed.to_string(), effort);
+            assert_eq!(parsed.level(), effort.parse().ok());
+        }
+        for effort in ["0", "none", "-1", "20", "auto", "", "max"] {
+            assert_eq!(effort.parse::<Recompression>(), Err(RecompressionError), "{effort}");
+        }
+    }
+}
