@@ -28,6 +28,7 @@
 //! 7. On a full disk, a run writes no more than half of the reserve holds, and packs without live
 //!    data are removed even if nothing can be written again.
 
+mod press;
 mod rewrite;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,13 +1,24 @@
 //! Writing live chunks again: they are read, compared with their digests, collected into new quanta
 //! and appended to new packs.
+//!
+//! ```text
+//!   take --> open draft --full--> batch of drafts --full--> compressed in all threads at once
+//!                                                             |
+//!                                                             v
+//!                                                  appended in the order of the batch
+//! ```
+//!
+//! 1. A chunk is compared with the digest in its old pack before it gets into a draft.
+//! 2. A batch has a bounded number of quanta, so that the memory is bounded too.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use chunk::{Compression, Compressor, Decompressor, RawQuantum};
+use chunk::{Compression, Decompressor, RawQuantum};
 use model::{ChunkDigest, NodeId, PackNumber, Place};
 use pool::Filler;
 
 use super::NamedChunks;
+use super::press::Press;
 use crate::error::StoreError;
 use crate::store::{DOMAIN, Store};
 
@@ -19,19 +30,31 @@ struct SourceQuantum {
     raw: RawQuantum,
 }
 
+/// Chunks that become one quantum.
+#[derive(Default)]
+struct Draft {
+    raw: RawQuantum,
+    /// Old places of the chunks, with their digests.
+    origins: Vec<(Place, ChunkDigest)>,
+}
+
 /// Writer that writes chunks again, in the order in which it takes them.
 pub(super) struct Rewrite<'a> {
     store: &'a Store,
     named: &'a NamedChunks,
     decompressor: Decompressor,
-    compressor: Compressor,
+    press: Press,
     /// The quantum that was read last.
     source: Option<SourceQuantum>,
     /// The quantum that is filled now.
-    open: RawQuantum,
-    /// Old places of the chunks in `open`, with their digests.
-    origins: Vec<(Place, ChunkDigest)>,
-    /// Old places of the chunks in `open`, for fast lookups.
+    open: Draft,
+    /// Filler of the chunks in `open`, by which the data of nodes stays apart.
+    filler: Filler,
+    /// Quanta that are about to be compressed and appended.
+    batch: Vec<(Filler, Draft)>,
+    /// Drafts that were appended. Their memory is used again.
+    spare: Vec<Draft>,
+    /// Old places of the chunks in `open` and `batch`, for fast lookups.
     pending: HashSet<Place>,
     /// New places by old places.
     pub(super) moved: HashMap<Place, Place>,
@@ -40,30 +63,32 @@ pub(super) struct Rewrite<'a> {
     pub(super) bytes: u64,
     /// Nodes of the packs that have data of one node only.
     nodes: HashMap<PackNumber, NodeId>,
-    /// Filler of the chunks in `open`, by which the data of nodes stays apart.
-    filler: Filler,
     /// Number of packs that had failed before the first append.
     failures: usize,
 }
 
+fn no_context(_: std::io::Error) -> StoreError {
+    StoreError::away("cannot create a zstd context")
+}
+
 impl<'a> Rewrite<'a> {
     pub(super) fn new(store: &'a Store, named: &'a NamedChunks) -> Result<Self, StoreError> {
-        let none = |_| StoreError::away("cannot create a zstd context");
         let rows = store.catalog.packs()?;
         Ok(Self {
             store,
             named,
-            decompressor: Decompressor::new().map_err(none)?,
-            compressor: Compressor::new(Compression::Standard).map_err(none)?,
+            decompressor: Decompressor::new().map_err(no_context)?,
+            press: Press::new(Compression::Standard).map_err(no_context)?,
             source: None,
-            open: RawQuantum::default(),
-            origins: Vec::new(),
+            open: Draft::default(),
+            filler: Filler::any(DOMAIN),
+            batch: Vec::new(),
+            spare: Vec::new(),
             pending: HashSet::new(),
             moved: HashMap::new(),
             lost: BTreeSet::new(),
             bytes: 0,
             nodes: rows.iter().filter_map(|row| Some((row.number, row.node?))).collect(),
-            filler: Filler::any(DOMAIN),
             failures: store.pools.failures(),
         })
     }
@@ -75,23 +100,23 @@ impl<'a> Rewrite<'a> {
         if is_known || !is_named || self.lost.contains(&place.pack()) {
             return Ok(());
         }
-        let Some((chunk, digest)) = self.read(place) else {
+        let filler = Filler { domain: DOMAIN, node: self.nodes.get(&place.pack()).copied() };
+        if let Some((chunk, digest)) = self.read(place) {
+            if filler != self.filler {
+                self.close()?;
+                self.filler = filler;
+            }
+            if !self.open.raw.fits(chunk.len()) {
+                self.close()?;
+            }
+            self.open.raw.push(&chunk);
+            self.open.origins.push((place, digest));
+            self.pending.insert(place);
+            self.bytes += chunk.len() as u64;
+        } else {
             tracing::error!(pack = %place.pack(), "a pack cannot be read: it is not reclaimed");
             self.lost.insert(place.pack());
-            return Ok(());
-        };
-        let filler = Filler { domain: DOMAIN, node: self.nodes.get(&place.pack()).copied() };
-        if filler != self.filler {
-            self.write()?;
-            self.filler = filler;
         }
-        if !self.open.fits(chunk.len()) {
-            self.write()?;
-        }
-        self.open.push(&chunk);
-        self.origins.push((place, digest));
-        self.pending.insert(place);
-        self.bytes += chunk.len() as u64;
         Ok(())
     }
 
@@ -113,36 +138,64 @@ impl<'a> Rewrite<'a> {
         (self.store.pools.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
     }
 
-    /// Appends the open quantum to a pack.
-    fn write(&mut self) -> Result<(), StoreError> {
-        assert_eq!(self.origins.len(), self.open.lengths().len(), "each chunk has an old place");
-        if self.origins.is_empty() {
+    /// Puts the open draft into the batch.
+    fn close(&mut self) -> Result<(), StoreError> {
+        if self.open.origins.is_empty() {
             return Ok(());
         }
-        let record = self.compressor.encode(&self.open);
-        let digests: Vec<ChunkDigest> = self.origins.iter().map(|(_, digest)| *digest).collect();
-        let first = self.store.pools.append_for_upkeep(
-            self.filler,
-            &record,
-            self.open.lengths(),
-            &digests,
-        )?;
-        let mut entries = Vec::with_capacity(digests.len());
-        for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {
-            let place = Place::new(first.pack(), first.index() + offset);
-            self.moved.insert(origin, place);
-            entries.push((digest, place));
+        let empty = self.spare.pop().unwrap_or_default();
+        let draft = std::mem::replace(&mut self.open, empty);
+        self.put(self.filler, draft)
+    }
+
+    /// Puts a draft into the batch, and writes the batch if it is full.
+    fn put(&mut self, filler: Filler, draft: Draft) -> Result<(), StoreError> {
+        let chunks = draft.raw.lengths().len();
+        assert_eq!(draft.origins.len(), chunks, "each chunk has an old place");
+        self.batch.push((filler, draft));
+        if self.batch.len() < self.press.batch_quanta() {
+            return Ok(());
         }
-        self.store.note(&entries);
-        self.pending.clear();
-        self.open.clear();
+        self.write()
+    }
+
+    /// Compresses the quanta of the batch at once, and appends them to packs in order.
+    fn write(&mut self) -> Result<(), StoreError> {
+        let quanta: Vec<&RawQuantum> = self.batch.iter().map(|(_, draft)| &draft.raw).collect();
+        let records = self.press.encode(&quanta).map_err(no_context)?;
+        let batch = std::mem::take(&mut self.batch);
+        for ((filler, mut draft), record) in batch.into_iter().zip(records) {
+            self.append(filler, &draft, &record)?;
+            draft.raw.clear();
+            draft.origins.clear();
+            self.spare.push(draft);
+        }
+        self.spare.truncate(self.press.batch_quanta());
         Ok(())
     }
 
-    /// Writes the last quantum, and makes all quanta durable before a page names them.
+    /// Appends a quantum to a pack.
+    fn append(&mut self, filler: Filler, draft: &Draft, record: &[u8]) -> Result<(), StoreError> {
+        let Draft { raw, origins, .. } = draft;
+        let digests: Vec<ChunkDigest> = origins.iter().map(|(_, digest)| *digest).collect();
+        let pools = &self.store.pools;
+        let first = pools.append_for_upkeep(filler, record, raw.lengths(), &digests)?;
+        let mut entries = Vec::with_capacity(digests.len());
+        for (offset, (origin, digest)) in (0..).zip(origins) {
+            let place = Place::new(first.pack(), first.index() + offset);
+            self.moved.insert(*origin, place);
+            self.pending.remove(origin);
+            entries.push((*digest, place));
+        }
+        self.store.note(&entries);
+        Ok(())
+    }
+
+    /// Writes the last quanta, and makes all quanta durable before a page names them.
     pub(super) fn finish(&mut self) -> Result<(), StoreError> {
+        self.close()?;
         self.write()?;
-        assert!(self.origins.is_empty() && self.pending.is_empty(), "no quantum is open");
+        assert!(self.batch.is_empty() && self.pending.is_empty(), "no quantum is open");
         self.store.commit(Vec::new())?;
         if self.store.pools.failures() == self.failures {
             return Ok(());
