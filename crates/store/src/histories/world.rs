@@ -239,7 +239,7 @@ impl World {
     }
 
     fn work(&mut self, work: &Work) -> Result<(), StoreError> {
-        let everything = reclaim::Order { is_dry: false, dead_percent: 30 };
+        let everything = reclaim::Order { is_dry: false, dead_percent: 30, recompress: None };
         match work {
             Work::BackUp { directory: SECOND, .. } | Work::Remove { directory: SECOND, .. }
                 if self.pending.is_some() =>

@@ -37,6 +37,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::StoreError;
 use catalog::{PackRow, PackState, Write};
+use chunk::Recompression;
 use model::{Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
 
 use self::rewrite::Rewrite;
@@ -66,6 +67,26 @@ pub struct Order {
     pub is_dry: bool,
     /// Share of dead data, in per cent, from which a pack is written again.
     pub dead_percent: u8,
+    /// Effort with which data is compressed anew when it is written again. `None` stands for the
+    /// standard effort for all data, even if data was smaller before.
+    pub recompress: Option<Recompression>,
+}
+
+/// Effect of a recompression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecompressionEffect {
+    pub effort: Recompression,
+    /// Size of the records that were written again, before the run. Of a record with dead chunks,
+    /// only the share of the live chunks counts.
+    pub before_bytes: u64,
+    /// Size of the records after the run.
+    pub after_bytes: u64,
+}
+
+impl RecompressionEffect {
+    fn new(effort: Recompression) -> Self {
+        Self { effort, before_bytes: 0, after_bytes: 0 }
+    }
 }
 
 /// Progress of a reclamation, and its outcome at the end.
@@ -90,6 +111,8 @@ pub struct Outcome {
     pub packs_unread: u64,
     /// Number of packs that nothing names and whose files could not be removed.
     pub packs_stuck: u64,
+    /// Effect of the recompression, if the order asks for one.
+    pub recompression: Option<RecompressionEffect>,
 }
 
 /// Function that the run calls with its progress. It returns false to cancel the run.
@@ -108,7 +131,8 @@ pub fn run(
     // This commit records the packs that were sealed meanwhile. So no later commit overwrites the
     // state of these packs.
     store.commit(Vec::new())?;
-    let (outcome, locked) = (Outcome::default(), BTreeSet::new());
+    let recompression = order.recompress.map(RecompressionEffect::new);
+    let (outcome, locked) = (Outcome { recompression, ..Outcome::default() }, BTreeSet::new());
     let mut round = Round { store, order, outcome, locked, listener };
     round.run()?;
     let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
@@ -294,7 +318,7 @@ impl Round<'_> {
     /// Reads the whole catalogue, and returns the chunks that a record names.
     fn mark(&mut self) -> Result<NamedChunks, StoreError> {
         let mut named = NamedChunks::new();
-        self.records(&mut |_, record| {
+        self.records(&mut |_, _, record| {
             for object in record.objects()? {
                 for place in places(&object) {
                     named.entry(place.pack()).or_default().set(place.index());
@@ -313,11 +337,11 @@ impl Round<'_> {
     /// Calls `visit` with all records that name chunks.
     fn records(
         &mut self,
-        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), StoreError>,
+        visit: &mut dyn FnMut(&mut Self, FilespaceId, Record) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let store = self.store;
         records::visit(store, &mut |event| match event {
-            VisitEvent::Record(owner, record) => visit(owner.filespace, record),
+            VisitEvent::Record(owner, record) => visit(self, owner.filespace, record),
             VisitEvent::Batch(count) => {
                 self.outcome.examined += count as u64;
                 self.tell()
@@ -355,23 +379,31 @@ impl Round<'_> {
             return Ok(chosen);
         }
         shelving::bring(self.store, &chosen)?;
-        let mut copy = Rewrite::new(self.store, named)?;
-        self.records(&mut |_, record| {
+        let mut copy = Rewrite::new(self.store, named, self.order.recompress)?;
+        let bytes_before = self.outcome.bytes_rewritten;
+        self.records(&mut |round, _, record| {
             for object in record.objects()? {
                 for place in places(&object).filter(|place| chosen.contains(&place.pack())) {
-                    copy.take(place)?;
+                    if copy.take(place)? {
+                        round.outcome.bytes_rewritten = bytes_before + copy.bytes;
+                        round.tell()?;
+                    }
                 }
             }
             Ok(())
         })?;
-        copy.finish()?;
+        let sizes = copy.finish()?;
         let Rewrite { moved, lost, bytes, .. } = copy;
+        if let Some(recompression) = &mut self.outcome.recompression {
+            recompression.before_bytes += sizes.before_bytes;
+            recompression.after_bytes += sizes.after_bytes;
+        }
         // A pack with an unreadable chunk stays, because another copy of it may be undamaged.
         chosen.retain(|pack| !lost.contains(pack));
         self.outcome.packs_unread += lost.len() as u64;
         let store = self.store;
         let mut writes = Vec::new();
-        self.records(&mut |filespace, record| {
+        self.records(&mut |_, filespace, record| {
             let mut objects = record.objects()?;
             let mut has_moved = false;
             for object in &mut objects {
@@ -387,7 +419,7 @@ impl Round<'_> {
         })?;
         commit(store, writes)?;
         self.outcome.packs_rewritten += chosen.len() as u64;
-        self.outcome.bytes_rewritten += bytes;
+        self.outcome.bytes_rewritten = bytes_before + bytes;
         Ok(chosen)
     }
 
@@ -586,7 +618,7 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
 
 /// Reclaims as a task, after each expiration.
 pub fn run_due(store: &Arc<Store>, dead_percent: u8) -> Result<Outcome, StoreError> {
-    let order = Order { is_dry: false, dead_percent };
+    let order = Order { is_dry: false, dead_percent, recompress: None };
     let work = || run(store, order, &mut |_| !store.stopping.load(Ordering::Relaxed));
     tasks::run(&*store.catalog, Task::Reclaim, sys::clock::now(), work, |_| None)
 }

@@ -3,18 +3,22 @@
 //!
 //! ```text
 //!   take --> open draft --full--> batch of drafts --full--> compressed in all threads at once
-//!                                                             |
-//!                                                             v
-//!                                                  appended in the order of the batch
+//!    |                              ^                         |
+//!    +--quantum that stays whole----+                         v
+//!       (recompression only)                       appended in the order of the batch
 //! ```
 //!
 //! 1. A chunk is compared with the digest in its old pack before it gets into a draft.
 //! 2. A batch has a bounded number of quanta, so that the memory is bounded too.
+//! 3. A recompression leaves those quanta as they are, chunk by chunk, of which everything is alive
+//!    and which are at least half full. Such a quantum keeps its old record unless the new one is
+//!    smaller. The chunks of other quanta are collected anew, so they have no old record.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use chunk::{Compression, Decompressor, RawQuantum};
-use model::{ChunkDigest, NodeId, PackNumber, Place};
+use chunk::{Compression, Decompressor, RawQuantum, Recompression};
+use format::pack::{QuantumEntry, Table};
+use model::{ChunkDigest, NodeId, PackNumber, Place, QUANTUM_BYTES_MAX};
 use pool::Filler;
 
 use super::NamedChunks;
@@ -22,12 +26,19 @@ use super::press::Press;
 use crate::error::StoreError;
 use crate::store::{DOMAIN, Store};
 
+/// Minimum number of bytes in a quantum that a recompression leaves as it is. Smaller quanta are
+/// joined, because a larger quantum is compressed better.
+const WHOLE_BYTES_MIN: usize = QUANTUM_BYTES_MAX / 2;
+
 /// A quantum that was read, and its place.
 struct SourceQuantum {
     pack: PackNumber,
     /// Index of its first chunk in the pack.
     first: u32,
     raw: RawQuantum,
+    record: Vec<u8>,
+    /// True if a recompression leaves the quantum as it is.
+    stays_whole: bool,
 }
 
 /// Chunks that become one quantum.
@@ -36,6 +47,24 @@ struct Draft {
     raw: RawQuantum,
     /// Old places of the chunks, with their digests.
     origins: Vec<(Place, ChunkDigest)>,
+    /// Old record, if the quantum has the same chunks as an old one.
+    old_record: Option<Vec<u8>>,
+}
+
+/// Live part of an old quantum.
+struct Share {
+    taken_bytes: u64,
+    all_bytes: u64,
+    record_bytes: u64,
+}
+
+/// Sizes of records that were written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct RecordSizes {
+    /// Size of the old records. Of a record with dead chunks, only the share of the live chunks
+    /// counts.
+    pub(super) before_bytes: u64,
+    pub(super) after_bytes: u64,
 }
 
 /// Writer that writes chunks again, in the order in which it takes them.
@@ -44,6 +73,7 @@ pub(super) struct Rewrite<'a> {
     named: &'a NamedChunks,
     decompressor: Decompressor,
     press: Press,
+    is_recompression: bool,
     /// The quantum that was read last.
     source: Option<SourceQuantum>,
     /// The quantum that is filled now.
@@ -61,6 +91,9 @@ pub(super) struct Rewrite<'a> {
     /// Packs with a chunk that could not be read.
     pub(super) lost: BTreeSet<PackNumber>,
     pub(super) bytes: u64,
+    /// Live parts of the quanta that were taken apart, by the place of their first chunk.
+    shares: HashMap<Place, Share>,
+    sizes: RecordSizes,
     /// Nodes of the packs that have data of one node only.
     nodes: HashMap<PackNumber, NodeId>,
     /// Number of packs that had failed before the first append.
@@ -72,13 +105,20 @@ fn no_context(_: std::io::Error) -> StoreError {
 }
 
 impl<'a> Rewrite<'a> {
-    pub(super) fn new(store: &'a Store, named: &'a NamedChunks) -> Result<Self, StoreError> {
+    /// Makes a writer that compresses with the standard effort, or as `recompression` says.
+    pub(super) fn new(
+        store: &'a Store,
+        named: &'a NamedChunks,
+        recompression: Option<Recompression>,
+    ) -> Result<Self, StoreError> {
         let rows = store.catalog.packs()?;
+        let compression = recompression.map_or(Compression::Standard, Recompression::compression);
         Ok(Self {
             store,
             named,
             decompressor: Decompressor::new().map_err(no_context)?,
-            press: Press::new(Compression::Standard).map_err(no_context)?,
+            press: Press::new(compression).map_err(no_context)?,
+            is_recompression: recompression.is_some(),
             source: None,
             open: Draft::default(),
             filler: Filler::any(DOMAIN),
@@ -88,20 +128,28 @@ impl<'a> Rewrite<'a> {
             moved: HashMap::new(),
             lost: BTreeSet::new(),
             bytes: 0,
+            shares: HashMap::new(),
+            sizes: RecordSizes::default(),
             nodes: rows.iter().filter_map(|row| Some((row.number, row.node?))).collect(),
             failures: store.pools.failures(),
         })
     }
 
     /// Takes the chunk at `place`, if something names the chunk and it was not taken before.
-    pub(super) fn take(&mut self, place: Place) -> Result<(), StoreError> {
+    /// Returns true if a batch was written: a moment to report progress.
+    pub(super) fn take(&mut self, place: Place) -> Result<bool, StoreError> {
         let is_known = self.moved.contains_key(&place) || self.pending.contains(&place);
         let is_named = self.named.get(&place.pack()).is_some_and(|bits| bits.has(place.index()));
         if is_known || !is_named || self.lost.contains(&place.pack()) {
-            return Ok(());
+            return Ok(false);
         }
         let filler = Filler { domain: DOMAIN, node: self.nodes.get(&place.pack()).copied() };
-        if let Some((chunk, digest)) = self.read(place) {
+        let appended = self.batch.len();
+        if self.load(place).is_none() {
+            self.lose(place.pack());
+        } else if let Some(draft) = self.whole(place) {
+            self.put(filler, draft)?;
+        } else if let Some((chunk, digest)) = self.read(place) {
             if filler != self.filler {
                 self.close()?;
                 self.filler = filler;
@@ -114,28 +162,82 @@ impl<'a> Rewrite<'a> {
             self.pending.insert(place);
             self.bytes += chunk.len() as u64;
         } else {
-            tracing::error!(pack = %place.pack(), "a pack cannot be read: it is not reclaimed");
-            self.lost.insert(place.pack());
+            self.lose(place.pack());
         }
-        Ok(())
+        Ok(self.batch.len() < appended)
     }
 
-    /// Reads the chunk at `place`. Returns `None` if the chunk cannot be read or does not match the
-    /// digest in its pack.
-    fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
+    /// Notes a pack that cannot be read, or that does not match its digests.
+    fn lose(&mut self, pack: PackNumber) {
+        tracing::error!(%pack, "a pack cannot be read: it is not reclaimed");
+        self.lost.insert(pack);
+    }
+
+    /// Reads the quantum of the chunk at `place`, unless it was the last one that was read.
+    fn load(&mut self, place: Place) -> Option<()> {
         let table = self.store.pools.table(place.pack()).ok()?;
-        let (_, digest) = table.chunk(place.index())?;
         let quantum = table.quanta()[table.quantum_of(place.index())?];
         let (pack, first) = (place.pack(), quantum.first_index);
-        let is_other = |source: &SourceQuantum| source.pack != pack || source.first != first;
-        if self.source.as_ref().is_none_or(is_other) {
-            let record = self.store.pools.read(place.pack(), &quantum).ok()?;
-            let raw = self.decompressor.decode(&record).ok()?;
-            self.source = Some(SourceQuantum { pack, first, raw });
+        let is_it = |source: &SourceQuantum| source.pack == pack && source.first == first;
+        if self.source.as_ref().is_some_and(is_it) {
+            return Some(());
         }
+        let record = self.store.pools.read(pack, &quantum).ok()?;
+        let raw = self.decompressor.decode(&record).ok()?;
+        let stays_whole = self.is_recompression
+            && raw.data().len() >= WHOLE_BYTES_MIN
+            && self.is_alive(pack, &quantum);
+        self.source = Some(SourceQuantum { pack, first, raw, record, stays_whole });
+        Some(())
+    }
+
+    /// Returns true if something names each chunk of the quantum.
+    fn is_alive(&self, pack: PackNumber, quantum: &QuantumEntry) -> bool {
+        let mut indices = quantum.first_index..quantum.first_index + quantum.chunk_count;
+        self.named.get(&pack).is_some_and(|named| indices.all(|index| named.has(index)))
+    }
+
+    /// Returns the digest in the table, if `chunk` matches it.
+    fn checked(&self, table: &Table, index: u32, chunk: &[u8]) -> Option<ChunkDigest> {
+        let (_, digest) = table.chunk(index)?;
+        (self.store.pools.digest_of(DOMAIN, chunk) == digest).then_some(digest)
+    }
+
+    /// Returns the draft of the quantum that was read, if it stays whole. If a chunk does not match
+    /// its digest, the chunks are taken one by one instead.
+    fn whole(&mut self, place: Place) -> Option<Draft> {
+        let table = self.store.pools.table(place.pack()).ok()?;
+        let source = self.source.as_mut().filter(|source| source.stays_whole)?;
+        source.stays_whole = false;
         let source = self.source.as_ref()?;
-        let chunk = source.raw.chunks().nth((place.index() - first) as usize)?;
-        (self.store.pools.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
+        let origin = |(index, chunk): (u32, &[u8])| {
+            let digest = self.checked(&table, index, chunk)?;
+            Some((Place::new(source.pack, index), digest))
+        };
+        let origins = (source.first..).zip(source.raw.chunks()).map(origin);
+        let origins = origins.collect::<Option<Vec<_>>>()?;
+        let SourceQuantum { raw, record, .. } = self.source.take()?;
+        self.pending.extend(origins.iter().map(|(place, _)| *place));
+        self.bytes += raw.data().len() as u64;
+        self.sizes.before_bytes += record.len() as u64;
+        Some(Draft { raw, origins, old_record: Some(record) })
+    }
+
+    /// Returns the chunk at `place` from the quantum that was read. Returns `None` if it does not
+    /// match the digest in its pack.
+    fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
+        let table = self.store.pools.table(place.pack()).ok()?;
+        let source = self.source.as_ref()?;
+        let chunk = source.raw.chunks().nth((place.index() - source.first) as usize)?;
+        let digest = self.checked(&table, place.index(), chunk)?;
+        let share = Share {
+            taken_bytes: 0,
+            all_bytes: source.raw.data().len() as u64,
+            record_bytes: source.record.len() as u64,
+        };
+        let first = Place::new(source.pack, source.first);
+        self.shares.entry(first).or_insert(share).taken_bytes += chunk.len() as u64;
+        Some((chunk.to_vec(), digest))
     }
 
     /// Puts the open draft into the batch.
@@ -163,9 +265,9 @@ impl<'a> Rewrite<'a> {
     fn write(&mut self) -> Result<(), StoreError> {
         let quanta: Vec<&RawQuantum> = self.batch.iter().map(|(_, draft)| &draft.raw).collect();
         let records = self.press.encode(&quanta).map_err(no_context)?;
-        let batch = std::mem::take(&mut self.batch);
-        for ((filler, mut draft), record) in batch.into_iter().zip(records) {
-            self.append(filler, &draft, &record)?;
+        for ((filler, mut draft), new) in std::mem::take(&mut self.batch).into_iter().zip(records) {
+            let old = draft.old_record.take().filter(|old| old.len() <= new.len());
+            self.append(filler, &draft, &old.unwrap_or(new))?;
             draft.raw.clear();
             draft.origins.clear();
             self.spare.push(draft);
@@ -188,18 +290,29 @@ impl<'a> Rewrite<'a> {
             entries.push((*digest, place));
         }
         self.store.note(&entries);
+        self.sizes.after_bytes += record.len() as u64;
         Ok(())
     }
 
     /// Writes the last quanta, and makes all quanta durable before a page names them.
-    pub(super) fn finish(&mut self) -> Result<(), StoreError> {
+    pub(super) fn finish(&mut self) -> Result<RecordSizes, StoreError> {
         self.close()?;
         self.write()?;
         assert!(self.batch.is_empty() && self.pending.is_empty(), "no quantum is open");
         self.store.commit(Vec::new())?;
-        if self.store.pools.failures() == self.failures {
-            return Ok(());
+        if self.store.pools.failures() != self.failures {
+            let text = "a pack could not be written; the next run tries again";
+            return Err(StoreError::away(text));
         }
-        Err(StoreError::away("a pack could not be written; the next run tries again"))
+        let shares = self.shares.values().map(|share| {
+            u128::from(share.record_bytes) * u128::from(share.taken_bytes)
+                / u128::from(share.all_bytes.max(1))
+        });
+        let shares = u64::try_from(shares.sum::<u128>()).unwrap_or(u64::MAX);
+        self.sizes.before_bytes += shares;
+        Ok(self.sizes)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -369,7 +369,8 @@ impl World {
         let cancels = self.random.below(4) == 0;
         let dead_percent = [1, 30, 60][self.random.index(3)];
         let store = Arc::clone(&self.store);
-        let order = Order { is_dry: false, dead_percent };
+        let recompress = [None, Recompression::of_level(1).ok()][self.random.index(2)];
+        let order = Order { is_dry: false, dead_percent, recompress };
         let outcome = run(&store, order, &mut |_| {
             for _ in 0..self.random.below(3) {
                 self.live();
@@ -438,7 +439,7 @@ fn history(seed: u64) {
         }
     }
     world.store.pools.seal_all().expect("is sealed");
-    let order = Order { is_dry: false, dead_percent: 50 };
+    let order = Order { is_dry: false, dead_percent: 50, recompress: None };
     run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!(world.store.pools.sealed(), [], "seed {seed}");
     pools::copy(&world.store, "", &mut |_| true).expect("no pack is missing");
@@ -501,7 +502,7 @@ fn a_full_disk_becomes_emptier_without_room_for_live_data() {
         .store
         .pools
         .keep_reserve(pool::Reserve { percent: 200, bytes_max: u64::MAX });
-    let order = Order { is_dry: false, dead_percent: 30 };
+    let order = Order { is_dry: false, dead_percent: 30, recompress: None };
     let full = run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!((full.packs_rewritten, full.packs_removed), (0, 1));
     world.compare_all();
@@ -518,10 +519,13 @@ fn what_is_alive_in_a_sparse_pack_moves_together() {
     (0..NAMES).for_each(|index| world.back_up_own(index));
     world.store.pools.seal_all().expect("is sealed");
     world.drop_even();
-    let dry = run(&world.store, Order { is_dry: true, dead_percent: 30 }, &mut |_| true);
+    let dry =
+        run(&world.store, Order { is_dry: true, dead_percent: 30, recompress: None }, &mut |_| {
+            true
+        });
     let dry = dry.expect("counts");
     assert!(dry.dead_bytes > 0 && dry.packs_removed == 0);
-    let order = Order { is_dry: false, dead_percent: 30 };
+    let order = Order { is_dry: false, dead_percent: 30, recompress: None };
     let outcome = run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!((outcome.packs_rewritten, outcome.packs_removed), (1, 1));
     world.compare_all();

@@ -71,7 +71,8 @@ fn a_recovered_server_removes_nothing_before_its_release() {
     recover(&folder, &text, &places_moved(&server)).expect("is recovered");
     let config = Config::load(&folder).expect("is a server");
     let store = Arc::new(Store::open_alone(&folder, &config).expect("opens"));
-    let order = crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40 };
+    let order =
+        crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
     let reclaim = || crate::lifecycle::reclaim::run(&store, order, &mut |_| true);
     refused(reclaim(), "--release");
     release(&store).expect("ends the hold");
@@ -112,7 +113,8 @@ fn nothing_is_reclaimed_while_a_copy_of_the_catalogue_cannot_be_read() {
         // A folder cannot be read as a file.
         std::fs::create_dir(list).expect("is made");
     }
-    let order = crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40 };
+    let order =
+        crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
     let reclaim = || crate::lifecycle::reclaim::run(&server.store, order, &mut |_| true);
     refused(reclaim(), "the copies of the catalogue cannot be read");
     for list in &lists {
