@@ -256,7 +256,8 @@ impl Admin for AdminApi {
             0 => store.config.reclaim_dead_percent.max(1),
             percent => u8::try_from(percent.min(100)).unwrap_or(100),
         };
-        let order = reclaim::Order { is_dry, dead_percent, recompress: None };
+        let recompress = store.config.reclaim_recompress;
+        let order = reclaim::Order { is_dry, dead_percent, recompress };
         Ok(Response::new(report(outcomes::reclamation, move |listener| {
             reclaim::run(&store, order, listener)
         })))

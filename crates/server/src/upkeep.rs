@@ -72,7 +72,7 @@ pub(crate) async fn expire_by_itself(
         match done {
             Ok(Ok(Some(outcome))) => {
                 tracing::info!(expired = outcome.expired, examined = outcome.examined, "expired");
-                reclaim_by_itself(&store, config.reclaim_dead_percent).await;
+                reclaim_by_itself(&store).await;
             }
             Ok(Ok(None)) => {}
             Ok(Err(status)) => tracing::warn!(error = model::chain(&status), "nothing was expired"),
@@ -193,12 +193,12 @@ fn share_index(store: &Arc<Store>, shared: &mut Instant) {
 }
 
 /// Frees the space of data that is no longer needed.
-async fn reclaim_by_itself(store: &Arc<Store>, dead_percent: u8) {
-    if dead_percent == 0 {
+async fn reclaim_by_itself(store: &Arc<Store>) {
+    if store.config.reclaim_dead_percent == 0 {
         return;
     }
     let store = Arc::clone(store);
-    let run = move || reclaim::run_due(&store, dead_percent);
+    let run = move || reclaim::run_due(&store);
     match tokio::task::spawn_blocking(run).await {
         Ok(Ok(outcome)) => {
             let (removed, bytes) = (outcome.packs_removed, outcome.bytes_removed);

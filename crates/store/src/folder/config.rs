@@ -4,9 +4,10 @@ use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
+use chunk::Recompression;
 use pool::Reserve;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub const CONFIG_FILE: &str = "server.toml";
 pub const MASTER_KEY: &str = "master.key";
@@ -59,6 +60,13 @@ pub struct Config {
     /// reclamation.
     #[serde(default = "default_reclaim_percent")]
     pub reclaim_dead_percent: u8,
+    /// Effort with which reclamation compresses anew what it writes again: `standard`, or a level
+    /// of zstd from 1 to 19. A high level takes less space and much more time. Without this key,
+    /// reclamation compresses with the standard effort, even if nodes have used a higher one.
+    #[serde(default, deserialize_with = "parse_effort", serialize_with = "write_effort")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-default" = "none"))]
+    pub reclaim_recompress: Option<Recompression>,
     /// Days for which a node's deletions can be undone.
     #[serde(default = "default_undo_days")]
     pub undo_days: u16,
@@ -181,6 +189,20 @@ fn default_reclaim_percent() -> u8 {
     40
 }
 
+fn parse_effort<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Recompression>, D::Error> {
+    let effort = String::deserialize(deserializer)?;
+    effort.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+fn write_effort<S: Serializer>(
+    effort: &Option<Recompression>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    effort.map(|effort| effort.to_string()).serialize(serializer)
+}
+
 fn default_undo_days() -> u16 {
     7
 }
@@ -259,6 +281,7 @@ impl Config {
             certificate_days: default_certificate_days(),
             expire_every_hours: default_expire_hours(),
             reclaim_dead_percent: default_reclaim_percent(),
+            reclaim_recompress: None,
             undo_days: default_undo_days(),
             catalog_copy_hours: default_catalog_copy_hours(),
             catalog_copies_kept: default_catalog_copies_kept(),
@@ -356,4 +379,28 @@ pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
     check_empty(folder)?;
     let made = sys::durable::create_dir_all(folder, 0o700);
     made.map_err(|source| InitError::Folder { folder: folder.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effort_of_a_reclamation_is_standard_or_a_level_from_1_to_19() {
+        let config = Config::new("127.0.0.1:1500", None, None);
+        let text = toml::to_string(&config).expect("is encoded");
+        assert_eq!(toml::from_str(&text).as_ref(), Ok(&config));
+        for effort in ["standard", "19"] {
+            let with_effort = format!("{text}reclaim_recompress = \"{effort}\"\n");
+            let config: Config = toml::from_str(&with_effort).expect("is allowed");
+            assert_eq!(config.reclaim_recompress.map(|it| it.to_string()).as_deref(), Some(effort));
+            let again = toml::to_string(&config).expect("is encoded");
+            assert_eq!(toml::from_str(&again), Ok(config));
+        }
+        for effort in ["0", "none", "-3", "20"] {
+            let with_effort = format!("{text}reclaim_recompress = \"{effort}\"\n");
+            let refused = toml::from_str::<Config>(&with_effort).expect_err("is refused");
+            assert!(refused.to_string().contains("from 1 to 19"), "{refused}");
+        }
+    }
 }

@@ -42,6 +42,7 @@ use model::{Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode a
 
 use self::rewrite::Rewrite;
 use crate::counts::counted;
+use crate::folder::Config;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::records::{self, Record, VisitEvent};
 use crate::lifecycle::tasks::{self, Task};
@@ -137,11 +138,16 @@ pub fn run(
     round.run()?;
     let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
     if packs_removed + packs_rewritten > 0 {
+        let recompressed = round.outcome.recompression.map(|effect| {
+            let (before, after) = (effect.before_bytes, counted(effect.after_bytes, "byte"));
+            format!("; recompression ({}): {before} to {after}", effect.effort)
+        });
         let details = format!(
-            "{} of {} removed, {} written again",
+            "{} of {} removed, {} written again{}",
             counted(packs_removed, "pack"),
             counted(bytes_removed, "byte"),
-            counted(packs_rewritten, "pack")
+            counted(packs_rewritten, "pack"),
+            recompressed.unwrap_or_default(),
         );
         store.record("space reclaimed", details)?;
     }
@@ -617,8 +623,10 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
 }
 
 /// Reclaims as a task, after each expiration.
-pub fn run_due(store: &Arc<Store>, dead_percent: u8) -> Result<Outcome, StoreError> {
-    let order = Order { is_dry: false, dead_percent, recompress: None };
+pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
+    let Config { reclaim_dead_percent: dead_percent, reclaim_recompress: recompress, .. } =
+        store.config;
+    let order = Order { is_dry: false, dead_percent, recompress };
     let work = || run(store, order, &mut |_| !store.stopping.load(Ordering::Relaxed));
     tasks::run(&*store.catalog, Task::Reclaim, sys::clock::now(), work, |_| None)
 }

@@ -58,7 +58,7 @@ struct Model {
 struct World {
     store: Arc<Store>,
     folder: PathBuf,
-    config: crate::folder::Config,
+    config: Config,
     node: Node,
     filespace: FilespaceId,
     random: Random,

@@ -8,7 +8,7 @@ use disk::Random;
 use model::{ClassId, ServerTime};
 
 use super::*;
-use crate::lifecycle::reclaim::{Order, Outcome, run};
+use crate::lifecycle::reclaim::{Order, Outcome, run, run_due};
 use crate::places::{places, push_chunk};
 use crate::samples::{self, TestServer};
 
@@ -50,7 +50,11 @@ struct World {
 impl World {
     /// Makes a server with dead data in its first pack, so that the pack is written again.
     fn new() -> Self {
-        let world = Self { server: TestServer::new(), files: BTreeMap::new() };
+        Self::of(TestServer::new())
+    }
+
+    fn of(server: TestServer) -> Self {
+        let world = Self { server, files: BTreeMap::new() };
         world.append(&[noise(0, 200_000)], NODE_EFFORT);
         world
     }
@@ -179,4 +183,21 @@ fn a_quantum_that_does_not_match_its_digests_is_not_written_again() {
     let outcome = world.reclaim("3");
     assert_eq!((outcome.packs_rewritten, outcome.packs_unread, outcome.packs_removed), (0, 1, 0));
     world.records();
+}
+
+#[test]
+fn the_run_after_an_expiration_compresses_as_the_configuration_says() {
+    let effort = Recompression::of_level(19).expect("a level");
+    let mut world = World::of(TestServer::with(|config| {
+        config.reclaim_dead_percent = 1;
+        config.reclaim_recompress = Some(effort);
+    }));
+    world.add("whole", pieces(&text(1, 1_100_000), 3), 3, NODE_EFFORT);
+    world.server.seal();
+    let effect = run_due(&world.server.store).expect("runs").recompression.expect("configured");
+    assert_eq!(effect.effort, effort);
+    assert!(effect.after_bytes < effect.before_bytes, "{effect:?}");
+    world.records();
+    let events = world.server.store.catalog.events(None, 1).expect("are read");
+    assert!(events[0].event.details.contains("recompression (19): "), "{events:?}");
 }
