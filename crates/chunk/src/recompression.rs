@@ -24,9 +24,9 @@ impl Recompression {
     pub const STANDARD: Self = Self(Compression::Standard);
 
     /// Returns the effort of a level of zstd. Fails for a level that is not from 1 to 19.
-    pub fn of_level(level: i32) -> Result<Self, RecompressionError> {
-        let is_allowed = (1..=LEVEL_MAX).contains(&level);
-        is_allowed.then_some(Self(Compression::Level(level))).ok_or(RecompressionError)
+    pub fn of_level(level: u32) -> Result<Self, RecompressionError> {
+        let level = i32::try_from(level).ok().filter(|level| (1..=LEVEL_MAX).contains(level));
+        level.map(|level| Self(Compression::Level(level))).ok_or(RecompressionError)
     }
 
     pub fn compression(self) -> Compression {
@@ -34,9 +34,9 @@ impl Recompression {
     }
 
     /// Returns the level of zstd, or `None` for the standard effort.
-    pub fn level(self) -> Option<i32> {
+    pub fn level(self) -> Option<u32> {
         match self.0 {
-            Compression::Level(level) => Some(level),
+            Compression::Level(level) => u32::try_from(level).ok(),
             Compression::Standard | Compression::Stored => None,
         }
     }
