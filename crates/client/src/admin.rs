@@ -17,6 +17,7 @@ mod policies;
 mod pools;
 mod queue;
 mod reclamation;
+mod recompression;
 mod servers;
 mod tasks;
 mod volumes;
@@ -47,6 +48,7 @@ pub use pools::{
 };
 pub use queue::{QueuedRequest, RequestKind, Requester};
 pub use reclamation::{Reclamation, ReclamationRequest};
+pub use recompression::RecompressionEffect;
 pub use servers::Server;
 pub use tasks::{TaskEnd, TaskRun};
 pub use volumes::{

@@ -41,6 +41,7 @@ pub use backup::{
 };
 pub use browse::{ObjectPlace, StoredVersion};
 pub use chunk::Compression;
+pub use chunk::Recompression;
 pub use error::{ClientError, ErrorKind};
 pub use image::{
     Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,

@@ -248,7 +248,10 @@ impl Admin for AdminApi {
         request: Request<proto::ReclaimRequest>,
     ) -> Result<Response<Self::ReclaimStream>, Status> {
         let store = self.house()?;
-        let proto::ReclaimRequest { dry_run: is_dry, dead_percent, release } = request.into_inner();
+        let proto::ReclaimRequest { dry_run: is_dry, dead_percent, release, recompress } =
+            request.into_inner();
+        let recompress = recompress.map(messages::recompression).transpose();
+        let recompress = recompress.map_err(refusal::status)?;
         if release {
             recovery::release(&store).map_err(refusal::status)?;
         }
@@ -256,7 +259,7 @@ impl Admin for AdminApi {
             0 => store.config.reclaim_dead_percent.max(1),
             percent => u8::try_from(percent.min(100)).unwrap_or(100),
         };
-        let recompress = store.config.reclaim_recompress;
+        let recompress = recompress.or(store.config.reclaim_recompress);
         let order = reclaim::Order { is_dry, dead_percent, recompress };
         Ok(Response::new(report(outcomes::reclamation, move |listener| {
             reclaim::run(&store, order, listener)

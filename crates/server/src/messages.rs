@@ -21,6 +21,20 @@ pub(crate) mod selection;
 pub(crate) mod servers;
 pub(crate) mod volumes;
 
+use chunk::Recompression;
+use store::StoreError;
+use wire::proto;
+
+/// Returns the effort of a recompression. Fails for a level that is not allowed.
+pub(crate) fn recompression(message: proto::Recompression) -> Result<Recompression, StoreError> {
+    match message.level {
+        0 => Ok(Recompression::STANDARD),
+        level => Recompression::of_level(level).map_err(|_| {
+            StoreError::usage(format!("data cannot be recompressed at level {level}: give 1 to 19"))
+        }),
+    }
+}
+
 /// The text, unless it is empty.
 fn filled(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())

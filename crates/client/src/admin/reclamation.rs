@@ -1,8 +1,10 @@
 //! Reclamation: it frees the space of data that nothing names.
 
+use chunk::Recompression;
 use wire::proto;
 
 use super::connection::Admin;
+use super::recompression::{self, RecompressionEffect};
 use crate::ClientError;
 
 /// Request to begin a reclamation.
@@ -16,10 +18,12 @@ pub struct ReclamationRequest {
     /// True to release a recovered server: from then on it removes data that its catalogue does not
     /// name.
     pub release: bool,
+    /// Effort with which data that is written again is compressed; `None` for the server's setting.
+    pub recompress: Option<Recompression>,
 }
 
 /// Progress of a reclamation, or its result.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reclamation {
     /// Number of pages and versions that were read.
     pub examined: u64,
@@ -40,6 +44,8 @@ pub struct Reclamation {
     pub packs_unread: u64,
     /// Number of packs that nothing names and whose files could not be removed.
     pub packs_stuck: u64,
+    /// Effect of the recompression, if the request or the server's setting asks for one.
+    pub recompression: Option<RecompressionEffect>,
 }
 
 impl From<proto::ReclaimReply> for Reclamation {
@@ -58,6 +64,7 @@ impl From<proto::ReclaimReply> for Reclamation {
             bytes_locked: message.bytes_locked,
             packs_unread: message.packs_unread,
             packs_stuck: message.packs_stuck,
+            recompression: message.recompression.map(RecompressionEffect::from),
         }
     }
 }
@@ -69,9 +76,10 @@ impl Admin {
         request: ReclamationRequest,
         visit: &mut dyn FnMut(&Reclamation),
     ) -> Result<Reclamation, ClientError> {
-        let ReclamationRequest { dry_run, dead_percent, release } = request;
+        let ReclamationRequest { dry_run, dead_percent, release, recompress } = request;
         let dead_percent = dead_percent.unwrap_or(0);
-        let request = proto::ReclaimRequest { dry_run, dead_percent, release };
+        let recompress = recompress.map(recompression::message);
+        let request = proto::ReclaimRequest { dry_run, dead_percent, release, recompress };
         let stream = self.call(async |server| server.reclaim(request).await)?;
         self.follow(stream, visit)
     }

@@ -12,6 +12,7 @@ mod policy;
 mod pool;
 mod queue;
 mod reclaim;
+mod recompression;
 mod servers;
 mod tasks;
 mod tend;

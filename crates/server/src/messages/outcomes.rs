@@ -109,6 +109,13 @@ pub(crate) fn reclamation(outcome: &reclaim::Outcome, is_last: bool) -> proto::R
         bytes_locked: outcome.bytes_locked,
         packs_unread: outcome.packs_unread,
         packs_stuck: outcome.packs_stuck,
+        recompression: outcome.recompression.map(recompression),
         is_last,
     }
+}
+
+fn recompression(effect: reclaim::RecompressionEffect) -> proto::RecompressionEffect {
+    let reclaim::RecompressionEffect { effort, before_bytes, after_bytes } = effect;
+    let effort = Some(proto::Recompression { level: effort.level().unwrap_or(0) });
+    proto::RecompressionEffect { effort, before_bytes, after_bytes }
 }

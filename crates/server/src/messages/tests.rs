@@ -5,7 +5,6 @@ use prost::Message as _;
 use wire::proto::edit_policy_request::Edit;
 
 use super::*;
-use wire::proto;
 
 /// Memory that a change may take, in bytes.
 const MEMORY_MAX: usize = 16 << 20;
@@ -115,4 +114,12 @@ fn any_message_is_parsed_or_refused() {
     fuzz::exercise("server_messages", &seeds, &|input| {
         let _ = parse_any(input);
     });
+}
+
+#[test]
+fn an_effort_of_recompression_is_standard_or_a_level_from_1_to_19() {
+    let parse = |level| recompression(proto::Recompression { level });
+    assert_eq!(parse(0), Ok(Recompression::STANDARD));
+    assert_eq!(parse(19).map(Recompression::level), Ok(Some(19)));
+    assert!(parse(20).is_err() && parse(u32::MAX).is_err());
 }

@@ -132,7 +132,7 @@ pub fn run(
     // This commit records the packs that were sealed meanwhile. So no later commit overwrites the
     // state of these packs.
     store.commit(Vec::new())?;
-    let recompression = order.recompress.map(RecompressionEffect::new);
+    let recompression = order.recompress.filter(|_| !order.is_dry).map(RecompressionEffect::new);
     let (outcome, locked) = (Outcome { recompression, ..Outcome::default() }, BTreeSet::new());
     let mut round = Round { store, order, outcome, locked, listener };
     round.run()?;

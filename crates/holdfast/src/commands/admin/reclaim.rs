@@ -1,8 +1,10 @@
 //! `holdfast admin reclaim`: frees the space of data that is no longer needed.
 
+use client::Recompression;
 use client::admin::{Admin, Reclamation, ReclamationRequest};
 use serde::Serialize;
 
+use super::recompression::{self, EffectDocument};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, WARNED};
 use crate::output;
@@ -16,7 +18,8 @@ use crate::quantity;
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast reclaim --dry-run
-  holdfast admin --server /srv/holdfast reclaim --dead-percent 20")]
+  holdfast admin --server /srv/holdfast reclaim --dead-percent 20
+  holdfast admin --server /srv/holdfast reclaim --recompress 15")]
 pub(crate) struct Args {
     /// Show the size of the dead data, and change nothing
     #[arg(long)]
@@ -25,6 +28,10 @@ pub(crate) struct Args {
     /// setting in server.toml]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead_percent: Option<u32>,
+    /// Compress harder what is written again: standard, or a level of zstd from 1 to 19; data that
+    /// would not become smaller stays as it is [default: the setting in server.toml]
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true, conflicts_with = "dry_run")]
+    recompress: Option<Recompression>,
     /// Release a recovered server: confirm that its data has been checked, so that data without a
     /// name in its catalogue may be removed
     #[arg(long, conflicts_with = "dry_run")]
@@ -36,8 +43,8 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let Args { dry_run, dead_percent, release } = *args;
-    let request = ReclamationRequest { dry_run, dead_percent, release };
+    let Args { dry_run, dead_percent, release, recompress } = *args;
+    let request = ReclamationRequest { dry_run, dead_percent, release, recompress };
     let shows = context.shows_steps();
     let outcome = admin.reclaim(request, &mut |state| {
         if shows {
@@ -102,9 +109,10 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
             quantity::counted(count, "pack"),
         ),
     };
+    let recompressed = outcome.recompression.as_ref().map(recompression::text).unwrap_or_default();
     format!(
         "{all}{} with {} {} removed; {} with {} of live data {} written again.\n\
-         {waiting}{locked}{unread}{stuck}",
+         {recompressed}{waiting}{locked}{unread}{stuck}",
         quantity::counted(outcome.packs_removed, "pack"),
         quantity::bytes_with_unit(outcome.bytes_removed),
         quantity::are(outcome.packs_removed),
@@ -116,7 +124,7 @@ fn text(outcome: &Reclamation, is_dry: bool) -> String {
 
 /// `reclaim --json`.
 #[derive(Serialize)]
-struct OutcomeDocument {
+struct OutcomeDocument<'a> {
     packs: u64,
     pack_bytes: u64,
     dead_bytes: u64,
@@ -130,11 +138,12 @@ struct OutcomeDocument {
     packs_unread: u64,
     packs_stuck: u64,
     examined: u64,
+    recompression: Option<EffectDocument<'a>>,
     dry_run: bool,
 }
 
-impl OutcomeDocument {
-    fn new(outcome: &Reclamation, dry_run: bool) -> Self {
+impl<'a> OutcomeDocument<'a> {
+    fn new(outcome: &'a Reclamation, dry_run: bool) -> Self {
         Self {
             packs: outcome.packs,
             pack_bytes: outcome.pack_bytes,
@@ -149,7 +158,65 @@ impl OutcomeDocument {
             packs_unread: outcome.packs_unread,
             packs_stuck: outcome.packs_stuck,
             examined: outcome.examined,
+            recompression: outcome.recompression.as_ref().map(EffectDocument::new),
             dry_run,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use client::admin::RecompressionEffect;
+
+    use super::*;
+
+    /// A program with the options of the command only.
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(options: &[&str]) -> Result<Option<Recompression>, String> {
+        let words = ["reclaim"].iter().chain(options);
+        let parsed = Program::try_parse_from(words).map_err(|error| error.to_string())?;
+        Ok(parsed.args.recompress)
+    }
+
+    #[test]
+    fn an_effort_of_recompression_is_standard_or_a_level_from_1_to_19() {
+        assert_eq!(parse(&[]), Ok(None));
+        for effort in ["standard", "1", "19"] {
+            let parsed = parse(&["--recompress", effort]);
+            assert_eq!(
+                parsed.map(|effort| effort.expect("is given").to_string()),
+                Ok(effort.into())
+            );
+        }
+        for effort in ["0", "none", "-5", "20", "hard"] {
+            let refused = parse(&["--recompress", effort]).expect_err("is refused");
+            assert!(refused.contains("standard, or a level of zstd from 1 to 19"), "{refused}");
+        }
+        let refused = parse(&["--dry-run", "--recompress", "9"]).expect_err("nothing is written");
+        assert!(refused.contains("cannot be used with"), "{refused}");
+    }
+
+    #[test]
+    fn the_outcome_says_what_a_recompression_has_gained() {
+        let effect = |effort: &str| RecompressionEffect {
+            effort: effort.to_owned(),
+            before_bytes: 3 << 20,
+            after_bytes: 2 << 20,
+        };
+        let recompression = Some(effect("19"));
+        let outcome = Reclamation { packs_rewritten: 1, recompression, ..Reclamation::default() };
+        let line = "Records compressed at level 19: 3.00 MB before, 2.00 MB after.\n";
+        assert!(text(&outcome, false).contains(line), "{}", text(&outcome, false));
+        let standard = recompression::text(&effect("standard"));
+        assert!(standard.starts_with("Records compressed with the standard effort: "));
+        let json = serde_json::to_value(OutcomeDocument::new(&outcome, false)).expect("encodes");
+        assert_eq!(json["recompression"]["effort"], "19");
+        assert_eq!(json["recompression"]["bytes_before"], 3 << 20);
     }
 }
