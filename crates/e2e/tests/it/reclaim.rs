@@ -86,6 +86,52 @@ fn space_comes_back_once_nothing_needs_it() {
     assert_eq!(events[0]["what"], "space reclaimed");
 }
 
+/// Returns lines of a log, of which a high level of zstd makes less.
+fn log_lines(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut random = Random::new(seed, b"log");
+    let mut lines = Vec::with_capacity(bytes + 100);
+    while lines.len() < bytes {
+        let (user, path, took) = (random.below(500), random.below(3000), random.below(100_000));
+        let line = format!("GET /files/{path}/of/user-{user} took {took} us\n");
+        lines.extend_from_slice(line.as_bytes());
+    }
+    lines
+}
+
+#[test]
+fn what_is_written_again_may_be_compressed_harder() {
+    let mut scene = Scene::with_files(8, 300_000);
+    scene.keep_only_active();
+    for number in 0..4 {
+        fs::write(scene.tree.join(format!("log-{number}")), log_lines(number, 700_000)).unwrap();
+    }
+    scene.backup();
+    // Only sealed packs are reclaimed. A restart seals them.
+    scene.server.restart();
+    (0..6).for_each(|index| fs::remove_file(scene.file(index)).unwrap());
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.server.admin(&["expire"]);
+    for refused in ["0", "none", "-1", "20"] {
+        scene.server.try_admin(&["reclaim", "--recompress", refused]).expect(&[12]);
+    }
+    let words = ["reclaim", "--dead-percent", "10", "--recompress", "19"];
+    let done = scene.server.admin(&words);
+    assert_eq!(
+        (&done["packs_rewritten"], &done["packs_removed"]),
+        (&1.into(), &1.into()),
+        "{done}"
+    );
+    let effect = &done["recompression"];
+    let [before, after] =
+        ["bytes_before", "bytes_after"].map(|name| effect[name].as_u64().unwrap());
+    assert_eq!(effect["effort"], "19", "{done}");
+    assert!(0 < after && after < before, "{done}");
+    scene.server.admin(&["audit", "--data"]);
+    scene.node.verify().expect(&[0]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+    assert_eq!(scene.server.admin(&["reclaim"])["recompression"], serde_json::Value::Null);
+}
+
 /// Makes a file immutable, or ends that. Returns false if its file system knows no such flag.
 fn set_immutable(path: &Path, is_immutable: bool) -> bool {
     let change = if is_immutable { "+i" } else { "-i" };
