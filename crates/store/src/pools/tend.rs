@@ -27,15 +27,15 @@ const SEAL_EVERY: Duration = Duration::from_secs(4 * 3600);
 const COPIED_MAX: usize = 256;
 
 /// A run over packs.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     store: &'a Arc<Store>,
-    outcome: Outcome,
+    pub(super) outcome: Outcome,
     listener: Listener<'a>,
     _reading: Use,
 }
 
 impl<'a> Run<'a> {
-    fn new(store: &'a Arc<Store>, listener: Listener<'a>) -> Self {
+    pub(super) fn new(store: &'a Arc<Store>, listener: Listener<'a>) -> Self {
         let outcome = Outcome::default();
         // The run counts as a reader, so that the packs are not removed meanwhile.
         Self { store, outcome, listener, _reading: store.use_packs(false) }
@@ -205,7 +205,7 @@ pub(super) fn missing(store: &Store, pool: PoolId) -> Result<Vec<(PackNumber, u6
 }
 
 /// Seals the open packs, so that they can be copied or moved.
-fn seal(store: &Store) -> Result<(), StoreError> {
+pub(super) fn seal(store: &Store) -> Result<(), StoreError> {
     store.pools.seal_all()?;
     store.commit(Vec::new())
 }
@@ -304,6 +304,18 @@ pub fn drain(
     listener: Listener<'_>,
 ) -> Result<Outcome, StoreError> {
     let _only = only(store)?;
+    let (row, next) = ends(store, name)?;
+    if all {
+        seal(store)?;
+    }
+    let mut run = Run::new(store, listener);
+    let leaving = leaving(store, &row, &next, all)?;
+    move_on(store, &mut run, (&row, &next), leaving, all)?;
+    Ok(run.outcome)
+}
+
+/// Returns the pool `name` and its next pool.
+pub(super) fn ends(store: &Store, name: &str) -> Result<(PoolRow, PoolRow), StoreError> {
     let row = find(store, name)?;
     let Some(next) = row.next else {
         return Err(StoreError::conflict(format!(
@@ -311,11 +323,7 @@ pub fn drain(
              one"
         )));
     };
-    if all {
-        seal(store)?;
-    }
-    let rows = store.catalog.pools()?;
-    let next = rows.iter().find(|other| other.id == next);
+    let next = store.catalog.pools()?.into_iter().find(|other| other.id == next);
     let next = next.ok_or_else(|| {
         StoreError::conflict(format!(
             "the next pool of {name} no longer exists; 'holdfast admin pool set {name} --next \
@@ -323,19 +331,18 @@ pub fn drain(
         ))
     })?;
     assert_ne!(next.id, row.id, "no pool drains to itself");
-    let mut run = Run::new(store, listener);
-    move_on(store, &mut run, &row, next, all)?;
-    Ok(run.outcome)
+    Ok((row, next))
 }
 
-fn move_on(
+/// Moves the packs that are `leaving` from one pool to another. If `all` is true, a pack that is
+/// locked counts as a failure.
+pub(super) fn move_on(
     store: &Store,
     run: &mut Run<'_>,
-    row: &PoolRow,
-    next: &PoolRow,
+    (row, next): (&PoolRow, &PoolRow),
+    mut leaving: Vec<(PackNumber, u64)>,
     all: bool,
 ) -> Result<(), StoreError> {
-    let mut leaving = leaving(store, row, next, all)?;
     if store.pools.has_locks() {
         let mut may_go = Vec::with_capacity(leaving.len());
         for (pack, bytes) in leaving {
@@ -373,7 +380,7 @@ fn move_on(
 ///
 /// Packs of catalogue copies do not move to volumes: recovery needs these packs before it has a
 /// catalogue, and only the catalogue knows what lies on volumes.
-fn leaving(
+pub(super) fn leaving(
     store: &Store,
     row: &PoolRow,
     next: &PoolRow,
