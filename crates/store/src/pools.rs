@@ -23,6 +23,7 @@ mod lookup;
 pub(crate) mod outcome;
 pub(crate) mod place;
 mod plan;
+mod renewal;
 pub(crate) mod tend;
 
 pub use changes::{
@@ -31,4 +32,5 @@ pub use changes::{
 };
 pub use first::FIRST;
 pub use outcome::{Listener, Outcome};
+pub use renewal::drain_anew;
 pub use tend::{VolumeWork, copy, drain, refresh, repair, tend, tend_volumes};

@@ -85,7 +85,7 @@ pub struct RecompressionEffect {
 }
 
 impl RecompressionEffect {
-    fn new(effort: Recompression) -> Self {
+    pub(crate) fn new(effort: Recompression) -> Self {
         Self { effort, before_bytes: 0, after_bytes: 0 }
     }
 }
@@ -134,7 +134,8 @@ pub fn run(
     store.commit(Vec::new())?;
     let recompression = order.recompress.filter(|_| !order.is_dry).map(RecompressionEffect::new);
     let (outcome, locked) = (Outcome { recompression, ..Outcome::default() }, BTreeSet::new());
-    let mut round = Round { store, order, outcome, locked, listener };
+    let made = BTreeSet::new();
+    let mut round = Round { store, order, outcome, locked, made, listener };
     round.run()?;
     let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
     if packs_removed + packs_rewritten > 0 {
@@ -152,6 +153,38 @@ pub fn run(
         store.record("space reclaimed", details)?;
     }
     Ok(round.outcome)
+}
+
+/// Packs that were replaced, and the packs that have their live data.
+pub(crate) struct Replacement {
+    pub(crate) replaced: BTreeSet<PackNumber>,
+    pub(crate) made: BTreeSet<PackNumber>,
+    pub(crate) effect: RecompressionEffect,
+}
+
+/// Writes the live data of `packs` to new packs, compressed with `effort`, and removes `packs`, as
+/// a run does with sparse packs. The caller holds the claim of [`Store::pause_reclamation`].
+///
+/// A call replaces as many packs as there is room for. It leaves packs alone to which a backup
+/// under way may append, which have no live data or data of the catalogue's copies, which cannot be
+/// read, and which an object lock keeps.
+pub(crate) fn replace(
+    store: &Arc<Store>,
+    packs: &BTreeSet<PackNumber>,
+    effort: Recompression,
+    listener: Listener<'_>,
+) -> Result<Replacement, StoreError> {
+    store.check_released()?;
+    store.commit(Vec::new())?;
+    let order = Order { is_dry: false, dead_percent: 1, recompress: Some(effort) };
+    let effect = RecompressionEffect::new(effort);
+    let outcome = Outcome { recompression: Some(effect), ..Outcome::default() };
+    let (locked, made) = (BTreeSet::new(), BTreeSet::new());
+    let mut round = Round { store, order, outcome, locked, made, listener };
+    let replaced = round.replace(packs)?;
+    let Round { made, outcome, .. } = round;
+    assert!(made.is_disjoint(packs), "a new pack has a new number");
+    Ok(Replacement { replaced, made, effect: outcome.recompression.unwrap_or(effect) })
 }
 
 fn commit(store: &Store, writes: Vec<Write>) -> Result<(), StoreError> {
@@ -186,6 +219,8 @@ struct Round<'a> {
     outcome: Outcome,
     /// Packs that an object lock keeps.
     locked: BTreeSet<PackNumber>,
+    /// Packs to which live data was written.
+    made: BTreeSet<PackNumber>,
     listener: Listener<'a>,
 }
 
@@ -258,6 +293,32 @@ impl Round<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Replaces `packs`, as [`replace`] says. Returns the packs that were replaced.
+    fn replace(
+        &mut self,
+        packs: &BTreeSet<PackNumber>,
+    ) -> Result<BTreeSet<PackNumber>, StoreError> {
+        let all = self.packs()?;
+        let named = self.mark()?;
+        let condemned: BTreeSet<PackNumber> =
+            self.store.condemned().packs.keys().copied().collect();
+        let mut chosen = BTreeMap::new();
+        for pack in packs.difference(&condemned).filter(|pack| all.contains_key(pack)) {
+            if let Ok(table) = self.store.pools.table(*pack)
+                && table.domain == DOMAIN
+            {
+                chosen.insert(*pack, weigh(&table, named.get(pack)).0);
+            }
+        }
+        chosen.retain(|_, alive| *alive > 0);
+        self.note_locked(chosen.keys().copied(), &all);
+        chosen.retain(|pack, _| !self.locked.contains(pack));
+        let replaced = self.rewrite(&named, &chosen)?;
+        self.condemn(&replaced)?;
+        self.look_again(&all)?;
+        Ok(replaced)
     }
 
     /// Adds the candidates that an object lock keeps to `locked`, and counts them.
@@ -404,6 +465,7 @@ impl Round<'_> {
             recompression.before_bytes += sizes.before_bytes;
             recompression.after_bytes += sizes.after_bytes;
         }
+        self.made.extend(moved.values().map(|place| place.pack()));
         // A pack with an unreadable chunk stays, because another copy of it may be undamaged.
         chosen.retain(|pack| !lost.contains(pack));
         self.outcome.packs_unread += lost.len() as u64;

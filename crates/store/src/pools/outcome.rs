@@ -2,6 +2,8 @@
 
 use model::PackNumber;
 
+use crate::lifecycle::reclaim::RecompressionEffect;
+
 /// Progress of a run over packs, and its outcome at the end.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
@@ -15,6 +17,10 @@ pub struct Outcome {
     pub failures: Vec<(PackNumber, String)>,
     /// Names of volumes that could not be read, with the reasons.
     pub volumes: Vec<(String, String)>,
+    /// Effect of the recompression, if the run was to compress what it moves.
+    pub recompression: Option<RecompressionEffect>,
+    /// Number of packs that such a run moves as they are.
+    pub packs_unchanged: u64,
 }
 
 /// Function that a run calls with its progress. It returns false to cancel the run.

@@ -25,6 +25,7 @@ const SEEDS: u64 = 40;
 const STEPS: usize = 60;
 const DIRECTORIES: usize = 3;
 const NAMES: usize = 4;
+const EFFORT: Recompression = Recompression::STANDARD;
 /// Number of different chunks in all contents. It is small, so that contents share chunks.
 const CHUNKS: u64 = 40;
 
@@ -177,9 +178,14 @@ impl World {
         let cancels = self.random.below(4) == 0;
         let store = Arc::clone(&self.store);
         let mut go_on = |_: &pools::Outcome| !cancels || self.random.below(3) > 0;
-        let outcome = match store.pools.horizon().0 % 2 {
+        let outcome = match store.pools.horizon().0 % 3 {
             0 => pools::copy(&store, "", &mut go_on),
-            _ => pools::drain(&store, "PRIMARY", true, &mut go_on),
+            1 => pools::drain(&store, "PRIMARY", true, &mut go_on),
+            _ => match pools::drain_anew(&store, "PRIMARY", true, EFFORT, &mut go_on) {
+                // The step is part of a reclamation.
+                Err(StoreError::Busy(_)) => return,
+                outcome => outcome,
+            },
         };
         let ended = outcome.map(|_| ());
         assert!(matches!(ended, Ok(()) | Err(StoreError::Cancelled(_))), "{ended:?}");
@@ -369,7 +375,7 @@ impl World {
         let cancels = self.random.below(4) == 0;
         let dead_percent = [1, 30, 60][self.random.index(3)];
         let store = Arc::clone(&self.store);
-        let recompress = [None, Recompression::of_level(1).ok()][self.random.index(2)];
+        let recompress = [None, Some(EFFORT)][self.random.index(2)];
         let order = Order { is_dry: false, dead_percent, recompress };
         let outcome = run(&store, order, &mut |_| {
             for _ in 0..self.random.below(3) {
