@@ -316,6 +316,8 @@ impl Admin for AdminApi {
         use proto::tend_pool_request::Work;
         let store = self.house()?;
         let request = request.into_inner();
+        let recompress = request.recompress.map(messages::recompression).transpose();
+        let recompress = recompress.map_err(refusal::status)?;
         Ok(Response::new(report(outcomes::tending, move |listener| match request.work() {
             Work::Copy => {
                 if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
@@ -323,7 +325,12 @@ impl Admin for AdminApi {
                 }
                 pools::copy(&store, &request.pool, listener)
             }
-            Work::Drain => pools::drain(&store, &request.pool, request.all, listener),
+            Work::Drain => match recompress {
+                None => pools::drain(&store, &request.pool, request.all, listener),
+                Some(effort) => {
+                    pools::drain_anew(&store, &request.pool, request.all, effort, listener)
+                }
+            },
             Work::Repair => pools::repair(&store, None, listener),
             Work::Lock => object_lock::run(&store, listener),
             Work::Unspecified => Err(StoreError::usage("the request names no work")),

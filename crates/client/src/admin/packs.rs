@@ -3,6 +3,7 @@
 use wire::proto;
 
 use super::optional;
+use super::recompression::RecompressionEffect;
 
 /// Progress of work on packs, or its result.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,10 @@ pub struct PackWork {
     pub packs_done: u64,
     pub bytes_done: u64,
     pub failures: Vec<PackFailure>,
+    /// Effect of the recompression, if the request asks for one.
+    pub recompression: Option<RecompressionEffect>,
+    /// Number of packs that a drain with recompression moves as they are.
+    pub packs_unchanged: u64,
 }
 
 /// A pack or a volume with which the work failed.
@@ -50,6 +55,8 @@ impl From<proto::TendPoolReply> for PackWork {
             packs_done: message.packs_done,
             bytes_done: message.bytes_done,
             failures: message.failures.into_iter().map(PackFailure::from).collect(),
+            recompression: message.recompression.map(RecompressionEffect::from),
+            packs_unchanged: message.packs_unchanged,
         }
     }
 }

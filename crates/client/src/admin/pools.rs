@@ -1,11 +1,13 @@
 //! Pools of data, and pools of copies.
 
+use chunk::Recompression;
 use wire::proto;
 use wire::proto::tend_pool_request::Work;
 
 use super::connection::Admin;
 use super::optional::{self, NameChange};
 use super::packs::PackWork;
+use super::recompression;
 use super::words::words;
 use crate::ClientError;
 use crate::link::portions::{self, Section};
@@ -173,8 +175,8 @@ pub enum PoolTask {
     /// Copies to one copy pool, or to all copy pools, the packs that they lack.
     Copy { pool: Option<String> },
     /// Moves packs to the next pool: all packs if `all` is set, otherwise only while the pool is
-    /// above its high mark.
-    Drain { pool: String, all: bool },
+    /// above its high mark. With `recompress`, the data is compressed anew with this effort.
+    Drain { pool: String, all: bool, recompress: Option<Recompression> },
     /// Repairs damaged packs from other pools.
     Repair,
     /// Locks packs in object stores as long as policy locks the versions in them.
@@ -183,13 +185,18 @@ pub enum PoolTask {
 
 impl From<PoolTask> for proto::TendPoolRequest {
     fn from(task: PoolTask) -> Self {
-        let (work, pool, all) = match task {
-            PoolTask::Copy { pool } => (Work::Copy, pool.unwrap_or_default(), false),
-            PoolTask::Drain { pool, all } => (Work::Drain, pool, all),
-            PoolTask::Repair => (Work::Repair, String::new(), false),
-            PoolTask::Lock => (Work::Lock, String::new(), false),
-        };
-        Self { work: work.into(), pool, all }
+        let request = |work: Work| Self { work: work.into(), ..Self::default() };
+        match task {
+            PoolTask::Copy { pool } => {
+                Self { pool: pool.unwrap_or_default(), ..request(Work::Copy) }
+            }
+            PoolTask::Drain { pool, all, recompress } => {
+                let recompress = recompress.map(recompression::message);
+                Self { pool, all, recompress, ..request(Work::Drain) }
+            }
+            PoolTask::Repair => request(Work::Repair),
+            PoolTask::Lock => request(Work::Lock),
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) fn tending(outcome: &pools::Outcome, is_last: bool) -> proto::TendPoo
         packs_done: outcome.packs_done,
         bytes_done: outcome.bytes_done,
         failures: outcome.volumes.iter().map(of_volume).chain(packs).collect(),
+        recompression: outcome.recompression.map(recompression),
+        packs_unchanged: outcome.packs_unchanged,
         is_last,
     }
 }

@@ -1,5 +1,6 @@
 //! `holdfast admin pool`: the pools of data and of its copies.
 
+use client::Recompression;
 use client::admin::{
     Admin, CapacityChange, Collocation, NameChange, NewPool, Pool, PoolChange, PoolSettings,
     PoolTask,
@@ -143,7 +144,8 @@ struct CopyArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast pool drain LARGE --all")]
+  holdfast admin --server /srv/holdfast pool drain LARGE --all
+  holdfast admin --server /srv/holdfast pool drain PRIMARY --recompress 19")]
 struct DrainArgs {
     /// The pool
     #[arg(value_name = "NAME")]
@@ -151,6 +153,11 @@ struct DrainArgs {
     /// Move everything
     #[arg(long)]
     all: bool,
+    /// Compress harder what moves: standard, or a level of zstd from 1 to 19; data that would not
+    /// become smaller stays as it is. The server writes it to new packs, for which the first pool
+    /// needs room
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
+    recompress: Option<Recompression>,
 }
 
 /// Repair damaged packs from other pools
@@ -207,8 +214,9 @@ pub(super) fn run(
             return tend(task, &tend::COPIED, admin, context);
         }
         PoolCommand::Drain(args) => {
-            let DrainArgs { name: pool, all } = args;
-            return tend(PoolTask::Drain { pool, all }, &tend::MOVED, admin, context);
+            let DrainArgs { name: pool, all, recompress } = args;
+            let task = PoolTask::Drain { pool, all, recompress };
+            return tend(task, &tend::MOVED, admin, context);
         }
         PoolCommand::Repair(RepairArgs {}) => {
             return tend(PoolTask::Repair, &tend::REPAIRED, admin, context);
@@ -387,9 +395,32 @@ fn row(pool: &Pool) -> [String; 10] {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use client::admin::VolumeUse;
 
     use super::*;
+
+    /// A program with the options of `pool drain` only.
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: DrainArgs,
+    }
+
+    #[test]
+    fn a_drain_takes_an_effort_of_recompression() {
+        let parse = |words: &[&str]| {
+            let words = ["drain", "PRIMARY"].iter().chain(words);
+            Program::try_parse_from(words).map(|parsed| parsed.args.recompress)
+        };
+        assert_eq!(parse(&[]).ok().flatten(), None);
+        let parsed = parse(&["--all", "--recompress", "19"]).expect("is allowed");
+        assert_eq!(parsed.and_then(Recompression::level), Some(19));
+        for effort in ["0", "none", "-1", "20"] {
+            let refused = parse(&["--recompress", effort]).expect_err("is refused").to_string();
+            assert!(refused.contains("from 1 to 19"), "{refused}");
+        }
+    }
 
     #[test]
     fn a_pool_on_volumes_shows_their_number() {

@@ -4,6 +4,7 @@ use client::ClientError;
 use client::admin::{FailureSubject, PackFailure, PackWork};
 use serde::Serialize;
 
+use super::recompression::{self, EffectDocument};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
@@ -63,6 +64,12 @@ fn text(outcome: &PackWork, wording: &Wording) -> String {
         quantity::are(outcome.packs_done),
         wording.done
     );
+    text.push_str(&outcome.recompression.as_ref().map(recompression::text).unwrap_or_default());
+    if outcome.packs_unchanged > 0 {
+        let packs = quantity::counted(outcome.packs_unchanged, "pack");
+        let reason = " moved without recompression, because the data could not be written again";
+        text.push_str(&[&packs, reason, ".\n"].concat());
+    }
     for failure in &outcome.failures {
         let what = match &failure.subject {
             FailureSubject::Volume(volume) => format!("volume {volume}"),
@@ -84,6 +91,15 @@ struct TendDocument<'a> {
     packs_done: u64,
     bytes_done: u64,
     failures: Vec<FailureDocument<'a>>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    recompression: Option<RecompressionDocument<'a>>,
+}
+
+/// Additional keys of a drain with recompression.
+#[derive(Serialize)]
+struct RecompressionDocument<'a> {
+    recompression: EffectDocument<'a>,
+    packs_unchanged: u64,
 }
 
 #[derive(Serialize)]
@@ -98,12 +114,17 @@ struct FailureDocument<'a> {
 impl<'a> TendDocument<'a> {
     fn new(outcome: &'a PackWork) -> Self {
         let failures = outcome.failures.iter();
+        let recompression = outcome.recompression.as_ref().map(|effect| RecompressionDocument {
+            recompression: EffectDocument::new(effect),
+            packs_unchanged: outcome.packs_unchanged,
+        });
         Self {
             packs: outcome.packs,
             bytes: outcome.bytes,
             packs_done: outcome.packs_done,
             bytes_done: outcome.bytes_done,
             failures: failures.map(FailureDocument::new).collect(),
+            recompression,
         }
     }
 }
