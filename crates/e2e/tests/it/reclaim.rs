@@ -132,6 +132,34 @@ fn what_is_written_again_may_be_compressed_harder() {
     assert_eq!(scene.server.admin(&["reclaim"])["recompression"], serde_json::Value::Null);
 }
 
+#[test]
+fn what_is_drained_may_be_compressed_harder() {
+    let mut scene = Scene::with_files(2, 300_000);
+    scene.copy_no_catalog();
+    for number in 0..4 {
+        fs::write(scene.tree.join(format!("log-{number}")), log_lines(number, 700_000)).unwrap();
+    }
+    scene.backup();
+    // A backup that has ended may still have an open pack. A restart seals it.
+    scene.server.restart();
+    let url = format!("file://{}", scene.scratch.path().join("cold").display());
+    scene.server.admin(&["pool", "add", "COLD", &url]);
+    scene.server.admin(&["pool", "set", "PRIMARY", "--next", "COLD"]);
+    let drain = ["pool", "drain", "PRIMARY", "--all", "--recompress"];
+    scene.server.try_admin(&[&drain[..], &["0"]].concat()).expect(&[12]);
+    let done = scene.server.admin(&[&drain[..], &["19"]].concat());
+    let effect = &done["recompression"];
+    let [before, after] =
+        ["bytes_before", "bytes_after"].map(|name| effect[name].as_u64().unwrap());
+    assert!(0 < after && after < before, "{done}");
+    assert_eq!((&done["packs_done"], &done["packs_unchanged"]), (&1.into(), &0.into()), "{done}");
+    scene.server.admin(&["audit", "--data"]);
+    scene.node.verify().expect(&[0]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+    let again = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
+    again.counts(&[("failed", 0)]);
+}
+
 /// Makes a file immutable, or ends that. Returns false if its file system knows no such flag.
 fn set_immutable(path: &Path, is_immutable: bool) -> bool {
     let change = if is_immutable { "+i" } else { "-i" };
