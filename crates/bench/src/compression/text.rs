@@ -35,9 +35,9 @@ fn head(contest: &Results) -> String {
         .map(|choice| format!("{} is `--compression {}`", choice.name, choice.value))
         .collect();
     format!(
-        "{}\n{}\n\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut to the \
-         size that its link carries uncompressed in {} s. Each backup has a new server and a new \
-         node, on {}. Rounds: {}. Load: {} before, {} after.\n\n\
+        "{}\n{}\n\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut \
+         to the size that its link carries uncompressed in {} s. Each backup has a new server and \
+         a new node, on {}. Rounds: {}. Load: {} before, {} after.\n\n\
          MB/s are uncompressed bytes of the set divided by the wall time. The ratio is that of \
          uncompressed to transferred bytes. CPU is the client's processor time in seconds; the \
          machine has {} cores, which the server shares. {}; with one thread the client has one \
