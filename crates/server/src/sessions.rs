@@ -459,6 +459,7 @@ impl NodeService for NodeSessions {
     }
 }
 
+/// Fails if the administrator does not let the node delete what `request` selects.
 fn permit_deletion(node: &Node, request: &proto::DeleteRequest) -> Result<(), Status> {
     let name = request.selection.as_ref().map(|selection| &selection.filespace[..]);
     permit_deletion_in(node, name.unwrap_or_default())
