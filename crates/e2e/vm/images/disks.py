@@ -284,10 +284,10 @@ def test_in_use(scene):
           "a partition that nobody uses needs --confirm", done)
 
 
-def refused(source, target, disk, text):
+def refused(source, target, disk, text, says="is in use"):
     before = digest(disk)
     done = image("restore", source, target, "--confirm")
-    check(done.code == NOT_DONE and "is in use" in done.err, f"{text} is refused", done)
+    check(done.code == NOT_DONE and says in done.err, f"{text} is refused", done)
     if done.code == NOT_DONE:
         show(f"the message: {done.said()}")
     check(digest(disk) == before, "it is as it was")
@@ -298,10 +298,12 @@ def check_volume_group(source, used, unused):
     """Of the two physical volumes, only the first one has a logical volume."""
     run("vgcreate", "busy", used, unused)
     run("lvcreate", "--yes", "--size", "64M", "--name", "volume", "busy", used)
-    refused(source, used, used, "a physical volume with an active logical volume")
-    refused(source, unused, unused, "a physical volume whose volume group uses another disk now")
+    says = "is a physical volume of the volume group busy"
+    refused(source, used, used, "a physical volume with an active logical volume", says)
+    refused(source, unused, unused, "a physical volume whose volume group uses another disk now",
+            says)
     run("vgchange", "--activate", "n", "busy")
-    refused(source, used, used, "a physical volume of a volume group that is not active")
+    refused(source, used, used, "a physical volume of a volume group that is not active", says)
     # The label may be gone.
     run("wipefs", "--all", "--force", used, unused)
     run("pvscan", "--cache", codes=None)
