@@ -35,9 +35,6 @@ pub struct OpenRecord {
 
 /// Something that compresses many quanta at once. Several threads may call it at the same time.
 pub trait BatchCompressor: Send + Sync {
-    /// Returns the name that reports show, such as `threads`.
-    fn name(&self) -> &'static str;
-
     fn estimate(&self) -> Estimate;
 
     /// Returns the greatest number of quanta in a batch.
@@ -58,9 +55,6 @@ pub trait BatchCompressor: Send + Sync {
 /// Something that decompresses and digests many records at once. Several threads may call it at the
 /// same time.
 pub trait BatchOpener: Send + Sync {
-    /// Returns the name that reports show, such as `threads`.
-    fn name(&self) -> &'static str;
-
     /// Returns the greatest number of records in a batch.
     fn quanta_max(&self) -> usize;
 
@@ -93,15 +87,36 @@ pub fn compress_all(
     batch: &[&RawQuantum],
     done: &mut dyn FnMut(usize, Vec<u8>, Doer),
 ) -> io::Result<Option<io::Error>> {
+    let Remainder { numbers, reason } = compress_by(accelerator, batch, &mut |number, record| {
+        done(number, record, Doer::Accelerator);
+    });
+    let quanta: Vec<&RawQuantum> = numbers.iter().map(|number| batch[*number]).collect();
+    threads.compress(&quanta, &mut |at, record| done(numbers[at], record, Doer::Threads))?;
+    Ok(reason)
+}
+
+/// Quanta of a batch that an accelerator has left undone.
+#[derive(Debug)]
+pub struct Remainder {
+    /// Numbers in the batch, ascending.
+    pub numbers: Vec<usize>,
+    /// Reason that the accelerator gave, if it gave one.
+    pub reason: Option<io::Error>,
+}
+
+/// Compresses `batch` by `accelerator` alone.
+pub fn compress_by(
+    accelerator: &dyn BatchCompressor,
+    batch: &[&RawQuantum],
+    done: &mut dyn FnMut(usize, Vec<u8>),
+) -> Remainder {
     let mut is_done = vec![false; batch.len()];
     let outcome = accelerator.compress(batch, &mut |number, record| {
         assert!(!std::mem::replace(&mut is_done[number], true), "each quantum is done once");
-        done(number, record, Doer::Accelerator);
+        done(number, record);
     });
-    let left: Vec<usize> = (0..batch.len()).filter(|number| !is_done[*number]).collect();
-    let quanta: Vec<&RawQuantum> = left.iter().map(|number| batch[*number]).collect();
-    threads.compress(&quanta, &mut |number, record| done(left[number], record, Doer::Threads))?;
-    Ok(outcome.err())
+    let numbers = (0..batch.len()).filter(|number| !is_done[*number]).collect();
+    Remainder { numbers, reason: outcome.err() }
 }
 
 /// Opens `batch` by `accelerator`, and what it leaves undone by `threads`. Calls `done` for each
@@ -156,10 +171,6 @@ impl Threads {
 }
 
 impl BatchCompressor for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
-    }
-
     fn estimate(&self) -> Estimate {
         // One thread at the standard strength: "Threads" in docs/performance/compression.md.
         Estimate { bytes_per_sec: 532e6 * as_f64(self.count), ratio: 0.283 }
@@ -180,10 +191,6 @@ impl BatchCompressor for Threads {
 }
 
 impl BatchOpener for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
-    }
-
     fn quanta_max(&self) -> usize {
         self.count * Self::QUANTA_EACH
     }

@@ -12,7 +12,8 @@ mod recompression;
 mod seal;
 
 pub use batch::{
-    BatchCompressor, BatchOpener, Doer, Estimate, OpenRecord, Threads, compress_all, open_all,
+    BatchCompressor, BatchOpener, Doer, Estimate, OpenRecord, Remainder, Threads, compress_all,
+    compress_by, open_all,
 };
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};

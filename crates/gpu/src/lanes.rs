@@ -7,15 +7,18 @@ use std::sync::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct Lanes<L> {
     state: Mutex<State<L>>,
-    given_back: Condvar,
+    /// Announces each change of the state.
+    changed: Condvar,
     most: usize,
 }
 
 #[derive(Debug)]
 struct State<L> {
     idle: Vec<L>,
-    /// Number of lanes, idle or in use.
-    made: usize,
+    /// Number of lanes that are there, idle or in use.
+    there: usize,
+    /// Number of lanes that are being made.
+    in_making: usize,
 }
 
 const POISONED: &str = "no thread panics with the lock";
@@ -23,56 +26,76 @@ const POISONED: &str = "no thread panics with the lock";
 impl<L> Lanes<L> {
     pub(crate) fn new(most: usize) -> Self {
         assert!(most > 0, "somebody does the work");
-        let state = Mutex::new(State { idle: Vec::new(), made: 0 });
-        Self { state, given_back: Condvar::new(), most }
+        let state = Mutex::new(State { idle: Vec::new(), there: 0, in_making: 0 });
+        Self { state, changed: Condvar::new(), most }
     }
 
     /// Takes a lane. If all are in use, waits for one, unless there may be more: then `make` makes
     /// one. If it cannot be made for want of memory, fewer lanes do the work.
+    ///
+    /// Nobody waits unless a lane is there or is being made, and whatever becomes of it is
+    /// announced.
     pub(crate) fn take(&self, make: impl Fn() -> io::Result<L>) -> io::Result<L> {
         let mut state = self.state.lock().expect(POISONED);
+        let mut shortage = None;
         loop {
             if let Some(lane) = state.idle.pop() {
                 return Ok(lane);
             }
-            if state.made < self.most {
-                state.made += 1;
+            if shortage.is_none() && state.there + state.in_making < self.most {
+                state.in_making += 1;
                 drop(state);
                 let made = make();
                 state = self.state.lock().expect(POISONED);
+                state.in_making -= 1;
+                state.there += usize::from(made.is_ok());
+                self.changed.notify_all();
                 match made {
                     Ok(lane) => return Ok(lane),
-                    Err(error) => {
-                        state.made -= 1;
-                        let is_short = error.kind() == io::ErrorKind::OutOfMemory;
-                        if !is_short || (state.made == 0 && state.idle.is_empty()) {
-                            return Err(error);
-                        }
+                    Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                        shortage = Some(error);
+                        continue;
                     }
-                }
-                if !state.idle.is_empty() {
-                    continue;
+                    Err(error) => return Err(error),
                 }
             }
-            state = self.given_back.wait(state).expect(POISONED);
+            if state.there + state.in_making == 0 {
+                // The lanes for which this thread has waited are gone.
+                match shortage.take() {
+                    Some(error) => return Err(error),
+                    None => continue,
+                }
+            }
+            state = self.changed.wait(state).expect(POISONED);
         }
     }
 
-    pub(crate) fn give_back(&self, lane: L) {
+    fn give_back(&self, lane: L) {
         self.state.lock().expect(POISONED).idle.push(lane);
-        self.given_back.notify_one();
-    }
-
-    /// Leaks the lanes that are not in use.
-    pub(crate) fn leak(&self) {
-        let idle = std::mem::take(&mut self.state.lock().expect(POISONED).idle);
-        idle.into_iter().for_each(std::mem::forget);
+        self.changed.notify_all();
     }
 
     /// Notes that a lane has failed and is not used again.
-    pub(crate) fn lose(&self) {
-        self.state.lock().expect(POISONED).made -= 1;
-        self.given_back.notify_all();
+    fn lose(&self) {
+        self.state.lock().expect(POISONED).there -= 1;
+        self.changed.notify_all();
+    }
+}
+
+/// Lane that a thread uses. If the use does not end in order, the lane is not used again.
+pub(crate) struct Loan<'a, L>(pub(crate) &'a Lanes<L>);
+
+impl<L> Loan<'_, L> {
+    /// Gives the lane back.
+    pub(crate) fn end(self, lane: L) {
+        self.0.give_back(lane);
+        std::mem::forget(self);
+    }
+}
+
+impl<L> Drop for Loan<'_, L> {
+    fn drop(&mut self) {
+        self.0.lose();
     }
 }
 
@@ -108,6 +131,22 @@ mod tests {
             lanes.give_back(only);
             assert_eq!(waiting.join().expect("no panic").expect("the first lane"), 1);
         });
+    }
+
+    /// Regression: a thread waited for ever for a lane that another one could not make either.
+    #[test]
+    fn without_memory_for_any_lane_nobody_waits() {
+        for _ in 0..50 {
+            let (lanes, all_make) = (Lanes::<u8>::new(4), std::sync::Barrier::new(4));
+            let make = || {
+                all_make.wait();
+                Err(short())
+            };
+            std::thread::scope(|threads| {
+                let all: Vec<_> = (0..4).map(|_| threads.spawn(|| lanes.take(make))).collect();
+                assert!(all.into_iter().all(|one| one.join().expect("no panic").is_err()));
+            });
+        }
     }
 
     #[test]

@@ -20,12 +20,14 @@ mod open;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use model::QUANTUM_BYTES_MAX;
 use sys::gpu::{CompressLane, Device, OpenLane, Shape};
 
-use lanes::Lanes;
+use lanes::{Lanes, Loan};
+use sys::lock::Mutex;
 
 /// Alignment of quanta in a lane's memory.
 const QUANTUM_ALIGNMENT: usize = 16;
@@ -37,7 +39,7 @@ const FRAMES_EACH: usize = 32;
 
 /// How the work is divided. With the defaults source code shrinks
 /// as much as with zstd's level 1, and a backup pins little memory; see
-/// `docs/performance/compression.md`.
+/// `docs/performance/gpu.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Length of a piece, in bytes: a multiple of 16. Longer pieces shrink more, shorter pieces
@@ -62,19 +64,24 @@ pub struct Gpu {
     settings: Settings,
     compressing: Lanes<CompressLane>,
     opening: Lanes<OpenLane>,
-    /// True once the GPU has failed. It is then not asked any more: a driver does not recover in
-    /// the same process.
-    is_lost: AtomicBool,
+    /// Last time at which the GPU had no memory for a lane.
+    shortage: Mutex<Option<Instant>>,
+    /// Number of batches that were compressed so far.
+    batches: AtomicUsize,
 }
 
-impl Drop for Gpu {
-    fn drop(&mut self) {
-        // To free memory of a GPU that has not ended its work has no end either.
-        if self.is_lost() {
-            self.compressing.leak();
-            self.opening.leak();
-        }
+/// Time for which a GPU without free memory is not asked again.
+const SHORTAGE: Duration = Duration::from_secs(60);
+
+/// True once the GPU has failed in this process: a driver does not recover in the same process, and
+/// even to open it again might have no end.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+
+fn check_not_lost() -> io::Result<()> {
+    if IS_LOST.load(Relaxed) {
+        return Err(io::Error::other("the GPU has failed before"));
     }
+    Ok(())
 }
 
 impl Gpu {
@@ -83,13 +90,15 @@ impl Gpu {
     ///
     /// The error says in one line what is missing.
     pub fn open(library: Option<&OsStr>, settings: Settings) -> io::Result<Self> {
+        check_not_lost()?;
         let device = Device::open(library.unwrap_or_else(|| OsStr::new(sys::gpu::LIBRARY)))?;
         Ok(Self {
             device,
             settings,
             compressing: Lanes::new(settings.lanes),
             opening: Lanes::new(settings.lanes),
-            is_lost: AtomicBool::new(false),
+            shortage: Mutex::default(),
+            batches: AtomicUsize::new(0),
         })
     }
 
@@ -105,11 +114,31 @@ impl Gpu {
 
     /// Returns true once the GPU has failed for good.
     pub fn is_lost(&self) -> bool {
-        self.is_lost.load(Relaxed)
+        IS_LOST.load(Relaxed)
+    }
+
+    /// Notes that the GPU has failed for good. Callers do so if its results are wrong.
+    pub fn lose(&self) {
+        IS_LOST.store(true, Relaxed);
     }
 
     fn check(&self) -> io::Result<()> {
-        if self.is_lost() { Err(io::Error::other("the GPU has failed before")) } else { Ok(()) }
+        check_not_lost()?;
+        let shortage = *self.shortage.lock();
+        if shortage.is_some_and(|since| sys::clock::monotonic() - since < SHORTAGE) {
+            let text = "the GPU had no free memory a moment ago";
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        }
+        Ok(())
+    }
+
+    /// Notes a failure, by which the GPU may be lost.
+    fn note(&self, error: &io::Error) {
+        match error.kind() {
+            // Memory that is short now may be there again later.
+            io::ErrorKind::OutOfMemory => *self.shortage.lock() = Some(sys::clock::monotonic()),
+            _ => self.lose(),
+        }
     }
 
     /// Does `work` with a lane. A lane that has failed is not used again.
@@ -120,17 +149,11 @@ impl Gpu {
         work: impl FnOnce(&mut L) -> io::Result<T>,
     ) -> io::Result<T> {
         self.check()?;
-        let mut lane = lanes.take(make)?;
-        let outcome = work(&mut lane);
-        match &outcome {
-            Ok(_) => lanes.give_back(lane),
-            Err(error) => {
-                // Memory that is short now may be there again for the next batch.
-                let is_lost = error.kind() != io::ErrorKind::OutOfMemory;
-                self.is_lost.fetch_or(is_lost, Relaxed);
-                sys::gpu::give_up(lane, error);
-                lanes.lose();
-            }
+        let mut lane = lanes.take(make).inspect_err(|error| self.note(error))?;
+        let on_loan = Loan(lanes);
+        let outcome = work(&mut lane).inspect_err(|error| self.note(error));
+        if outcome.is_ok() {
+            on_loan.end(lane);
         }
         outcome
     }

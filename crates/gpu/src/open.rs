@@ -94,10 +94,6 @@ impl Plan {
 }
 
 impl BatchOpener for Gpu {
-    fn name(&self) -> &'static str {
-        "gpu"
-    }
-
     fn quanta_max(&self) -> usize {
         self.settings.quanta
     }

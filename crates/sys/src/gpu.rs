@@ -6,8 +6,8 @@
 //!
 //! A lane has a stream of the GPU and all memory for one batch. Its methods return when their work
 //! is done, so that no memory is used by two sides at once. Work overlaps with the transfers of
-//! other lanes: a user of the GPU has several lanes, and a thread for each. After an error of the
-//! kind `TimedOut` the GPU may still be at work: such a lane is leaked by [`give_up`].
+//! other lanes: a user of the GPU has several lanes, and a thread for each. A lane that has failed is
+//! not used again; if the GPU may still use its memory, the memory is leaked.
 //!
 //! ```text
 //!   pinned memory --copy--> GPU --nvCOMP, kernels--> GPU --copy--> pinned memory
@@ -96,15 +96,6 @@ impl Device {
     }
 }
 
-/// Gives up a lane after `error`. Its memory is freed, unless the GPU may still use it.
-pub fn give_up<L>(lane: L, error: &io::Error) {
-    if error.kind() == io::ErrorKind::TimedOut {
-        std::mem::forget(lane);
-    } else {
-        drop(lane);
-    }
-}
-
 /// Returns true if this machine has a driver for GPUs. Without one the answer takes no time.
 pub fn has_driver() -> bool {
     // SAFETY: loading the driver runs its initialization, which has no conditions.
@@ -117,6 +108,7 @@ fn check_driver() -> io::Result<()> {
         let text = "there is no NVIDIA driver: libcuda.so.1 cannot be loaded";
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
+    check_functions()?;
     let mut version = 0;
     // SAFETY: the driver is there, and `version` is valid for writes.
     let result = unsafe { cuda::cuDriverGetVersion(&raw mut version) };
@@ -128,6 +120,54 @@ fn check_driver() -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, text));
     }
     Ok(())
+}
+
+/// Functions of the driver that are used, here and by cudarc for what is used of it. cudarc panics
+/// if it calls a function that a driver lacks.
+const FUNCTIONS: [&str; 25] = [
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDriverGetVersion",
+    "cuInit",
+    "cuLaunchKernel",
+    "cuMemAlloc_v2",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemHostAlloc",
+    "cuMemcpyDtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamQuery",
+    "cuStreamSynchronize",
+];
+
+/// Fails if the driver lacks a function. The driver must be there.
+fn check_functions() -> io::Result<()> {
+    // SAFETY: has_driver() has loaded the same library.
+    let driver = unsafe { cuda::culib() };
+    let is_missing = |name: &&&str| {
+        // SAFETY: the function is looked up and not called.
+        unsafe { driver.get::<unsafe extern "C" fn()>(**name) }.is_err()
+    };
+    match FUNCTIONS.iter().find(is_missing) {
+        None => Ok(()),
+        Some(name) => {
+            let text =
+                format!("the NVIDIA driver lacks {name}: libcuda.so or libcuda.so.1 is broken");
+            Err(io::Error::new(io::ErrorKind::Unsupported, text))
+        }
+    }
 }
 
 /// Returns a function that makes an error of the driver an error of ours, after the words `what`.

@@ -55,10 +55,6 @@ impl Faulty {
 }
 
 impl BatchCompressor for Faulty {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-
     fn estimate(&self) -> Estimate {
         threads(1).estimate()
     }
@@ -79,10 +75,6 @@ impl BatchCompressor for Faulty {
 }
 
 impl BatchOpener for Faulty {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-
     fn quanta_max(&self) -> usize {
         64
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, LaunchConfig, PushKernelArg as _, result};
 
-use super::memory::{DeviceMemory, PinnedMemory, Table, wait};
+use super::memory::{DeviceMemory, PinnedMemory, Table, Use};
 use super::nvcomp::{Batch, SUCCESS};
 use super::{ALIGNMENT, Device, aligned, failed};
 
@@ -21,6 +21,7 @@ const COLLECTORS: u32 = 128;
 pub struct CompressLane {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
+    in_use: Use,
     piece_bytes: usize,
     pieces_max: usize,
     slot_bytes: usize,
@@ -54,23 +55,23 @@ impl CompressLane {
         pieces: usize,
     ) -> io::Result<Self> {
         device.bind()?;
-        let context = &device.context;
+        let (context, in_use) = (&device.context, Use::default());
         let stream = context.new_stream().map_err(failed("the GPU gives no stream"))?;
         let slot_bytes = aligned(device.nvcomp.compressed_bytes_max(piece_bytes)?) + ALIGNMENT;
         let shape = (pieces, piece_bytes, bytes);
         let temp_bytes = device.nvcomp.compress_temp_bytes(shape, stream.cu_stream())?;
-        let table = || Table::new(context, pieces);
+        let table = || Table::new(context, &in_use, pieces);
         let mut lane = Self {
             piece_bytes,
             pieces_max: pieces,
             slot_bytes,
             // The GPU's memory comes first, because it is scarce and quickly given.
-            input_there: DeviceMemory::new(context, bytes + ALIGNMENT)?,
-            slots: DeviceMemory::new(context, pieces * slot_bytes)?,
-            output_there: DeviceMemory::new(context, bytes + ALIGNMENT)?,
-            temp: DeviceMemory::new(context, temp_bytes)?,
-            input: PinnedMemory::new(context, bytes)?,
-            output: PinnedMemory::new(context, bytes)?,
+            input_there: DeviceMemory::new(context, &in_use, bytes + ALIGNMENT)?,
+            slots: DeviceMemory::new(context, &in_use, pieces * slot_bytes)?,
+            output_there: DeviceMemory::new(context, &in_use, bytes + ALIGNMENT)?,
+            temp: DeviceMemory::new(context, &in_use, temp_bytes)?,
+            input: PinnedMemory::new(context, &in_use, bytes)?,
+            output: PinnedMemory::new(context, &in_use, bytes)?,
             temp_bytes,
             inputs: table()?,
             input_bytes: table()?,
@@ -80,17 +81,20 @@ impl CompressLane {
             collected: table()?,
             places: table()?,
             frames: Vec::new(),
+            in_use,
             stream,
             device: Arc::clone(device),
         };
         let slots = (0..pieces).map(|piece| lane.slots.at(piece * slot_bytes));
+        lane.in_use.begin();
         lane.outputs.send(&lane.stream, slots)?;
-        wait(&lane.stream)?;
+        lane.in_use.end(&lane.stream)?;
         Ok(lane)
     }
 
     /// Returns the memory into which the caller writes a batch.
     pub fn input(&mut self) -> &mut [u8] {
+        self.in_use.check();
         &mut self.input
     }
 
@@ -110,8 +114,9 @@ impl CompressLane {
             );
         }
         self.device.bind()?;
+        self.in_use.begin();
         self.begin(pieces, end)?;
-        wait(&self.stream)?;
+        self.in_use.end(&self.stream)?;
         let statuses = self.statuses.bytes();
         for piece in 0..pieces.len() {
             let status = &statuses[piece * 4..piece * 4 + 4];
@@ -169,6 +174,7 @@ impl CompressLane {
             return Ok(&[]);
         }
         self.device.bind()?;
+        self.in_use.begin();
         self.places.send(&self.stream, places.into_iter())?;
         self.collected.send(&self.stream, bytes.into_iter())?;
         let (slots, slot_bytes) = (self.slots.at(0), self.slot_bytes as u64);
@@ -189,14 +195,13 @@ impl CompressLane {
         // SAFETY: both sides have `end` bytes, and the lane waits before it uses them again.
         unsafe { result::memcpy_dtoh_async(output, to, self.stream.cu_stream()) }
             .map_err(failed("cannot copy from the GPU"))?;
-        wait(&self.stream)?;
+        self.in_use.end(&self.stream)?;
         Ok(&self.output[..end])
     }
 }
 
 impl Drop for CompressLane {
     fn drop(&mut self) {
-        // A method that has failed may have left work behind. Memory is freed only after it.
-        let _is_idle = wait(&self.stream).is_ok();
+        self.in_use.settle(&self.stream);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DeviceRepr, LaunchConfig, PushKernelArg as _, result};
 
-use super::memory::{DeviceMemory, PinnedMemory, Table, wait};
+use super::memory::{DeviceMemory, PinnedMemory, Table, Use};
 use super::nvcomp::{Batch, SUCCESS};
 use super::{ALIGNMENT, Device, failed};
 
@@ -60,6 +60,7 @@ pub struct Shape {
 pub struct OpenLane {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
+    in_use: Use,
     shape: Shape,
     input: PinnedMemory,
     input_there: DeviceMemory,
@@ -84,19 +85,19 @@ pub struct OpenLane {
 impl OpenLane {
     pub fn new(device: &Arc<Device>, shape: Shape) -> io::Result<Self> {
         device.bind()?;
-        let context = &device.context;
+        let (context, in_use) = (&device.context, Use::default());
         let stream = context.new_stream().map_err(failed("the GPU gives no stream"))?;
         let most = (shape.frames, shape.frame_bytes, shape.output_bytes);
         let temp_bytes = device.nvcomp.decompress_temp_bytes(most, stream.cu_stream())?;
         let leaves = shape.output_bytes / LEAF_BYTES + shape.chunks;
-        let of_frames = || Table::new(context, shape.frames);
-        let of_chunks = || Table::new(context, shape.chunks + 1);
+        let of_frames = || Table::new(context, &in_use, shape.frames);
+        let of_chunks = || Table::new(context, &in_use, shape.chunks + 1);
         Ok(Self {
             // The GPU's memory comes first, because it is scarce and quickly given.
-            input_there: DeviceMemory::new(context, shape.input_bytes + ALIGNMENT)?,
-            output_there: DeviceMemory::new(context, shape.output_bytes + ALIGNMENT)?,
-            temp: DeviceMemory::new(context, temp_bytes)?,
-            input: PinnedMemory::new(context, shape.input_bytes)?,
+            input_there: DeviceMemory::new(context, &in_use, shape.input_bytes + ALIGNMENT)?,
+            output_there: DeviceMemory::new(context, &in_use, shape.output_bytes + ALIGNMENT)?,
+            temp: DeviceMemory::new(context, &in_use, temp_bytes)?,
+            input: PinnedMemory::new(context, &in_use, shape.input_bytes)?,
             temp_bytes,
             inputs: of_frames()?,
             input_bytes: of_frames()?,
@@ -107,9 +108,10 @@ impl OpenLane {
             offsets: of_chunks()?,
             lengths: of_chunks()?,
             first_leaves: of_chunks()?,
-            values: DeviceMemory::new(context, leaves * DIGEST_BYTES)?,
-            digests: Table::new(context, shape.chunks * DIGEST_BYTES / 8)?,
+            values: DeviceMemory::new(context, &in_use, leaves * DIGEST_BYTES)?,
+            digests: Table::new(context, &in_use, shape.chunks * DIGEST_BYTES / 8)?,
             shape,
+            in_use,
             stream,
             device: Arc::clone(device),
         })
@@ -117,6 +119,7 @@ impl OpenLane {
 
     /// Returns the memory into which the caller writes the frames of a batch.
     pub fn input(&mut self) -> &mut [u8] {
+        self.in_use.check();
         &mut self.input
     }
 
@@ -127,6 +130,7 @@ impl OpenLane {
         let all = || frames.iter().chain(stored);
         let Some(end) = all().map(|frame| frame.input.end).max() else { return Ok(Vec::new()) };
         self.device.bind()?;
+        self.in_use.begin();
         let stream = self.stream.cu_stream();
         let (from, to) = (self.input_there.at(0), self.output_there.at(0));
         // SAFETY: both sides have `end` bytes, and the lane waits before it uses them again.
@@ -141,7 +145,7 @@ impl OpenLane {
         if !frames.is_empty() {
             self.begin(frames)?;
         }
-        wait(&self.stream)?;
+        self.in_use.end(&self.stream)?;
         let statuses = self.statuses.bytes();
         let is_sound = |(number, frame): (usize, &Frame)| {
             let status = &statuses[number * 4..number * 4 + 4];
@@ -224,13 +228,14 @@ impl OpenLane {
         let most = self.shape.output_bytes / LEAF_BYTES + self.shape.chunks;
         assert!(leaves <= most, "chunks do not overlap, so that there is room for their leaves");
         self.device.bind()?;
+        self.in_use.begin();
         self.offsets.send(&self.stream, chunks.iter().map(|chunk| chunk.start as u64))?;
         let lengths = chunks.iter().map(|chunk| u32::try_from(chunk.len()).expect("short"));
         self.lengths.send(&self.stream, pairs(lengths))?;
         self.first_leaves.send(&self.stream, pairs(first_leaves.into_iter()))?;
         self.launch(chunks.len(), leaves, Key::new(key))?;
         self.digests.fetch(&self.stream, chunks.len() * DIGEST_BYTES)?;
-        wait(&self.stream)?;
+        self.in_use.end(&self.stream)?;
         let digests =
             self.digests.bytes()[..chunks.len() * DIGEST_BYTES].chunks_exact(DIGEST_BYTES);
         Ok(digests.map(|digest| digest.try_into().expect("32 bytes")).collect())
@@ -264,8 +269,7 @@ impl OpenLane {
 
 impl Drop for OpenLane {
     fn drop(&mut self) {
-        // A method that has failed may have left work behind. Memory is freed only after it.
-        let _is_idle = wait(&self.stream).is_ok();
+        self.in_use.settle(&self.stream);
     }
 }
 
