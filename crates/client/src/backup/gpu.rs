@@ -4,16 +4,18 @@
 //!   readers --full quanta--> queue --batches--> GPU --records--> outbox
 //! ```
 //!
-//! The GPU is opened by the first quantum that comes, while threads go on compressing. It serves
-//! all sessions of the process. Quanta that it cannot compress are compressed by threads; once it
+//! When the first quantum comes, the GPU is opened, while threads go on compressing. It serves all
+//! sessions of the process. Quanta that it cannot compress are compressed by threads; once it
 //! has failed, it gets no more.
 
 use std::ffi::OsStr;
+use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::Scope as Threads;
 use std::time::Duration;
 
-use chunk::{BatchCompressor as _, Compression, Doer, Estimate, RawQuantum, compress_all};
+use chunk::{BatchCompressor, Compression, Estimate, RawQuantum, Remainder, compress_by};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use gpu::{Gpu, Settings};
 use sys::lock::Mutex;
@@ -37,13 +39,20 @@ pub(super) struct GpuStage<'a> {
     is_wanted: bool,
     /// Held by the thread that collects a batch, so that batches become full.
     collecting: Mutex<()>,
+    /// True once a failure was reported.
+    has_failed: AtomicBool,
 }
 
 impl<'a> GpuStage<'a> {
     /// Makes the stage; `None` if nobody wants the GPU and this machine has no driver for one.
     pub(super) fn new(library: Option<&'a OsStr>, is_wanted: bool) -> Option<Self> {
-        let is_likely = is_wanted || sys::gpu::has_driver();
-        is_likely.then(|| Self { library, is_wanted, collecting: Mutex::default() })
+        let may_exist = is_wanted || sys::gpu::has_driver();
+        may_exist.then(|| Self {
+            library,
+            is_wanted,
+            collecting: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+        })
     }
 
     /// Returns true until it is known that there is no GPU that works.
@@ -116,6 +125,19 @@ impl<'a> GpuStage<'a> {
         queue.iter().for_each(|quantum| presser.press_full(quantum));
     }
 
+    /// Says once that the GPU has failed.
+    fn note_failure(&self, error: &io::Error) {
+        if self.has_failed.fetch_or(true, Relaxed) {
+            return;
+        }
+        let error = error.to_string();
+        if self.is_wanted {
+            tracing::warn!(error, "the GPU has failed; threads compress");
+        } else {
+            tracing::info!(error, "the GPU has failed; threads compress");
+        }
+    }
+
     /// Compresses batches until the queue has ended. `first` belongs to the first batch.
     fn run(
         &self,
@@ -132,7 +154,9 @@ impl<'a> GpuStage<'a> {
             if batch.is_empty() {
                 return;
             }
-            press_batch(gpu, batch, &mut presser);
+            if let Some(error) = press_batch(gpu, batch, &mut presser) {
+                self.note_failure(&error);
+            }
         }
     }
 }
@@ -152,47 +176,117 @@ fn collect<T>(first: Option<T>, queue: &Receiver<T>, most: usize) -> Vec<T> {
     batch
 }
 
-fn compressor(by: Doer) -> CompressorKind {
-    match by {
-        Doer::Accelerator => CompressorKind::Gpu,
-        Doer::Threads => CompressorKind::Threads,
-    }
-}
-
-fn press_batch(gpu: &Gpu, batch: Vec<FullQuantum>, presser: &mut Presser<'_>) {
+/// Compresses and sends a batch. Returns the reason if `gpu` has left something undone.
+fn press_batch(
+    gpu: &dyn BatchCompressor,
+    batch: Vec<FullQuantum>,
+    presser: &mut Presser<'_>,
+) -> Option<io::Error> {
     let quanta: Vec<&RawQuantum> = batch.iter().map(FullQuantum::raw).collect();
     let mut records = vec![None; batch.len()];
-    let threads = chunk::Threads { compression: Compression::Standard, count: processors() };
-    let was_lost = gpu.is_lost();
     let mut time = Duration::ZERO;
-    let outcome = timed(&mut time, || {
-        compress_all(gpu, &threads, &quanta, &mut |number, record, by| {
-            records[number] = Some((record, compressor(by)));
-        })
+    let Remainder { numbers, reason } = timed(&mut time, || {
+        compress_by(gpu, &quanta, &mut |number, record| records[number] = Some(record))
     });
-    let time = time / u32::try_from(batch.len()).expect("a batch is small");
-    match outcome {
-        Ok(None) => {}
-        Ok(Some(error)) | Err(error) => {
-            let error = error.to_string();
-            if !was_lost {
-                tracing::info!(error, "the GPU has failed; threads compress");
+    let shared = share(time, batch.len() - numbers.len());
+    let left: Vec<&RawQuantum> = numbers.iter().map(|number| quanta[*number]).collect();
+    let (mut by_threads, mut time) = (vec![None; batch.len()], Duration::ZERO);
+    let count = processors().min(left.len()).max(1);
+    let threads = chunk::Threads { compression: Compression::Standard, count };
+    let outcome = timed(&mut time, || {
+        threads.compress(&left, &mut |at, record| by_threads[numbers[at]] = Some(record))
+    });
+    let shared_by_threads = share(time * u32::try_from(count).unwrap_or(1), left.len());
+    for ((quantum, record), by_threads) in batch.into_iter().zip(records).zip(by_threads) {
+        match (record, by_threads) {
+            (Some(record), _) => presser.send_full(quantum, record, (CompressorKind::Gpu, shared)),
+            (None, Some(record)) => {
+                let work = (CompressorKind::Threads, shared_by_threads);
+                presser.send_full(quantum, record, work);
             }
+            (None, None) => presser.press_full(quantum),
         }
     }
-    for (quantum, record) in batch.into_iter().zip(records) {
-        match record {
-            Some((record, by)) => presser.send_full(quantum, record, (by, time)),
-            None => presser.press_full(quantum),
-        }
-    }
+    reason.or(outcome.err())
+}
+
+/// Returns the share of each of `count` quanta in a time.
+fn share(time: Duration, count: usize) -> Duration {
+    u32::try_from(count)
+        .ok()
+        .and_then(|count| time.checked_div(count))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use chunk::{Decompressor, Threads as ChunkThreads};
     use crossbeam_channel::bounded;
 
+    use super::super::answers::Answers;
+    use super::super::outbox_message::OutboxMessage;
+    use super::super::press::{Press, QuantumHeader, QuantumKind};
     use super::*;
+    use crate::tuning::CompressionChoice;
+
+    /// Accelerator that compresses some quanta of a batch, and then fails.
+    struct Faulty {
+        quanta: usize,
+    }
+
+    impl BatchCompressor for Faulty {
+        fn estimate(&self) -> Estimate {
+            Estimate { bytes_per_sec: 1e9, ratio: 0.5 }
+        }
+
+        fn quanta_max(&self) -> usize {
+            16
+        }
+
+        fn compress(
+            &self,
+            batch: &[&RawQuantum],
+            done: &mut dyn FnMut(usize, Vec<u8>),
+        ) -> io::Result<()> {
+            let some = &batch[..self.quanta.min(batch.len())];
+            let threads = ChunkThreads { compression: Compression::Level(1), count: 1 };
+            threads.compress(some, done)?;
+            let is_done = some.len() == batch.len();
+            if is_done { Ok(()) } else { Err(io::Error::other("it was reset")) }
+        }
+    }
+
+    /// Whatever the GPU leaves undone, each quantum goes out once, and as work of who did it.
+    #[test]
+    fn each_quantum_of_a_batch_goes_out_once() {
+        let answers = Answers::default();
+        for quanta in [0, 1, 3, 5] {
+            let press = Press::new(CompressionChoice::Gpu, 1, &answers);
+            let (sender, outgoing) = bounded(8);
+            let mut presser = Presser::new(&press, sender).expect("a compressor");
+            let content = |number: u64| vec![b'a' + u8::try_from(number).expect("small"); 5000];
+            let batch = (0..5).map(|number| {
+                let mut raw = RawQuantum::with_room();
+                raw.push(&content(number));
+                let (digests, kind) = (Vec::new(), QuantumKind::Compressed);
+                let full_at = sys::clock::monotonic();
+                FullQuantum::new(QuantumHeader { number, digests, kind, full_at }, raw)
+            });
+            let reason = press_batch(&Faulty { quanta }, batch.collect(), &mut presser);
+            assert_eq!(reason.is_some(), quanta < 5);
+            let mut by_gpu = 0;
+            for number in 0..5 {
+                let Ok(OutboxMessage::Quantum(sent)) = outgoing.try_recv() else {
+                    panic!("a quantum went out")
+                };
+                let raw = Decompressor::new().expect("room").decode(&sent.record).expect("sound");
+                assert_eq!((sent.number, raw.data()), (number, &content(number)[..]));
+                assert!(sent.work.time > Duration::ZERO);
+                by_gpu += usize::from(sent.work.compressor == Some(CompressorKind::Gpu));
+            }
+            assert_eq!((by_gpu, outgoing.len()), (quanta, 0));
+        }
+    }
 
     #[test]
     fn batches_have_what_waits_and_end_with_the_queue() {

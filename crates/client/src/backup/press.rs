@@ -46,6 +46,11 @@ pub(super) struct FullQuantum {
 }
 
 impl FullQuantum {
+    #[cfg(test)]
+    pub(super) fn new(header: QuantumHeader, raw: RawQuantum) -> Self {
+        Self { header, raw }
+    }
+
     pub(super) fn raw(&self) -> &RawQuantum {
         &self.raw
     }

@@ -18,6 +18,7 @@ use super::context::Context;
 use super::crew::Crew;
 use super::digest::Digester;
 use super::examine::Examiner;
+use super::gpu::GpuStage;
 use super::open_target::{OpenTarget, Step};
 use super::outbox::Outbox;
 use super::outbox_message::OutboxMessage;
@@ -219,11 +220,18 @@ impl Session<'_> {
         give: impl FnOnce(&mut Examiner<'_>),
     ) -> Result<(), ClientError> {
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
-        let press = Press::new(self.compression(), 0, self.answers);
-        let presser = Presser::new(&press, outgoing_sender.clone())?;
+        let press = Press::new(self.compression(), 0, self.answers).with_gpu(self.nvcomp());
+        let (gpu_sender, gpu_queue) = bounded(GpuStage::queue_quanta());
+        let gpu_sender = press.gpu().map(|_| gpu_sender);
+        let gpu_presser = Presser::new(&press, outgoing_sender.clone())?;
+        let presser = Presser::new(&press, outgoing_sender.clone())?.with_gpu(gpu_sender);
         let mut examiner = self.examiner(presser, None, outgoing_sender);
         examiner.assembler.trusts_grants = trusts_grants;
         std::thread::scope(|threads| {
+            match press.gpu() {
+                Some(gpu) => gpu.start(threads, gpu_queue, gpu_presser),
+                None => drop(gpu_presser),
+            }
             let sending = threads.spawn(|| outbox.run(&outgoing));
             give(&mut examiner);
             examiner.flush();

@@ -336,7 +336,11 @@ impl Judge {
     }
 
     fn ratio(&self, of: usize) -> f64 {
-        if of == STORED { 1.0 } else { (LADDER[of].ratio * self.ratio).min(1.0) }
+        let ratio = match self.gpu {
+            Some(gpu) if of == GPU => gpu.ratio,
+            _ => LADDER[of].ratio,
+        };
+        if of == STORED { 1.0 } else { (ratio * self.ratio).min(1.0) }
     }
 }
 
