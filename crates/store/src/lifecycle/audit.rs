@@ -37,6 +37,14 @@ pub struct Order {
     pub rate: Option<u64>,
 }
 
+impl Order {
+    /// Returns true if quanta are opened many at once. An audit with a limit reads little at once,
+    /// so that it stays below its limit.
+    fn opens_together(&self) -> bool {
+        self.data && self.rate.is_none_or(|rate| rate == 0)
+    }
+}
+
 /// A damaged quantum, or a damaged table of a pack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
@@ -133,7 +141,7 @@ pub fn run(
     let mut audit = Audit {
         store,
         order,
-        opening: Opening::new(&store.config),
+        opening: Opening::new(&store.config, order.opens_together()),
         started: sys::clock::monotonic(),
         outcome: begin(store)?,
         listener,
@@ -346,9 +354,7 @@ impl Audit<'_> {
 
     /// Returns the number of quanta that are read before they are opened together.
     fn batch_quanta(&self) -> usize {
-        // An audit with a limit reads little at once, so that it stays below its limit.
-        let is_limited = self.order.rate.is_some_and(|rate| rate > 0);
-        if self.order.data && !is_limited { self.opening.quanta_max() } else { 1 }
+        if self.order.opens_together() { self.opening.quanta_max() } else { 1 }
     }
 
     /// Reads and checks quanta of one copy. Returns the outcome of each.
@@ -365,15 +371,13 @@ impl Audit<'_> {
             return Ok(records.into_iter().map(outcome).collect());
         }
         let key = self.store.secrets.domain_key(table.domain);
-        let opened = self.opening.open(&key, records)?;
-        let judged = quanta.iter().zip(opened).map(|(quantum, opened)| {
+        let expected = quanta.iter().map(|quantum| {
             let from = quantum.first_index as usize;
             let end = from + quantum.chunk_count as usize;
             assert!(end <= table.digests().len(), "a table has a digest for each chunk");
-            let is_right = opened?.digests == table.digests()[from..end];
-            if is_right { Ok(()) } else { Err(QuantumError::Digest) }
+            &table.digests()[from..end]
         });
-        Ok(judged.collect())
+        self.opening.check(&key, records, &expected.collect::<Vec<_>>())
     }
 
     /// Repairs the damaged packs from other pools.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use chunk::{BatchOpener, Compression, DomainKey, OpenRecord, Threads, open_all};
 use gpu::{Gpu, Settings};
+use model::ChunkDigest;
 use pool::ReadError;
 use sys::process::processors;
 
@@ -25,11 +26,11 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Opens the GPU, if the configuration names one. Without a GPU that works, threads open
-    /// everything.
-    pub(super) fn new(config: &Config) -> Self {
+    /// Opens the GPU, if the configuration allows one and quanta are opened together. Without a GPU
+    /// that works, threads open everything.
+    pub(super) fn new(config: &Config, opens_together: bool) -> Self {
         let library = config.nvcomp.as_deref().map(Path::as_os_str);
-        let gpu = config.gpu.then(|| Gpu::open(library, ON_GPU));
+        let gpu = (config.gpu && opens_together).then(|| Gpu::open(library, ON_GPU));
         let gpu = gpu.and_then(|opened| match opened {
             Ok(gpu) => {
                 tracing::info!(gpu = gpu.device_name(), "a GPU opens the data of this audit");
@@ -57,31 +58,74 @@ impl Opening {
         self.opener().quanta_max()
     }
 
-    /// Opens records, at most [`Self::quanta_max`]. Returns the outcome of each, in order.
-    pub(super) fn open(
+    /// Opens records, at most [`Self::quanta_max`], and compares their chunks with the `expected`
+    /// digests. Returns the outcome of each, in order.
+    ///
+    /// What a GPU finds wrong is opened again by a thread: a GPU may be wrong itself, and the
+    /// verdict of an audit takes data out of service.
+    pub(super) fn check(
         &self,
         key: &DomainKey,
         records: Vec<Result<Vec<u8>, ReadError>>,
-    ) -> Result<Vec<Result<OpenRecord, QuantumError>>, StoreError> {
+        expected: &[&[ChunkDigest]],
+    ) -> Result<Vec<Result<(), QuantumError>>, StoreError> {
         let read: Vec<(usize, &[u8])> = records
             .iter()
             .enumerate()
             .filter_map(|(number, record)| Some((number, record.as_deref().ok()?)))
             .collect();
         let batch: Vec<&[u8]> = read.iter().map(|(_, record)| *record).collect();
-        let mut opened: Vec<Option<Result<OpenRecord, format::DamageError>>> =
+        let mut verdicts: Vec<Option<Result<(), QuantumError>>> =
             records.iter().map(|_| None).collect();
-        let failure = open_all(self.opener(), &self.threads, key, &batch, &mut |at, record| {
-            opened[read[at].0] = Some(record);
-        })
-        .map_err(|_| StoreError::away("cannot create a zstd context"))?;
-        if let Some(error) = failure {
+        let failure = open_all(self.opener(), &self.threads, key, &batch, &mut |at, opened| {
+            let number = read[at].0;
+            verdicts[number] = Some(verdict(opened, expected[number]));
+        });
+        if let Some(error) = failure.map_err(no_context)? {
             tracing::warn!(error = error.to_string(), "the GPU has failed; threads open the data");
         }
-        let judged = records.into_iter().zip(opened).map(|(record, opened)| match record {
+        for (number, record) in read {
+            let is_wrong = matches!(verdicts[number], Some(Err(QuantumError::Digest)));
+            let Some(gpu) = self.gpu.as_ref().filter(|_| is_wrong) else { continue };
+            let again = self.by_a_thread(key, record, expected[number])?;
+            let is_sound = again.is_ok();
+            verdicts[number] = Some(again);
+            if is_sound {
+                tracing::error!("the GPU found damage in sound data; it is not used any more");
+                gpu.lose();
+            }
+        }
+        let judged = records.into_iter().zip(verdicts).map(|(record, verdict)| match record {
             Err(error) => Err(QuantumError::Unread(error)),
-            Ok(_) => opened.expect("each record that was read was opened").map_err(Into::into),
+            Ok(_) => verdict.expect("each record that was read was opened"),
         });
         Ok(judged.collect())
     }
+
+    /// Opens one record without the GPU.
+    fn by_a_thread(
+        &self,
+        key: &DomainKey,
+        record: &[u8],
+        expected: &[ChunkDigest],
+    ) -> Result<Result<(), QuantumError>, StoreError> {
+        let one = Threads { count: 1, ..self.threads };
+        let mut outcome = Err(QuantumError::Digest);
+        let failure = open_all(&one, &one, key, &[record], &mut |_, opened| {
+            outcome = verdict(opened, expected);
+        });
+        failure.map_err(no_context)?;
+        Ok(outcome)
+    }
+}
+
+fn verdict(
+    opened: Result<OpenRecord, format::DamageError>,
+    expected: &[ChunkDigest],
+) -> Result<(), QuantumError> {
+    if opened?.digests == expected { Ok(()) } else { Err(QuantumError::Digest) }
+}
+
+fn no_context(_: std::io::Error) -> StoreError {
+    StoreError::away("cannot create a zstd context")
 }
