@@ -19,8 +19,8 @@ mod open;
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use model::QUANTUM_BYTES_MAX;
@@ -73,15 +73,15 @@ pub struct Gpu {
 /// Time for which a GPU without free memory is not asked again.
 const SHORTAGE: Duration = Duration::from_secs(60);
 
-/// True once the GPU has failed in this process: a driver does not recover in the same process, and
-/// even to open it again might have no end.
-static IS_LOST: AtomicBool = AtomicBool::new(false);
+/// Reason for which the GPU is not used any more by this process. A driver does not recover in the
+/// same process, and even to open the GPU again might have no end.
+static LOST_BECAUSE: OnceLock<String> = OnceLock::new();
 
 fn check_not_lost() -> io::Result<()> {
-    if IS_LOST.load(Relaxed) {
-        return Err(io::Error::other("the GPU has failed before"));
+    match LOST_BECAUSE.get() {
+        None => Ok(()),
+        Some(reason) => Err(io::Error::other(format!("the GPU has failed before: {reason}"))),
     }
-    Ok(())
 }
 
 impl Gpu {
@@ -114,12 +114,12 @@ impl Gpu {
 
     /// Returns true once the GPU has failed for good.
     pub fn is_lost(&self) -> bool {
-        IS_LOST.load(Relaxed)
+        LOST_BECAUSE.get().is_some()
     }
 
     /// Notes that the GPU has failed for good. Callers do so if its results are wrong.
-    pub fn lose(&self) {
-        IS_LOST.store(true, Relaxed);
+    pub fn lose(&self, reason: &str) {
+        LOST_BECAUSE.get_or_init(|| reason.to_owned());
     }
 
     fn check(&self) -> io::Result<()> {
@@ -137,7 +137,7 @@ impl Gpu {
         match error.kind() {
             // Memory that is short now may be there again later.
             io::ErrorKind::OutOfMemory => *self.shortage.lock() = Some(sys::clock::monotonic()),
-            _ => self.lose(),
+            _ => self.lose(&error.to_string()),
         }
     }
 

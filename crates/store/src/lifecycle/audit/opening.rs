@@ -92,7 +92,7 @@ impl Opening {
             verdicts[number] = Some(again);
             if is_sound {
                 tracing::error!("the GPU found damage in sound data; it is not used any more");
-                gpu.lose();
+                gpu.lose("it found damage in sound data");
             }
         }
         let judged = records.into_iter().zip(verdicts).map(|(record, verdict)| match record {
