@@ -45,7 +45,7 @@ fn main() -> io::Result<()> {
         }
     }
     for piece_kib in [64, 128, 256, 512, 2048] {
-        for (batch, lanes) in [(16, 4), (32, 8), (64, 8), (128, 6)] {
+        for (batch, lanes) in [(16, 4), (32, 8), (64, 8), (128, 4), (128, 6)] {
             let settings = Settings { piece_bytes: piece_kib << 10, quanta: batch, lanes };
             let Ok(gpu) = Gpu::open(library.as_deref(), settings) else { continue };
             let name = format!("gpu, pieces of {piece_kib} KiB, {lanes} x {batch} quanta");
@@ -66,7 +66,7 @@ fn main() -> io::Result<()> {
         open(&name, &threads, (count, bytes), &key, &stored)?;
     }
     for (batch, lanes) in [(32, 4), (32, 8), (64, 4), (128, 4)] {
-        let settings = Settings { quanta: batch, lanes, ..Settings::default() };
+        let settings = Settings { piece_bytes: 128 << 10, quanta: batch, lanes };
         let Ok(gpu) = Gpu::open(library.as_deref(), settings) else { continue };
         open(
             &format!("gpu, {lanes} x {batch} of whole frames"),

@@ -71,8 +71,10 @@ fn verdict(contest: &Results) -> String {
 
 fn gpu_line(contest: &Results) -> String {
     match &contest.gpu {
-        Ok(name) => format!("The GPU is an {name}."),
-        Err(reason) => format!("There is no GPU: {reason}."),
+        Ok(name) => format!("The GPU is an {name}. When one pays is in [a GPU](gpu.md)."),
+        Err(reason) => format!(
+            "There is no GPU: {reason}. Figures of a machine with one are in [a GPU](gpu.md)."
+        ),
     }
 }
 
