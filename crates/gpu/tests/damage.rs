@@ -55,7 +55,7 @@ fn damaged(way: u64) -> Vec<Vec<u8>> {
 const KIND: &str = "HOLDFAST_TEST_DAMAGE";
 const KINDS: u64 = 4;
 
-/// What became of a record.
+/// Fate of a record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
     /// libzstd and we read the same.

@@ -6,8 +6,8 @@
 //!
 //! A lane has a stream of the GPU and all memory for one batch. Its methods return when their work
 //! is done, so that no memory is used by two sides at once. Work overlaps with the transfers of
-//! other lanes: a user of the GPU has several lanes, and a thread for each. A lane that has failed is
-//! not used again; if the GPU may still use its memory, the memory is leaked.
+//! other lanes: a user of the GPU has several lanes, and a thread for each. A lane that has failed
+//! is not used again; if the GPU may still use its memory, the memory is leaked.
 //!
 //! ```text
 //!   pinned memory --copy--> GPU --nvCOMP, kernels--> GPU --copy--> pinned memory

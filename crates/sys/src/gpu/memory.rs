@@ -12,9 +12,9 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys as cuda};
 use super::failed;
 use crate::clock;
 
-/// Whether the GPU may use the memory of a lane. Memory that is dropped meanwhile is leaked: the GPU
-/// could write into what another part of the program has got since, and to free it might have no
-/// end.
+/// Whether the GPU may use the memory of a lane. Memory that is dropped meanwhile is leaked: the
+/// GPU could write into what another part of the program has got since, and to free it might have
+/// no end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Use(Arc<AtomicU8>);
 
@@ -126,8 +126,8 @@ impl Deref for PinnedMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the bytes are initialized. Between Use::begin() and Use::end() a lane looks only at
-        // memory to which the GPU does not write.
+        // SAFETY: the bytes are initialized. Between Use::begin() and Use::end() a lane looks only
+        // at memory to which the GPU does not write.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.bytes) }
     }
 }
