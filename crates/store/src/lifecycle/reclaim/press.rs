@@ -2,7 +2,7 @@
 
 use std::io;
 
-use chunk::{Compression, Compressor, RawQuantum};
+use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use sys::lock::Mutex;
 
 /// Maximum number of threads. At zstd's level 19 each thread takes some 40 MiB.
@@ -11,18 +11,44 @@ const THREADS_MAX: usize = 64;
 /// fast takes another one meanwhile.
 const QUANTA_PER_THREAD: usize = 2;
 
-/// Compressors of one effort, one for each thread.
+/// Workers that compress with one effort, one for each thread.
 pub(super) struct Press {
     compression: Compression,
-    compressors: Vec<Compressor>,
+    workers: Vec<Worker>,
     threads_max: usize,
+}
+
+/// A compressor that reads back what it has compressed.
+struct Worker {
+    compressor: Compressor,
+    decompressor: Decompressor,
+    /// The quantum of the last record, as it is read back.
+    scratch: RawQuantum,
+}
+
+impl Worker {
+    fn new(compression: Compression) -> io::Result<Self> {
+        let (compressor, decompressor) = (Compressor::new(compression)?, Decompressor::new()?);
+        Ok(Self { compressor, decompressor, scratch: RawQuantum::default() })
+    }
+
+    fn encode(&mut self, quantum: &RawQuantum) -> Option<Vec<u8>> {
+        let record = self.compressor.encode(quantum);
+        self.holds(&record, quantum).then_some(record)
+    }
+
+    /// Returns true if the record gives back exactly `quantum`.
+    fn holds(&mut self, record: &[u8], quantum: &RawQuantum) -> bool {
+        let is_read = self.decompressor.decode_into(record, &mut self.scratch);
+        is_read.is_ok() && self.scratch == *quantum
+    }
 }
 
 impl Press {
     /// Makes a press with a thread for each processor. Fails if there is no memory for zstd.
     pub(super) fn new(compression: Compression) -> io::Result<Self> {
         let threads_max = sys::process::processors().clamp(1, THREADS_MAX);
-        Ok(Self { compression, compressors: vec![Compressor::new(compression)?], threads_max })
+        Ok(Self { compression, workers: vec![Worker::new(compression)?], threads_max })
     }
 
     /// Returns the number of quanta in a full batch. A batch of more quanta only takes more memory.
@@ -30,50 +56,60 @@ impl Press {
         self.threads_max * QUANTA_PER_THREAD
     }
 
-    /// Returns the records of `quanta`, in the same order.
-    pub(super) fn encode(&mut self, quanta: &[&RawQuantum]) -> io::Result<Vec<Vec<u8>>> {
+    /// Returns the records of `quanta`, in the same order. The old data is removed afterwards, so
+    /// each record is read back: a quantum has none if its record does not give it back.
+    pub(super) fn encode(&mut self, quanta: &[&RawQuantum]) -> io::Result<Vec<Option<Vec<u8>>>> {
         let threads = self.threads_max.min(quanta.len());
-        while self.compressors.len() < threads {
-            self.compressors.push(Compressor::new(self.compression)?);
+        while self.workers.len() < threads {
+            self.workers.push(Worker::new(self.compression)?);
         }
-        let mut records = vec![Vec::new(); quanta.len()];
+        let mut records = vec![None; quanta.len()];
         let queue = Mutex::new(quanta.iter().zip(&mut records));
-        let work = |compressor: &mut Compressor| {
+        let work = |worker: &mut Worker| {
             loop {
                 let next = queue.lock().next();
                 let Some((quantum, record)) = next else { return };
-                *record = compressor.encode(quantum);
+                *record = worker.encode(quantum);
             }
         };
         std::thread::scope(|scope| {
-            for compressor in self.compressors.iter_mut().take(threads) {
-                scope.spawn(move || work(compressor));
+            for worker in self.workers.iter_mut().take(threads) {
+                scope.spawn(move || work(worker));
             }
         });
-        assert!(records.iter().all(|record| !record.is_empty()), "each quantum has a record");
         Ok(records)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use chunk::Decompressor;
-
     use super::*;
+
+    fn quantum(number: u8) -> RawQuantum {
+        let mut quantum = RawQuantum::default();
+        quantum.push(&vec![number; 1 + usize::from(number) * 100]);
+        quantum
+    }
+
+    #[test]
+    fn a_record_must_give_back_its_quantum() {
+        let mut worker = Worker::new(Compression::Level(1)).expect("contexts");
+        let mut record = worker.encode(&quantum(7)).expect("is given back");
+        assert!(worker.holds(&record, &quantum(7)) && !worker.holds(&record, &quantum(8)));
+        let last = record.len() - 1;
+        record[last] ^= 1;
+        assert!(!worker.holds(&record, &quantum(7)));
+    }
 
     #[test]
     fn records_come_in_the_order_of_the_quanta() {
-        let quantum = |number: u8| {
-            let mut quantum = RawQuantum::default();
-            quantum.push(&vec![number; 1 + usize::from(number) * 100]);
-            quantum
-        };
         let quanta: Vec<RawQuantum> = (0..100).map(quantum).collect();
         let mut press = Press::new(Compression::Level(1)).expect("a context");
         assert!(press.batch_quanta() >= QUANTA_PER_THREAD);
         let records = press.encode(&quanta.iter().collect::<Vec<_>>()).expect("contexts");
         let mut decompressor = Decompressor::new().expect("a context");
         for (record, quantum) in records.iter().zip(&quanta) {
+            let record = record.as_ref().expect("is given back");
             assert_eq!(decompressor.decode(record).as_ref(), Ok(quantum));
         }
         assert!(press.encode(&[]).expect("contexts").is_empty());

@@ -13,6 +13,8 @@
 //! 3. A recompression leaves those quanta as they are, chunk by chunk, of which everything is alive
 //!    and which are at least half full. Such a quantum keeps its old record unless the new one is
 //!    smaller. The chunks of other quanta are collected anew, so they have no old record.
+//! 4. Each new record is read back before it is appended. If it does not give back its quantum, the
+//!    old record is kept, or the data is stored uncompressed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -102,6 +104,16 @@ pub(super) struct Rewrite<'a> {
 
 fn no_context(_: std::io::Error) -> StoreError {
     StoreError::away("cannot create a zstd context")
+}
+
+/// Returns the smaller record of `raw`. Without a new record, and without an old one, the data is
+/// stored as it is.
+fn choose(old: Option<Vec<u8>>, new: Option<Vec<u8>>, raw: &RawQuantum) -> Vec<u8> {
+    let Some(new) = new else {
+        tracing::error!("a new record does not give back its quantum: is the memory damaged?");
+        return old.unwrap_or_else(|| chunk::record::of(raw, None));
+    };
+    old.filter(|old| old.len() <= new.len()).unwrap_or(new)
 }
 
 impl<'a> Rewrite<'a> {
@@ -266,8 +278,8 @@ impl<'a> Rewrite<'a> {
         let quanta: Vec<&RawQuantum> = self.batch.iter().map(|(_, draft)| &draft.raw).collect();
         let records = self.press.encode(&quanta).map_err(no_context)?;
         for ((filler, mut draft), new) in std::mem::take(&mut self.batch).into_iter().zip(records) {
-            let old = draft.old_record.take().filter(|old| old.len() <= new.len());
-            self.append(filler, &draft, &old.unwrap_or(new))?;
+            let record = choose(draft.old_record.take(), new, &draft.raw);
+            self.append(filler, &draft, &record)?;
             draft.raw.clear();
             draft.origins.clear();
             self.spare.push(draft);

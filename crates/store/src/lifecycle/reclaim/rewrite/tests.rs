@@ -160,6 +160,18 @@ fn a_quantum_that_would_not_become_smaller_keeps_its_old_record() {
     assert_eq!(effect.before_bytes, effect.after_bytes);
 }
 
+#[test]
+fn a_quantum_without_a_new_record_keeps_its_data() {
+    let mut raw = RawQuantum::default();
+    raw.push(&text(1, 100_000));
+    let (old, new) = (Some(vec![1; 9]), Some(vec![2; 8]));
+    assert_eq!(choose(old.clone(), new.clone(), &raw), vec![2; 8]);
+    assert_eq!(choose(Some(vec![1; 8]), new, &raw), vec![1; 8]);
+    assert_eq!(choose(old, None, &raw), vec![1; 9]);
+    let stored = choose(None, None, &raw);
+    assert_eq!(Decompressor::new().expect("a context").decode(&stored), Ok(raw));
+}
+
 /// The record of a quantum may be undamaged and still not be what its digests promise.
 #[test]
 fn a_quantum_that_does_not_match_its_digests_is_not_written_again() {
