@@ -295,7 +295,8 @@ impl Round<'_> {
         }
     }
 
-    /// Replaces `packs`, as [`replace`] says. Returns the packs that were replaced.
+    /// Replaces `packs`, as [`replace`] says. Returns the packs that were replaced, without those
+    /// that a page named again meanwhile: they are back in service.
     fn replace(
         &mut self,
         packs: &BTreeSet<PackNumber>,
@@ -315,9 +316,10 @@ impl Round<'_> {
         chosen.retain(|_, alive| *alive > 0);
         self.note_locked(chosen.keys().copied(), &all);
         chosen.retain(|pack, _| !self.locked.contains(pack));
-        let replaced = self.rewrite(&named, &chosen)?;
+        let mut replaced = self.rewrite(&named, &chosen)?;
         self.condemn(&replaced)?;
-        self.look_again(&all)?;
+        let back = self.look_again(&all)?;
+        replaced.retain(|pack| !back.contains(pack));
         Ok(replaced)
     }
 
@@ -525,13 +527,16 @@ impl Round<'_> {
     }
 
     /// Reads the catalogue once more. Reinstates the condemned packs that something names, and
-    /// removes the others.
-    fn look_again(&mut self, packs: &BTreeMap<PackNumber, u64>) -> Result<(), StoreError> {
+    /// removes the others. Returns the packs that were reinstated.
+    fn look_again(
+        &mut self,
+        packs: &BTreeMap<PackNumber, u64>,
+    ) -> Result<BTreeSet<PackNumber>, StoreError> {
         let mut condemned = self.store.condemned().packs.clone();
         self.note_locked(condemned.keys().copied(), packs);
         condemned.retain(|pack, _| !self.locked.contains(pack));
         if condemned.is_empty() {
-            return Ok(());
+            return Ok(BTreeSet::new());
         }
         let named = self.mark()?;
         let back: BTreeSet<PackNumber> =
@@ -566,7 +571,7 @@ impl Round<'_> {
         if !has_room {
             self.renew_copy()?;
         }
-        Ok(())
+        Ok(back)
     }
 
     /// Returns the present moment as the end of a look, for readers on this and on other servers.

@@ -100,11 +100,14 @@ fn move_made(
 
 #[cfg(test)]
 mod tests {
+    use catalog::change::Change;
+    use model::{Object, ServerTime};
+
     use super::*;
     use crate::lifecycle::audit;
     use crate::places::places;
     use crate::pools::{PoolChange, PoolSettings, change, copy};
-    use crate::samples::TestServer;
+    use crate::samples::{self, TestServer};
 
     fn go_on(_: &Outcome) -> bool {
         true
@@ -140,7 +143,7 @@ mod tests {
         for (directory, numbers) in [("/a/", [1, 2, 3]), ("/b/", [4, 5, 6])] {
             let object = &server.objects(directory)[0];
             let digests = numbers.map(|number| {
-                let chunk = crate::samples::chunk(number);
+                let chunk = samples::chunk(number);
                 server.store.pools.digest_of(crate::store::DOMAIN, &chunk)
             });
             let found: Vec<_> = places(object)
@@ -183,6 +186,28 @@ mod tests {
         let order = reclaim::Order { is_dry: false, dead_percent: 1, recompress: None };
         reclaim::run(&server.store, order, &mut |_| true).expect("runs");
         assert!(packs(&server, "PRIMARY").is_empty());
+        check_data(&server);
+    }
+
+    #[test]
+    fn a_pack_that_a_backup_names_again_meanwhile_leaves_in_the_next_round() {
+        let server = server();
+        let mut passes = 0;
+        let outcome =
+            drain_anew(&server.store, "PRIMARY", true, Recompression::STANDARD, &mut |_| {
+                passes += 1;
+                // The third pass over the catalogue has read the pages that it rewrites.
+                if passes == 3 {
+                    let file = server.objects("/b/").remove(0);
+                    let other = Object { name: samples::name("other"), ..file };
+                    let change = Change { backed_up: vec![other], ..Change::default() };
+                    server.apply("/b/", change, ServerTime(2000));
+                }
+                true
+            });
+        let outcome = outcome.expect("are moved");
+        assert_eq!((outcome.packs_done, outcome.packs_unchanged), (2, 0), "{outcome:?}");
+        assert_eq!((packs(&server, "PRIMARY"), packs(&server, "NEXT")), (vec![], vec![3, 4]));
         check_data(&server);
     }
 
