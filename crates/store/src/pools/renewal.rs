@@ -61,15 +61,18 @@ pub fn drain_anew(
         let mut goes_on =
             |_: &reclaim::Outcome| !store.stopping.load(Ordering::Relaxed) && listener(&outcome);
         let round = reclaim::replace(store, &packs, effort, &mut goes_on)?;
+        effect.before_bytes += round.effect.before_bytes;
+        effect.after_bytes += round.effect.after_bytes;
+        outcome.recompression = Some(effect);
+        // Pages name the new packs even if no old pack was replaced.
+        if !round.made.is_empty() {
+            seal(store)?;
+            outcome = move_made(store, outcome, &round.made, &next, listener)?;
+        }
         if round.replaced.is_empty() {
             break;
         }
         rest.retain(|(pack, _)| !round.replaced.contains(pack));
-        effect.before_bytes += round.effect.before_bytes;
-        effect.after_bytes += round.effect.after_bytes;
-        outcome.recompression = Some(effect);
-        seal(store)?;
-        outcome = move_made(store, outcome, &round.made, &next, listener)?;
     }
     outcome.packs_unchanged = rest.len() as u64;
     let mut run = Run::new(store, listener);
@@ -189,25 +192,51 @@ mod tests {
         check_data(&server);
     }
 
+    /// Adds a file to a directory that has the chunks of the first file in `of`.
+    fn name_again(server: &TestServer, of: &str, directory: &str) {
+        let file = server.objects(of).remove(0);
+        let other = Object { name: samples::name("other"), ..file };
+        let change = Change { backed_up: vec![other], ..Change::default() };
+        server.apply(directory, change, ServerTime(2000));
+    }
+
+    /// Drains the first pool. Meanwhile a backup names the old packs of these directories again.
+    fn drain_while_named(server: &TestServer, directories: &[&str]) -> Outcome {
+        let mut passes = 0;
+        let mut listener = |_: &Outcome| {
+            passes += 1;
+            // The third pass over the catalogue has read the pages that it rewrites.
+            if passes == 3 {
+                directories
+                    .iter()
+                    .for_each(|directory| name_again(server, directory, directory));
+            }
+            true
+        };
+        let effort = Recompression::STANDARD;
+        drain_anew(&server.store, "PRIMARY", true, effort, &mut listener).expect("are moved")
+    }
+
     #[test]
     fn a_pack_that_a_backup_names_again_meanwhile_leaves_in_the_next_round() {
         let server = server();
-        let mut passes = 0;
-        let outcome =
-            drain_anew(&server.store, "PRIMARY", true, Recompression::STANDARD, &mut |_| {
-                passes += 1;
-                // The third pass over the catalogue has read the pages that it rewrites.
-                if passes == 3 {
-                    let file = server.objects("/b/").remove(0);
-                    let other = Object { name: samples::name("other"), ..file };
-                    let change = Change { backed_up: vec![other], ..Change::default() };
-                    server.apply("/b/", change, ServerTime(2000));
-                }
-                true
-            });
-        let outcome = outcome.expect("are moved");
+        let outcome = drain_while_named(&server, &["/b/"]);
         assert_eq!((outcome.packs_done, outcome.packs_unchanged), (2, 0), "{outcome:?}");
         assert_eq!((packs(&server, "PRIMARY"), packs(&server, "NEXT")), (vec![], vec![3, 4]));
+        check_data(&server);
+    }
+
+    #[test]
+    fn what_a_round_makes_moves_even_if_it_replaces_nothing() {
+        let server = server();
+        name_again(&server, "/a/", "/c/");
+        let outcome = drain_while_named(&server, &["/a/", "/b/"]);
+        assert_eq!((outcome.packs_done, outcome.packs_unchanged), (3, 2), "{outcome:?}");
+        assert_eq!((packs(&server, "PRIMARY"), packs(&server, "NEXT")), (vec![], vec![1, 2, 3]));
+        let effect = outcome.recompression.expect("was asked for");
+        assert!(effect.before_bytes > 0 && effect.after_bytes > 0, "{effect:?}");
+        let place = places(&server.objects("/c/")[0]).next().expect("a chunk");
+        assert_eq!(place.pack(), PackNumber(3), "named by the page that did not change");
         check_data(&server);
     }
 
