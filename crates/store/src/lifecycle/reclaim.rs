@@ -316,7 +316,14 @@ impl Round<'_> {
         chosen.retain(|_, alive| *alive > 0);
         self.note_locked(chosen.keys().copied(), &all);
         chosen.retain(|pack, _| !self.locked.contains(pack));
-        let mut replaced = self.rewrite(&named, &chosen)?;
+        let mut replaced = match self.rewrite(&named, &chosen) {
+            // The caller has another use for the packs: it moves them as they are.
+            Err(StoreError::NoSpace(error)) => {
+                tracing::warn!(error, "no room: packs are not compressed anew");
+                BTreeSet::new()
+            }
+            other => other?,
+        };
         self.condemn(&replaced)?;
         let back = self.look_again(&all)?;
         replaced.retain(|pack| !back.contains(pack));

@@ -21,6 +21,7 @@
 //! 2. New packs are made in the first pool, which needs room for them. A round replaces as many
 //!    packs as there is room for, and moves the new packs before the next round begins.
 //! 3. Packs that cannot be replaced move as they are: see [`reclaim::replace`]. They are counted.
+//!    So the drain goes on if there is no room for new packs.
 //! 4. An old pack that a reader may still need stays in its pool, condemned. The next reclamation
 //!    removes it.
 
@@ -237,6 +238,29 @@ mod tests {
         assert!(effect.before_bytes > 0 && effect.after_bytes > 0, "{effect:?}");
         let place = places(&server.objects("/c/")[0]).next().expect("a chunk");
         assert_eq!(place.pack(), PackNumber(3), "named by the page that did not change");
+        check_data(&server);
+    }
+
+    #[test]
+    fn without_room_in_the_middle_of_a_round_nothing_is_replaced() {
+        let server = server();
+        let pools = &server.store.pools;
+        let _paused = server.store.pause_reclamation().expect("is claimed");
+        let mut passes = 0;
+        let mut listener = |_: &reclaim::Outcome| {
+            passes += 1;
+            // The second pass over the catalogue has collected the data that is to be written.
+            if passes == 2 {
+                pools.keep_reserve(pool::Reserve { percent: 200, bytes_max: u64::MAX });
+            }
+            true
+        };
+        let old = [PackNumber(1), PackNumber(2)].into();
+        let round = reclaim::replace(&server.store, &old, Recompression::STANDARD, &mut listener);
+        let round = round.expect("is no error");
+        assert!(round.replaced.is_empty() && round.made.is_empty());
+        pools.keep_reserve(pool::Reserve::default());
+        assert_eq!(packs(&server, "PRIMARY"), [1, 2]);
         check_data(&server);
     }
 
