@@ -157,6 +157,7 @@ pub fn run(
 
 /// Packs that were replaced, and the packs that have their live data.
 pub(crate) struct Replacement {
+    /// Packs that nothing needs any more, also those that had no live data before.
     pub(crate) replaced: BTreeSet<PackNumber>,
     pub(crate) made: BTreeSet<PackNumber>,
     pub(crate) effect: RecompressionEffect,
@@ -165,9 +166,9 @@ pub(crate) struct Replacement {
 /// Writes the live data of `packs` to new packs, compressed with `effort`, and removes `packs`, as
 /// a run does with sparse packs. The caller holds the claim of [`Store::pause_reclamation`].
 ///
-/// A call replaces as many packs as there is room for. It leaves packs alone to which a backup
-/// under way may append, which have no live data or data of the catalogue's copies, which cannot be
-/// read, and which an object lock keeps.
+/// A call replaces as many packs as there is room for. Packs without live data need no room. It
+/// leaves packs alone to which a backup under way may append, which have data of the catalogue's
+/// copies, which cannot be read, and which an object lock keeps.
 pub(crate) fn replace(
     store: &Arc<Store>,
     packs: &BTreeSet<PackNumber>,
@@ -305,16 +306,19 @@ impl Round<'_> {
         let named = self.mark()?;
         let condemned: BTreeSet<PackNumber> =
             self.store.condemned().packs.keys().copied().collect();
-        let mut chosen = BTreeMap::new();
+        let (mut dead, mut chosen) = (BTreeSet::new(), BTreeMap::new());
         for pack in packs.difference(&condemned).filter(|pack| all.contains_key(pack)) {
             if let Ok(table) = self.store.pools.table(*pack)
                 && table.domain == DOMAIN
             {
-                chosen.insert(*pack, weigh(&table, named.get(pack)).0);
+                match weigh(&table, named.get(pack)).0 {
+                    0 => _ = dead.insert(*pack),
+                    alive => _ = chosen.insert(*pack, alive),
+                }
             }
         }
-        chosen.retain(|_, alive| *alive > 0);
-        self.note_locked(chosen.keys().copied(), &all);
+        self.note_locked(dead.iter().chain(chosen.keys()).copied(), &all);
+        dead.retain(|pack| !self.locked.contains(pack));
         chosen.retain(|pack, _| !self.locked.contains(pack));
         let mut replaced = match self.rewrite(&named, &chosen) {
             // The caller has another use for the packs: it moves them as they are.
@@ -324,6 +328,7 @@ impl Round<'_> {
             }
             other => other?,
         };
+        replaced.extend(dead);
         self.condemn(&replaced)?;
         let back = self.look_again(&all)?;
         replaced.retain(|pack| !back.contains(pack));

@@ -265,6 +265,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pack_that_nothing_names_is_removed_instead_of_moved() {
+        let server = server();
+        samples::stored(&server.store, &[7, 8, 9]);
+        server.seal();
+        assert_eq!(packs(&server, "PRIMARY"), [1, 2, 3]);
+        let effort = Recompression::STANDARD;
+        let outcome = drain_anew(&server.store, "PRIMARY", true, effort, &mut go_on);
+        let outcome = outcome.expect("are moved");
+        assert_eq!((outcome.packs_done, outcome.packs_unchanged), (1, 0), "{outcome:?}");
+        assert_eq!((packs(&server, "PRIMARY"), packs(&server, "NEXT")), (vec![], vec![4]));
+        check_data(&server);
+    }
+
+    #[test]
     fn a_drain_with_recompression_may_be_cancelled_and_finished() {
         let server = server();
         let cancelled =
