@@ -137,22 +137,28 @@ pub fn run(
     let made = BTreeSet::new();
     let mut round = Round { store, order, outcome, locked, made, listener };
     round.run()?;
-    let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
-    if packs_removed + packs_rewritten > 0 {
-        let recompressed = round.outcome.recompression.map(|effect| {
-            let (before, after) = (effect.before_bytes, counted(effect.after_bytes, "byte"));
-            format!("; recompression ({}): {before} to {after}", effect.effort)
-        });
-        let details = format!(
-            "{} of {} removed, {} written again{}",
-            counted(packs_removed, "pack"),
-            counted(bytes_removed, "byte"),
-            counted(packs_rewritten, "pack"),
-            recompressed.unwrap_or_default(),
-        );
-        store.record("space reclaimed", details)?;
-    }
+    record_event(store, &round.outcome)?;
     Ok(round.outcome)
+}
+
+/// Records what was removed and written again, if anything was.
+fn record_event(store: &Store, outcome: &Outcome) -> Result<(), StoreError> {
+    let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = *outcome;
+    if packs_removed + packs_rewritten == 0 {
+        return Ok(());
+    }
+    let recompressed = outcome.recompression.map(|effect| {
+        let (before, after) = (effect.before_bytes, counted(effect.after_bytes, "byte"));
+        format!("; recompression ({}): {before} to {after}", effect.effort)
+    });
+    let details = format!(
+        "{} of {} removed, {} written again{}",
+        counted(packs_removed, "pack"),
+        counted(bytes_removed, "byte"),
+        counted(packs_rewritten, "pack"),
+        recompressed.unwrap_or_default(),
+    );
+    store.record("space reclaimed", details)
 }
 
 /// Packs that were replaced, and the packs that have their live data.
@@ -184,6 +190,7 @@ pub(crate) fn replace(
     let mut round = Round { store, order, outcome, locked, made, listener };
     let replaced = round.replace(packs)?;
     let Round { made, outcome, .. } = round;
+    record_event(store, &outcome)?;
     assert!(made.is_disjoint(packs), "a new pack has a new number");
     Ok(Replacement { replaced, made, effect: outcome.recompression.unwrap_or(effect) })
 }

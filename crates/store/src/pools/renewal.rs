@@ -275,6 +275,10 @@ mod tests {
         let outcome = outcome.expect("are moved");
         assert_eq!((outcome.packs_done, outcome.packs_unchanged), (1, 0), "{outcome:?}");
         assert_eq!((packs(&server, "PRIMARY"), packs(&server, "NEXT")), (vec![], vec![4]));
+        let events = server.store.catalog.events(None, 9).expect("are read");
+        let details = events.iter().find(|row| row.event.what == "space reclaimed");
+        let details = &details.expect("is recorded").event.details;
+        assert!(details.starts_with("3 packs of "), "{details}");
         check_data(&server);
     }
 
