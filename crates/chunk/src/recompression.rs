@@ -53,10 +53,15 @@ impl FromStr for Recompression {
     type Err = RecompressionError;
 
     fn from_str(effort: &str) -> Result<Self, Self::Err> {
-        match effort {
-            "standard" => Ok(Self::STANDARD),
-            level => Self::of_level(level.parse().map_err(|_| RecompressionError)?),
+        if effort == Self::STANDARD.to_string() {
+            return Ok(Self::STANDARD);
         }
+        let level = effort.parse().map_err(|_| RecompressionError)?;
+        // A number may also be written with a sign or with leading zeros.
+        Self::of_level(level)
+            .ok()
+            .filter(|it| it.to_string() == effort)
+            .ok_or(RecompressionError)
     }
 }
 
@@ -71,7 +76,7 @@ mod tests {
             assert_eq!(parsed.to_string(), effort);
             assert_eq!(parsed.level(), effort.parse().ok());
         }
-        for effort in ["0", "none", "-1", "20", "auto", "", "max"] {
+        for effort in ["0", "none", "-1", "20", "auto", "", "max", "+5", "007"] {
             assert_eq!(effort.parse::<Recompression>(), Err(RecompressionError), "{effort}");
         }
     }
