@@ -250,8 +250,7 @@ impl Admin for AdminApi {
         let store = self.house()?;
         let proto::ReclaimRequest { dry_run: is_dry, dead_percent, release, recompress } =
             request.into_inner();
-        let recompress = recompress.map(messages::recompression).transpose();
-        let recompress = recompress.map_err(refusal::status)?;
+        let recompress = messages::recompression(recompress, !is_dry).map_err(refusal::status)?;
         if release {
             recovery::release(&store).map_err(refusal::status)?;
         }
@@ -316,7 +315,8 @@ impl Admin for AdminApi {
         use proto::tend_pool_request::Work;
         let store = self.house()?;
         let request = request.into_inner();
-        let recompress = request.recompress.map(messages::recompression).transpose();
+        let is_drain = request.work() == Work::Drain;
+        let recompress = messages::recompression(request.recompress, is_drain);
         let recompress = recompress.map_err(refusal::status)?;
         Ok(Response::new(report(outcomes::tending, move |listener| match request.work() {
             Work::Copy => {

@@ -25,14 +25,27 @@ use chunk::Recompression;
 use store::StoreError;
 use wire::proto;
 
-/// Returns the effort of a recompression. Fails for a level that is not allowed.
-pub(crate) fn recompression(message: proto::Recompression) -> Result<Recompression, StoreError> {
-    match message.level {
-        0 => Ok(Recompression::STANDARD),
-        level => Recompression::of_level(level).map_err(|_| {
-            StoreError::usage(format!("data cannot be recompressed at level {level}: give 1 to 19"))
-        }),
-    }
+/// Returns the effort of a recompression. Fails for a level that is not allowed, and for a request
+/// that writes nothing again.
+pub(crate) fn recompression(
+    message: Option<proto::Recompression>,
+    writes_again: bool,
+) -> Result<Option<Recompression>, StoreError> {
+    let effort = match message {
+        None => return Ok(None),
+        Some(_) if !writes_again => {
+            let text = "only a drain, and a reclamation that is no dry run, may recompress data";
+            return Err(StoreError::usage(text));
+        }
+        Some(message) => match message.level {
+            0 => Recompression::STANDARD,
+            level => Recompression::of_level(level).map_err(|_| {
+                let text = format!("data cannot be recompressed at level {level}: give 1 to 19");
+                StoreError::usage(text)
+            })?,
+        },
+    };
+    Ok(Some(effort))
 }
 
 /// The text, unless it is empty.

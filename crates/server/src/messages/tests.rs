@@ -118,8 +118,15 @@ fn any_message_is_parsed_or_refused() {
 
 #[test]
 fn an_effort_of_recompression_is_standard_or_a_level_from_1_to_19() {
-    let parse = |level| recompression(proto::Recompression { level });
-    assert_eq!(parse(0), Ok(Recompression::STANDARD));
-    assert_eq!(parse(19).map(Recompression::level), Ok(Some(19)));
+    let parse = |level| recompression(Some(proto::Recompression { level }), true);
+    assert_eq!(parse(0), Ok(Some(Recompression::STANDARD)));
+    assert_eq!(parse(19), Ok(Recompression::of_level(19).ok()));
     assert!(parse(20).is_err() && parse(u32::MAX).is_err());
+}
+
+#[test]
+fn a_request_that_writes_nothing_again_names_no_effort_of_recompression() {
+    assert_eq!(recompression(None, false), Ok(None));
+    let refused = recompression(Some(proto::Recompression { level: 9 }), false);
+    assert!(matches!(refused, Err(StoreError::Usage(_))), "{refused:?}");
 }
