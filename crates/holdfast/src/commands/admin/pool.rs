@@ -7,6 +7,7 @@ use client::admin::{
 };
 use serde::Serialize;
 
+use super::recompression;
 use super::tend::{self, Wording};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
@@ -216,7 +217,13 @@ pub(super) fn run(
         PoolCommand::Drain(args) => {
             let DrainArgs { name: pool, all, recompress } = args;
             let task = PoolTask::Drain { pool, all, recompress };
-            return tend(task, &tend::MOVED, admin, context);
+            let mut effect = None;
+            let code = tend::run(&tend::MOVED, context, |visit| {
+                let outcome = admin.tend_pools(task, visit)?;
+                effect.clone_from(&outcome.recompression);
+                Ok(outcome)
+            })?;
+            return Ok(recompression::code(code, recompress, effect.as_ref()));
         }
         PoolCommand::Repair(RepairArgs {}) => {
             return tend(PoolTask::Repair, &tend::REPAIRED, admin, context);

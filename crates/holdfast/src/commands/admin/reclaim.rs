@@ -62,7 +62,8 @@ pub(super) fn run(
         context.output.text(&text(&outcome, args.dry_run));
     }
     let is_whole = outcome.packs_unread == 0 && outcome.packs_stuck == 0;
-    Ok(if is_whole { DONE } else { WARNED })
+    let code = if is_whole { DONE } else { WARNED };
+    Ok(recompression::code(code, recompress, outcome.recompression.as_ref()))
 }
 
 fn text(outcome: &Reclamation, is_dry: bool) -> String {

@@ -1,9 +1,29 @@
 //! Effect of compressing data anew, for people and as a document.
 
+use client::Recompression;
 use client::admin::RecompressionEffect;
 use serde::Serialize;
 
+use crate::error::WARNED;
+use crate::output;
 use crate::quantity;
+
+/// Returns the exit code of a command that otherwise ends with `code`. Warns if an effort was asked
+/// for and the server says nothing about it: a server that does not know the request ignores it.
+pub(super) fn code(
+    code: u8,
+    effort: Option<Recompression>,
+    effect: Option<&RecompressionEffect>,
+) -> u8 {
+    if effort.is_none() || effect.is_some() {
+        return code;
+    }
+    output::say(
+        "the server is too old to compress data anew, so the data is compressed as before; \
+         restart the server with this version",
+    );
+    code.max(WARNED)
+}
 
 /// Returns a line about the records that were compressed anew.
 pub(super) fn text(effect: &RecompressionEffect) -> String {
@@ -30,5 +50,22 @@ impl<'a> EffectDocument<'a> {
     pub(super) fn new(effect: &'a RecompressionEffect) -> Self {
         let RecompressionEffect { effort, before_bytes, after_bytes } = effect;
         Self { effort, bytes_before: *before_bytes, bytes_after: *after_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{DONE, FAILED};
+
+    #[test]
+    fn a_server_that_ignores_the_effort_is_a_warning() {
+        let effect = RecompressionEffect { effort: "9".into(), before_bytes: 0, after_bytes: 0 };
+        let effort = Recompression::of_level(9).ok();
+        assert_eq!(code(DONE, effort, Some(&effect)), DONE);
+        assert_eq!(code(DONE, None, None), DONE);
+        assert_eq!(code(FAILED, None, Some(&effect)), FAILED);
+        assert_eq!(code(DONE, effort, None), WARNED);
+        assert_eq!(code(FAILED, effort, None), WARNED);
     }
 }
