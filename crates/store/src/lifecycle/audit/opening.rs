@@ -61,7 +61,7 @@ impl Opening {
     /// Opens records, at most [`Self::quanta_max`], and compares their chunks with the `expected`
     /// digests. Returns the outcome of each, in order.
     ///
-    /// What a GPU finds wrong is opened again by a thread: a GPU may be wrong itself, and the
+    /// A record that a GPU finds wrong is opened again by a thread: a GPU may err, and the
     /// verdict of an audit takes data out of service.
     pub(super) fn check(
         &self,
