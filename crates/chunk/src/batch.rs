@@ -2,8 +2,8 @@
 //!
 //! Quanta are independent, so that hardware with thousands of threads can compress or open many of
 //! them at once. A batch may fail in part or as a whole, and the work of a batch may end in any
-//! order. [`compress_all`] and [`open_all`] give to threads what an accelerator has left undone: a
-//! failure costs time and nothing else.
+//! order. [`compress_by`] says what an accelerator has left undone, and [`open_all`] gives it to
+//! threads: a failure costs time and nothing else.
 //!
 //! An accelerator writes ordinary records with ordinary zstd frames. Any machine reads them.
 
@@ -71,30 +71,6 @@ pub trait BatchOpener: Send + Sync {
     ) -> io::Result<()>;
 }
 
-/// One of the two that share a batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Doer {
-    Accelerator,
-    Threads,
-}
-
-/// Compresses `batch` by `accelerator`, and what it leaves undone by `threads`. Tells `done` who
-/// has compressed a quantum. Returns the reason why the accelerator left something undone, if
-/// there is one.
-pub fn compress_all(
-    accelerator: &dyn BatchCompressor,
-    threads: &Threads,
-    batch: &[&RawQuantum],
-    done: &mut dyn FnMut(usize, Vec<u8>, Doer),
-) -> io::Result<Option<io::Error>> {
-    let Remainder { numbers, reason } = compress_by(accelerator, batch, &mut |number, record| {
-        done(number, record, Doer::Accelerator);
-    });
-    let quanta: Vec<&RawQuantum> = numbers.iter().map(|number| batch[*number]).collect();
-    threads.compress(&quanta, &mut |at, record| done(numbers[at], record, Doer::Threads))?;
-    Ok(reason)
-}
-
 /// Quanta of a batch that an accelerator has left undone.
 #[derive(Debug)]
 pub struct Remainder {
@@ -104,7 +80,7 @@ pub struct Remainder {
     pub reason: Option<io::Error>,
 }
 
-/// Compresses `batch` by `accelerator` alone.
+/// Compresses `batch` by `accelerator`, and returns what it leaves undone, for threads.
 pub fn compress_by(
     accelerator: &dyn BatchCompressor,
     batch: &[&RawQuantum],

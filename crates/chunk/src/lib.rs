@@ -12,8 +12,7 @@ mod recompression;
 mod seal;
 
 pub use batch::{
-    BatchCompressor, BatchOpener, Doer, Estimate, OpenRecord, Remainder, Threads, compress_all,
-    compress_by, open_all,
+    BatchCompressor, BatchOpener, Estimate, OpenRecord, Remainder, Threads, compress_by, open_all,
 };
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};

@@ -11,7 +11,7 @@
 //! opener sends compressed data to the GPU and gets digests back, so that little crosses the bus.
 //!
 //! Invariant: what the GPU makes is an ordinary record. What it cannot do is left to the caller's
-//! threads, see [`chunk::compress_all`].
+//! threads, see [`chunk::compress_by`].
 
 mod compress;
 mod lanes;
@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use model::QUANTUM_BYTES_MAX;
 use sys::gpu::{CompressLane, Device, OpenLane, Shape};
+use sys::lock::Mutex;
 
 use lanes::{Lanes, Loan};
-use sys::lock::Mutex;
 
 /// Alignment of quanta in a lane's memory.
 const QUANTUM_ALIGNMENT: usize = 16;
@@ -37,9 +37,8 @@ const CHUNKS_EACH: usize = 4096;
 /// Maximum number of frames of a record for which a lane has room: pieces of 64 KiB.
 const FRAMES_EACH: usize = 32;
 
-/// How the work is divided. With the defaults source code shrinks
-/// as much as with zstd's level 1, and a backup pins little memory; see
-/// `docs/performance/gpu.md`.
+/// Division of the work. With the defaults source code shrinks as much as with zstd's level 1, and
+/// a backup pins little memory; see `docs/performance/gpu.md`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Length of a piece, in bytes: a multiple of 16. Longer pieces shrink more, shorter pieces

@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
+mod noise;
+
 use std::collections::BTreeMap;
 
 use chunk::{
@@ -14,15 +16,9 @@ use format::quantum::{Codec, Record, encode};
 use gpu::{Gpu, Settings};
 use model::ChunkDigest;
 
-const RECORDS: u64 = 1000;
+use noise::noise;
 
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&seed.to_le_bytes());
-    hasher.finalize_xof().fill(&mut data);
-    data
-}
+const RECORDS: u64 = 1000;
 
 /// Returns records whose checksum is right and whose frames are damaged in one way.
 fn damaged(way: u64) -> Vec<Vec<u8>> {

@@ -5,14 +5,18 @@
 
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
+mod noise;
+
 use std::collections::BTreeMap;
 
 use chunk::{
     BatchCompressor, BatchOpener, Compression, Compressor, Decompressor, DomainKey, OpenRecord,
-    RawQuantum, Threads, compress_all, open_all,
+    RawQuantum, Remainder, Threads, compress_by, open_all,
 };
 use gpu::{Gpu, Settings};
 use model::{ChunkDigest, QUANTUM_BYTES_MAX};
+
+use noise::noise;
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -33,14 +37,6 @@ fn gpu(settings: Settings) -> Option<Gpu> {
 
 fn threads() -> Threads {
     Threads { compression: Compression::Standard, count: 2 }
-}
-
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut data = vec![0; bytes];
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&seed.to_le_bytes());
-    hasher.finalize_xof().fill(&mut data);
-    data
 }
 
 /// Contents of several kinds, each of `bytes` bytes.
@@ -170,10 +166,11 @@ fn without_memory_on_the_gpu_threads_do_the_work() {
         contents(100_000).iter().map(|data| quantum(data, 5000)).collect();
     let batch: Vec<&RawQuantum> = quanta.iter().collect();
     let mut records = BTreeMap::new();
-    let reason = compress_all(&gpu, &threads(), &batch, &mut |number, record, _| {
-        records.insert(number, record);
-    })
-    .expect("threads work");
+    let Remainder { numbers, reason } = compress_by(&gpu, &batch, &mut |_, _| panic!("no memory"));
+    let left: Vec<&RawQuantum> = numbers.iter().map(|number| batch[*number]).collect();
+    threads()
+        .compress(&left, &mut |at, record| drop(records.insert(numbers[at], record)))
+        .expect("threads work");
     let reason = reason.expect("the GPU cannot have so much memory");
     println!("{reason}");
     assert_eq!(reason.kind(), std::io::ErrorKind::OutOfMemory);
@@ -190,10 +187,9 @@ fn ten_thousand_batches_need_no_more_memory_than_the_first() {
     let key = DomainKey::new(KEY);
     let round = || {
         let mut records = vec![Vec::new(); batch.len()];
-        let reason = compress_all(&gpu, &threads(), &batch, &mut |number, record, _| {
-            records[number] = record;
-        });
-        assert!(reason.expect("threads work").is_none());
+        let Remainder { numbers, reason } =
+            compress_by(&gpu, &batch, &mut |number, record| records[number] = record);
+        assert!(numbers.is_empty() && reason.is_none(), "{numbers:?} {reason:?}");
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let mut opened = 0;
         let reason = open_all(&gpu, &threads(), &key, &records, &mut |_, chunks| {
