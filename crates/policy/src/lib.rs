@@ -12,6 +12,7 @@ pub mod lock;
 mod migration;
 mod pattern;
 pub mod review;
+pub mod schedule;
 mod selection;
 pub mod statement;
 
