@@ -21,6 +21,7 @@
 
 mod blackout;
 mod calendar;
+pub mod event;
 mod interval;
 mod spread;
 mod timing;
