@@ -19,6 +19,7 @@
 //! 4. Intervals of minutes and hours count elapsed time. Intervals of days, weeks and months keep
 //!    the time on the wall.
 
+pub mod agenda;
 mod blackout;
 mod calendar;
 pub mod event;
