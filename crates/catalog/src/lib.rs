@@ -33,6 +33,7 @@ mod policies;
 mod pools;
 pub mod postgres;
 mod relocate;
+mod schedules;
 mod sessions;
 mod sql;
 pub mod sqlite;
@@ -57,6 +58,10 @@ pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
 pub use policies::{OptionSet, Policies};
 pub use pools::{Collocation, PoolRow, Pools};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
+pub use schedules::{
+    Association, EventFilter, EventKey, EventReport, Follower, ScheduleRow, ScheduledEvent,
+    Schedules,
+};
 pub use sessions::{SessionRow, Sessions};
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
 pub use versions::{VersionKey, VersionRow, Versions};
@@ -79,6 +84,7 @@ pub trait Catalog:
     + Volumes
     + Policies
     + Events
+    + Schedules
     + Tasks
     + Archives
     + Deletions

@@ -12,13 +12,14 @@ use crate::sql::{Row, Sql};
 /// Time in microseconds for which the last transaction of each connection is known: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
     include_str!("schema/5.sql"),
     include_str!("schema/6.sql"),
+    include_str!("schema/7.sql"),
 ];
 
 /// Brings the schema to the newest version that this program knows; a newer schema is left as it

@@ -26,6 +26,8 @@ pub(crate) mod packs;
 pub(crate) mod pages;
 pub(crate) mod policies;
 pub(crate) mod pools;
+mod scheduled_events;
+mod schedules;
 mod sessions;
 pub(crate) mod tables;
 mod tasks;

@@ -2,7 +2,9 @@
 
 use model::{DomainId, NodeId, NodeName, ServerTime};
 
-use super::{Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count};
+use super::{
+    Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count, schedules,
+};
 use crate::{CatalogError, Node, NodeChange, Nodes};
 
 impl<E: Engine> Nodes for E {
@@ -180,5 +182,6 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         sql.execute(&delete, params![node.0])?;
     }
+    schedules::forget_node(sql, node)?;
     require(sql.execute("DELETE FROM node WHERE id = ?", params![node.0])?, "the node")
 }

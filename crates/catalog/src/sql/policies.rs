@@ -3,8 +3,8 @@
 use model::{ClassId, DomainId, ServerTime};
 use policy::{PolicyDomain, PolicySet};
 
-use super::{Engine, Row, Sql, events, params, require};
-use crate::{CatalogError, EventRow, OptionSet, Policies};
+use super::{Engine, Row, Sql, events, params, require, schedules};
+use crate::{CatalogError, EventRow, Follower, OptionSet, Policies};
 
 impl<E: Engine> Policies for E {
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError> {
@@ -100,6 +100,7 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     if sql.exists(used, params![domain.0])? {
         return Err(CatalogError::Exists { what: "a node in this domain" });
     }
+    schedules::end_associations(sql, &Follower::Domain(domain))?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM class_number WHERE domain = ?", &[&domain.0])?;
     let delete = "DELETE FROM domain WHERE id = ?";

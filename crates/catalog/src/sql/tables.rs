@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 26] = [
+const TABLES: [Table; 30] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -63,6 +63,18 @@ const TABLES: [Table; 26] = [
     ),
     table("baseline", &["number", "node", "made", "document"], "number", true),
     table("event", &["id", "time", "actor", "what", "details"], "id", true),
+    table("schedule", &["name", "body", "since", "changed", "changed_by"], "lower(name)", false),
+    table("association", &["schedule", "kind", "target", "since"], "schedule, kind, target", false),
+    table("node_label", &["node", "label"], "node, label", false),
+    table(
+        "scheduled_event",
+        &[
+            "id", "schedule", "planned", "node", "opens", "closes", "state", "attempt", "started",
+            "ended", "code", "reason", "report", "log", "changed",
+        ],
+        "id",
+        true,
+    ),
     table("task_run", &["id", "task", "due", "started", "ended", "code", "reason"], "id", true),
     table(
         "directory",

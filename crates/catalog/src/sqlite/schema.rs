@@ -7,9 +7,9 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
-    VERSION_9, VERSION_10,
+    VERSION_9, VERSION_10, VERSION_11,
 ];
 
 const VERSION_1: &str = "
@@ -233,6 +233,43 @@ CREATE TABLE baseline(
     number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, made INTEGER NOT NULL,
     document BLOB NOT NULL) STRICT;
 CREATE INDEX baseline_by_node ON baseline(node, number);
+";
+
+/// Schedules, labels of nodes, and events of schedules.
+const VERSION_11: &str = "
+CREATE TABLE schedule(
+    name TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL, since INTEGER NOT NULL,
+    changed INTEGER NOT NULL, changed_by TEXT NOT NULL) STRICT;
+CREATE TABLE association(
+    schedule TEXT NOT NULL, kind INTEGER NOT NULL, target TEXT NOT NULL, since INTEGER NOT NULL,
+    PRIMARY KEY(schedule, kind, target)) STRICT, WITHOUT ROWID;
+CREATE TABLE node_label(
+    node INTEGER NOT NULL, label TEXT NOT NULL, PRIMARY KEY(node, label)) STRICT, WITHOUT ROWID;
+CREATE TABLE scheduled_event(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, schedule TEXT NOT NULL, planned INTEGER NOT NULL,
+    node INTEGER NOT NULL, opens INTEGER NOT NULL, closes INTEGER NOT NULL,
+    state INTEGER NOT NULL, attempt INTEGER NOT NULL, started INTEGER, ended INTEGER,
+    code INTEGER, reason TEXT NOT NULL, report TEXT NOT NULL, log BLOB NOT NULL,
+    changed INTEGER NOT NULL, UNIQUE(schedule, planned, node)) STRICT;
+CREATE INDEX scheduled_event_by_state ON scheduled_event(state, closes);
+CREATE INDEX scheduled_event_by_node ON scheduled_event(node, planned);
+DROP VIEW events;
+CREATE VIEW events AS SELECT
+    datetime(due / 1000000, 'unixepoch') AS scheduled_start,
+    datetime(started / 1000000, 'unixepoch') AS actual_start,
+    datetime(ended / 1000000, 'unixepoch') AS completed, NULL AS domain_name,
+    task AS schedule_name, NULL AS node_name,
+    CASE WHEN ended IS NULL THEN 'Started' WHEN code < 12 THEN 'Completed' ELSE 'Failed' END
+        AS status,
+    code AS result, reason AS reason FROM task_run
+  UNION ALL SELECT
+    datetime(planned / 1000000, 'unixepoch'), datetime(started / 1000000, 'unixepoch'),
+    datetime(ended / 1000000, 'unixepoch'), domain.name, schedule, node.name,
+    CASE state WHEN 1 THEN 'Pending' WHEN 2 THEN 'Started' WHEN 3 THEN 'In Progress'
+        WHEN 4 THEN 'Completed' WHEN 5 THEN 'Missed' WHEN 6 THEN 'Failed' WHEN 7 THEN 'Restarted'
+        WHEN 8 THEN 'Severed' ELSE 'Uncertain' END,
+    code, reason FROM scheduled_event
+    LEFT JOIN node ON node.id = scheduled_event.node LEFT JOIN domain ON domain.id = node.domain;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

@@ -17,6 +17,7 @@ pub(crate) mod pages;
 pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod reference;
+pub(crate) mod schedules;
 pub(crate) mod sessions;
 pub(crate) mod tape;
 pub(crate) mod threads;
@@ -167,6 +168,14 @@ macro_rules! conformance {
                 baselines_are_oldest_first_and_of_one_node,
                 the_oldest_baseline_makes_room_for_the_newest,
                 documents_are_kept_as_sent,
+            );
+            conformance!(@theme schedules, $new,
+                schedules_are_by_name_and_their_followers_end_with_them,
+                labels_are_given_and_taken,
+                events_are_opened_reported_and_closed,
+                a_report_after_the_end_corrects_the_event,
+                events_are_selected_and_listed_in_portions,
+                events_of_a_node_end_with_it,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,

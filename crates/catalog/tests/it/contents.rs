@@ -1,8 +1,8 @@
 //! The contents of a catalogue, to be compared as a whole.
 
 use catalog::{
-    BaselineRow, Catalog, CatalogError, Filespace, LoggedRun, Node, PackRow, PageDigest, PageRow,
-    PageSpan, SessionRow, VersionRow,
+    Association, BaselineRow, Catalog, CatalogError, EventFilter, Filespace, LoggedRun, Node,
+    PackRow, PageDigest, PageRow, PageSpan, ScheduleRow, ScheduledEvent, SessionRow, VersionRow,
 };
 use model::{DirPath, FilespaceId, NodeId, PackNumber};
 
@@ -32,6 +32,10 @@ pub(crate) struct Contents {
     pub(crate) packs: Vec<PackRow>,
     pub(crate) next_pack: PackNumber,
     pub(crate) task_runs: Vec<LoggedRun>,
+    pub(crate) schedules: Vec<ScheduleRow>,
+    pub(crate) associations: Vec<Association>,
+    pub(crate) labels: Vec<(NodeId, String)>,
+    pub(crate) scheduled_events: Vec<ScheduledEvent>,
 }
 
 pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
@@ -41,6 +45,10 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         packs: catalog.packs()?,
         next_pack: catalog.next_pack()?,
         task_runs: catalog.task_runs(None, usize::MAX)?,
+        schedules: catalog.schedules()?,
+        associations: catalog.associations()?,
+        labels: catalog.labels(None)?,
+        scheduled_events: catalog.scheduled_events(&EventFilter::default(), None, usize::MAX)?,
     })
 }
 

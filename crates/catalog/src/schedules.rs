@@ -1,0 +1,171 @@
+//! Schedules, the nodes that follow them, and their events.
+
+use model::{DomainId, NodeId, NodeName, ServerTime};
+use policy::schedule::Occurrence;
+use policy::schedule::event::{EventState, Report};
+
+use crate::CatalogError;
+
+/// A schedule. The catalogue does not interpret its definition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleRow {
+    pub name: String,
+    /// The definition, as JSON.
+    pub body: String,
+    /// Moment of the last change of the planned times. Earlier occurrences do not count.
+    pub since: ServerTime,
+    pub changed: ServerTime,
+    /// Author of the last change.
+    pub changed_by: String,
+}
+
+/// The nodes that follow a schedule.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Follower {
+    Node(NodeId),
+    /// All nodes with this label.
+    Label(String),
+    /// All nodes of the domain.
+    Domain(DomainId),
+}
+
+/// Association of a schedule with nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Association {
+    pub schedule: String,
+    pub follower: Follower,
+    pub since: ServerTime,
+}
+
+/// The name of an event: no two events have the same.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EventKey {
+    pub schedule: String,
+    pub planned: ServerTime,
+    /// The node; `None` for work of the server itself.
+    pub node: Option<NodeId>,
+}
+
+/// An occurrence of a schedule at a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduledEvent {
+    pub number: u64,
+    pub key: EventKey,
+    /// Name of the node, if it still exists.
+    pub node_name: Option<NodeName>,
+    pub opens: ServerTime,
+    pub closes: ServerTime,
+    pub state: EventState,
+    /// Number of the last attempt; 0 before the first.
+    pub attempt: u32,
+    pub started: Option<ServerTime>,
+    pub ended: Option<ServerTime>,
+    pub code: Option<u8>,
+    /// Reason of the state, for people; empty if it needs none.
+    pub reason: String,
+    /// Report of the session as JSON; empty if there is none.
+    pub report: String,
+}
+
+/// Selection of events; a field that is `None` or empty selects all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EventFilter {
+    pub node: Option<NodeId>,
+    pub schedule: Option<String>,
+    pub states: Vec<EventState>,
+    /// First planned time.
+    pub from: Option<ServerTime>,
+    /// Last planned time.
+    pub to: Option<ServerTime>,
+}
+
+/// A report of a node, with what belongs to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventReport {
+    pub key: EventKey,
+    /// The window, for an event that the catalogue does not have yet.
+    pub occurrence: Occurrence,
+    pub report: Report,
+    /// Time of the report by the node's record.
+    pub at: ServerTime,
+    pub reason: String,
+    /// Report of the session as JSON; empty if there is none.
+    pub session: String,
+    /// End of the log; empty if there is none.
+    pub log: Vec<u8>,
+}
+
+/// Schedules and events.
+pub trait Schedules {
+    /// All schedules, by name.
+    fn schedules(&self) -> Result<Vec<ScheduleRow>, CatalogError>;
+
+    /// Adds a schedule. Fails with `Exists` for a name that is taken, in upper or lower case.
+    fn add_schedule(&self, schedule: &ScheduleRow) -> Result<(), CatalogError>;
+
+    /// Replaces the schedule of this name. Fails with `NotFound`.
+    fn change_schedule(&self, schedule: &ScheduleRow) -> Result<(), CatalogError>;
+
+    /// Removes a schedule with its associations. Its events stay. Fails with `NotFound`.
+    fn remove_schedule(&self, name: &str) -> Result<(), CatalogError>;
+
+    /// All associations, by schedule.
+    fn associations(&self) -> Result<Vec<Association>, CatalogError>;
+
+    /// Associates a schedule with nodes; an association that exists stays as it is. Fails with
+    /// `NotFound` for an unknown schedule, node or domain.
+    fn associate(&self, association: &Association) -> Result<(), CatalogError>;
+
+    /// Ends an association. Returns false if there was none.
+    fn dissociate(&self, schedule: &str, follower: &Follower) -> Result<bool, CatalogError>;
+
+    /// The labels of all nodes, or of one.
+    fn labels(&self, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, CatalogError>;
+
+    /// Gives labels to a node and takes labels from it. Fails with `NotFound` for an unknown node.
+    fn change_labels(
+        &self,
+        node: NodeId,
+        added: &[String],
+        removed: &[String],
+    ) -> Result<(), CatalogError>;
+
+    /// At most `limit` events, the last opened first. The list begins with the event numbered
+    /// `from`, or with the last event if `from` is `None`.
+    fn scheduled_events(
+        &self,
+        filter: &EventFilter,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<ScheduledEvent>, CatalogError>;
+
+    /// The event, and the end of its log.
+    fn scheduled_event(
+        &self,
+        key: &EventKey,
+    ) -> Result<Option<(ScheduledEvent, Vec<u8>)>, CatalogError>;
+
+    /// Adds events whose windows have opened; those that exist stay as they are.
+    fn open_events(&self, events: &[(EventKey, Occurrence)]) -> Result<(), CatalogError>;
+
+    /// Records pending events as missed whose windows have closed. Returns their number.
+    fn close_events(&self, now: ServerTime) -> Result<usize, CatalogError>;
+
+    /// Records a report, which may be overtaken or have come before. An event of a node that was
+    /// removed is not recorded.
+    fn report_event(&self, report: &EventReport) -> Result<(), CatalogError>;
+
+    /// Records that the connection to a node was lost while it worked.
+    fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError>;
+
+    /// Records severed events as uncertain that were severed before `before`.
+    fn give_events_up(&self, before: ServerTime) -> Result<usize, CatalogError>;
+
+    /// Removes events that were planned before `before`, and the logs of completed events that were
+    /// planned before `logs_before`.
+    fn forget_events(
+        &self,
+        before: ServerTime,
+        logs_before: ServerTime,
+    ) -> Result<(), CatalogError>;
+}

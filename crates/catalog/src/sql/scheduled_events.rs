@@ -1,0 +1,214 @@
+//! Statements about the events of schedules. The next state of an event is policy's decision
+//! (`policy::schedule::event`). The statements for many events at once follow the same rules.
+
+use model::{NodeId, NodeName, ServerTime};
+use policy::schedule::Occurrence;
+use policy::schedule::event::{EventState, Phase, Progress};
+
+use super::{Row, Sql, ToValue, code, params, row_count, row_number};
+use crate::{CatalogError, EventFilter, EventKey, EventReport, ScheduledEvent};
+
+/// Number of the server itself in the column of nodes. Nodes count from 1.
+const SERVER: u32 = 0;
+
+/// States of a node that works.
+const RUNNING: [EventState; 3] =
+    [EventState::Started, EventState::InProgress, EventState::Restarted];
+
+const EVENT: &str = "SELECT scheduled_event.id, schedule, planned, scheduled_event.node,
+                       node.name, opens, closes, state, attempt, started, ended, code, reason,
+                       report, log
+                     FROM scheduled_event LEFT JOIN node ON node.id = scheduled_event.node";
+
+/// The column of a state.
+fn state_code(state: EventState) -> usize {
+    code(state, &EventState::ALL)
+}
+
+/// The column of a node.
+fn node_number(node: Option<NodeId>) -> u32 {
+    node.map_or(SERVER, |node| node.0)
+}
+
+/// Reads an event from a row of [`EVENT`].
+fn event_columns(row: &Row<'_>) -> Result<ScheduledEvent, CatalogError> {
+    let node: u32 = row.get(3)?;
+    let name: Option<String> = row.get(4)?;
+    let name = name.map(|name| {
+        NodeName::new(&name)
+            .map_err(|_| CatalogError::impossible(&format!("the name of node {node}")))
+    });
+    let key = EventKey {
+        schedule: row.get(1)?,
+        planned: ServerTime(row.get(2)?),
+        node: Some(NodeId(node)).filter(|node| node.0 != SERVER),
+    };
+    let time = |column| Ok::<_, CatalogError>(row.get::<Option<i64>>(column)?.map(ServerTime));
+    Ok(ScheduledEvent {
+        number: row.get(0)?,
+        key,
+        node_name: name.transpose()?,
+        opens: ServerTime(row.get(5)?),
+        closes: ServerTime(row.get(6)?),
+        state: row.coded(7, &EventState::ALL)?,
+        attempt: row.get(8)?,
+        started: time(9)?,
+        ended: time(10)?,
+        code: row.get(11)?,
+        reason: row.get(12)?,
+        report: row.get(13)?,
+    })
+}
+
+pub(super) fn list(
+    sql: &dyn Sql,
+    filter: &EventFilter,
+    from: Option<u64>,
+    limit: usize,
+) -> Result<Vec<ScheduledEvent>, CatalogError> {
+    let mut conditions = vec!["scheduled_event.id <= ?".to_owned()];
+    let mut values: Vec<Box<dyn ToValue>> = vec![Box::new(row_number(from))];
+    let mut add = |condition: &str, value: Box<dyn ToValue>| {
+        conditions.push(condition.to_owned());
+        values.push(value);
+    };
+    if let Some(node) = filter.node {
+        add("scheduled_event.node = ?", Box::new(node.0));
+    }
+    if let Some(schedule) = &filter.schedule {
+        add("lower(schedule) = ?", Box::new(schedule.to_ascii_lowercase()));
+    }
+    if let Some(from) = filter.from {
+        add("planned >= ?", Box::new(from.0));
+    }
+    if let Some(to) = filter.to {
+        add("planned <= ?", Box::new(to.0));
+    }
+    if !filter.states.is_empty() {
+        let codes: Vec<String> =
+            filter.states.iter().map(|state| state_code(*state).to_string()).collect();
+        conditions.push(format!("state IN ({})", codes.join(", ")));
+    }
+    values.push(Box::new(row_count(limit)));
+    let conditions = conditions.join(" AND ");
+    let select = format!("{EVENT} WHERE {conditions} ORDER BY scheduled_event.id DESC LIMIT ?");
+    let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
+    let events: Vec<ScheduledEvent> = sql.all(&select, &values, event_columns)?;
+    assert!(events.len() <= limit, "the statement limits its rows");
+    Ok(events)
+}
+
+pub(super) fn find(
+    sql: &dyn Sql,
+    key: &EventKey,
+) -> Result<Option<(ScheduledEvent, Vec<u8>)>, CatalogError> {
+    let select = format!("{EVENT} WHERE schedule = ? AND planned = ? AND scheduled_event.node = ?");
+    let values = params![key.schedule, key.planned.0, node_number(key.node)];
+    sql.first(&select, values, |row| Ok((event_columns(row)?, row.get(14)?)))
+}
+
+pub(super) fn open(sql: &dyn Sql, events: &[(EventKey, Occurrence)]) -> Result<(), CatalogError> {
+    events.iter().try_for_each(|(key, occurrence)| open_one(sql, key, *occurrence))
+}
+
+fn open_one(sql: &dyn Sql, key: &EventKey, occurrence: Occurrence) -> Result<(), CatalogError> {
+    assert_eq!(key.planned, occurrence.planned, "an event is named by its planned time");
+    let insert = "INSERT INTO scheduled_event(schedule, planned, node, opens, closes, state,
+                    attempt, changed, reason, report, log)
+                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, 0, ?4, '', '', ?7)
+                  ON CONFLICT(schedule, planned, node) DO NOTHING";
+    let Progress { state, .. } = Progress::PENDING;
+    let no_log: &[u8] = &[];
+    let values = params![
+        key.schedule,
+        key.planned.0,
+        node_number(key.node),
+        occurrence.opens.0,
+        occurrence.closes.0,
+        state_code(state),
+        no_log
+    ];
+    sql.execute(insert, values).map(drop)
+}
+
+pub(super) fn close(sql: &dyn Sql, now: ServerTime) -> Result<usize, CatalogError> {
+    let missed = Progress::PENDING.at_close().state;
+    let update =
+        "UPDATE scheduled_event SET state = ?, changed = ? WHERE state = ? AND closes <= ?";
+    let pending = state_code(EventState::Pending);
+    sql.execute(update, params![state_code(missed), now.0, pending, now.0])
+}
+
+pub(super) fn report(sql: &dyn Sql, report: &EventReport) -> Result<(), CatalogError> {
+    let EventReport { key, occurrence, at, .. } = report;
+    if let Some(node) = key.node
+        && !sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])?
+    {
+        return Ok(());
+    }
+    open_one(sql, key, *occurrence)?;
+    let known = find(sql, key)?.map(|(event, _)| event);
+    let event =
+        known.ok_or_else(|| CatalogError::Damaged("an event that was added is missing".into()))?;
+    let before = Progress { state: event.state, attempt: event.attempt };
+    let after = before.after(report.report);
+    if after == before {
+        return Ok(());
+    }
+    let is_further = after.attempt > before.attempt && before.attempt > 0;
+    let started = match report.report.phase {
+        Phase::Began => event.started.or(Some(*at)),
+        _ => event.started,
+    };
+    let (ended, code) = match report.report.phase {
+        Phase::Ended(code) => (Some(*at), Some(code)),
+        Phase::Interrupted => (Some(*at), None),
+        _ if is_further => (None, None),
+        _ => (event.ended, event.code),
+    };
+    let update = "UPDATE scheduled_event SET state = ?, attempt = ?, started = ?, ended = ?,
+                    code = ?, reason = ?, report = ?, log = ?, changed = ? WHERE id = ?";
+    let values = params![
+        state_code(after.state),
+        after.attempt,
+        started.map(|time| time.0),
+        ended.map(|time| time.0),
+        code,
+        report.reason,
+        report.session,
+        report.log,
+        at.0,
+        event.number
+    ];
+    sql.execute(update, values).map(drop)
+}
+
+pub(super) fn sever(sql: &dyn Sql, node: NodeId, now: ServerTime) -> Result<(), CatalogError> {
+    for state in RUNNING {
+        let severed = Progress { state, attempt: 1 }.severed().state;
+        let update =
+            "UPDATE scheduled_event SET state = ?, changed = ? WHERE node = ? AND state = ?";
+        sql.execute(update, params![state_code(severed), now.0, node.0, state_code(state)])?;
+    }
+    Ok(())
+}
+
+pub(super) fn give_up(sql: &dyn Sql, before: ServerTime) -> Result<usize, CatalogError> {
+    let severed = EventState::Severed;
+    let uncertain = Progress { state: severed, attempt: 1 }.given_up().state;
+    let update = "UPDATE scheduled_event SET state = ? WHERE state = ? AND changed < ?";
+    sql.execute(update, params![state_code(uncertain), state_code(severed), before.0])
+}
+
+pub(super) fn forget(
+    sql: &dyn Sql,
+    before: ServerTime,
+    logs_before: ServerTime,
+) -> Result<(), CatalogError> {
+    sql.execute("DELETE FROM scheduled_event WHERE planned < ?", params![before.0])?;
+    let no_log: &[u8] = &[];
+    let update = "UPDATE scheduled_event SET log = ?
+                  WHERE planned < ? AND state = ? AND length(log) > 0";
+    let completed = state_code(EventState::Completed);
+    sql.execute(update, params![no_log, logs_before.0, completed]).map(drop)
+}

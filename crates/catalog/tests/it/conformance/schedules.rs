@@ -1,0 +1,248 @@
+//! Schedules, their followers, labels and events.
+
+use catalog::{
+    Association, Catalog, CatalogError, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
+    ScheduledEvent,
+};
+use model::{DomainId, NodeId};
+use policy::schedule::Occurrence;
+use policy::schedule::event::{EventState, Phase, Report};
+
+use super::Engine;
+use crate::samples::{add_node, at};
+
+fn schedule(name: &str) -> ScheduleRow {
+    ScheduleRow {
+        name: name.to_owned(),
+        body: format!("{{\"of\":\"{name}\"}}"),
+        since: at(1),
+        changed: at(2),
+        changed_by: "anna".to_owned(),
+    }
+}
+
+fn add_schedule(catalog: &dyn Catalog, name: &str) {
+    catalog.add_schedule(&schedule(name)).expect("is added");
+}
+
+fn follow(catalog: &dyn Catalog, schedule: &str, follower: &Follower) -> Result<(), CatalogError> {
+    let association =
+        Association { schedule: schedule.to_owned(), follower: follower.clone(), since: at(3) };
+    catalog.associate(&association)
+}
+
+/// An event with a window of ten seconds.
+fn event(schedule: &str, planned: i64, node: Option<NodeId>) -> (EventKey, Occurrence) {
+    let key = EventKey { schedule: schedule.to_owned(), planned: at(planned), node };
+    (key, Occurrence { planned: at(planned), opens: at(planned), closes: at(planned + 10) })
+}
+
+/// Reports on the event of "nightly" at second 100.
+fn report(catalog: &dyn Catalog, node: NodeId, attempt: u32, phase: Phase, time: i64) {
+    let (key, occurrence) = event("nightly", 100, Some(node));
+    let report = EventReport {
+        key,
+        occurrence,
+        report: Report { attempt, phase },
+        at: at(time),
+        reason: format!("reason {time}"),
+        session: format!("session {time}"),
+        log: vec![0, 0xff, b'a'],
+    };
+    catalog.report_event(&report).expect("is recorded");
+}
+
+/// Returns the event of "nightly" at second 100.
+fn nightly(catalog: &dyn Catalog, node: NodeId) -> ScheduledEvent {
+    let (key, _) = event("nightly", 100, Some(node));
+    let (event, _) = catalog.scheduled_event(&key).expect("is read").expect("exists");
+    assert_eq!(event.key, key);
+    event
+}
+
+/// Returns the seconds at which the events are planned, and their states.
+fn states(catalog: &dyn Catalog, filter: &EventFilter) -> Vec<(i64, EventState)> {
+    let events = catalog.scheduled_events(filter, None, 100).expect("are listed");
+    events
+        .into_iter()
+        .map(|event| (event.key.planned.secs() - at(0).secs(), event.state))
+        .collect()
+}
+
+pub(crate) fn schedules_are_by_name_and_their_followers_end_with_them(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    for name in ["weekly", "Nightly"] {
+        add_schedule(&*catalog, name);
+    }
+    let again = catalog.add_schedule(&schedule("NIGHTLY"));
+    assert!(matches!(again, Err(CatalogError::Exists { .. })));
+    let changed = ScheduleRow { body: "{}".to_owned(), since: at(9), ..schedule("Nightly") };
+    catalog.change_schedule(&changed).expect("is changed");
+    let unknown = catalog.change_schedule(&schedule("monthly"));
+    assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
+    let followers =
+        [Follower::Node(node), Follower::Label("web".to_owned()), Follower::Domain(DomainId(1))];
+    for follower in &followers {
+        follow(&*catalog, "nightly", follower).expect("is associated");
+        follow(&*catalog, "weekly", follower).expect("is associated");
+        follow(&*catalog, "NIGHTLY", follower).expect("once more changes nothing");
+    }
+    for unknown in [Follower::Node(NodeId(99)), Follower::Domain(DomainId(99))] {
+        let refused = follow(&*catalog, "nightly", &unknown);
+        assert!(matches!(refused, Err(CatalogError::NotFound { .. })));
+    }
+    let refused = follow(&*catalog, "monthly", &followers[0]);
+    assert!(matches!(refused, Err(CatalogError::NotFound { .. })));
+
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.schedules().expect("are listed"), [changed, schedule("weekly")]);
+    let of = |name: &str| {
+        let all = catalog.associations().expect("are listed");
+        let of_name = all.into_iter().filter(|association| association.schedule == name);
+        of_name.map(|association| association.follower).collect::<Vec<_>>()
+    };
+    assert_eq!(of("Nightly"), followers);
+    assert!(catalog.dissociate("nightly", &followers[1]).expect("is ended"));
+    assert!(!catalog.dissociate("nightly", &followers[1]).expect("is ended"));
+    assert_eq!(of("Nightly"), [followers[0].clone(), followers[2].clone()]);
+    catalog.remove_schedule("NIGHTLY").expect("is removed");
+    assert!(of("Nightly").is_empty());
+    assert!(matches!(catalog.remove_schedule("nightly"), Err(CatalogError::NotFound { .. })));
+    catalog.remove_node(node).expect("is removed");
+    assert_eq!(of("weekly"), followers[1..]);
+}
+
+pub(crate) fn labels_are_given_and_taken(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name).id);
+    let texts = |labels: &[&str]| labels.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    catalog
+        .change_labels(a, &texts(&["web", "prod", "web"]), &[])
+        .expect("are given");
+    catalog
+        .change_labels(b, &texts(&["web"]), &texts(&["none"]))
+        .expect("are given");
+    catalog
+        .change_labels(a, &texts(&["test"]), &texts(&["prod"]))
+        .expect("are changed");
+    let catalog = engine.reopen(catalog);
+    let label = |node, text: &str| (node, text.to_owned());
+    let expected = [label(a, "test"), label(a, "web"), label(b, "web")];
+    assert_eq!(catalog.labels(None).expect("are listed"), expected);
+    assert_eq!(catalog.labels(Some(a)).expect("are listed"), expected[..2]);
+    let unknown = catalog.change_labels(NodeId(99), &[], &[]);
+    assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
+    catalog.remove_node(a).expect("is removed");
+    assert_eq!(catalog.labels(None).expect("are listed"), expected[2..]);
+}
+
+pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let events = [event("nightly", 100, Some(node)), event("expire", 90, None)];
+    catalog.open_events(&events).expect("are opened");
+    let opened = nightly(&*catalog, node);
+    assert_eq!((opened.state, opened.attempt), (EventState::Pending, 0));
+    assert_eq!((opened.opens, opened.closes), (at(100), at(110)));
+    assert_eq!(opened.node_name.expect("is known").as_str(), "a");
+
+    report(&*catalog, node, 1, Phase::Began, 105);
+    catalog.open_events(&events).expect("are open already");
+    assert_eq!(catalog.close_events(at(109)).expect("are closed"), 1);
+    assert_eq!(catalog.close_events(at(110)).expect("are closed"), 0);
+    let begun = nightly(&*catalog, node);
+    assert_eq!((begun.state, begun.started), (EventState::Started, Some(at(105))));
+    report(&*catalog, node, 1, Phase::Ended(12), 120);
+    let failed = nightly(&*catalog, node);
+    assert_eq!(
+        (failed.state, failed.code, failed.ended),
+        (EventState::Failed, Some(12), Some(at(120)))
+    );
+    assert_eq!((&*failed.reason, &*failed.report), ("reason 120", "session 120"));
+    report(&*catalog, node, 2, Phase::Began, 130);
+    let again = nightly(&*catalog, node);
+    assert_eq!((again.state, again.attempt, again.code), (EventState::Restarted, 2, None));
+    assert_eq!((again.started, again.ended), (Some(at(105)), None));
+    report(&*catalog, node, 2, Phase::Ended(4), 140);
+
+    let catalog = engine.reopen(catalog);
+    let (key, _) = event("nightly", 100, Some(node));
+    let (done, log) = catalog.scheduled_event(&key).expect("is read").expect("exists");
+    assert_eq!((done.state, done.code, done.attempt), (EventState::Completed, Some(4), 2));
+    assert_eq!(log, [0, 0xff, b'a']);
+    let (key, _) = event("expire", 90, None);
+    let (missed, _) = catalog.scheduled_event(&key).expect("is read").expect("exists");
+    assert_eq!((missed.state, missed.node_name), (EventState::Missed, None));
+    let (key, _) = event("nightly", 101, Some(node));
+    assert_eq!(catalog.scheduled_event(&key).expect("is read"), None);
+}
+
+pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    catalog.open_events(&[event("nightly", 100, Some(node))]).expect("is opened");
+    catalog.close_events(at(200)).expect("is closed");
+    report(&*catalog, node, 1, Phase::Began, 105);
+    assert_eq!(nightly(&*catalog, node).state, EventState::Started);
+    catalog.sever_events(node, at(210)).expect("is severed");
+    assert_eq!(nightly(&*catalog, node).state, EventState::Severed);
+    assert_eq!(catalog.give_events_up(at(210)).expect("waits"), 0);
+    assert_eq!(catalog.give_events_up(at(211)).expect("is given up"), 1);
+    assert_eq!(nightly(&*catalog, node).state, EventState::Uncertain);
+    report(&*catalog, node, 1, Phase::Ended(0), 107);
+    let done = nightly(&*catalog, node);
+    assert_eq!((done.state, done.ended), (EventState::Completed, Some(at(107))));
+    report(&*catalog, node, 1, Phase::Began, 105);
+    catalog.sever_events(node, at(220)).expect("nothing is severed");
+    assert_eq!(nightly(&*catalog, node), done, "a report that was overtaken changes nothing");
+}
+
+pub(crate) fn events_are_selected_and_listed_in_portions(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name).id);
+    for second in [100, 200, 300] {
+        let events = [event("nightly", second, Some(a)), event("nightly", second, Some(b))];
+        catalog.open_events(&events).expect("are opened");
+    }
+    catalog.close_events(at(210)).expect("are closed");
+    let missed = EventState::Missed;
+    let pending = EventState::Pending;
+    let of_a = EventFilter { node: Some(a), ..EventFilter::default() };
+    assert_eq!(states(&*catalog, &of_a), [(300, pending), (200, missed), (100, missed)]);
+    let from = EventFilter { from: Some(at(200)), to: Some(at(200)), ..of_a.clone() };
+    assert_eq!(states(&*catalog, &from), [(200, missed)]);
+    let open = EventFilter { states: vec![pending, EventState::Failed], ..EventFilter::default() };
+    assert_eq!(states(&*catalog, &open), [(300, pending), (300, pending)]);
+    let other = EventFilter { schedule: Some("NIGHTLY".to_owned()), ..open };
+    assert_eq!(states(&*catalog, &other).len(), 2);
+    let none = EventFilter { schedule: Some("weekly".to_owned()), ..other };
+    assert_eq!(states(&*catalog, &none), []);
+
+    let first = catalog.scheduled_events(&of_a, None, 2).expect("are listed");
+    assert_eq!(first.len(), 2);
+    let rest = catalog
+        .scheduled_events(&of_a, Some(first[1].number - 1), 9)
+        .expect("are listed");
+    assert_eq!(rest.iter().map(|event| event.key.planned).collect::<Vec<_>>(), [at(100)]);
+    catalog.forget_events(at(200), at(0)).expect("are forgotten");
+    assert_eq!(states(&*catalog, &of_a).len(), 2);
+}
+
+pub(crate) fn events_of_a_node_end_with_it(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    catalog.open_events(&[event("nightly", 100, Some(node))]).expect("is opened");
+    report(&*catalog, node, 1, Phase::Ended(0), 105);
+    let (key, _) = event("nightly", 100, Some(node));
+    let log =
+        |catalog: &dyn Catalog| catalog.scheduled_event(&key).expect("is read").expect("exists").1;
+    catalog.forget_events(at(0), at(100)).expect("nothing is forgotten");
+    assert_eq!(log(&*catalog).len(), 3);
+    catalog.forget_events(at(0), at(101)).expect("the log is forgotten");
+    assert!(log(&*catalog).is_empty());
+    catalog.remove_node(node).expect("is removed");
+    assert_eq!(states(&*catalog, &EventFilter::default()), []);
+    report(&*catalog, node, 2, Phase::Began, 106);
+    assert_eq!(states(&*catalog, &EventFilter::default()), [], "a removed node has no events");
+}
