@@ -19,9 +19,11 @@
 //! 4. Intervals of minutes and hours count elapsed time. Intervals of days, weeks and months keep
 //!    the time on the wall.
 
+mod action;
 pub mod agenda;
 mod blackout;
 mod calendar;
+mod definition;
 pub mod event;
 mod interval;
 mod spread;
@@ -29,8 +31,12 @@ mod timing;
 mod words;
 mod zone;
 
+pub use action::{Action, Place, Word, Work};
 pub use blackout::Blackout;
 pub use calendar::{Calendar, Days};
+pub use definition::{
+    Definition, DefinitionError, PRIORITY_DEFAULT, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
+};
 pub use interval::{Every, Interval};
 pub use spread::{SPREAD_PERCENT_DEFAULT, start_of};
 pub use timing::{Occurrence, Starts, Timing, WINDOW_MINUTES_DEFAULT, WINDOW_MINUTES_MAX};

@@ -27,6 +27,13 @@ pub enum Every {
     Months(u32),
 }
 
+impl Every {
+    pub(super) fn is_zero(self) -> bool {
+        let (Self::Minutes(count) | Self::Days(count) | Self::Months(count)) = self;
+        count == 0
+    }
+}
+
 impl Interval {
     /// Returns the planned times after `after`, in ascending order, each once.
     pub(super) fn planned<'a>(

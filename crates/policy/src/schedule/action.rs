@@ -1,0 +1,207 @@
+//! Actions of schedules.
+
+use serde::{Deserialize, Serialize};
+
+/// Work of a schedule, with what it is done to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Action {
+    pub work: Work,
+    /// Paths, patterns, a device, a shell command, or the name of a pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<Word>,
+    /// Further options of the command, as on its command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+/// Kinds of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    Incremental,
+    Selective,
+    Full,
+    Archive,
+    Restore,
+    Verify,
+    /// Restore of a random sample to nowhere.
+    Drill,
+    Image,
+    /// A shell command.
+    Command,
+    Expire,
+    Reclaim,
+    /// Audit of the catalogue.
+    Audit,
+    /// Audit that reads all stored data.
+    Scrub,
+    CopyCatalog,
+    Drain,
+}
+
+/// Place at which work is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Node,
+    Server,
+}
+
+impl Work {
+    /// All kinds of work, those of nodes first.
+    pub const ALL: [Self; 15] = [
+        Self::Incremental,
+        Self::Selective,
+        Self::Full,
+        Self::Archive,
+        Self::Restore,
+        Self::Verify,
+        Self::Drill,
+        Self::Image,
+        Self::Command,
+        Self::Expire,
+        Self::Reclaim,
+        Self::Audit,
+        Self::Scrub,
+        Self::CopyCatalog,
+        Self::Drain,
+    ];
+
+    /// The name of the work, as commands show and take it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Incremental => "incremental",
+            Self::Selective => "selective",
+            Self::Full => "full",
+            Self::Archive => "archive",
+            Self::Restore => "restore",
+            Self::Verify => "verify",
+            Self::Drill => "drill",
+            Self::Image => "image",
+            Self::Command => "command",
+            Self::Expire => "expire",
+            Self::Reclaim => "reclaim",
+            Self::Audit => "audit",
+            Self::Scrub => "scrub",
+            Self::CopyCatalog => "copy-catalog",
+            Self::Drain => "drain",
+        }
+    }
+
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|work| work.name() == name)
+    }
+
+    pub fn place(self) -> Place {
+        match self {
+            Self::Incremental
+            | Self::Selective
+            | Self::Full
+            | Self::Archive
+            | Self::Restore
+            | Self::Verify
+            | Self::Drill
+            | Self::Image
+            | Self::Command => Place::Node,
+            Self::Expire
+            | Self::Reclaim
+            | Self::Audit
+            | Self::Scrub
+            | Self::CopyCatalog
+            | Self::Drain => Place::Server,
+        }
+    }
+
+    /// Returns true if the work may be done again though nobody knows how far it came: a shell
+    /// command may have had its effect, and an archive would be stored twice.
+    pub fn is_repeatable(self) -> bool {
+        !matches!(self, Self::Command | Self::Archive)
+    }
+}
+
+impl Action {
+    /// Fails with the reason if the action cannot be carried out.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let is_without = self.objects.is_empty();
+        match self.work {
+            Work::Selective if is_without => {
+                Err("a selective backup needs objects: name the files or directories")
+            }
+            Work::Archive if is_without => {
+                Err("an archive needs objects: name the files or directories")
+            }
+            Work::Restore if is_without => Err("a restore needs objects: name what is restored"),
+            Work::Image if is_without => Err("an image needs an object: name the device"),
+            Work::Command if self.objects.len() != 1 => {
+                Err("a command is one object: the text for the shell")
+            }
+            Work::Drain if self.objects.len() != 1 => {
+                Err("a drain needs one object: the name of the pool")
+            }
+            Work::Drain => Ok(()),
+            work if work.place() == Place::Server && !is_without => {
+                Err("this action takes no objects")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A word of any bytes. In JSON it is text, or a list of its bytes if it is not UTF-8.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "WordForm", into = "WordForm")]
+pub struct Word(pub Vec<u8>);
+
+/// The form of a word in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WordForm {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<WordForm> for Word {
+    fn from(form: WordForm) -> Self {
+        match form {
+            WordForm::Text(text) => Self(text.into_bytes()),
+            WordForm::Bytes(bytes) => Self(bytes),
+        }
+    }
+}
+
+impl From<Word> for WordForm {
+    fn from(word: Word) -> Self {
+        match String::from_utf8(word.0) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Bytes(error.into_bytes()),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Word {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_any_bytes_survive_as_json() {
+        for (bytes, json) in [(&b"/etc"[..], r#""/etc""#), (b"\xff\0a", "[255,0,97]")] {
+            let word = Word(bytes.to_vec());
+            assert_eq!(serde_json::to_string(&word).expect("is text"), json);
+            assert_eq!(serde_json::from_str::<Word>(json).expect("is read"), word);
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_json() {
+        for work in Work::ALL {
+            assert_eq!(Work::of_name(work.name()), Some(work));
+            let json = serde_json::to_string(&work).expect("is text");
+            assert_eq!(json, format!("{:?}", work.name()));
+        }
+    }
+}
