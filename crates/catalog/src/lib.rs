@@ -59,8 +59,8 @@ pub use policies::{OptionSet, Policies};
 pub use pools::{Collocation, PoolRow, Pools};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use schedules::{
-    Association, EventFilter, EventKey, EventReport, Follower, ScheduleRow, ScheduledEvent,
-    Schedules,
+    Association, Control, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
+    ScheduledEvent, Schedules,
 };
 pub use sessions::{SessionRow, Sessions};
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};

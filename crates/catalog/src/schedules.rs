@@ -65,6 +65,21 @@ pub struct ScheduledEvent {
     pub reason: String,
     /// Report of the session as JSON; empty if there is none.
     pub report: String,
+    /// Last wish of an administrator about the work, if there is one.
+    pub control: Option<Control>,
+}
+
+/// Wish of an administrator about work that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Control {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl Control {
+    /// All wishes. The catalogue numbers them from 1 in this order.
+    pub const ALL: [Self; 3] = [Self::Pause, Self::Resume, Self::Cancel];
 }
 
 /// Selection of events; a field that is `None` or empty selects all.
@@ -154,6 +169,9 @@ pub trait Schedules {
     /// Records a report, which may be overtaken or have come before. An event of a node that was
     /// removed is not recorded.
     fn report_event(&self, report: &EventReport) -> Result<(), CatalogError>;
+
+    /// Records the wish about an event. Fails with `NotFound` for an unknown event.
+    fn control_event(&self, key: &EventKey, control: Control) -> Result<(), CatalogError>;
 
     /// Records that the connection to a node was lost while it worked.
     fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError>;

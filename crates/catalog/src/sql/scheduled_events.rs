@@ -5,8 +5,8 @@ use model::{NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Progress};
 
-use super::{Row, Sql, ToValue, code, params, row_count, row_number};
-use crate::{CatalogError, EventFilter, EventKey, EventReport, ScheduledEvent};
+use super::{Row, Sql, ToValue, code, params, require, row_count, row_number};
+use crate::{CatalogError, Control, EventFilter, EventKey, EventReport, ScheduledEvent};
 
 /// Number of the server itself in the column of nodes. Nodes count from 1.
 const SERVER: u32 = 0;
@@ -17,7 +17,7 @@ const RUNNING: [EventState; 3] =
 
 const EVENT: &str = "SELECT scheduled_event.id, schedule, planned, scheduled_event.node,
                        node.name, opens, closes, state, attempt, started, ended, code, reason,
-                       report, log
+                       report, control, log
                      FROM scheduled_event LEFT JOIN node ON node.id = scheduled_event.node";
 
 /// The column of a state.
@@ -57,7 +57,23 @@ fn event_columns(row: &Row<'_>) -> Result<ScheduledEvent, CatalogError> {
         code: row.get(11)?,
         reason: row.get(12)?,
         report: row.get(13)?,
+        control: control_of(row.get(14)?)?,
     })
+}
+
+/// Reads a wish from its column; 0 means none.
+fn control_of(number: usize) -> Result<Option<Control>, CatalogError> {
+    let Some(index) = number.checked_sub(1) else { return Ok(None) };
+    let unknown = || CatalogError::Damaged(format!("an event has the unknown control {number}"));
+    Control::ALL.get(index).copied().map(Some).ok_or_else(unknown)
+}
+
+pub(super) fn control(sql: &dyn Sql, key: &EventKey, control: Control) -> Result<(), CatalogError> {
+    let update = "UPDATE scheduled_event SET control = ?
+                  WHERE schedule = ? AND planned = ? AND node = ?";
+    let number = code(control, &Control::ALL) + 1;
+    let values = params![number, key.schedule, key.planned.0, node_number(key.node)];
+    require(sql.execute(update, values)?, "the event")
 }
 
 pub(super) fn list(
@@ -104,7 +120,7 @@ pub(super) fn find(
 ) -> Result<Option<(ScheduledEvent, Vec<u8>)>, CatalogError> {
     let select = format!("{EVENT} WHERE schedule = ? AND planned = ? AND scheduled_event.node = ?");
     let values = params![key.schedule, key.planned.0, node_number(key.node)];
-    sql.first(&select, values, |row| Ok((event_columns(row)?, row.get(14)?)))
+    sql.first(&select, values, |row| Ok((event_columns(row)?, row.get(15)?)))
 }
 
 pub(super) fn open(sql: &dyn Sql, events: &[(EventKey, Occurrence)]) -> Result<(), CatalogError> {

@@ -5,7 +5,7 @@ use policy::schedule::Occurrence;
 
 use super::{Engine, Row, Sql, nodes, params, require, require_new, scheduled_events};
 use crate::{
-    Association, CatalogError, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
+    Association, CatalogError, Control, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
     ScheduledEvent, Schedules,
 };
 
@@ -90,6 +90,11 @@ impl<E: Engine> Schedules for E {
     fn report_event(&self, report: &EventReport) -> Result<(), CatalogError> {
         let report = report.clone();
         self.write(move |sql| scheduled_events::report(sql, &report))
+    }
+
+    fn control_event(&self, key: &EventKey, control: Control) -> Result<(), CatalogError> {
+        let key = key.clone();
+        self.write(move |sql| scheduled_events::control(sql, &key, control))
     }
 
     fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError> {

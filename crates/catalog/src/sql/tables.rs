@@ -70,7 +70,7 @@ const TABLES: [Table; 30] = [
         "scheduled_event",
         &[
             "id", "schedule", "planned", "node", "opens", "closes", "state", "attempt", "started",
-            "ended", "code", "reason", "report", "log", "changed",
+            "ended", "code", "reason", "report", "log", "changed", "control",
         ],
         "id",
         true,

@@ -13,7 +13,7 @@ CREATE TABLE scheduled_event(
     planned BIGINT NOT NULL, node BIGINT NOT NULL, opens BIGINT NOT NULL, closes BIGINT NOT NULL,
     state BIGINT NOT NULL, attempt BIGINT NOT NULL, started BIGINT, ended BIGINT, code BIGINT,
     reason TEXT NOT NULL, report TEXT NOT NULL, log BYTEA NOT NULL, changed BIGINT NOT NULL,
-    UNIQUE(schedule, planned, node));
+    control BIGINT NOT NULL DEFAULT 0, UNIQUE(schedule, planned, node));
 CREATE INDEX scheduled_event_by_state ON scheduled_event(state, closes);
 CREATE INDEX scheduled_event_by_node ON scheduled_event(node, planned);
 

@@ -1,8 +1,8 @@
 //! Schedules, their followers, labels and events.
 
 use catalog::{
-    Association, Catalog, CatalogError, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
-    ScheduledEvent,
+    Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventReport, Follower,
+    ScheduleRow, ScheduledEvent,
 };
 use model::{DomainId, NodeId};
 use policy::schedule::Occurrence;
@@ -174,7 +174,12 @@ pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
     let (key, _) = event("expire", 90, None);
     let (missed, _) = catalog.scheduled_event(&key).expect("is read").expect("exists");
     assert_eq!((missed.state, missed.node_name), (EventState::Missed, None));
+    catalog.control_event(&key, Control::Cancel).expect("is recorded");
+    let (missed, _) = catalog.scheduled_event(&key).expect("is read").expect("exists");
+    assert_eq!(missed.control, Some(Control::Cancel));
     let (key, _) = event("nightly", 101, Some(node));
+    let unknown = catalog.control_event(&key, Control::Pause);
+    assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
     assert_eq!(catalog.scheduled_event(&key).expect("is read"), None);
 }
 
