@@ -123,6 +123,13 @@ impl Lock {
         }
     }
 
+    /// Locks the file at `path`, which must exist. Waits while somebody else holds the lock.
+    pub fn exclusive(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        Ok(Self(file))
+    }
+
     /// Returns the identity of the locked file. Neither a copy of the file nor a file that replaces
     /// it has the same identity.
     pub fn identity(&self) -> io::Result<FileIdentity> {

@@ -13,6 +13,7 @@
 //! Deliberately absent: policy, formats, protocols except iSCSI, logging, and environment
 //! variables.
 
+pub mod alarm;
 mod apply;
 mod attributes;
 #[expect(unsafe_code, reason = "the map of a file system has no safe binding")]

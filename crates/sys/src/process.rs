@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 
+pub use rustix::process::Signal;
+
 /// Raises the limit of open files as far as the process may and returns the new limit.
 pub fn raise_open_files() -> u64 {
     let limit = rustix::process::getrlimit(Resource::Nofile);
@@ -74,7 +76,7 @@ pub fn exit_now(status: i32) -> ! {
 pub fn kill_group(leader: u32) -> io::Result<()> {
     let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
     let leader = leader.ok_or(io::ErrorKind::NotFound)?;
-    Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
+    Ok(rustix::process::kill_process_group(leader, Signal::KILL)?)
 }
 
 /// Makes the kernel kill the program that `command` starts as soon as the thread ends that starts
@@ -82,7 +84,7 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
 pub fn kill_with_thread(command: &mut Command) {
     let parent = rustix::process::getpid();
     let follow = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // No signal comes if the parent ended before the call.
         let is_alive = rustix::process::getppid() == Some(parent);
         if is_alive { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
@@ -119,11 +121,25 @@ pub fn ignore_hangup() {
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
+/// Sends a signal to the processes of the group that `leader` leads.
+pub fn signal_group(leader: u32, signal: Signal) -> io::Result<()> {
+    let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
+    let leader = leader.ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process_group(leader, signal)?)
+}
+
+/// Sends a signal to a process.
+pub fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process(pid, signal)?)
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let pid = pid.ok_or(io::ErrorKind::NotFound)?;
-    Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
+    Ok(rustix::process::kill_process(pid, Signal::TERM)?)
 }
 
 /// Takes over a descriptor that another program has left open for this program, by its number. May
