@@ -13,6 +13,7 @@
 //! | `shelving` | writing packs to volumes, emptying and importing volumes |
 //! | [`fleet`] | several servers of one catalogue |
 //! | [`domains`] | policy domains, drafts, locks |
+//! | [`schedules`] | schedules, their events, the server's own work |
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
 //! | [`ownership`] | the right of one process to use a folder and its pools |
 //!
@@ -36,6 +37,7 @@ mod places;
 pub mod pools;
 #[cfg(test)]
 mod samples;
+pub mod schedules;
 pub mod selection;
 mod shelving;
 mod store;

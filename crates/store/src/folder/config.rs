@@ -67,6 +67,9 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-default" = "none"))]
     pub reclaim_recompress: Option<Recompression>,
+    /// Days for which the events of schedules are kept.
+    #[serde(default = "default_event_days")]
+    pub event_days: u16,
     /// Days for which a node's deletions can be undone.
     #[serde(default = "default_undo_days")]
     pub undo_days: u16,
@@ -211,6 +214,10 @@ fn default_expire_hours() -> u32 {
     24
 }
 
+fn default_event_days() -> u16 {
+    180
+}
+
 fn default_certificate_days() -> u16 {
     90
 }
@@ -282,6 +289,7 @@ impl Config {
             expire_every_hours: default_expire_hours(),
             reclaim_dead_percent: default_reclaim_percent(),
             reclaim_recompress: None,
+            event_days: default_event_days(),
             undo_days: default_undo_days(),
             catalog_copy_hours: default_catalog_copy_hours(),
             catalog_copies_kept: default_catalog_copies_kept(),

@@ -1,0 +1,32 @@
+//! Schedules: what nodes and the server do by themselves, and the events that come of it.
+//!
+//! ```text
+//!  administrator -> define -> catalogue -> plan ------> the agents of the nodes
+//!                                |    ^                        |
+//!                                v    |                        v
+//!                            timetable -- events <-- report <--+
+//!                                |
+//!                                `-> work (the server's own)
+//! ```
+//!
+//! An agent decides by itself when an event begins, and reports it. The timetable only opens events
+//! and closes those that no node began. It runs at the server that keeps house.
+
+mod announcement;
+mod define;
+mod events;
+mod followers;
+mod plan;
+mod timetable;
+mod work;
+
+pub use announcement::generation;
+pub use define::{Schedule, add, associate, change, dissociate, list, remove};
+pub use events::{EventTarget, control, find_event, node_events, report, run_now, sever};
+pub use followers::label_nodes;
+pub use plan::{Plan, PlannedControl, PlannedSchedule, plan_of};
+pub use timetable::{Timetable, tick};
+pub use work::run_due;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Schedules as administrators make them.
+
+use catalog::{Association, Follower, ScheduleRow};
+use policy::schedule::{Definition, Place};
+
+use super::announcement::announce;
+use super::followers::Followers;
+use crate::domains::note;
+use crate::error::StoreError;
+use crate::names::check_name;
+use crate::store::Store;
+
+/// A schedule with its followers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    pub row: ScheduleRow,
+    pub definition: Definition,
+    pub followers: Vec<Follower>,
+}
+
+/// Returns the definition of a schedule in the catalogue.
+pub(super) fn definition(row: &ScheduleRow) -> Result<Definition, StoreError> {
+    serde_json::from_str(&row.body).map_err(|error| {
+        StoreError::damaged(format!(
+            "the definition of schedule {} cannot be read: {error}; define it again",
+            row.name
+        ))
+    })
+}
+
+/// Lists the schedule `name`, or all schedules.
+pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<Schedule>, StoreError> {
+    let mut rows = store.catalog.schedules()?;
+    if let Some(name) = name {
+        rows.retain(|row| row.name.eq_ignore_ascii_case(name));
+        if rows.is_empty() {
+            return Err(unknown(name));
+        }
+    }
+    let followers = Followers::read(&*store.catalog)?;
+    let describe = |row: ScheduleRow| {
+        let (definition, followers) = (definition(&row)?, followers.named(&row.name));
+        Ok(Schedule { row, definition, followers })
+    };
+    rows.into_iter().map(describe).collect()
+}
+
+/// Finds a schedule.
+pub(super) fn find(store: &Store, name: &str) -> Result<Schedule, StoreError> {
+    list(store, Some(name))?.pop().ok_or_else(|| unknown(name))
+}
+
+fn unknown(name: &str) -> StoreError {
+    StoreError::not_found(format!(
+        "there is no schedule {name}; 'holdfast admin schedule list' shows all schedules"
+    ))
+}
+
+/// Defines a new schedule.
+pub fn add(
+    store: &Store,
+    name: &str,
+    definition: &Definition,
+    author: &str,
+) -> Result<Schedule, StoreError> {
+    check_name(name, "a schedule")?;
+    let now = sys::clock::now();
+    let row = ScheduleRow {
+        name: name.to_owned(),
+        body: encode(definition)?,
+        since: now,
+        changed: now,
+        changed_by: author.to_owned(),
+    };
+    store.catalog.add_schedule(&row).map_err(|error| match error {
+        catalog::CatalogError::Exists { .. } => StoreError::conflict(format!(
+            "schedule {name} exists already; change it with 'holdfast admin schedule update'"
+        )),
+        error => error.into(),
+    })?;
+    announce(store)?;
+    note(store, now, "schedule defined", name)?;
+    find(store, name)
+}
+
+/// Changes a schedule. Occurrences count from now on if the planned times change.
+pub fn change(
+    store: &Store,
+    name: &str,
+    definition: &Definition,
+    author: &str,
+) -> Result<Schedule, StoreError> {
+    let old = find(store, name)?;
+    if old.definition.place() != definition.place() {
+        return Err(StoreError::conflict(format!(
+            "schedule {} cannot move between nodes and the server; define another schedule",
+            old.row.name
+        )));
+    }
+    let now = sys::clock::now();
+    let has_same_times = old.definition.timing.starts == definition.timing.starts
+        && old.definition.zone == definition.zone;
+    let row = ScheduleRow {
+        body: encode(definition)?,
+        since: if has_same_times { old.row.since } else { now },
+        changed: now,
+        changed_by: author.to_owned(),
+        ..old.row
+    };
+    store.catalog.change_schedule(&row)?;
+    announce(store)?;
+    note(store, now, "schedule changed", &row.name)?;
+    find(store, name)
+}
+
+/// Removes a schedule. Work that is under way goes on.
+pub fn remove(store: &Store, name: &str) -> Result<Schedule, StoreError> {
+    let schedule = find(store, name)?;
+    store.catalog.remove_schedule(name)?;
+    announce(store)?;
+    note(store, sys::clock::now(), "schedule removed", &schedule.row.name)?;
+    Ok(schedule)
+}
+
+/// Associates a schedule with nodes.
+pub fn associate(
+    store: &Store,
+    name: &str,
+    followers: &[Follower],
+) -> Result<Schedule, StoreError> {
+    let schedule = find(store, name)?;
+    if schedule.definition.place() == Place::Server {
+        return Err(StoreError::conflict(format!(
+            "schedule {} is work of the server, which no node follows",
+            schedule.row.name
+        )));
+    }
+    for follower in followers {
+        store.catalog.associate(&Association {
+            schedule: schedule.row.name.clone(),
+            follower: follower.clone(),
+            since: sys::clock::now(),
+        })?;
+    }
+    announce(store)?;
+    find(store, name)
+}
+
+/// Ends associations of a schedule. Fails if one of them does not exist.
+pub fn dissociate(
+    store: &Store,
+    name: &str,
+    followers: &[Follower],
+) -> Result<Schedule, StoreError> {
+    let schedule = find(store, name)?;
+    for follower in followers {
+        if !store.catalog.dissociate(name, follower)? {
+            return Err(StoreError::not_found(format!(
+                "schedule {} is not associated with them; 'holdfast admin schedule show {0}' shows \
+                 with whom it is",
+                schedule.row.name
+            )));
+        }
+    }
+    announce(store)?;
+    find(store, name)
+}
+
+pub(super) fn encode(definition: &Definition) -> Result<String, StoreError> {
+    definition.check().map_err(|error| StoreError::usage(error.to_string()))?;
+    serde_json::to_string(definition).map_err(|error| StoreError::usage(error.to_string()))
+}

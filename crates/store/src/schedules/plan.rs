@@ -1,0 +1,65 @@
+//! The plan of a node: the schedules that it follows, as its agent gets them.
+
+use catalog::{Control, EventFilter, EventKey, Node};
+use model::ServerTime;
+use policy::schedule::event::EventState;
+
+use super::followers::Followers;
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// Maximum number of events with wishes in a plan.
+const CONTROLS_MAX: usize = 1000;
+
+/// The plan of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Schedules, by name.
+    pub schedules: Vec<PlannedSchedule>,
+    /// Wishes about events that have not ended.
+    pub controls: Vec<PlannedControl>,
+}
+
+/// A schedule in a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedSchedule {
+    pub name: String,
+    /// The definition, as JSON.
+    pub body: String,
+    /// Occurrences that are planned before this time are none of the node.
+    pub since: ServerTime,
+}
+
+/// A wish about an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedControl {
+    pub key: EventKey,
+    pub control: Control,
+}
+
+/// Returns the plan of `node`.
+pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
+    let followers = Followers::read(&*store.catalog)?;
+    let followed = followers.of_node(node);
+    let own = store.catalog.schedules()?.into_iter().filter_map(|row| {
+        let since = *followed.get(row.name.as_str())?;
+        Some(PlannedSchedule { name: row.name, body: row.body, since: since.max(row.since) })
+    });
+    let filter = EventFilter {
+        node: Some(node.id),
+        states: vec![
+            EventState::Pending,
+            EventState::Started,
+            EventState::InProgress,
+            EventState::Restarted,
+            EventState::Severed,
+        ],
+        ..EventFilter::default()
+    };
+    let events = store.catalog.scheduled_events(&filter, None, CONTROLS_MAX)?;
+    let controls = events.into_iter().filter_map(|event| {
+        let control = event.control?;
+        Some(PlannedControl { key: event.key, control })
+    });
+    Ok(Plan { schedules: own.collect(), controls: controls.collect() })
+}

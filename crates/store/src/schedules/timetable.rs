@@ -1,0 +1,113 @@
+//! The timetable: it opens the events of all nodes when their windows open, and closes those that
+//! no node has begun.
+
+use catalog::{EventKey, Write};
+use model::ServerTime;
+use policy::schedule::{Definition, Occurrence, Place};
+
+use super::define::definition;
+use super::followers::Followers;
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// Mark with the time up to which events have been opened.
+const SEEN_MARK: &str = "events opened";
+/// Maximum age of windows that a server opens after it was down, in microseconds: a week.
+const LOOK_BACK_MICROS: i64 = 7 * 86_400_000_000;
+/// Number of events that are opened in one transaction.
+const BATCH: usize = 1000;
+/// Time after which a node that does not come back is given up, in microseconds: a week.
+const PATIENCE_MICROS: i64 = 7 * 86_400_000_000;
+/// Time for which the logs of completed events are kept, in microseconds: 30 days.
+const LOG_MICROS: i64 = 30 * 86_400_000_000;
+/// Number of microseconds in a day.
+const DAY_MICROS: i64 = 86_400_000_000;
+/// Interval between two removals of old events, in microseconds: an hour.
+const FORGET_PAUSE_MICROS: i64 = 3_600_000_000;
+
+/// State of the timetable between two looks.
+#[derive(Debug, Default)]
+pub struct Timetable {
+    forgotten: Option<ServerTime>,
+}
+
+/// Opens and closes events up to `now`.
+pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result<(), StoreError> {
+    let seen = store.catalog.mark(SEEN_MARK)?.map(ServerTime);
+    let after = seen.unwrap_or(now).max(ServerTime(now.0 - LOOK_BACK_MICROS));
+    if after < now {
+        open(store, after, now)?;
+    }
+    if seen.is_none_or(|seen| seen < now) {
+        store.catalog.commit(vec![Write::SetMark { name: SEEN_MARK, value: now.0 }])?;
+    }
+    let missed = store.catalog.close_events(now)?;
+    if missed > 0 {
+        tracing::warn!(missed, "events were missed");
+    }
+    store.catalog.give_events_up(ServerTime(now.0 - PATIENCE_MICROS))?;
+    let is_due = |at: ServerTime| now.0 - at.0 >= FORGET_PAUSE_MICROS || now < at;
+    if timetable.forgotten.is_none_or(is_due) {
+        let kept = i64::from(store.config.event_days) * DAY_MICROS;
+        store
+            .catalog
+            .forget_events(ServerTime(now.0 - kept), ServerTime(now.0 - LOG_MICROS))?;
+        timetable.forgotten = Some(now);
+    }
+    Ok(())
+}
+
+/// Opens the events whose windows open after `after`, and at `now` or before.
+fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<(), StoreError> {
+    let rows = store.catalog.schedules()?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let followers = Followers::read(&*store.catalog)?;
+    let nodes = store.catalog.nodes()?;
+    let mut events = Vec::new();
+    for row in rows {
+        // A definition that a newer program has written is none of this server.
+        let Ok(definition) = definition(&row) else { continue };
+        let openings = openings(&definition, row.since, after, now);
+        if openings.is_empty() {
+            continue;
+        }
+        let places: Vec<_> = match definition.place() {
+            Place::Server => vec![(None, row.since)],
+            Place::Node => {
+                let followers = followers.of_schedule(&row.name, &nodes);
+                followers.into_iter().map(|(node, since)| (Some(node.id), since)).collect()
+            }
+        };
+        for occurrence in openings {
+            for (node, since) in &places {
+                if occurrence.planned < *since {
+                    continue;
+                }
+                let (schedule, planned) = (row.name.clone(), occurrence.planned);
+                events.push((EventKey { schedule, planned, node: *node }, occurrence));
+                if events.len() == BATCH {
+                    store.catalog.open_events(&events)?;
+                    events.clear();
+                }
+            }
+        }
+    }
+    Ok(store.catalog.open_events(&events)?)
+}
+
+/// Returns the occurrences whose windows open in the given time.
+fn openings(
+    definition: &Definition,
+    since: ServerTime,
+    after: ServerTime,
+    now: ServerTime,
+) -> Vec<Occurrence> {
+    let Ok(zone) = definition.time_zone() else { return Vec::new() };
+    if definition.is_suspended {
+        return Vec::new();
+    }
+    let all = definition.timing.openings(&zone, after, now);
+    all.filter(|occurrence| occurrence.planned >= since).collect()
+}
