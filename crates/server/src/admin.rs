@@ -4,6 +4,7 @@
 mod nodes;
 mod options;
 mod progress;
+mod schedules;
 
 use std::sync::Arc;
 
@@ -42,6 +43,20 @@ impl AdminApi {
             .map_err(|_| refusal::panicked())?
             .map(Response::new)
             .map_err(refusal::status)
+    }
+
+    /// Runs `work` as [`Self::blocking`] does. Agents learn of the schedules that it changes.
+    async fn changing<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        let edge = Arc::clone(&self.edge);
+        self.blocking(move |store| {
+            let done = work(store)?;
+            edge.attendances.announce(store::schedules::generation(store)?);
+            Ok(done)
+        })
+        .await
     }
 
     /// Returns the store for work that only the server that keeps house does. Fails at other
@@ -95,7 +110,7 @@ impl Admin for AdminApi {
     ) -> Result<Response<proto::NodeInfo>, Status> {
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::set(&edge, &request).map(messages::nodes::node))
+        self.changing(move |_| nodes::set(&edge, &request).map(messages::nodes::node))
             .await
     }
 
@@ -574,6 +589,70 @@ impl Admin for AdminApi {
             Ok(proto::EventsReply { events: items, next })
         })
         .await
+    }
+
+    async fn schedules(
+        &self,
+        request: Request<proto::SchedulesRequest>,
+    ) -> Result<Response<proto::SchedulesReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |store| schedules::list(store, request)).await
+    }
+
+    async fn put_schedule(
+        &self,
+        request: Request<proto::PutScheduleRequest>,
+    ) -> Result<Response<proto::Schedule>, Status> {
+        let request = request.into_inner();
+        self.changing(move |store| schedules::put(store, &request)).await
+    }
+
+    async fn remove_schedule(
+        &self,
+        request: Request<proto::SchedulesRequest>,
+    ) -> Result<Response<proto::Schedule>, Status> {
+        let name = request.into_inner().name;
+        self.changing(move |store| schedules::remove(store, &name)).await
+    }
+
+    async fn follow_schedule(
+        &self,
+        request: Request<proto::FollowScheduleRequest>,
+    ) -> Result<Response<proto::Schedule>, Status> {
+        let request = request.into_inner();
+        self.changing(move |store| schedules::follow(store, request)).await
+    }
+
+    async fn run_action(
+        &self,
+        request: Request<proto::RunActionRequest>,
+    ) -> Result<Response<proto::RunActionReply>, Status> {
+        let request = request.into_inner();
+        self.changing(move |store| schedules::run(store, request)).await
+    }
+
+    async fn scheduled_events(
+        &self,
+        request: Request<proto::ScheduledEventsRequest>,
+    ) -> Result<Response<proto::ScheduledEventsReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |store| schedules::events(store, request)).await
+    }
+
+    async fn scheduled_event_log(
+        &self,
+        request: Request<proto::ScheduledEventLogRequest>,
+    ) -> Result<Response<proto::ScheduledEventLogReply>, Status> {
+        let number = request.into_inner().number;
+        self.blocking(move |store| schedules::event_log(store, number)).await
+    }
+
+    async fn control_events(
+        &self,
+        request: Request<proto::ControlEventsRequest>,
+    ) -> Result<Response<proto::ControlEventsReply>, Status> {
+        let request = request.into_inner();
+        self.changing(move |store| schedules::control(store, &request)).await
     }
 
     async fn task_runs(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::Store;
 use tokio::sync::Semaphore;
 
+use crate::attendances::Attendances;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::NodeBudgets;
 use crate::guesses::Guesses;
@@ -27,6 +28,8 @@ pub(crate) struct Edge {
     /// Failed enrolments.
     pub(crate) guesses: Guesses,
     pub(crate) measurements: Measurements,
+    /// Agents that are connected.
+    pub(crate) attendances: Attendances,
 }
 
 impl Edge {
@@ -37,6 +40,16 @@ impl Edge {
         let (limits, identities) = (Limits::new(&store.config), Identities::default());
         let (budgets, guesses) = (NodeBudgets::default(), Guesses::default());
         let measurements = Measurements::default();
-        Ok(Self { store, authority, identities, storing, limits, budgets, guesses, measurements })
+        Ok(Self {
+            store,
+            authority,
+            identities,
+            storing,
+            limits,
+            budgets,
+            guesses,
+            measurements,
+            attendances: Attendances::default(),
+        })
     }
 }

@@ -21,6 +21,8 @@
 //! | `refusal` | errors of the store as a client gets them |
 
 mod admin;
+mod attendance;
+mod attendances;
 mod authority;
 mod budget;
 mod bugs;
@@ -45,6 +47,7 @@ mod refusal;
 mod run;
 mod sessions;
 mod stop;
+mod timetable;
 mod tls;
 mod unknown;
 mod upkeep;

@@ -17,6 +17,7 @@ pub(crate) mod pools;
 pub(crate) mod portions;
 pub(crate) mod queue;
 pub(crate) mod recall;
+pub(crate) mod schedules;
 pub(crate) mod selection;
 pub(crate) mod servers;
 pub(crate) mod volumes;

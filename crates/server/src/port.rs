@@ -30,8 +30,11 @@ use crate::unknown::VersionNotice;
 /// lasts. Administrators and the server's own tasks have other threads, so that they work even if
 /// nodes have all of these.
 const BLOCKING_THREADS_MAX: usize = 4096;
-/// Interval between two probes of a connection that is silent.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Interval between two probes of a connection that is silent. An agent that has nothing to do is
+/// not woken more often.
+const KEEPALIVE: Duration = Duration::from_secs(40);
+/// Time limit for the answer to a probe.
+const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of streams on one connection: a node's recalls that wait for volumes, and all its
 /// other calls.
 const STREAMS_MAX: u32 = 320;
@@ -127,7 +130,7 @@ fn node_server(edge: &Arc<Edge>) -> Router {
         .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
         .add_service(enrolment(edge))
         .add_service(nodes(edge))
 }
@@ -140,7 +143,7 @@ fn guest_server(edge: &Arc<Edge>) -> Router {
         .initial_connection_window_size(GUEST_WINDOW_BYTES)
         .max_concurrent_streams(GUEST_STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
         .timeout(ENROL_LIMIT)
         .add_service(enrolment(edge))
         .add_service(nodes(edge))

@@ -24,6 +24,7 @@ use crate::disk_errors;
 use crate::edge::Edge;
 use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
+use crate::timetable;
 use crate::tls::TlsError;
 use crate::upkeep::{expire_by_itself, index_by_itself, lock_by_itself, tend_by_itself};
 use crate::{ADMIN_SOCKET, tls};
@@ -207,6 +208,8 @@ pub async fn run(
     let locking = tokio::spawn(lock_by_itself(Arc::clone(&store), stop.clone()));
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
     let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
+    let scheduling = tokio::spawn(timetable::run_by_itself(Arc::clone(&edge), stop.clone()));
+    let working = tokio::spawn(timetable::work_by_itself(Arc::clone(&store), stop.clone()));
     let beating = beat_by_itself(Arc::clone(&store));
     let watching = watch_by_itself(Arc::clone(&store));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
@@ -232,6 +235,8 @@ pub async fn run(
         locking.await,
         recording.await,
         noting.await,
+        scheduling.await,
+        working.await,
     ));
     close(&store).await
 }

@@ -31,7 +31,7 @@ use crate::gate::Caller;
 use crate::messages::changes::directory;
 use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
-use crate::{messages, refusal, unknown};
+use crate::{attendance, messages, refusal, unknown};
 
 /// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
 /// pack is asked for its data when it commits.
@@ -183,6 +183,20 @@ impl NodeService for NodeSessions {
         let right = Some(Arc::clone(&caller.right));
         let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
         tokio::spawn(pages::serve(store, caller, request.into_inner(), replies));
+        Ok(Response::new(stream::body(right, receiver)))
+    }
+
+    type AttendStream = ReplyStream<proto::ServerOrder>;
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<proto::AgentMessage>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        let edge = Arc::clone(&self.edge);
+        let caller = Caller::of(&request);
+        let right = Some(Arc::clone(&caller.right));
+        let (orders, receiver) = mpsc::channel(REPLIES_WAITING);
+        tokio::spawn(attendance::serve(edge, caller, request.into_inner(), orders));
         Ok(Response::new(stream::body(right, receiver)))
     }
 

@@ -2,7 +2,7 @@
 
 use catalog::{CatalogError, Node, NodeChange, TokenRow};
 use model::{BACKUP_FILESPACE_MIN, NodeName, ServerTime};
-use store::{Store, StoreError, domains};
+use store::{Store, StoreError, domains, schedules};
 use wire::proto;
 
 use crate::edge::Edge;
@@ -42,7 +42,9 @@ pub(super) fn select(store: &Store, name: Option<&str>) -> Result<Vec<Node>, Sto
 fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
     let is_enrolled = store.catalog.is_enrolled(node.id)?;
     let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, FILESPACES_SHOWN_MAX)?;
-    Ok(NodeSummary { node, is_enrolled, filespaces })
+    let labels = store.catalog.labels(Some(node.id))?.into_iter().map(|(_, label)| label);
+    let labels = labels.collect();
+    Ok(NodeSummary { node, is_enrolled, labels, filespaces })
 }
 
 /// Lists the node `name`, or without a name at most `limit` nodes, sorted by name, starting at
@@ -112,6 +114,10 @@ pub(super) fn set(edge: &Edge, request: &proto::SetNodeRequest) -> Result<NodeSu
         node.name = new_name;
     }
     store.catalog.change_node(node.id, &change_of(store, &node, request)?)?;
+    let proto::SetNodeRequest { added_labels, removed_labels, .. } = request;
+    if !added_labels.is_empty() || !removed_labels.is_empty() || request.domain.is_some() {
+        schedules::label_nodes(store, node.id, added_labels, removed_labels)?;
+    }
     let node = store.catalog.node(&node.name)?;
     tracing::info!(node = %node.name, locked = node.locked, "node changed");
     describe(store, node)

@@ -12,6 +12,7 @@ const FILESPACE_NAMES_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct NodeSummary {
     pub(crate) node: Node,
     pub(crate) is_enrolled: bool,
+    pub(crate) labels: Vec<String>,
     pub(crate) filespaces: Vec<FilespaceSummary>,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct FilespaceSummary {
 }
 
 pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
-    let NodeSummary { node, is_enrolled, filespaces } = info;
+    let NodeSummary { node, is_enrolled, labels, filespaces } = info;
     proto::NodeInfo {
         id: node.id.0,
         name: node.name.to_string(),
@@ -35,6 +36,7 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,
         collocation_group: node.collocation_group.unwrap_or_default(),
+        labels,
     }
 }
 

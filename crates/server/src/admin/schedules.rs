@@ -1,0 +1,152 @@
+//! Schedules, actions for now, and events.
+
+use std::collections::BTreeMap;
+
+use catalog::{Follower, Node};
+use model::NodeId;
+use store::schedules::{self, EventTarget};
+use store::{Store, StoreError, domains};
+use wire::proto;
+
+use super::nodes;
+use crate::messages;
+use crate::messages::portions::{Portion, Section, number_key};
+use crate::messages::schedules as forms;
+
+/// Author of changes over the socket in the server's folder.
+const AUTHOR: &str = "administrator";
+/// Maximum number of events in one message: their reports are long.
+const EVENTS_MAX: usize = 1000;
+
+pub(super) fn list(
+    store: &Store,
+    request: proto::SchedulesRequest,
+) -> Result<proto::SchedulesReply, StoreError> {
+    let all = schedules::list(store, messages::name(&request.name))?;
+    let all: Vec<proto::Schedule> = all
+        .into_iter()
+        .map(|one| forms::schedule(store, one))
+        .collect::<Result<_, _>>()?;
+    let Section { items, next } = Portion::parse(request.portion).of_list(
+        all,
+        |schedule| schedule.name.to_ascii_lowercase().into(),
+        |schedule| schedule,
+    );
+    Ok(proto::SchedulesReply { schedules: items, next })
+}
+
+pub(super) fn put(
+    store: &Store,
+    request: &proto::PutScheduleRequest,
+) -> Result<proto::Schedule, StoreError> {
+    let definition = forms::definition(&request.definition)?;
+    let schedule = match request.is_new {
+        true => schedules::add(store, &request.name, &definition, AUTHOR)?,
+        false => schedules::change(store, &request.name, &definition, AUTHOR)?,
+    };
+    forms::schedule(store, schedule)
+}
+
+pub(super) fn remove(store: &Store, name: &str) -> Result<proto::Schedule, StoreError> {
+    let schedule = schedules::remove(store, name)?;
+    forms::schedule(store, schedule)
+}
+
+/// Associates a schedule with nodes, or ends its associations with them.
+pub(super) fn follow(
+    store: &Store,
+    request: proto::FollowScheduleRequest,
+) -> Result<proto::Schedule, StoreError> {
+    let followers = followers(store, request.followers)?;
+    let schedule = match request.ends {
+        true => schedules::dissociate(store, &request.name, &followers)?,
+        false => schedules::associate(store, &request.name, &followers)?,
+    };
+    forms::schedule(store, schedule)
+}
+
+fn followers(store: &Store, messages: Vec<proto::Follower>) -> Result<Vec<Follower>, StoreError> {
+    use proto::follower::Follower as Message;
+    let parse = |message: proto::Follower| match message.follower {
+        Some(Message::Node(name)) => Ok(Follower::Node(nodes::find(store, &name)?.id)),
+        Some(Message::Label(label)) => {
+            store::check_name(&label, "a label")?;
+            Ok(Follower::Label(label))
+        }
+        Some(Message::Domain(name)) => {
+            let domain = domains::find(store, messages::domains::name(&name))?;
+            Ok(Follower::Domain(domain.id))
+        }
+        None => Err(StoreError::malformed("a follower without a name")),
+    };
+    messages.into_iter().map(parse).collect()
+}
+
+/// Starts an action at nodes now.
+pub(super) fn run(
+    store: &Store,
+    request: proto::RunActionRequest,
+) -> Result<proto::RunActionReply, StoreError> {
+    let definition = forms::definition(&request.definition)?;
+    let followers = followers(store, request.nodes)?;
+    let labels = store.catalog.labels(None)?;
+    let mut chosen: BTreeMap<NodeId, Node> = BTreeMap::new();
+    for node in store.catalog.nodes()? {
+        let is_chosen = followers.iter().any(|follower| match follower {
+            Follower::Node(id) => *id == node.id,
+            Follower::Domain(id) => *id == node.domain,
+            Follower::Label(label) => labels.contains(&(node.id, label.clone())),
+        });
+        if is_chosen {
+            chosen.insert(node.id, node);
+        }
+    }
+    if chosen.is_empty() {
+        let text = "no node has this label or is in this domain; 'holdfast admin node list' shows \
+                    the nodes";
+        return Err(StoreError::not_found(text));
+    }
+    let nodes: Vec<Node> = chosen.into_values().collect();
+    let schedule = schedules::run_now(store, &nodes, &definition, AUTHOR)?;
+    let nodes = nodes.iter().map(|node| node.name.to_string()).collect();
+    Ok(proto::RunActionReply { schedule, nodes })
+}
+
+pub(super) fn events(
+    store: &Store,
+    request: proto::ScheduledEventsRequest,
+) -> Result<proto::ScheduledEventsReply, StoreError> {
+    let mut filter = forms::filter(&request)?;
+    if let Some(name) = messages::name(&request.node) {
+        filter.node = Some(nodes::find(store, name)?.id);
+    }
+    let portion = Portion::parse(request.portion).at_most(EVENTS_MAX);
+    let (from, limit) = (portion.first_number()?, portion.read_max());
+    let events = schedules::node_events(store, &filter, from, limit)?;
+    let events = events.into_iter().map(forms::event).collect();
+    let Section { items, next } =
+        portion.cut(events, |event: &proto::ScheduledEvent| number_key(event.number));
+    Ok(proto::ScheduledEventsReply { events: items, next })
+}
+
+pub(super) fn event_log(
+    store: &Store,
+    number: u64,
+) -> Result<proto::ScheduledEventLogReply, StoreError> {
+    let (event, log) = schedules::find_event(store, number)?;
+    Ok(proto::ScheduledEventLogReply { event: Some(forms::event(event)), log: log.into() })
+}
+
+pub(super) fn control(
+    store: &Store,
+    request: &proto::ControlEventsRequest,
+) -> Result<proto::ControlEventsReply, StoreError> {
+    let node = match messages::name(&request.node) {
+        Some(name) => Some(nodes::find(store, name)?.id),
+        None => None,
+    };
+    let target = EventTarget { schedule: request.schedule.clone(), node };
+    let control = forms::parse_control(request.control())?;
+    let events = schedules::control(store, &target, control)?;
+    Ok(proto::ControlEventsReply { events })
+}

@@ -1,0 +1,167 @@
+//! Schedules, plans of nodes, and events.
+
+use catalog::{Control, EventFilter, EventKey, EventReport, Follower, Node, ScheduledEvent};
+use model::ServerTime;
+use policy::schedule::event::{EventState, Phase, Report};
+use policy::schedule::{Definition, Occurrence};
+use store::schedules::{Plan, Schedule};
+use store::{Store, StoreError};
+use wire::proto;
+
+use super::filled;
+
+/// Maximum length of a schedule's name in a report of a node, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+/// Maximum length of the end of a log, of a report of a session and of a reason, in bytes.
+const LOG_BYTES_MAX: usize = 64 << 10;
+const SESSION_BYTES_MAX: usize = wire::REPORT_BYTES_MAX;
+const REASON_BYTES_MAX: usize = 4096;
+
+/// Parses the definition of a schedule.
+pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
+    serde_json::from_str(text)
+        .map_err(|error| StoreError::usage(format!("the definition cannot be read: {error}")))
+}
+
+pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Schedule, StoreError> {
+    let Schedule { row, followers, .. } = schedule;
+    let nodes = store.catalog.nodes()?;
+    let domains = store.catalog.domains()?;
+    let named = |follower: Follower| {
+        use proto::follower::Follower as Message;
+        let follower = match follower {
+            Follower::Node(id) => {
+                Message::Node(nodes.iter().find(|node| node.id == id)?.name.to_string())
+            }
+            Follower::Label(label) => Message::Label(label),
+            Follower::Domain(id) => {
+                Message::Domain(domains.iter().find(|domain| domain.id == id)?.name.clone())
+            }
+        };
+        Some(proto::Follower { follower: Some(follower) })
+    };
+    Ok(proto::Schedule {
+        name: row.name,
+        definition: row.body,
+        followers: followers.into_iter().filter_map(named).collect(),
+        since: row.since.0,
+        changed: row.changed.0,
+        changed_by: row.changed_by,
+    })
+}
+
+/// Returns the message of a plan, without its digest.
+pub(crate) fn plan(plan: Plan) -> proto::Plan {
+    let schedules = plan.schedules.into_iter().map(|schedule| proto::PlannedSchedule {
+        name: schedule.name,
+        definition: schedule.body,
+        since: schedule.since.0,
+    });
+    let controls = plan.controls.into_iter().map(|planned| proto::PlannedControl {
+        event: Some(proto::EventName {
+            schedule: planned.key.schedule,
+            planned: planned.key.planned.0,
+        }),
+        control: control(Some(planned.control)).into(),
+    });
+    proto::Plan {
+        digest: bytes::Bytes::new(),
+        schedules: schedules.collect(),
+        controls: controls.collect(),
+    }
+}
+
+fn control(control: Option<Control>) -> proto::EventControl {
+    match control {
+        None => proto::EventControl::Unspecified,
+        Some(Control::Pause) => proto::EventControl::Pause,
+        Some(Control::Resume) => proto::EventControl::Resume,
+        Some(Control::Cancel) => proto::EventControl::Cancel,
+    }
+}
+
+/// Parses the wish about events.
+pub(crate) fn parse_control(message: proto::EventControl) -> Result<Control, StoreError> {
+    match message {
+        proto::EventControl::Pause => Ok(Control::Pause),
+        proto::EventControl::Resume => Ok(Control::Resume),
+        proto::EventControl::Cancel => Ok(Control::Cancel),
+        proto::EventControl::Unspecified => Err(StoreError::usage("the request names no wish")),
+    }
+}
+
+/// Parses a report of `node`.
+pub(crate) fn report(node: &Node, message: proto::EventReport) -> Result<EventReport, StoreError> {
+    use proto::event_report::Phase as Message;
+    let phase = match message.phase() {
+        Message::Began => Phase::Began,
+        Message::Working => Phase::Working,
+        Message::Ended => {
+            let code = u8::try_from(message.code);
+            Phase::Ended(code.map_err(|_| StoreError::malformed("an exit code"))?)
+        }
+        Message::Interrupted => Phase::Interrupted,
+        Message::Unspecified => return Err(StoreError::malformed("the phase of an event")),
+    };
+    let event = message
+        .event
+        .ok_or_else(|| StoreError::malformed("a report without an event"))?;
+    let is_short = event.schedule.len() <= NAME_BYTES_MAX
+        && message.log.len() <= LOG_BYTES_MAX
+        && message.session.len() <= SESSION_BYTES_MAX
+        && message.reason.len() <= REASON_BYTES_MAX;
+    let is_window = event.planned <= message.opens && message.opens < message.closes;
+    if !is_short || event.schedule.is_empty() || !is_window || message.attempt == 0 {
+        return Err(StoreError::malformed("the report of an event"));
+    }
+    let planned = ServerTime(event.planned);
+    Ok(EventReport {
+        key: EventKey { schedule: event.schedule, planned, node: Some(node.id) },
+        occurrence: Occurrence {
+            planned,
+            opens: ServerTime(message.opens),
+            closes: ServerTime(message.closes),
+        },
+        report: Report { attempt: message.attempt, phase },
+        at: ServerTime(message.at),
+        reason: message.reason,
+        session: message.session,
+        log: message.log.into(),
+    })
+}
+
+/// Parses the selection of events, except for the node.
+pub(crate) fn filter(message: &proto::ScheduledEventsRequest) -> Result<EventFilter, StoreError> {
+    let state = |name: &String| {
+        let names = EventState::ALL.map(EventState::name).join(", ");
+        EventState::of_name(name).ok_or_else(|| {
+            StoreError::usage(format!("'{name}' is not a state of an event: give {names}"))
+        })
+    };
+    Ok(EventFilter {
+        node: None,
+        schedule: filled(message.schedule.clone()),
+        states: message.states.iter().map(state).collect::<Result<_, _>>()?,
+        from: message.from.map(ServerTime),
+        to: message.to.map(ServerTime),
+    })
+}
+
+pub(crate) fn event(event: ScheduledEvent) -> proto::ScheduledEvent {
+    proto::ScheduledEvent {
+        number: event.number,
+        schedule: event.key.schedule,
+        planned: event.key.planned.0,
+        node: event.node_name.map(|name| name.to_string()).unwrap_or_default(),
+        opens: event.opens.0,
+        closes: event.closes.0,
+        state: event.state.name().to_owned(),
+        attempt: event.attempt,
+        started: event.started.map(|time| time.0),
+        ended: event.ended.map(|time| time.0),
+        code: event.code.map(u32::from),
+        reason: event.reason,
+        session: event.report,
+        control: control(event.control).into(),
+    }
+}
