@@ -18,6 +18,7 @@ mod pools;
 mod queue;
 mod reclamation;
 mod recompression;
+mod schedules;
 mod servers;
 mod tasks;
 mod volumes;
@@ -49,6 +50,7 @@ pub use pools::{
 pub use queue::{QueuedRequest, RequestKind, Requester};
 pub use reclamation::{Reclamation, ReclamationRequest};
 pub use recompression::RecompressionEffect;
+pub use schedules::{EventFilter, EventWish, Follower, Schedule, ScheduledEvent, StartedAction};
 pub use servers::Server;
 pub use tasks::{TaskEnd, TaskRun};
 pub use volumes::{

@@ -49,12 +49,16 @@ pub use image::{
 pub use last_backup::LastBackup;
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
+pub use link::attend::{
+    AgentCall, EventControl, EventName, EventReport, Order, Plan, PlannedSchedule,
+};
 pub use link::baselines::KeptBaseline;
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
+pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin,

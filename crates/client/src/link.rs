@@ -6,6 +6,7 @@
 //! numbers that fit. The limits of what the client takes are in `bounds`.
 
 pub(crate) mod archives;
+pub(crate) mod attend;
 pub(crate) mod backup;
 pub(crate) mod baselines;
 pub(crate) mod bounds;

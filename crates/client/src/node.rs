@@ -1,5 +1,6 @@
 //! The node: its folder, its encryption keys, and its enrolment.
 
+pub(crate) mod agent;
 mod enrolment;
 pub(crate) mod home;
 pub mod keys;

@@ -26,6 +26,7 @@ pub struct Node {
     pub deletes_backups: bool,
     /// True if the node may delete its archives.
     pub deletes_archives: bool,
+    pub labels: Vec<String>,
     pub filespaces: Vec<FilespaceSummary>,
 }
 
@@ -46,6 +47,7 @@ impl From<proto::NodeInfo> for Node {
             collocation_group: optional::text(message.collocation_group),
             deletes_backups: message.deletes_backups,
             deletes_archives: message.deletes_archives,
+            labels: message.labels,
             filespaces: message.filespaces.into_iter().map(filespace).collect(),
         }
     }
@@ -89,6 +91,8 @@ pub struct NodeChange {
     pub collocation_group: Option<NameChange>,
     pub deletes_backups: Option<bool>,
     pub deletes_archives: Option<bool>,
+    pub added_labels: Vec<String>,
+    pub removed_labels: Vec<String>,
 }
 
 impl Admin {
@@ -127,6 +131,8 @@ impl Admin {
             collocation_group: change.collocation_group.map(String::from),
             deletes_backups: change.deletes_backups,
             deletes_archives: change.deletes_archives,
+            added_labels: change.added_labels,
+            removed_labels: change.removed_labels,
         };
         Ok(self.call(async |server| server.set_node(request).await)?.into())
     }

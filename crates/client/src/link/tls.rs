@@ -30,7 +30,9 @@ pub(super) const TAKEOVER: Duration = Duration::from_secs(45);
 /// Pause between two rounds of attempts during a takeover.
 pub(super) const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
 /// Interval between two keep-alive messages on an idle connection.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+const KEEPALIVE: Duration = Duration::from_secs(40);
+/// Time limit for the answer to such a message.
+const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Condition under which the server's certificate is trusted.
 pub(crate) enum Trust {
@@ -133,7 +135,7 @@ async fn connect_to(
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE_PATIENCE)
         .connect_with_connector(connector)
         .await
         .map_err(|error| judged(address, &error))?;

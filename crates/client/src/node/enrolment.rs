@@ -4,6 +4,7 @@ use std::path::Path;
 
 use wire::proto;
 
+use super::agent::AgentSettings;
 use super::home::{
     CONFIG_FILE, ClientConfig, IDENTITY_FILE, Request, SERVERS_FILE, default_cache_megabytes,
     write_identity,
@@ -57,6 +58,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         pre_command: None,
         post_command: None,
         snapshot: Stillness::default(),
+        agent: AgentSettings::default(),
         tuning: Tuning::default(),
     };
     // The list of servers may come from an earlier enrolment at another server.

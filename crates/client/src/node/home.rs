@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
+use crate::node::agent::AgentSettings;
 use crate::tuning::{Stillness, Tuning};
 
 /// Folder of the system's own node, which root uses.
@@ -71,6 +72,8 @@ pub(crate) struct ClientConfig {
     pub(crate) snapshot: Stillness,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) agent: AgentSettings,
 }
 
 /// Returns the schema of `client.toml`, with the effect and the default of each key, for the

@@ -1,0 +1,242 @@
+//! Schedules, actions for now, and events.
+
+use model::ServerTime;
+use policy::schedule::Definition;
+use wire::proto;
+
+use super::connection::Admin;
+use super::optional;
+use crate::link::portions::{self, Section};
+use crate::{ClientError, ErrorKind};
+
+/// Nodes that follow a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Follower {
+    Node(String),
+    /// All nodes with this label.
+    Label(String),
+    /// All nodes of this domain.
+    Domain(String),
+}
+
+/// A schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    pub name: String,
+    pub definition: Definition,
+    pub followers: Vec<Follower>,
+    /// Time of the last change of the planned times.
+    pub since: ServerTime,
+    pub changed: ServerTime,
+    pub changed_by: String,
+}
+
+/// An action that was started at nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StartedAction {
+    /// Name of the schedule that the server has made for the action.
+    pub schedule: String,
+    pub nodes: Vec<String>,
+}
+
+/// Selection of events; a field that is `None` or empty selects all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EventFilter {
+    pub node: Option<String>,
+    pub schedule: Option<String>,
+    /// Names of states.
+    pub states: Vec<String>,
+    /// First and last planned time.
+    pub from: Option<ServerTime>,
+    pub to: Option<ServerTime>,
+}
+
+/// An occurrence of a schedule at a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduledEvent {
+    pub number: u64,
+    pub schedule: String,
+    pub planned: ServerTime,
+    /// Name of the node; `None` for work of the server.
+    pub node: Option<String>,
+    pub opens: ServerTime,
+    pub closes: ServerTime,
+    /// Name of the state.
+    pub state: String,
+    pub attempt: u32,
+    pub started: Option<ServerTime>,
+    pub ended: Option<ServerTime>,
+    pub code: Option<u32>,
+    pub reason: String,
+    /// Report of the session as JSON; empty if there is none.
+    pub session: String,
+}
+
+/// Wish about events that are under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EventWish {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+impl Admin {
+    /// The schedule `name`, or all schedules.
+    pub fn schedules(&mut self, name: Option<&str>) -> Result<Vec<Schedule>, ClientError> {
+        let schedules = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::SchedulesRequest { name, portion: Some(portion) };
+            let reply = self.call(async |server| server.schedules(request).await)?;
+            Ok(Section { items: reply.schedules, next: reply.next })
+        })?;
+        schedules.into_iter().map(schedule).collect()
+    }
+
+    /// Adds a schedule, or changes one.
+    pub fn put_schedule(
+        &mut self,
+        name: &str,
+        definition: &Definition,
+        is_new: bool,
+    ) -> Result<Schedule, ClientError> {
+        let definition = encode(definition)?;
+        let request = proto::PutScheduleRequest { name: name.to_owned(), definition, is_new };
+        schedule(self.call(async |server| server.put_schedule(request).await)?)
+    }
+
+    /// Removes a schedule.
+    pub fn remove_schedule(&mut self, name: &str) -> Result<Schedule, ClientError> {
+        let request = proto::SchedulesRequest { name: name.to_owned(), portion: None };
+        schedule(self.call(async |server| server.remove_schedule(request).await)?)
+    }
+
+    /// Associates a schedule with nodes, or ends the associations.
+    pub fn follow_schedule(
+        &mut self,
+        name: &str,
+        followers: &[Follower],
+        ends: bool,
+    ) -> Result<Schedule, ClientError> {
+        let followers = followers.iter().map(follower_message).collect();
+        let request = proto::FollowScheduleRequest { name: name.to_owned(), followers, ends };
+        schedule(self.call(async |server| server.follow_schedule(request).await)?)
+    }
+
+    /// Starts an action at nodes now.
+    pub fn run_action(
+        &mut self,
+        nodes: &[Follower],
+        definition: &Definition,
+    ) -> Result<StartedAction, ClientError> {
+        let nodes = nodes.iter().map(follower_message).collect();
+        let request = proto::RunActionRequest { nodes, definition: encode(definition)? };
+        let reply = self.call(async |server| server.run_action(request).await)?;
+        Ok(StartedAction { schedule: reply.schedule, nodes: reply.nodes })
+    }
+
+    /// At most `limit` events, the one that opened last first.
+    pub fn scheduled_events(
+        &mut self,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> Result<Vec<ScheduledEvent>, ClientError> {
+        let events = portions::first(limit as usize, |portion| {
+            let request = proto::ScheduledEventsRequest {
+                node: filter.node.clone().unwrap_or_default(),
+                schedule: filter.schedule.clone().unwrap_or_default(),
+                states: filter.states.clone(),
+                from: filter.from.map(|time| time.0),
+                to: filter.to.map(|time| time.0),
+                portion: Some(portion),
+            };
+            let reply = self.call(async |server| server.scheduled_events(request).await)?;
+            Ok(Section { items: reply.events, next: reply.next })
+        })?;
+        Ok(events.into_iter().map(event).collect())
+    }
+
+    /// An event, and the end of its log.
+    pub fn event_log(&mut self, number: u64) -> Result<(ScheduledEvent, Vec<u8>), ClientError> {
+        let request = proto::ScheduledEventLogRequest { number };
+        let reply = self.call(async |server| server.scheduled_event_log(request).await)?;
+        let message = reply.event.ok_or_else(|| malformed("an event without content"))?;
+        Ok((event(message), reply.log.into()))
+    }
+
+    /// Pauses, resumes or cancels all events of a schedule that have not ended, at one node or at
+    /// all. Returns their number.
+    pub fn control_events(
+        &mut self,
+        schedule: &str,
+        node: Option<&str>,
+        wish: EventWish,
+    ) -> Result<u64, ClientError> {
+        let control = match wish {
+            EventWish::Pause => proto::EventControl::Pause,
+            EventWish::Resume => proto::EventControl::Resume,
+            EventWish::Cancel => proto::EventControl::Cancel,
+        };
+        let request = proto::ControlEventsRequest {
+            schedule: schedule.to_owned(),
+            node: node.unwrap_or_default().to_owned(),
+            control: control.into(),
+        };
+        Ok(self.call(async |server| server.control_events(request).await)?.events)
+    }
+}
+
+fn encode(definition: &Definition) -> Result<String, ClientError> {
+    serde_json::to_string(definition)
+        .map_err(|error| ClientError::new(ErrorKind::Bug, format!("a definition: {error}")))
+}
+
+fn malformed(what: &str) -> ClientError {
+    ClientError::new(ErrorKind::Bug, format!("the server sent {what}"))
+}
+
+fn follower_message(follower: &Follower) -> proto::Follower {
+    use proto::follower::Follower as Message;
+    let follower = match follower.clone() {
+        Follower::Node(name) => Message::Node(name),
+        Follower::Label(label) => Message::Label(label),
+        Follower::Domain(name) => Message::Domain(name),
+    };
+    proto::Follower { follower: Some(follower) }
+}
+
+fn schedule(message: proto::Schedule) -> Result<Schedule, ClientError> {
+    use proto::follower::Follower as Message;
+    let follower = |message: proto::Follower| match message.follower? {
+        Message::Node(name) => Some(Follower::Node(name)),
+        Message::Label(label) => Some(Follower::Label(label)),
+        Message::Domain(name) => Some(Follower::Domain(name)),
+    };
+    let definition = serde_json::from_str(&message.definition)
+        .map_err(|error| malformed(&format!("a definition that cannot be read: {error}")))?;
+    Ok(Schedule {
+        name: message.name,
+        definition,
+        followers: message.followers.into_iter().filter_map(follower).collect(),
+        since: ServerTime(message.since),
+        changed: ServerTime(message.changed),
+        changed_by: message.changed_by,
+    })
+}
+
+fn event(message: proto::ScheduledEvent) -> ScheduledEvent {
+    ScheduledEvent {
+        number: message.number,
+        schedule: message.schedule,
+        planned: ServerTime(message.planned),
+        node: optional::text(message.node),
+        opens: ServerTime(message.opens),
+        closes: ServerTime(message.closes),
+        state: message.state,
+        attempt: message.attempt,
+        started: message.started.map(ServerTime),
+        ended: message.ended.map(ServerTime),
+        code: message.code,
+        reason: message.reason,
+        session: message.session,
+    }
+}

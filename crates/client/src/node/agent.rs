@@ -1,0 +1,104 @@
+//! Settings of the node's agent: how it hears from the server, and what the server may ask for.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::home::Home;
+use crate::error::ClientError;
+
+/// Section `[agent]` of `client.toml`. What a node forbids here, no server can allow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentSettings {
+    /// Way in which the agent hears from the server: `prompted`, by a connection that stays open,
+    /// or `polling`, by a connection from time to time.
+    pub mode: AgentMode,
+    /// Minutes between two connections of an agent that polls.
+    pub poll_minutes: u32,
+    /// Shell commands that the server may start: `all`, `none`, or a list of the exact commands.
+    pub commands: CommandRight,
+    /// True if the server may start restores.
+    pub restores: bool,
+    /// True if the server may ask for commands before and after a backup or archive.
+    pub commands_around: bool,
+    /// Days for which the records and logs of ended events are kept on this machine.
+    pub log_days: u16,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            mode: AgentMode::Prompted,
+            poll_minutes: 240,
+            commands: CommandRight::Word(CommandWord::All),
+            restores: true,
+            commands_around: true,
+            log_days: 14,
+        }
+    }
+}
+
+/// Way in which an agent hears from the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentMode {
+    Prompted,
+    Polling,
+}
+
+/// Shell commands that the server may start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CommandRight {
+    Word(CommandWord),
+    /// Exactly these commands.
+    List(Vec<String>),
+}
+
+/// All commands, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandWord {
+    All,
+    None,
+}
+
+impl CommandRight {
+    /// Returns true if the server may start `command`.
+    pub fn allows(&self, command: &[u8]) -> bool {
+        match self {
+            Self::Word(CommandWord::All) => true,
+            Self::Word(CommandWord::None) => false,
+            Self::List(commands) => commands.iter().any(|known| known.as_bytes() == command),
+        }
+    }
+}
+
+/// Reads the settings of the agent, and the name of the node, from the node's folder.
+pub fn agent_settings(folder: &Path) -> Result<(AgentSettings, String), ClientError> {
+    let config = Home::load(folder)?.config;
+    Ok((config.agent, config.node))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands(text: &str) -> CommandRight {
+        toml::from_str::<AgentSettings>(&format!("commands = {text}"))
+            .expect("is read")
+            .commands
+    }
+
+    #[test]
+    fn commands_are_all_none_or_those_listed() {
+        let listed = commands(r#"["/usr/bin/true", "sync"]"#);
+        assert!(listed.allows(b"sync") && !listed.allows(b"sync; reboot"));
+        assert!(commands(r#""all""#).allows(b"reboot"));
+        assert!(!commands(r#""none""#).allows(b"sync"));
+        assert!(toml::from_str::<AgentSettings>("commands = \"some\"").is_err());
+        assert!(toml::from_str::<AgentSettings>("command = \"all\"").is_err());
+    }
+}
