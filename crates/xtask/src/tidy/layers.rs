@@ -44,6 +44,7 @@ const LAYERS: [(&str, u8); 19] = [
     ("store", 3),
     ("server", 4),
     ("client", 4),
+    ("agent", 5),
     ("baseline", 5),
     ("hsm", 5),
     ("mount", 5),

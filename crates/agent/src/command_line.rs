@@ -1,0 +1,178 @@
+//! Actions as command lines, within what the node allows.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use client::AgentSettings;
+use policy::schedule::{Action, Place, Work};
+
+/// Shell by which commands run.
+pub(crate) const SHELL: &str = "/bin/sh";
+
+/// Options that the server may give to a backup. None of them runs a command or names a file whose
+/// content decides what is sent.
+const BACKUP_OPTIONS: [&str; 12] = [
+    "--exclude",
+    "--cross-filesystems",
+    "--confirm-expire",
+    "--snapshot",
+    "--compression",
+    "--resourceutilization",
+    "--deduplication",
+    "--txnbytelimit",
+    "--txngroupmax",
+    "--limit-rate",
+    "--journal",
+    "--wait",
+];
+const ARCHIVE_OPTIONS: [&str; 8] = [
+    "--description",
+    "--class",
+    "--exclude",
+    "--compression",
+    "--resourceutilization",
+    "--deduplication",
+    "--txnbytelimit",
+    "--txngroupmax",
+];
+const RESTORE_OPTIONS: [&str; 5] = ["--to", "--at", "--replace", "--stage-bytes", "--dry-run"];
+const VERIFY_OPTIONS: [&str; 1] = ["--data"];
+const IMAGE_OPTIONS: [&str; 4] = ["--snapshot", "--compression", "--resourceutilization", "--name"];
+/// Options that run a command around a backup or archive.
+const AROUND_OPTIONS: [&str; 2] = ["--pre-command", "--post-command"];
+
+/// A program to run, with its arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum CommandLine {
+    /// This program with these arguments.
+    Own(Vec<OsString>),
+    Shell(OsString),
+}
+
+/// Reason why an action is not carried out.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("this node does not allow the server to start this command (commands in client.toml)")]
+    Command,
+    #[error("this node does not allow the server to start restores (restores in client.toml)")]
+    Restore,
+    #[error("this node does not allow commands before and after (commands_around in client.toml)")]
+    Around,
+    #[error("the option '{0}' is not allowed for this action")]
+    Option(String),
+    #[error("the work '{0}' is not done by nodes")]
+    Place(&'static str),
+}
+
+/// Returns the command line of an action.
+pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<CommandLine, Refusal> {
+    if action.work.place() != Place::Node {
+        return Err(Refusal::Place(action.work.name()));
+    }
+    if action.work == Work::Command {
+        let command = action.objects.first().map(|word| word.0.clone()).unwrap_or_default();
+        return match settings.commands.allows(&command) {
+            true => Ok(CommandLine::Shell(OsString::from_vec(command))),
+            false => Err(Refusal::Command),
+        };
+    }
+    if action.work == Work::Restore && !settings.restores {
+        return Err(Refusal::Restore);
+    }
+    let (words, allowed, takes_around): (&[&str], &[&str], bool) = match action.work {
+        Work::Selective => (&["backup", "--selective"], &BACKUP_OPTIONS, true),
+        Work::Full => (&["backup", "--full"], &BACKUP_OPTIONS, true),
+        Work::Archive => (&["archive"], &ARCHIVE_OPTIONS, true),
+        Work::Restore => (&["restore"], &RESTORE_OPTIONS, false),
+        Work::Verify => (&["verify"], &VERIFY_OPTIONS, false),
+        Work::Drill => (&["verify", "--data", "--sample"], &[], false),
+        Work::Image => (&["image", "backup"], &IMAGE_OPTIONS, false),
+        _ => (&["backup"], &BACKUP_OPTIONS, true),
+    };
+    let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+    for option in &action.options {
+        let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
+        if takes_around && AROUND_OPTIONS.contains(&name) {
+            if !settings.commands_around {
+                return Err(Refusal::Around);
+            }
+        } else if !allowed.contains(&name) {
+            return Err(Refusal::Option(option.clone()));
+        }
+        arguments.push(option.into());
+    }
+    arguments.push("--".into());
+    arguments.extend(action.objects.iter().map(|word| OsString::from_vec(word.0.clone())));
+    Ok(CommandLine::Own(arguments))
+}
+
+impl CommandLine {
+    /// Returns the program and its arguments. `own` is the path of this program, and `before` are
+    /// the arguments that come before those of the action.
+    pub(crate) fn program(self, own: OsString, before: Vec<OsString>) -> (OsString, Vec<OsString>) {
+        match self {
+            Self::Own(arguments) => (own, before.into_iter().chain(arguments).collect()),
+            Self::Shell(command) => (SHELL.into(), vec!["-c".into(), command]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use client::CommandRight;
+    use policy::schedule::Word;
+
+    use super::*;
+
+    fn action(work: Work, objects: &[&[u8]], options: &[&str]) -> Action {
+        Action {
+            work,
+            objects: objects.iter().map(|bytes| Word(bytes.to_vec())).collect(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        }
+    }
+
+    fn words(action: &Action) -> Vec<String> {
+        let line = of_action(action, &AgentSettings::default()).expect("is allowed");
+        let (program, arguments) = line.program("holdfast".into(), vec!["--home=/h".into()]);
+        let lossy = |word: OsString| word.to_string_lossy().into_owned();
+        std::iter::once(program).chain(arguments).map(lossy).collect()
+    }
+
+    #[test]
+    fn objects_are_never_taken_for_options() {
+        let backup = action(Work::Incremental, &[b"/home", b"--full"], &["--exclude=*.o"]);
+        let expected =
+            ["holdfast", "--home=/h", "backup", "--exclude=*.o", "--", "/home", "--full"];
+        assert_eq!(words(&backup), expected);
+        let command = action(Work::Command, &[b"echo '$HOME' | cat"], &[]);
+        assert_eq!(words(&command), ["/bin/sh", "-c", "echo '$HOME' | cat"]);
+    }
+
+    #[test]
+    fn what_the_node_forbids_is_refused() {
+        let all = AgentSettings::default();
+        let none: AgentSettings = AgentSettings {
+            commands: CommandRight::List(vec!["sync".to_owned()]),
+            restores: false,
+            commands_around: false,
+            ..all.clone()
+        };
+        let refusal = |action: &Action, settings| of_action(action, settings).err();
+        let reboot = action(Work::Command, &[b"reboot"], &[]);
+        assert_eq!(refusal(&reboot, &all), None);
+        assert_eq!(refusal(&reboot, &none), Some(Refusal::Command));
+        assert_eq!(refusal(&action(Work::Command, &[b"sync"], &[]), &none), None);
+        let restore = action(Work::Restore, &[b"/etc"], &[]);
+        assert_eq!(refusal(&restore, &none), Some(Refusal::Restore));
+        let around = action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]);
+        assert_eq!(refusal(&around, &none), Some(Refusal::Around));
+        assert_eq!(refusal(&around, &all), None);
+        for option in ["--stdin-command=id", "--home=/tmp", "--filelist=/etc/shadow", "-v", "x"] {
+            let backup = action(Work::Incremental, &[], &[option]);
+            assert_eq!(refusal(&backup, &all), Some(Refusal::Option(option.to_owned())));
+        }
+        let expire = action(Work::Expire, &[], &[]);
+        assert_eq!(refusal(&expire, &all), Some(Refusal::Place("expire")));
+    }
+}

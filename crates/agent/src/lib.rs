@@ -1,0 +1,39 @@
+//! The agent of a node: a small process that starts what schedules ask for.
+//!
+//! ```text
+//!   server --- plan, wishes ---> line ----> plan file
+//!          <-- reports ---------  ^           |
+//!                                 |           v
+//!   clock ---------------------> agent: policy::schedule::agenda decides
+//!                                 |           ^
+//!                                 v           |
+//!                              task keeper -> record of events (a folder each)
+//!                                 |
+//!                                 v
+//!                              holdfast backup ...
+//! ```
+//!
+//! A task runs under a *task keeper*, a process of its own, which outlives the agent. The keeper
+//! holds a lock while the task runs, and writes down how it ended. So an agent that is started
+//! again finds out whether a task runs, how it ended, or that it was cut off.
+//!
+//! Invariants:
+//! 1. An event is recorded on disk before anything of it begins (`record`).
+//! 2. An attempt begins once: its keeper creates a file that exists only once (`keeper`).
+//! 3. A record stays until the server has confirmed the event's last state, and the last event of
+//!    each schedule stays as long as the schedule (`record::prune`). So no event begins twice.
+//! 4. What the node forbids does not run, whatever the server asks for (`command_line`).
+
+mod command_line;
+mod keeper;
+mod line;
+mod plan_file;
+mod record;
+mod run;
+
+pub use keeper::{KeeperError, keep};
+pub use record::{EventSummary, events};
+pub use run::{AgentError, run};
+
+/// Folder of the agent in the node's folder.
+pub const FOLDER: &str = "agent";

@@ -1,0 +1,347 @@
+//! The node's record of events: a folder for each event, with a folder for each attempt.
+//!
+//! ```text
+//!   events/PLANNED-SCHEDULE/event.json        the claim: the event is this node's to do
+//!                          /confirmed         the last state that the server has confirmed
+//!                          /attempt-1/lock    locked while the keeper of the task lives
+//!                                    /begun   the task has begun; made once
+//!                                    /log     what the task has written
+//!                                    /report.json
+//!                                    /outcome.json
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use client::{EventName, EventReport};
+use model::ServerTime;
+use policy::schedule::Occurrence;
+use policy::schedule::agenda::{Course, LastEvent, Start};
+use policy::schedule::event::{FAILED_CODE, Phase};
+use serde::{Deserialize, Serialize};
+use sys::durable;
+
+const EVENTS_FOLDER: &str = "events";
+const CLAIM_FILE: &str = "event.json";
+const CONFIRMED_FILE: &str = "confirmed";
+pub(crate) const LOCK_FILE: &str = "lock";
+pub(crate) const BEGUN_FILE: &str = "begun";
+pub(crate) const LOG_FILE: &str = "log";
+pub(crate) const REPORT_FILE: &str = "report.json";
+pub(crate) const OUTCOME_FILE: &str = "outcome.json";
+/// Size of the end of a log that is reported, in bytes.
+const LOG_BYTES: u64 = 16 << 10;
+/// Maximum size of a session's report that is reported, in bytes.
+const REPORT_BYTES_MAX: u64 = 64 << 10;
+
+/// Content of `event.json`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) schedule: String,
+    /// Times in microseconds since 1970.
+    pub(crate) planned: i64,
+    pub(crate) opens: i64,
+    pub(crate) closes: i64,
+    /// Definition of the schedule at that time, as JSON.
+    pub(crate) definition: String,
+}
+
+/// Content of `outcome.json`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Time of the end, in microseconds since 1970.
+    pub(crate) ended: i64,
+    /// Exit code; `None` if the attempt was cut off.
+    pub(crate) code: Option<u8>,
+    /// Reason for people; empty if it needs none.
+    pub(crate) reason: String,
+}
+
+/// State of the last attempt of an event, by what lies on disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum AttemptState {
+    /// The keeper has not begun, and no keeper lives.
+    Claimed,
+    /// The keeper lives.
+    Running,
+    Ended(Outcome),
+    /// The task has begun, and its keeper died.
+    CutOff,
+}
+
+/// The record of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Record {
+    pub(crate) folder: PathBuf,
+    pub(crate) claim: Claim,
+    /// Number of the last attempt, from 1.
+    pub(crate) attempt: u32,
+}
+
+/// An event as the node shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventSummary {
+    pub schedule: String,
+    pub planned: ServerTime,
+    pub attempt: u32,
+    pub begun: Option<ServerTime>,
+    pub ended: Option<ServerTime>,
+    pub code: Option<u8>,
+    pub is_running: bool,
+    pub reason: String,
+    /// File with all that the task has written.
+    pub log: PathBuf,
+}
+
+/// Lists the events that the agent of the node in the folder `home` has begun, oldest first.
+pub fn events(home: &Path) -> io::Result<Vec<EventSummary>> {
+    let records = load_all(&home.join(crate::FOLDER))?;
+    records.iter().map(Record::summary).collect()
+}
+
+impl Record {
+    /// Records that this node begins `start`, durably.
+    pub(crate) fn claim(
+        agent_folder: &Path,
+        start: &Start,
+        occurrence: Occurrence,
+        definition: &str,
+    ) -> io::Result<Self> {
+        let name = format!("{}-{}", start.planned.0, start.schedule);
+        let folder = agent_folder.join(EVENTS_FOLDER).join(name);
+        durable::create_dir_all(&folder, 0o700)?;
+        let claim = Claim {
+            schedule: start.schedule.clone(),
+            planned: start.planned.0,
+            opens: occurrence.opens.0,
+            closes: occurrence.closes.0,
+            definition: definition.to_owned(),
+        };
+        let record = Self { folder, claim, attempt: start.attempt };
+        if start.attempt == 1 {
+            let text = serde_json::to_vec(&record.claim).map_err(io::Error::other)?;
+            durable::write(&record.folder.join(CLAIM_FILE), &text, 0o600)?;
+        }
+        durable::create_dir_all(&record.attempt_folder(), 0o700)?;
+        Ok(record)
+    }
+
+    /// Reads the record in `folder`; `None` if its claim was not finished.
+    fn load(folder: &Path) -> io::Result<Option<Self>> {
+        let text = match std::fs::read(folder.join(CLAIM_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let claim = serde_json::from_slice(&text).map_err(io::Error::other)?;
+        let mut record = Self { folder: folder.to_owned(), claim, attempt: 1 };
+        while record.folder.join(format!("attempt-{}", record.attempt + 1)).exists() {
+            record.attempt += 1;
+        }
+        Ok(Some(record))
+    }
+
+    pub(crate) fn name(&self) -> EventName {
+        EventName { schedule: self.claim.schedule.clone(), planned: ServerTime(self.claim.planned) }
+    }
+
+    pub(crate) fn attempt_folder(&self) -> PathBuf {
+        self.folder.join(format!("attempt-{}", self.attempt))
+    }
+
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.attempt_folder().join(LOG_FILE)
+    }
+
+    /// Looks at the last attempt.
+    pub(crate) fn state(&self) -> io::Result<AttemptState> {
+        let folder = self.attempt_folder();
+        if let Some(outcome) = self.outcome()? {
+            return Ok(AttemptState::Ended(outcome));
+        }
+        if !folder.exists() {
+            return Ok(AttemptState::Claimed);
+        }
+        let Some(lock) = durable::Lock::try_exclusive(&folder.join(LOCK_FILE))? else {
+            return Ok(AttemptState::Running);
+        };
+        // The keeper may have ended between the two looks.
+        let state = match self.outcome()? {
+            Some(outcome) => AttemptState::Ended(outcome),
+            None if folder.join(BEGUN_FILE).exists() => AttemptState::CutOff,
+            None => AttemptState::Claimed,
+        };
+        drop(lock);
+        Ok(state)
+    }
+
+    fn outcome(&self) -> io::Result<Option<Outcome>> {
+        match std::fs::read(self.attempt_folder().join(OUTCOME_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            text => serde_json::from_slice(&text?).map(Some).map_err(io::Error::other),
+        }
+    }
+
+    /// Records how the last attempt ended.
+    pub(crate) fn end(&self, outcome: &Outcome) -> io::Result<()> {
+        let text = serde_json::to_vec(outcome).map_err(io::Error::other)?;
+        durable::create_dir_all(&self.attempt_folder(), 0o700)?;
+        durable::write(&self.attempt_folder().join(OUTCOME_FILE), &text, 0o600)
+    }
+
+    /// Returns the event for the agenda.
+    pub(crate) fn last_event(&self) -> io::Result<LastEvent> {
+        let course = match self.state()? {
+            AttemptState::Running | AttemptState::Claimed => Course::Running,
+            AttemptState::CutOff => Course::Interrupted { at: sys::clock::now() },
+            AttemptState::Ended(Outcome { ended, code, .. }) => match code {
+                None => Course::Interrupted { at: ServerTime(ended) },
+                Some(FAILED_CODE..) => Course::Failed { at: ServerTime(ended) },
+                Some(_) => Course::Succeeded,
+            },
+        };
+        let (planned, closes) = (ServerTime(self.claim.planned), ServerTime(self.claim.closes));
+        Ok(LastEvent { planned, closes, attempt: self.attempt, course })
+    }
+
+    /// Returns the report of the event's state. Times are put forward by `clock_lead_micros`, so
+    /// that they are the server's.
+    pub(crate) fn report(&self, clock_lead_micros: i64) -> io::Result<EventReport> {
+        let begun = file_time(&self.attempt_folder().join(BEGUN_FILE));
+        let now = sys::clock::now();
+        let (phase, at, reason) = match self.state()? {
+            AttemptState::Claimed => (Phase::Began, begun.unwrap_or(now), String::new()),
+            AttemptState::Running => (Phase::Began, begun.unwrap_or(now), String::new()),
+            AttemptState::CutOff => (Phase::Interrupted, now, String::new()),
+            AttemptState::Ended(Outcome { ended, code, reason }) => {
+                let phase = code.map_or(Phase::Interrupted, Phase::Ended);
+                (phase, ServerTime(ended), reason)
+            }
+        };
+        let is_over = matches!(phase, Phase::Ended(_) | Phase::Interrupted);
+        let (session, log) = match is_over {
+            true => (self.session(), self.log_end()),
+            false => (String::new(), Vec::new()),
+        };
+        let Claim { planned, opens, closes, .. } = self.claim;
+        let (planned, opens, closes) = (ServerTime(planned), ServerTime(opens), ServerTime(closes));
+        Ok(EventReport {
+            event: self.name(),
+            occurrence: Occurrence { planned, opens, closes },
+            attempt: self.attempt,
+            phase,
+            at: ServerTime(at.0.saturating_add(clock_lead_micros)),
+            reason,
+            session,
+            log,
+        })
+    }
+
+    /// The report of the session; empty if there is none.
+    fn session(&self) -> String {
+        let file = self.attempt_folder().join(REPORT_FILE);
+        let is_short = std::fs::metadata(&file).is_ok_and(|found| found.len() <= REPORT_BYTES_MAX);
+        if is_short { std::fs::read_to_string(&file).unwrap_or_default() } else { String::new() }
+    }
+
+    /// The end of the log; empty if there is none.
+    pub(crate) fn log_end(&self) -> Vec<u8> {
+        end_of_file(&self.log_file(), LOG_BYTES).unwrap_or_default()
+    }
+
+    /// Records that the server has confirmed this report.
+    pub(crate) fn confirm(&self, report: &EventReport) -> io::Result<()> {
+        let text = confirmation(report.attempt, report.phase);
+        durable::write(&self.folder.join(CONFIRMED_FILE), text.as_bytes(), 0o600)
+    }
+
+    /// Returns true if the server has confirmed the state that `report` has.
+    pub(crate) fn is_confirmed(&self, report: &EventReport) -> bool {
+        let known = std::fs::read(self.folder.join(CONFIRMED_FILE)).unwrap_or_default();
+        known == confirmation(report.attempt, report.phase).as_bytes()
+    }
+
+    fn summary(&self) -> io::Result<EventSummary> {
+        let state = self.state()?;
+        let (ended, code, reason) = match &state {
+            AttemptState::Ended(outcome) => {
+                (Some(ServerTime(outcome.ended)), outcome.code, outcome.reason.clone())
+            }
+            _ => (None, None, String::new()),
+        };
+        Ok(EventSummary {
+            schedule: self.claim.schedule.clone(),
+            planned: ServerTime(self.claim.planned),
+            attempt: self.attempt,
+            begun: file_time(&self.attempt_folder().join(BEGUN_FILE)),
+            ended,
+            code,
+            is_running: state == AttemptState::Running,
+            reason,
+            log: self.log_file(),
+        })
+    }
+}
+
+/// The text of `confirmed`.
+fn confirmation(attempt: u32, phase: Phase) -> String {
+    format!("{attempt} {phase:?}\n")
+}
+
+fn file_time(path: &Path) -> Option<ServerTime> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(ServerTime(i64::try_from(since.as_micros()).ok()?))
+}
+
+fn end_of_file(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut file = std::fs::File::open(path)?;
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(bytes)))?;
+    let mut end = Vec::new();
+    file.take(bytes).read_to_end(&mut end)?;
+    Ok(end)
+}
+
+/// Reads all records, oldest first. A claim that was not finished is removed: nothing has begun.
+pub(crate) fn load_all(agent_folder: &Path) -> io::Result<Vec<Record>> {
+    let folder = agent_folder.join(EVENTS_FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut records = Vec::new();
+    for entry in entries {
+        records.extend(Record::load(&entry?.path())?);
+    }
+    records.sort_by_key(|record| (record.claim.planned, record.claim.schedule.clone()));
+    Ok(records)
+}
+
+/// Returns the last event of each schedule.
+pub(crate) fn last_of_each(records: &[Record]) -> BTreeMap<&str, &Record> {
+    // Records are in the order of their planned times.
+    records.iter().map(|record| (record.claim.schedule.as_str(), record)).collect()
+}
+
+/// Removes records that ended before `before`, were confirmed, and are not the last of a schedule
+/// in the plan.
+pub(crate) fn prune(
+    records: &[Record],
+    is_planned: impl Fn(&str) -> bool,
+    before: ServerTime,
+) -> io::Result<()> {
+    let last = last_of_each(records);
+    for record in records {
+        let name = record.claim.schedule.as_str();
+        let is_last = last.get(name).is_some_and(|last| *last == record);
+        let AttemptState::Ended(outcome) = record.state()? else { continue };
+        let is_known = record.is_confirmed(&record.report(0)?);
+        let is_needed = is_last && is_planned(name);
+        if is_known && !is_needed && outcome.ended < before.0 {
+            std::fs::remove_dir_all(&record.folder)?;
+        }
+    }
+    Ok(())
+}
