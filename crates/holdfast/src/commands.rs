@@ -1,6 +1,7 @@
 //! The commands: one file each.
 
 mod admin;
+mod agent;
 mod archive;
 mod archives;
 mod backup;
@@ -33,6 +34,7 @@ use crate::output::Format;
 pub(crate) enum Command {
     Server(server::Args),
     Admin(admin::Args),
+    Agent(agent::Args),
     Enroll(enroll::Args),
     Backup(backup::Args),
     Restore(restore::Args),
@@ -61,7 +63,7 @@ pub(crate) fn run(
     global: Global,
     definition: fn() -> clap::Command,
 ) -> Result<u8, CommandError> {
-    let serves = matches!(command, Command::Server(_));
+    let serves = matches!(command, Command::Server(_) | Command::Agent(_));
     logging::start(match (global.quiet, global.verbose, serves) {
         (true, _, _) => Level::Quiet,
         (false, true, _) => Level::Verbose,
@@ -73,6 +75,7 @@ pub(crate) fn run(
     let done = match command {
         Command::Server(args) => server::run(args, &mut context),
         Command::Admin(args) => admin::run(args, &mut context),
+        Command::Agent(args) => agent::run(args, &mut context),
         Command::Enroll(args) => enroll::run(args, &mut context),
         Command::Backup(args) => backup::run(args, &mut context),
         Command::Restore(args) => restore::run(args, &mut context),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Progress};
+use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::meter::{Meter, Mode};
@@ -21,6 +22,8 @@ pub(crate) struct Context {
     progress: OnceCell<Arc<Progress>>,
 }
 
+/// Variable with the name of the file into which a command writes its report.
+const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
 /// Maximum number of servers that a command tries, one after the other.
 const SERVERS_TRIED_MAX: u32 = 30;
 /// Pause before the next server is tried.
@@ -126,6 +129,16 @@ impl Context {
     /// Returns the maximum number of failures that a report names.
     pub(crate) fn failures_max(&self) -> usize {
         if self.global.verbose { usize::MAX } else { FAILURES_SHOWN }
+    }
+
+    /// Writes the report of a session into the file that the task keeper has named, if there is
+    /// one.
+    pub(crate) fn keep_report(&self, document: &impl Serialize) {
+        let Some(file) = std::env::var_os(REPORT_VARIABLE) else { return };
+        let Ok(text) = serde_json::to_vec(document) else { return };
+        if let Err(error) = std::fs::write(&file, text) {
+            tracing::warn!(%error, "the report of the session cannot be written");
+        }
     }
 
     /// Writes `text`. A quiet command writes only `troubles`, to standard error.

@@ -132,6 +132,18 @@ pub(crate) fn shown(time: ServerTime) -> String {
     shown_in(time, &TimeZone::system())
 }
 
+/// Returns `time` by the clock on the wall of the zone with this name.
+pub(crate) fn in_zone(time: ServerTime, zone: &str) -> String {
+    shown_in(time, &TimeZone::get(zone).unwrap_or(TimeZone::UTC))
+}
+
+/// Returns `time` in the local time zone.
+pub(crate) fn zoned(time: ServerTime) -> Zoned {
+    Timestamp::from_microsecond(time.0)
+        .unwrap_or_default()
+        .to_zoned(TimeZone::system())
+}
+
 fn shown_in(time: ServerTime, zone: &TimeZone) -> String {
     match Timestamp::from_microsecond(time.0) {
         Ok(timestamp) => timestamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),

@@ -269,7 +269,8 @@ CREATE VIEW events AS SELECT
         WHEN 4 THEN 'Completed' WHEN 5 THEN 'Missed' WHEN 6 THEN 'Failed' WHEN 7 THEN 'Restarted'
         WHEN 8 THEN 'Severed' ELSE 'Uncertain' END,
     code, reason FROM scheduled_event
-    LEFT JOIN node ON node.id = scheduled_event.node LEFT JOIN domain ON domain.id = node.domain;
+    LEFT JOIN node ON node.id = scheduled_event.node
+    LEFT JOIN domain ON domain.id = node.domain;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

@@ -3,6 +3,7 @@
 mod audit;
 mod catalog;
 mod domain;
+mod event;
 mod events;
 mod expire;
 mod library;
@@ -13,6 +14,8 @@ mod pool;
 mod queue;
 mod reclaim;
 mod recompression;
+mod run;
+mod schedule;
 mod servers;
 mod tasks;
 mod tend;
@@ -42,6 +45,9 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum AdminCommand {
     Node(node::Args),
+    Schedule(schedule::Args),
+    Run(run::Args),
+    Event(event::Args),
     Domain(domain::Args),
     Policy(policy::Args),
     Optionset(optionset::Args),
@@ -72,6 +78,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let mut admin = Admin::connect(&folder, server::ADMIN_SOCKET)?;
     match args.command {
         AdminCommand::Node(args) => node::run(args, &mut admin, context),
+        AdminCommand::Schedule(args) => schedule::run(args, &mut admin, context),
+        AdminCommand::Run(args) => run::run(args, &mut admin, context),
+        AdminCommand::Event(args) => event::run(args, &mut admin, context),
         AdminCommand::Domain(args) => domain::run(args, &mut admin, context),
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),

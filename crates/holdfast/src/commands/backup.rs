@@ -227,6 +227,7 @@ fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
 }
 
 pub(super) fn show(report: &BackupReport, context: &mut Context) {
+    context.keep_report(&BackupDocument::new(report));
     if context.output.is_json() {
         context.output.json(&BackupDocument::new(report));
         // The document has the warnings too, but a person at the terminal must not miss them.

@@ -92,6 +92,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 }
 
 pub(super) fn show(report: &RestoreReport, context: &mut Context) {
+    context.keep_report(&RestoreDocument::new(report));
     if context.output.is_json() {
         context.output.json(&RestoreDocument::new(report));
         return;

@@ -34,6 +34,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 }
 
 fn show(report: &VerifyReport, context: &mut Context) {
+    context.keep_report(&VerifyDocument::new(report));
     if context.output.is_json() {
         context.output.json(&VerifyDocument::new(report));
         return;

@@ -117,6 +117,12 @@ struct SetArgs {
     /// ARCHDELETE: allow the node to delete its archives
     #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     archdelete: Option<bool>,
+    /// Give the node a label, by which schedules find it; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+    /// Take a label from the node; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    unlabel: Vec<String>,
 }
 
 /// Remove a node; the server refuses it from then on
@@ -182,11 +188,13 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
         deletes_backups: args.backdelete,
         deletes_archives: args.archdelete,
         collocation_group: args.collocation_group.map(NameChange::from),
+        added_labels: args.label,
+        removed_labels: args.unlabel,
         ..NodeChange::default()
     };
     if change == NodeChange::default() {
-        let message = "give a setting: --domain, --optionset, --collocation-group, --backdelete \
-                       or --archdelete";
+        let message = "give a setting: --domain, --optionset, --collocation-group, --backdelete, \
+                       --archdelete, --label or --unlabel";
         return Err(CommandError::usage(message, "holdfast admin node set"));
     }
     let node = admin.set_node(&args.name, change)?;
@@ -257,6 +265,7 @@ struct NodeDocument<'a> {
     registered: String,
     option_set: Option<&'a str>,
     collocation_group: Option<&'a str>,
+    labels: &'a [String],
     backdelete: bool,
     archdelete: bool,
     filespaces: Vec<FilespaceDocument<'a>>,
@@ -280,6 +289,7 @@ impl<'a> NodeDocument<'a> {
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
             collocation_group: node.collocation_group.as_deref(),
+            labels: &node.labels,
             backdelete: node.deletes_backups,
             archdelete: node.deletes_archives,
             filespaces: filespaces
@@ -358,6 +368,7 @@ fn show(node: &Node, context: &mut Context) {
     let head = format!(
         "Node:               {}\nDomain:             {}\nState:              {}\n\
          Registered:         {}\nOption set:         {}\nCollocation group:  {}\n\
+         Labels:             {}\n\
          May delete:         {}\n",
         node.name,
         node.domain,
@@ -365,6 +376,7 @@ fn show(node: &Node, context: &mut Context) {
         moment::shown(node.registered),
         node.option_set.as_deref().unwrap_or("none"),
         node.collocation_group.as_deref().unwrap_or("none"),
+        if node.labels.is_empty() { "none".to_owned() } else { node.labels.join(", ") },
         match (node.deletes_backups, node.deletes_archives) {
             (true, true) => "backups and archives",
             (true, false) => "backups",
@@ -408,6 +420,7 @@ mod tests {
             option_set: None,
             deletes_backups: false,
             deletes_archives: true,
+            labels: Vec::new(),
             filespaces: Vec::new(),
             collocation_group: is_locked.then(|| "accounts".to_owned()),
         }
@@ -441,6 +454,7 @@ mod tests {
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
           "collocation_group": null,
+          "labels": [],
           "backdelete": false,
           "archdelete": true,
           "filespaces": []

@@ -1,0 +1,470 @@
+//! `holdfast admin schedule`: what nodes and the server do by themselves.
+
+mod action;
+mod timing;
+
+use client::admin::{Admin, Follower, Schedule};
+use policy::schedule::{
+    Definition, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
+};
+use serde::Serialize;
+
+pub(super) use self::action::words_to_action;
+pub(super) use self::timing::local_zone;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::moment;
+use crate::table::{self, Align};
+use crate::values;
+
+/// Number of runs that are shown.
+const RUNS_SHOWN: usize = 20;
+
+/// Say what nodes and the server do by themselves, and when
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule define nightly --action incremental --time 22:00
+  holdfast admin --server /srv/holdfast schedule associate nightly --label web
+  holdfast admin --server /srv/holdfast schedule show nightly")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: ScheduleCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum ScheduleCommand {
+    Define(Box<DefineArgs>),
+    Update(Box<UpdateArgs>),
+    /// Remove a schedule; work that is under way goes on
+    #[command(after_help = "\
+Example:\n  holdfast admin --server /srv/holdfast schedule delete nightly")]
+    Delete(NameArgs),
+    /// List all schedules
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast schedule list")]
+    List,
+    /// Show a schedule, the nodes that follow it, and its next twenty runs
+    #[command(after_help = "\
+Example:\n  holdfast admin --server /srv/holdfast schedule show nightly")]
+    Show(NameArgs),
+    /// Let nodes follow a schedule
+    #[command(after_help = "\
+Example:\n  holdfast admin --server /srv/holdfast schedule associate nightly --label db")]
+    Associate(FollowArgs),
+    /// Let nodes follow a schedule no longer
+    #[command(after_help = "\
+Example:\n  holdfast admin --server /srv/holdfast schedule dissociate nightly --label db")]
+    Dissociate(FollowArgs),
+}
+
+#[derive(clap::Args, Debug)]
+struct NameArgs {
+    /// The schedule
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Define a schedule, and print its next twenty runs
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule define nightly --action incremental \\
+    --time 22:00 --days mon-fri --window 4h --blackout 2026-12-24..2026-12-26
+  holdfast admin --server /srv/holdfast schedule define hourly --action incremental --every 1h
+  holdfast admin --server /srv/holdfast schedule define expiry --action expire --time 09:00")]
+struct DefineArgs {
+    /// The schedule: 1 to 64 letters, digits, '.', '-' or '_'
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    action: action::ActionArgs,
+    #[command(flatten)]
+    timing: timing::TimingArgs,
+    #[command(flatten)]
+    conduct: ConductArgs,
+    /// Print the next twenty runs, and define nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Change a schedule, and print its next twenty runs
+///
+/// What is not named stays as it is.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule update nightly --time 23:00 --dry-run
+  holdfast admin --server /srv/holdfast schedule update nightly --suspended yes")]
+struct UpdateArgs {
+    /// The schedule
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    action: action::ActionArgs,
+    #[command(flatten)]
+    timing: timing::TimingArgs,
+    #[command(flatten)]
+    conduct: ConductArgs,
+    /// Print the next twenty runs, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// How a schedule is carried out
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Conduct")]
+struct ConductArgs {
+    /// Order among schedules that are due at once, 1 (first) to 10 (last) [default: 5]
+    #[arg(long, value_name = "N")]
+    priority: Option<u8>,
+    /// Number of further attempts after a failure [default: 2]
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
+    /// Pause before a further attempt [default: 20m]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_length)]
+    retry_pause: Option<i64>,
+    /// Make up for an event whose window has passed while the machine was off or asleep, once
+    /// [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
+    late: Option<bool>,
+    /// Let nothing be due for the time being [default: no]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
+    suspended: Option<bool>,
+    /// Purpose of the schedule
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+/// Nodes that follow a schedule
+#[derive(clap::Args, Debug)]
+pub(super) struct FollowerArgs {
+    /// A node; may be given several times
+    #[arg(long, value_name = "NODE")]
+    node: Vec<String>,
+    /// All nodes with this label; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+    /// All nodes of this domain; may be given several times
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Vec<String>,
+}
+
+#[derive(clap::Args, Debug)]
+struct FollowArgs {
+    /// The schedule
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    followers: FollowerArgs,
+}
+
+impl FollowerArgs {
+    /// Returns the followers. Fails if there is none.
+    pub(super) fn followers(self, nodes: Vec<String>) -> Result<Vec<Follower>, CommandError> {
+        let nodes = nodes.into_iter().chain(self.node).map(Follower::Node);
+        let labels = self.label.into_iter().map(Follower::Label);
+        let domains = self.domain.into_iter().map(Follower::Domain);
+        let all: Vec<Follower> = nodes.chain(labels).chain(domains).collect();
+        if all.is_empty() {
+            return Err(CommandError::new("name nodes, or give --label or --domain"));
+        }
+        Ok(all)
+    }
+}
+
+impl ConductArgs {
+    fn apply(self, definition: &mut Definition) -> Result<(), CommandError> {
+        let Self { priority, retries, retry_pause, late, suspended, description } = self;
+        definition.priority = priority.unwrap_or(definition.priority);
+        definition.retries = retries.unwrap_or(definition.retries);
+        if let Some(secs) = retry_pause {
+            definition.retry_pause_minutes = timing::minutes(secs, "--retry-pause")?;
+        }
+        definition.runs_late = late.unwrap_or(definition.runs_late);
+        definition.is_suspended = suspended.unwrap_or(definition.is_suspended);
+        if let Some(description) = description {
+            definition.description = description;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(
+    args: Args,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    match args.command {
+        ScheduleCommand::Define(args) => {
+            let mut definition = Definition {
+                description: String::new(),
+                action: args.action.action()?,
+                timing: args.timing.timing()?,
+                zone: args.timing.zone()?,
+                priority: PRIORITY_DEFAULT,
+                retries: RETRIES_DEFAULT,
+                retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
+                runs_late: false,
+                is_suspended: false,
+            };
+            args.conduct.apply(&mut definition)?;
+            put(&args.name, &definition, Some(true), args.dry_run, admin, context)
+        }
+        ScheduleCommand::Update(args) => {
+            let known = one(admin, &args.name)?;
+            let mut definition = known.definition;
+            args.action.change(&mut definition.action)?;
+            args.timing.change(&mut definition)?;
+            args.conduct.apply(&mut definition)?;
+            put(&known.name, &definition, Some(false), args.dry_run, admin, context)
+        }
+        ScheduleCommand::Delete(args) => {
+            let schedule = admin.remove_schedule(&args.name)?;
+            let text = format!("Schedule {} is removed.", schedule.name);
+            tell(&schedule, &text, context);
+            Ok(DONE)
+        }
+        ScheduleCommand::List => {
+            list(&admin.schedules(None)?, context);
+            Ok(DONE)
+        }
+        ScheduleCommand::Show(args) => {
+            let schedule = one(admin, &args.name)?;
+            let runs = runs(&schedule.definition)?;
+            show(&schedule, &runs, context);
+            Ok(DONE)
+        }
+        ScheduleCommand::Associate(args) => follow(args, false, admin, context),
+        ScheduleCommand::Dissociate(args) => follow(args, true, admin, context),
+    }
+}
+
+fn one(admin: &mut Admin, name: &str) -> Result<Schedule, CommandError> {
+    let found = admin.schedules(Some(name))?.pop();
+    found.ok_or_else(|| CommandError::new(format!("there is no schedule {name}")))
+}
+
+/// Stores a definition, unless the run is dry, after it has shown the next runs.
+fn put(
+    name: &str,
+    definition: &Definition,
+    is_new: Option<bool>,
+    is_dry: bool,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    definition.check().map_err(|error| CommandError::new(error.to_string()))?;
+    let runs = runs(definition)?;
+    let is_new = is_new.unwrap_or(true);
+    if is_dry {
+        let schedule = Schedule {
+            name: name.to_owned(),
+            definition: definition.clone(),
+            followers: Vec::new(),
+            since: sys::clock::now(),
+            changed: sys::clock::now(),
+            changed_by: String::new(),
+        };
+        show(&schedule, &runs, context);
+        context.output.note("Nothing was changed (--dry-run).");
+        return Ok(DONE);
+    }
+    if !context.output.is_json() && !context.output.quiet {
+        context.output.text(&runs_text(&runs, &definition.zone));
+    }
+    let schedule = admin.put_schedule(name, definition, is_new)?;
+    let verb = if is_new { "defined" } else { "changed" };
+    let mut text = format!("Schedule {} is {verb}.", schedule.name);
+    if is_new && definition.place() == Place::Node {
+        let help = " No node follows it yet: 'holdfast admin schedule associate' lets nodes do so.";
+        text.push_str(help);
+    }
+    tell(&schedule, &text, context);
+    Ok(DONE)
+}
+
+fn follow(
+    args: FollowArgs,
+    ends: bool,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let followers = args.followers.followers(Vec::new())?;
+    let schedule = admin.follow_schedule(&args.name, &followers, ends)?;
+    let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
+    let text = match names.is_empty() {
+        true => format!("Nobody follows schedule {} now.", schedule.name),
+        false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
+    };
+    tell(&schedule, &text, context);
+    Ok(DONE)
+}
+
+/// Returns the next runs.
+fn runs(definition: &Definition) -> Result<Vec<Occurrence>, CommandError> {
+    let zone = definition.time_zone().map_err(|error| CommandError::new(error.to_string()))?;
+    if definition.is_suspended {
+        return Ok(Vec::new());
+    }
+    let now = sys::clock::now();
+    Ok(definition.timing.occurrences(&zone, now).take(RUNS_SHOWN).collect())
+}
+
+fn follower_words(follower: &Follower) -> String {
+    match follower {
+        Follower::Node(name) => format!("node {name}"),
+        Follower::Label(label) => format!("label {label}"),
+        Follower::Domain(name) => format!("domain {name}"),
+    }
+}
+
+/// `schedule list --json`, one document per line.
+#[derive(Serialize)]
+struct ScheduleDocument<'a> {
+    schedule: &'a str,
+    #[serde(flatten)]
+    definition: &'a Definition,
+    nodes: Vec<&'a str>,
+    labels: Vec<&'a str>,
+    domains: Vec<&'a str>,
+    changed: String,
+    changed_by: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next_runs: Vec<String>,
+}
+
+fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument<'a> {
+    let mut document = ScheduleDocument {
+        schedule: &schedule.name,
+        definition: &schedule.definition,
+        nodes: Vec::new(),
+        labels: Vec::new(),
+        domains: Vec::new(),
+        changed: moment::rfc3339(schedule.changed),
+        changed_by: &schedule.changed_by,
+        next_runs: runs.iter().map(|run| moment::rfc3339(run.opens)).collect(),
+    };
+    for follower in &schedule.followers {
+        match follower {
+            Follower::Node(name) => document.nodes.push(name),
+            Follower::Label(label) => document.labels.push(label),
+            Follower::Domain(name) => document.domains.push(name),
+        }
+    }
+    document
+}
+
+fn tell(schedule: &Schedule, text: &str, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&document(schedule, &[]));
+    } else if !context.output.quiet {
+        context.output.text(text);
+    }
+}
+
+fn list(schedules: &[Schedule], context: &mut Context) {
+    if context.output.is_json() {
+        for schedule in schedules {
+            context.output.json(&document(schedule, &[]));
+        }
+        return;
+    }
+    if schedules.is_empty() {
+        context.output.note("There is no schedule.");
+        return;
+    }
+    let columns = [
+        ("Schedule", Align::Left),
+        ("Action", Align::Left),
+        ("Times", Align::Left),
+        ("Window", Align::Right),
+        ("Next run", Align::Left),
+        ("Followed by", Align::Left),
+    ];
+    let row = |schedule: &Schedule| {
+        let definition = &schedule.definition;
+        let next = match runs(definition) {
+            Ok(runs) if definition.is_suspended && runs.is_empty() => "suspended".to_owned(),
+            Ok(runs) => {
+                runs.first().map_or_else(|| "none".to_owned(), |run| moment::shown(run.opens))
+            }
+            Err(_) => "unknown time zone".to_owned(),
+        };
+        let followers = match definition.place() {
+            Place::Server => "the server".to_owned(),
+            Place::Node => {
+                let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
+                names.join(", ")
+            }
+        };
+        [
+            schedule.name.clone(),
+            definition.action.work.name().to_owned(),
+            timing::starts_words(&definition.timing.starts),
+            timing::minutes_words(definition.timing.window_minutes),
+            next,
+            followers,
+        ]
+    };
+    context
+        .output
+        .text(&table::render(columns, &schedules.iter().map(row).collect::<Vec<_>>()));
+}
+
+fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&document(schedule, runs));
+        return;
+    }
+    let Schedule { definition, .. } = schedule;
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let followers: Vec<String> = schedule.followers.iter().map(follower_words).collect();
+    let blackouts: Vec<String> =
+        definition.timing.blackouts.iter().map(ToString::to_string).collect();
+    let mut lines = vec![
+        ("Schedule", schedule.name.clone()),
+        ("Description", definition.description.clone()),
+        ("Action", action::words(&definition.action)),
+        ("Times", timing::starts_words(&definition.timing.starts)),
+        ("Time zone", definition.zone.clone()),
+        ("Window", timing::minutes_words(definition.timing.window_minutes)),
+        ("Spread", format!("{} % of the window", definition.timing.spread_percent)),
+        ("Blackouts", blackouts.join("; ")),
+        ("Priority", definition.priority.to_string()),
+        (
+            "Retries",
+            format!(
+                "{}, after {}",
+                definition.retries,
+                timing::minutes_words(definition.retry_pause_minutes)
+            ),
+        ),
+        ("Late", yes(definition.runs_late).to_owned()),
+        ("Suspended", yes(definition.is_suspended).to_owned()),
+    ];
+    if definition.place() == Place::Node {
+        lines.push(("Followed by", followers.join(", ")));
+    }
+    if let Some(day) = definition.timing.last_day {
+        lines.push(("Last day", day.to_string()));
+    }
+    if !schedule.changed_by.is_empty() {
+        let changed = format!("{} by {}", moment::shown(schedule.changed), schedule.changed_by);
+        lines.push(("Changed", changed));
+    }
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    let text: String = lines.map(|(name, value)| format!("{name:<12} {value}\n")).collect();
+    context.output.text(&format!("{text}\n{}", runs_text(runs, &definition.zone)));
+}
+
+/// The next runs, by the clock on the wall of the schedule's time zone.
+fn runs_text(runs: &[Occurrence], zone: &str) -> String {
+    if runs.is_empty() {
+        return "No run follows.\n".to_owned();
+    }
+    let columns = [("Next runs", Align::Left), ("Window ends", Align::Left)];
+    let shown = |at| moment::in_zone(at, zone);
+    let rows: Vec<[String; 2]> =
+        runs.iter().map(|run| [shown(run.opens), shown(run.closes)]).collect();
+    format!("{}({zone})\n", table::render(columns, &rows))
+}

@@ -1,0 +1,134 @@
+//! Actions on the command line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use policy::schedule::{Action, Word, Work};
+
+use crate::error::CommandError;
+
+/// Work of a schedule
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Action")]
+pub(super) struct ActionArgs {
+    /// At nodes: incremental, selective, full, archive, restore, verify, drill (a restore of a
+    /// random sample to nowhere), image, command. At the server: expire, reclaim, audit, scrub,
+    /// copy-catalog, drain
+    #[arg(long, value_name = "WORK", value_parser = parse_work)]
+    action: Option<Work>,
+    /// A path, a device, a shell command or a pool; may be given several times
+    #[arg(long, value_name = "WORD")]
+    object: Vec<OsString>,
+    /// An option of the command at the node, as in --option=--exclude=*.o; may be given several
+    /// times
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    option: Vec<String>,
+}
+
+fn parse_work(text: &str) -> Result<Work, String> {
+    Work::of_name(text).ok_or_else(|| {
+        let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).collect();
+        format!("give one of {}", names.join(", "))
+    })
+}
+
+impl ActionArgs {
+    pub(super) fn action(&self) -> Result<Action, CommandError> {
+        let missing = || CommandError::new("say what is done, with --action WORK");
+        Ok(Action {
+            work: self.action.ok_or_else(missing)?,
+            objects: self.object.iter().map(word).collect(),
+            options: self.option.clone(),
+        })
+    }
+
+    /// Changes what is named.
+    pub(super) fn change(&self, action: &mut Action) -> Result<(), CommandError> {
+        action.work = self.action.unwrap_or(action.work);
+        if !self.object.is_empty() {
+            action.objects = self.object.iter().map(word).collect();
+        }
+        if !self.option.is_empty() {
+            action.options.clone_from(&self.option);
+        }
+        action.check().map_err(CommandError::new)
+    }
+}
+
+fn word(text: &OsString) -> Word {
+    Word(text.as_bytes().to_vec())
+}
+
+/// Returns the action in words: the work, its objects and its options.
+pub(super) fn words(action: &Action) -> String {
+    let objects = action.objects.iter().map(|word| model::escaped(&word.0));
+    let options = action.options.iter().cloned();
+    std::iter::once(action.work.name().to_owned())
+        .chain(objects)
+        .chain(options)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Parses the words of a command, such as `backup --full /home`, as an action.
+pub(in crate::commands::admin) fn words_to_action(
+    words: Vec<OsString>,
+) -> Result<Action, CommandError> {
+    let unknown = || {
+        CommandError::new(
+            "give the command that the nodes run after --: backup, archive, restore, verify, \
+             'image backup', or 'command TEXT'",
+        )
+    };
+    let mut words = words.into_iter();
+    let first = words.next().ok_or_else(unknown)?;
+    let mut work = match first.to_str() {
+        Some("backup") => Work::Incremental,
+        Some("archive") => Work::Archive,
+        Some("restore") => Work::Restore,
+        Some("verify") => Work::Verify,
+        Some("command") => Work::Command,
+        Some("image") if words.next().is_some_and(|word| word == "backup") => Work::Image,
+        _ => return Err(unknown()),
+    };
+    let mut action = Action { work, objects: Vec::new(), options: Vec::new() };
+    let mut has_options = work != Work::Command;
+    for word in words {
+        let bytes = word.into_vec();
+        match str::from_utf8(&bytes) {
+            Ok("--") if has_options => has_options = false,
+            Ok("--full") if has_options && work == Work::Incremental => work = Work::Full,
+            Ok("--selective") if has_options && work == Work::Incremental => {
+                work = Work::Selective;
+            }
+            Ok(option) if has_options && option.starts_with('-') => {
+                action.options.push(option.to_owned());
+            }
+            _ => action.objects.push(Word(bytes)),
+        }
+    }
+    action.work = work;
+    action.check().map_err(CommandError::new)?;
+    Ok(action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Action, CommandError> {
+        words_to_action(text.split(' ').map(OsString::from).collect())
+    }
+
+    #[test]
+    fn the_words_of_a_command_become_an_action() {
+        let full = parse("backup --full --exclude=*.o /home -- --odd").expect("is an action");
+        assert_eq!(words(&full), "full /home --odd --exclude=*.o");
+        assert_eq!(words(&parse("image backup /dev/sda").expect("an action")), "image /dev/sda");
+        let command = parse("command sync").expect("an action");
+        assert_eq!((command.work, command.objects.len()), (Work::Command, 1));
+        for wrong in ["", "mount /mnt", "image restore x", "archive", "command a b"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
