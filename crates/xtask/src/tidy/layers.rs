@@ -28,7 +28,7 @@ struct Arrow {
     reason: &'static str,
 }
 
-const LAYERS: [(&str, u8); 19] = [
+const LAYERS: [(&str, u8); 20] = [
     ("model", 0),
     ("sys", 0),
     ("policy", 1),
