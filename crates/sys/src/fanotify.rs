@@ -1,5 +1,5 @@
 //! Permission events: before a program opens a file or uses its content, the kernel asks this
-//! process, and the program waits for the answer.
+//! process, and the program waits for the answer. Reports of changes are in [`changes`].
 //!
 //! From Linux 6.14 on, the kernel reports the range that is about to be read or written; older
 //! kernels ask only when a file is opened. Work on a question raises no further question: the
@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::io::Errno;
+
+pub mod changes;
 
 const FAN_PRE_ACCESS: u64 = 0x0010_0000;
 const FAN_REPORT_FD_ERROR: libc::c_uint = 0x2000;
@@ -157,16 +159,8 @@ impl Group {
 
     /// Returns true if a marked file system still exists. It exists while it is in use, even after
     /// its last mount has been detached from every folder.
-    ///
-    /// Source: proc(5), `/proc/pid/fdinfo/`, "Since Linux 3.8".
     pub fn watches(&self) -> io::Result<bool> {
-        let told = File::open(format!("/proc/self/fdinfo/{}", self.file.as_raw_fd()))?;
-        for line in BufReader::new(told).lines() {
-            if line?.starts_with("fanotify sdev:") {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        marked(&self.file)
     }
 
     /// Stops the questions about `file` until [`Self::watch_again`]. If `evictable` is set, the
@@ -215,13 +209,7 @@ impl Group {
     }
 
     fn change(&self, flags: libc::c_uint, mask: u64, at: &impl AsFd) -> io::Result<()> {
-        let path = CString::new(format!("/proc/self/fd/{}", at.as_fd().as_raw_fd()))
-            .expect("digits have no NUL");
-        let group = self.file.as_raw_fd();
-        // SAFETY: `path` ends with a NUL and lives until the call returns.
-        let status =
-            unsafe { libc::fanotify_mark(group, flags, mask, libc::AT_FDCWD, path.as_ptr()) };
-        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        change_mark(&self.file, flags, mask, at)
     }
 
     /// Reads the waiting questions, several at once. Returns no question if no process waits.
@@ -281,6 +269,29 @@ impl AsFd for Group {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// Adds, changes or removes a mark of the group `group`.
+fn change_mark(group: &File, flags: libc::c_uint, mask: u64, at: &impl AsFd) -> io::Result<()> {
+    let path = CString::new(format!("/proc/self/fd/{}", at.as_fd().as_raw_fd()))
+        .expect("digits have no NUL");
+    let group = group.as_raw_fd();
+    // SAFETY: `path` ends with a NUL and lives until the call returns.
+    let status = unsafe { libc::fanotify_mark(group, flags, mask, libc::AT_FDCWD, path.as_ptr()) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns true if the group `group` has a mark on a file system that still exists.
+///
+/// Source: proc(5), `/proc/pid/fdinfo/`, "Since Linux 3.8".
+fn marked(group: &File) -> io::Result<bool> {
+    let told = File::open(format!("/proc/self/fdinfo/{}", group.as_raw_fd()))?;
+    for line in BufReader::new(told).lines() {
+        if line?.starts_with("fanotify sdev:") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// One event as the kernel writes it: the fixed part, and the range, if the event has one.

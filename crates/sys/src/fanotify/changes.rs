@@ -1,0 +1,261 @@
+//! Change events: the kernel reports in which directory of a file system something has changed.
+//!
+//! A group watches one file system, through all its mounts. The kernel reports a change before the
+//! system call that made it returns. Identical reports that wait in the queue are merged.
+//!
+//! Sources: fanotify_init(2), fanotify_mark(2), fanotify(7), `include/uapi/linux/fanotify.h`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::{METADATA_BYTES, METADATA_VERSION, marked, u32_at, u64_at};
+use crate::identity::DirectoryHandle;
+
+const FAN_FS_ERROR: u64 = 0x0000_8000;
+const FAN_EVENT_INFO_TYPE_DFID_NAME: u8 = 2;
+const FAN_EVENT_INFO_TYPE_DFID: u8 = 3;
+/// Offset of the handle in a record: the head of the record, and the number of the file system.
+const HANDLE_AT: usize = 12;
+/// Offset of the handle's bytes in a handle: their number and their kind.
+const HANDLE_HEAD_BYTES: usize = 8;
+/// Maximum number of bytes that one read takes.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Changes of the entries of a directory.
+const ENTRY_CHANGES: u64 =
+    libc::FAN_CREATE | libc::FAN_DELETE | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO;
+/// Changes of an object, which the kernel reports for the directory that holds it. If the object
+/// is a directory, the kernel reports them for the object itself.
+const OBJECT_CHANGES: u64 = libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB;
+const MASK: u64 = ENTRY_CHANGES | OBJECT_CHANGES | libc::FAN_MOVE_SELF | libc::FAN_ONDIR;
+
+/// Numbers of the file systems on disks of this machine whose changes the kernel reports. Other
+/// machines change network file systems, and programs change those of FUSE, without a report.
+const REPORTING_FILESYSTEMS: [(&str, i64); 3] =
+    [("ext2, ext3 and ext4", 0xef53), ("XFS", 0x5846_5342), ("btrfs", 0x9123_683e)];
+
+/// Returns true if the kernel reports all changes of the file system that `root` lies in.
+pub fn reports_all(root: &impl AsFd) -> io::Result<bool> {
+    // The number is sign extended or not, by architecture and kernel.
+    let magic = rustix::fs::fstatfs(root)?.f_type & 0xffff_ffff;
+    Ok(REPORTING_FILESYSTEMS.iter().any(|(_, known)| *known == magic))
+}
+
+/// Report of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeReport {
+    Changed(DirectoryChange),
+    /// The queue was full, and reports are lost.
+    Overflow,
+    /// The file system has found an error in itself.
+    FilesystemError,
+    /// A report that names no directory.
+    Nameless,
+}
+
+/// Change in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirectoryChange {
+    pub directory: DirectoryHandle,
+    /// True if the directory itself may have changed too: its times, its owner, its mode, its name.
+    pub is_own: bool,
+    /// True if the directory has another path, and everything below it too.
+    pub is_moved: bool,
+}
+
+/// Watch on the changes of one file system.
+#[derive(Debug)]
+pub struct ChangeGroup(File);
+
+impl ChangeGroup {
+    /// Watches the file system that `root` lies in. Needs root.
+    pub fn watch(root: &impl AsFd) -> io::Result<Self> {
+        let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME;
+        let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
+        let of_events = libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC;
+        // SAFETY: the call takes numbers only.
+        let fd = unsafe { libc::fanotify_init(flags, of_events.cast_unsigned()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened it for us.
+        let group = Self(unsafe { OwnedFd::from_raw_fd(fd) }.into());
+        group.change(libc::FAN_MARK_ADD, MASK, root)?;
+        // A kernel before 5.16 and some file systems report no errors of the file system.
+        let _unknown = group.change(libc::FAN_MARK_ADD, FAN_FS_ERROR, root);
+        Ok(group)
+    }
+
+    /// Returns true if this group watches the file system that `root` lies in, and has done so
+    /// without a gap. The mark lives and ends with the kernel's file system: after it was unmounted
+    /// everywhere, a new mount is another file system and has no mark.
+    pub fn is_watching(&self, root: &impl AsFd) -> io::Result<bool> {
+        // An event that is not in the mask is removed from it. This changes nothing, and fails if
+        // there is no mark.
+        match self.change(libc::FAN_MARK_REMOVE, libc::FAN_CLOSE_NOWRITE, root) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns true if the watched file system still exists.
+    pub fn exists(&self) -> io::Result<bool> {
+        marked(&self.0)
+    }
+
+    fn change(&self, flags: libc::c_uint, mask: u64, at: &impl AsFd) -> io::Result<()> {
+        super::change_mark(&self.0, flags | libc::FAN_MARK_FILESYSTEM, mask, at)
+    }
+
+    /// Waits for a report, at most for `at_most`. Returns true if there is one.
+    pub fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(at_most).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Calls `take` with all reports that wait.
+    pub fn drain(&self, mut take: impl FnMut(ChangeReport)) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            match rustix::io::read(&self.0, &mut buffer) {
+                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
+                Ok(bytes) => reports(&buffer[..bytes], &mut take),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn reports(mut bytes: &[u8], take: &mut impl FnMut(ChangeReport)) {
+    while let Some((length, report)) = parse(bytes) {
+        take(report);
+        bytes = &bytes[length..];
+    }
+    assert!(bytes.is_empty(), "the kernel writes whole events");
+}
+
+/// Parses the first event. Returns its length, and the report.
+fn parse(bytes: &[u8]) -> Option<(usize, ChangeReport)> {
+    let head = bytes.get(..METADATA_BYTES)?;
+    let length = usize::try_from(u32_at(head, 0)?).ok()?;
+    assert_eq!(head[4], METADATA_VERSION, "the kernel uses the version of the headers");
+    let head_length = usize::from(u16::from_ne_bytes([head[6], head[7]]));
+    let records = bytes.get(head_length..length).filter(|_| length >= METADATA_BYTES)?;
+    let mask = u64_at(head, 8)?;
+    let report = if mask & libc::FAN_Q_OVERFLOW != 0 {
+        ChangeReport::Overflow
+    } else if mask & FAN_FS_ERROR != 0 {
+        ChangeReport::FilesystemError
+    } else {
+        match directory(records) {
+            None => ChangeReport::Nameless,
+            Some(directory) => ChangeReport::Changed(DirectoryChange {
+                directory,
+                is_own: mask & (ENTRY_CHANGES | libc::FAN_MOVE_SELF | libc::FAN_ONDIR) != 0,
+                is_moved: mask & libc::FAN_MOVE_SELF != 0 && mask & libc::FAN_ONDIR != 0,
+            }),
+        }
+    };
+    Some((length, report))
+}
+
+/// Finds the directory among the records after an event.
+fn directory(mut records: &[u8]) -> Option<DirectoryHandle> {
+    while records.len() >= 4 {
+        let length = usize::from(u16::from_ne_bytes([records[2], records[3]]));
+        let record = records.get(..length).filter(|_| length >= 4)?;
+        if matches!(record[0], FAN_EVENT_INFO_TYPE_DFID_NAME | FAN_EVENT_INFO_TYPE_DFID) {
+            let count = usize::try_from(u32_at(record, HANDLE_AT)?).ok()?;
+            let kind = u32_at(record, HANDLE_AT + 4)?.cast_signed();
+            let from = HANDLE_AT + HANDLE_HEAD_BYTES;
+            return DirectoryHandle::new(kind, record.get(from..from.checked_add(count)?)?);
+        }
+        records = &records[length..];
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(mask: u64, records: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(METADATA_BYTES + records.len()).expect("short");
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&[METADATA_VERSION, 0]);
+        bytes.extend_from_slice(&u16::try_from(METADATA_BYTES).expect("short").to_ne_bytes());
+        bytes.extend_from_slice(&mask.to_ne_bytes());
+        bytes.extend_from_slice(&(-1_i32).to_ne_bytes());
+        bytes.extend_from_slice(&7_i32.to_ne_bytes());
+        bytes.extend_from_slice(records);
+        bytes
+    }
+
+    /// Makes a record with the handle `handle` and a name.
+    fn record(kind: u8, handle: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![kind, 0, 0, 0];
+        bytes.extend_from_slice(&[9; 8]);
+        bytes.extend_from_slice(&u32::try_from(handle.len()).expect("short").to_ne_bytes());
+        bytes.extend_from_slice(&1_i32.to_ne_bytes());
+        bytes.extend_from_slice(handle);
+        bytes.extend_from_slice(b"name\0\0\0\0");
+        let length = u16::try_from(bytes.len()).expect("short").to_ne_bytes();
+        bytes[2..4].copy_from_slice(&length);
+        bytes
+    }
+
+    fn all(bytes: &[u8]) -> Vec<ChangeReport> {
+        let mut found = Vec::new();
+        reports(bytes, &mut |report| found.push(report));
+        found
+    }
+
+    #[test]
+    fn events_name_the_directory_and_what_has_changed() {
+        let handle = DirectoryHandle::new(1, &[5; 8]).expect("a handle");
+        let named = record(FAN_EVENT_INFO_TYPE_DFID_NAME, &[5; 8]);
+        let changed = |is_own, is_moved| {
+            ChangeReport::Changed(DirectoryChange { directory: handle, is_own, is_moved })
+        };
+        for (mask, expected) in [
+            (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE, changed(false, false)),
+            (libc::FAN_CREATE | libc::FAN_MODIFY, changed(true, false)),
+            (libc::FAN_ATTRIB, changed(false, false)),
+            (libc::FAN_ATTRIB | libc::FAN_ONDIR, changed(true, false)),
+            (libc::FAN_MOVE_SELF | libc::FAN_ONDIR, changed(true, true)),
+            (libc::FAN_MOVE_SELF, changed(true, false)),
+            (libc::FAN_Q_OVERFLOW, ChangeReport::Overflow),
+            (FAN_FS_ERROR, ChangeReport::FilesystemError),
+        ] {
+            assert_eq!(all(&event(mask, &named)), [expected], "{mask:#x}");
+        }
+        let two = [event(libc::FAN_MODIFY, &named), event(libc::FAN_CREATE, &named)].concat();
+        assert_eq!(all(&two), [changed(false, false), changed(true, false)]);
+    }
+
+    #[test]
+    fn a_report_without_a_directory_is_not_lost() {
+        let other = record(1, &[5; 8]);
+        assert_eq!(all(&event(libc::FAN_ATTRIB, &other)), [ChangeReport::Nameless]);
+        assert_eq!(all(&event(libc::FAN_ATTRIB, &[])), [ChangeReport::Nameless]);
+        let both = [other, record(FAN_EVENT_INFO_TYPE_DFID, &[6; 12])].concat();
+        let [ChangeReport::Changed(change)] = all(&event(libc::FAN_ATTRIB, &both))[..] else {
+            panic!("the second record names the directory");
+        };
+        assert_eq!(change.directory, DirectoryHandle::new(1, &[6; 12]).expect("a handle"));
+        // A handle that is longer than any that this version stores names nothing.
+        let long = record(FAN_EVENT_INFO_TYPE_DFID, &[6; 100]);
+        assert_eq!(all(&event(libc::FAN_ATTRIB, &long)), [ChangeReport::Nameless]);
+    }
+}
