@@ -47,6 +47,7 @@ pub mod map;
 pub mod mount;
 pub mod net;
 mod new_file_state;
+pub mod open_files;
 pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;

@@ -204,6 +204,39 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns all mount points below `path`, in the order of the kernel's table. A point at which
+/// several file systems are mounted comes several times.
+pub fn points_below(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let points = mounts.split(|&byte| byte == b'\n').filter_map(mount_point);
+    Ok(points.filter(|point| is_below(path, point)).collect())
+}
+
+fn is_below(path: &[u8], point: &[u8]) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let rest = point.strip_prefix(path);
+    rest.is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
+}
+
+/// A mount of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessMount {
+    /// The part of the file system that is mounted: `/` for all of it.
+    pub root: Vec<u8>,
+    /// The directory at which the process sees it.
+    pub point: Vec<u8>,
+}
+
+/// Finds the mount with the id `id` in a table of mounts.
+pub(crate) fn mount_with_id(mountinfo: &[u8], id: &[u8]) -> Option<ProcessMount> {
+    let of_line = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        (fields.next()? == id).then_some(())?;
+        Some(ProcessMount { root: unescaped(fields.nth(2)?), point: unescaped(fields.next()?) })
+    };
+    mountinfo.split(|&byte| byte == b'\n').find_map(of_line)
+}
+
 /// Finds a mount point below `path`.
 pub fn mounted_below(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;

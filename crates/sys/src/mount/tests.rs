@@ -208,3 +208,25 @@ fn paths_may_be_longer_than_the_kernel_takes() {
     assert!(rest.len() > 7000);
     assert_eq!(filespace_root(&path).unwrap(), (root, rest));
 }
+
+#[test]
+fn a_mount_is_found_by_its_id() {
+    let table = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        212 21 8:1 /vol/a\\040b /var/lib rw - ext4 /dev/sda1 rw\n";
+    let found = mount_with_id(table, b"212").expect("it is there");
+    assert_eq!((&found.root[..], &found.point[..]), (&b"/vol/a b"[..], &b"/var/lib"[..]));
+    assert_eq!(mount_with_id(table, b"2"), None);
+}
+
+#[test]
+fn points_below_a_directory_are_below_it() {
+    for (path, point, expected) in [
+        (&b"/"[..], &b"/"[..], false),
+        (b"/", b"/proc", true),
+        (b"/data", b"/data", false),
+        (b"/data", b"/data/sub", true),
+        (b"/data", b"/database", false),
+    ] {
+        assert_eq!(is_below(path, point), expected, "{path:?} {point:?}");
+    }
+}
