@@ -186,5 +186,5 @@ fn release(client: &Client, mount: &Mount, copies: &[CopyId]) {
 
 /// Returns the status that the file would have if it existed.
 fn found(stat: &Stat, mount: &Mount) -> ObjectStatus {
-    ObjectStatus { stat: *stat, device_id: mount.device_id, allocated_bytes: 0 }
+    ObjectStatus { stat: *stat, device_id: mount.device_id, allocated_bytes: 0, links: 1 }
 }

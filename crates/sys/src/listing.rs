@@ -210,6 +210,7 @@ const UNASKED: ObjectStatus = ObjectStatus {
     },
     device_id: 0,
     allocated_bytes: 0,
+    links: 0,
 };
 
 fn stat(dir: BorrowedFd<'_>, name: &CStr) -> Result<Option<ObjectStatus>, Errno> {

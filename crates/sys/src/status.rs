@@ -15,6 +15,8 @@ pub struct ObjectStatus {
     pub device_id: u64,
     /// Space taken on disk. A file that takes less than `stat.size` may have holes.
     pub allocated_bytes: u64,
+    /// Number of names of the object. The number of a directory has no meaning here.
+    pub links: u32,
 }
 
 impl ObjectStatus {
@@ -48,7 +50,8 @@ impl ObjectStatus {
             device,
         };
         let device_id = rustix::fs::makedev(statx.stx_dev_major, statx.stx_dev_minor);
-        Some(Self { stat, device_id, allocated_bytes: statx.stx_blocks.saturating_mul(512) })
+        let allocated_bytes = statx.stx_blocks.saturating_mul(512);
+        Some(Self { stat, device_id, allocated_bytes, links: statx.stx_nlink })
     }
 }
 

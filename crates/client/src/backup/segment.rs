@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn entries(count: usize) -> Vec<(Name, ObjectStatus)> {
-        let found = ObjectStatus { stat: stat(), device_id: 1, allocated_bytes: 0 };
+        let found = ObjectStatus { stat: stat(), device_id: 1, allocated_bytes: 0, links: 1 };
         let name = |number| Name::new(format!("n{number:05}").as_bytes()).expect("a name");
         (0..count).map(|number| (name(number), found)).collect()
     }
