@@ -74,6 +74,24 @@ pub trait Pages {
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError>;
 
+    /// Calls `visit` with the digest of every page of `directory` itself, in no order, until
+    /// `visit` returns false.
+    fn directory_digests(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        visit: &mut dyn FnMut(&PageDigest) -> bool,
+    ) -> Result<(), CatalogError>;
+
+    /// Returns the directories with a page without a digest, in no order, some of them perhaps
+    /// twice. The directory above the root is left out. Returns `None` if there are more than
+    /// `pages_max` such pages.
+    fn undigested(
+        &self,
+        filespace: FilespaceId,
+        pages_max: usize,
+    ) -> Result<Option<Vec<DirPath>>, CatalogError>;
+
     /// Returns the page with this key, if it exists.
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
 

@@ -1,5 +1,7 @@
 //! Statements about directory pages.
 
+use std::collections::HashSet;
+
 use format::path_hash;
 use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
 
@@ -17,6 +19,23 @@ impl<E: Engine> Pages for E {
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError> {
         self.read_once(|sql| digests(sql, filespace, within, visit))
+    }
+
+    fn directory_digests(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        visit: &mut dyn FnMut(&PageDigest) -> bool,
+    ) -> Result<(), CatalogError> {
+        self.read_once(|sql| directory_digests(sql, filespace, directory, visit))
+    }
+
+    fn undigested(
+        &self,
+        filespace: FilespaceId,
+        pages_max: usize,
+    ) -> Result<Option<Vec<DirPath>>, CatalogError> {
+        self.read(|sql| undigested(sql, filespace, pages_max))
     }
 
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError> {
@@ -111,6 +130,57 @@ fn digests(
     let select = "SELECT hash, digest, digest.first FROM directory JOIN digest ON digest.id = page
                   WHERE filespace = ? AND path >= ? AND path < ?";
     visit_digests(sql, select, &[&filespace.0, &within.as_bytes(), &end], visit)
+}
+
+fn directory_digests(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    visit: &mut dyn FnMut(&PageDigest) -> bool,
+) -> Result<(), CatalogError> {
+    let select = "SELECT hash, digest, digest.first FROM directory JOIN digest ON digest.id = page
+                  WHERE filespace = ? AND path = ?";
+    visit_digests(sql, select, &[&filespace.0, &directory.as_bytes()], visit)
+}
+
+/// The digests are read first, because they take far less space than the paths. Usually only the
+/// page above the root has no digest, and no path is read.
+fn undigested(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    pages_max: usize,
+) -> Result<Option<Vec<DirPath>>, CatalogError> {
+    let select = "SELECT page FROM directory WHERE filespace = ? AND path = ?";
+    let above_root: Vec<i64> =
+        sql.all(select, params![filespace.0, DirPath::above_root().as_bytes()], |row| {
+            row.get::<i64>(0)
+        })?;
+    let PageNumbers { first, end } = page_numbers(filespace);
+    let most = pages_max.saturating_add(above_root.len());
+    let select = "SELECT id FROM digest WHERE id >= ? AND id < ? AND digest IS NULL LIMIT ?";
+    let limit = row_count(most.saturating_add(1));
+    let found: Vec<i64> = sql.all(select, params![first, end, limit], |row| row.get::<i64>(0))?;
+    if found.len() > most {
+        return Ok(None);
+    }
+    let wanted: HashSet<i64> = found.into_iter().filter(|id| !above_root.contains(id)).collect();
+    let mut directories = Vec::with_capacity(wanted.len());
+    if wanted.is_empty() {
+        return Ok(Some(directories));
+    }
+    let select = "SELECT page, path FROM directory WHERE filespace = ?";
+    let mut left = wanted.len();
+    sql.each(select, &[&filespace.0], &mut |row| {
+        if wanted.contains(&row.get(0)?) {
+            let path: Vec<u8> = row.get(1)?;
+            let path = DirPath::new(&path);
+            directories
+                .push(path.map_err(|_| CatalogError::impossible("a page's directory path"))?);
+            left -= 1;
+        }
+        Ok(left > 0)
+    })?;
+    Ok(Some(directories))
 }
 
 /// Query for pages; [`page_of`] reads its rows.

@@ -142,6 +142,8 @@ macro_rules! conformance {
             conformance!(@theme digests, $new,
                 the_scan_of_any_directory_equals_its_pages,
                 a_page_can_lose_its_digest,
+                the_digests_of_a_directory_are_of_its_pages_alone,
+                directories_without_a_digest_are_found,
                 the_scan_ends_when_told_so,
                 an_empty_filespace_has_no_digests,
             );

@@ -58,6 +58,52 @@ pub(crate) fn a_page_can_lose_its_digest(engine: &dyn Engine) {
     }
 }
 
+pub(crate) fn the_digests_of_a_directory_are_of_its_pages_alone(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, neighbour) = add_filespace(&*catalog, "b");
+    plant(&*catalog, filespace);
+    plant(&*catalog, neighbour);
+    for path in directories().into_iter().chain([dir("/none/")]) {
+        let subtree = digests(&*catalog, filespace, &path).expect("are read");
+        let of_directory = |digest: &PageDigest| digest.hash == path_hash(&path);
+        let expected: Vec<PageDigest> = subtree.into_iter().filter(of_directory).collect();
+        let mut read = Vec::new();
+        let mut visit = |digest: &PageDigest| {
+            read.push(digest.clone());
+            true
+        };
+        catalog.directory_digests(filespace, &path, &mut visit).expect("are read");
+        sort_digests(&mut read);
+        assert_eq!(read, expected, "{path:?}");
+    }
+}
+
+pub(crate) fn directories_without_a_digest_are_found(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, neighbour) = add_filespace(&*catalog, "b");
+    plant(&*catalog, neighbour);
+    let undigested = |pages_max| {
+        let mut found = catalog.undigested(filespace, pages_max).expect("are read")?;
+        found.sort();
+        Some(found)
+    };
+    assert_eq!(undigested(0), Some(vec![]));
+    let without = |path: &str| {
+        let row = page(&key(&DirPath::new(path.as_bytes()).expect("a directory"), b""), 1);
+        put(filespace, PageRow { digest: None, ..row })
+    };
+    let with = put(filespace, page(&key(&dir("/whole/"), b""), 1));
+    catalog.commit(vec![without(""), with]).expect("the batch is performed");
+    assert_eq!(undigested(0), Some(vec![]), "the page above the root does not count");
+    catalog
+        .commit(vec![without("/b/"), without("/a/")])
+        .expect("the batch is performed");
+    assert_eq!(undigested(2), Some(vec![dir("/a/"), dir("/b/")]));
+    assert_eq!(undigested(1), None, "there are more pages than wanted");
+}
+
 pub(crate) fn the_scan_ends_when_told_so(engine: &dyn Engine) {
     let catalog = engine.open();
     let (_, filespace) = add_filespace(&*catalog, "a");
