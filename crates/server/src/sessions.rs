@@ -3,6 +3,8 @@
 
 mod arrivals;
 mod backup;
+mod digests;
+mod filespace_names;
 mod network;
 mod pages;
 mod recall;
@@ -24,6 +26,7 @@ use wire::proto;
 use wire::proto::node_server::Node as NodeService;
 use wire::version::{self, Role, Speaker};
 
+use self::filespace_names::{filespace, find_filespace};
 use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
 use crate::connection::Peer;
 use crate::edge::Edge;
@@ -36,8 +39,6 @@ use crate::{attendance, messages, refusal, unknown};
 /// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
 /// pack is asked for its data when it commits.
 const DAMAGED_PACKS_MAX: usize = 1 << 16;
-/// Number of bytes of digest rows after which a message ends.
-const ROWS_BYTES: usize = 256 << 10;
 /// Maximum number of pages in a message of a list.
 const LIST_PAGES: usize = 16;
 /// Number of bytes of pages after which a message of a list ends.
@@ -52,22 +53,6 @@ pub(crate) struct NodeSessions {
 
 fn malformed(what: &str) -> Status {
     refusal::status(StoreError::malformed(what))
-}
-
-fn filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespace, StoreError> {
-    find_filespace(store, node, name)?.ok_or_else(|| {
-        let name = model::escaped(name);
-        StoreError::not_found(format!("node {} has no filespace {name}", node.name))
-    })
-}
-
-fn find_filespace(
-    store: &Store,
-    node: &Node,
-    name: &[u8],
-) -> Result<Option<Filespace>, StoreError> {
-    let all = store.catalog.filespaces(node.id)?;
-    Ok(all.into_iter().find(|filespace| filespace.name == name))
 }
 
 impl NodeSessions {
@@ -168,8 +153,27 @@ impl NodeService for NodeSessions {
         request: Request<proto::DigestsRequest>,
     ) -> Result<Response<Self::DigestsStream>, Status> {
         Ok(self.stream(request, |store, node, request, replies| {
-            send_digests(store, node, &request, replies)
+            digests::send_all(store, node, &request, replies)
         }))
+    }
+
+    type DigestsOfStream = ReplyStream<proto::Rows>;
+
+    async fn digests_of(
+        &self,
+        request: Request<proto::DigestsOfRequest>,
+    ) -> Result<Response<Self::DigestsOfStream>, Status> {
+        Ok(self.stream(request, |store, node, request, replies| {
+            digests::send_some(store, node, &request, replies)
+        }))
+    }
+
+    async fn fingerprint(
+        &self,
+        request: Request<proto::FingerprintRequest>,
+    ) -> Result<Response<proto::FingerprintReply>, Status> {
+        self.answer(request, |store, node, request| digests::fingerprint(store, node, &request))
+            .await
     }
 
     type PagesStream = ReplyStream<proto::PagesReply>;
@@ -569,31 +573,6 @@ pub(crate) fn filespaces(
     };
     let filespaces = store.catalog.filespaces_from(node.id, from, limit)?;
     filespaces.into_iter().map(describe).collect()
-}
-
-fn send_digests(
-    store: &Store,
-    node: &Node,
-    request: &proto::DigestsRequest,
-    replies: &Replies<proto::Rows>,
-) -> Result<(), StoreError> {
-    let within = directory(&request.directory)?;
-    let Some(filespace) = find_filespace(store, node, &request.filespace)? else { return Ok(()) };
-    let mut rows = Vec::with_capacity(ROWS_BYTES + 512);
-    let mut sent = Ok(());
-    store.catalog.digests(filespace.id, &within, &mut |digest| {
-        let row =
-            wire::DigestRow { hash: digest.hash, digest: digest.digest, first: &digest.first };
-        wire::encode_digest_row(&mut rows, &row);
-        if rows.len() >= ROWS_BYTES {
-            let full = std::mem::replace(&mut rows, Vec::with_capacity(ROWS_BYTES + 512));
-            sent = replies.blocking_send(Ok(proto::Rows { rows: full.into() }));
-        }
-        sent.is_ok()
-    })?;
-    sent?;
-    sys::fault::point("digests");
-    replies.blocking_send(Ok(proto::Rows { rows: rows.into() }))
 }
 
 fn send_list(

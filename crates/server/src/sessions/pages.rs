@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 use wire::proto;
 
+use super::filespace_names::find_filespace;
 use super::stream::{REPLIES_WAITING, ended};
-use super::{directory, find_filespace};
 use crate::gate::Caller;
+use crate::messages::changes::directory;
 use crate::refusal;
 
 /// Questions. A message that is no question ends the stream.
