@@ -6,7 +6,7 @@
 //!   L5    hsm baseline mount
 //!   L4    server  client
 //!   L3    tape  store
-//!   L2    index  catalog  pool  nbd  gpu
+//!   L2    index  catalog  pool  nbd  gpu  journal
 //!   L1    policy  chunk  format  wire
 //!   L0    model  sys
 //! ```
@@ -28,7 +28,7 @@ struct Arrow {
     reason: &'static str,
 }
 
-const LAYERS: [(&str, u8); 20] = [
+const LAYERS: [(&str, u8); 21] = [
     ("model", 0),
     ("sys", 0),
     ("policy", 1),
@@ -40,6 +40,7 @@ const LAYERS: [(&str, u8); 20] = [
     ("pool", 2),
     ("nbd", 2),
     ("gpu", 2),
+    ("journal", 2),
     ("tape", 3),
     ("store", 3),
     ("server", 4),
