@@ -17,6 +17,7 @@ mod expiry;
 mod file;
 mod fleet;
 mod image;
+mod journal;
 mod link;
 mod machine;
 mod mount;
@@ -78,6 +79,7 @@ enum Subcommand {
     Compression(compression::Args),
     Fleet(fleet::Args),
     Image(image::Args),
+    Journal(journal::Args),
     Mount(mount::Args),
     Link(link::Args),
     Expiry(expiry::Args),
@@ -148,6 +150,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Compression(args) => compression::run(args),
         Subcommand::Fleet(args) => fleet::run(args),
         Subcommand::Image(args) => image::run(args),
+        Subcommand::Journal(args) => journal::run(args),
         Subcommand::Mount(args) => mount::run(args),
         Subcommand::Link(args) => link::run(args),
         Subcommand::Expiry(args) => expiry::run(args),

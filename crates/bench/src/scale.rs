@@ -13,12 +13,12 @@
 //! 3. The bench drops the page cache only with `--cold`. Objects that do not fit into memory are
 //!    read from the disk in any case.
 
-mod fill;
-mod image;
+pub(crate) mod fill;
+pub(crate) mod image;
 mod measure;
 mod options;
 mod report;
-mod shape;
+pub(crate) mod shape;
 
 use std::path::{Path, PathBuf};
 
@@ -120,10 +120,10 @@ fn new_image(work: &Path) -> Result<PathBuf, Trouble> {
 /// Reason why a value is refused: it is no number of objects.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the value must be a number such as 300k or 2.5M")]
-struct CountError;
+pub(crate) struct CountError;
 
 /// Parses a number of objects.
-fn count(text: &str) -> Result<u64, CountError> {
+pub(crate) fn count(text: &str) -> Result<u64, CountError> {
     let count = parse_count(text).filter(|count| (1..=OBJECTS_MAX).contains(count));
     count.ok_or(CountError)
 }
