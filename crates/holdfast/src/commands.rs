@@ -12,6 +12,7 @@ mod enroll;
 mod explain;
 mod hsm;
 mod image;
+mod journal;
 mod key;
 mod list;
 mod mount;
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     List(list::Args),
     Key(key::Args),
     Hsm(hsm::Args),
+    Journal(journal::Args),
     Tape(tape::Args),
     Explain(explain::Args),
     Preview(preview::Args),
@@ -87,6 +89,7 @@ pub(crate) fn run(
         Command::List(args) => list::run(args, &mut context),
         Command::Key(args) => key::run(args, &mut context),
         Command::Hsm(args) => hsm::run(args, &mut context),
+        Command::Journal(args) => journal::run(&args, &mut context),
         Command::Tape(args) => tape::run(args, &mut context),
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
