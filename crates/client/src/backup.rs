@@ -1,6 +1,8 @@
 //! Backup of file systems and of streams.
 //!
 //! ```text
+//! journal (if it proves that most directories have not changed, only the others are walked)
+//!   v
 //! walk (threads) --same digest--> counted, done
 //!   | new            | other digest
 //!   |                v
@@ -14,11 +16,13 @@
 //!
 //! Queues are bounded and all arrows point down, so threads never wait for each other in a circle.
 
+mod aim;
 mod answers;
 mod assembler;
 mod chunks;
 mod clock_step;
 mod compare;
+mod comparison;
 mod context;
 mod crew;
 mod digest;
@@ -32,6 +36,8 @@ mod hidden;
 mod image;
 mod image_read;
 mod inventory;
+mod journal;
+mod names;
 mod open_target;
 mod outbox;
 mod outbox_message;
@@ -118,6 +124,9 @@ pub(crate) fn run(
                     Some(archive) => archive_filespace(archive.number, mount_point),
                     None => mount_point.clone(),
                 };
+                // A change between this question and the snapshot is in the snapshot, and is named
+                // again for the next backup.
+                let prospect = journal::prospect(run, mount_point, targets);
                 let held = snapshot::hold(mount_point, choice, &tally)?;
                 let (root, reflinks) = (held.root(mount_point), held.reflinks);
                 if hidden::is_hidden_at(root) {
@@ -127,7 +136,7 @@ pub(crate) fn run(
                     continue;
                 }
                 let scope = Scope { filespace: &filespace, root, reflinks, targets };
-                let outcome = pipeline::back_up(run, &scope);
+                let outcome = pipeline::back_up(run, &scope, prospect);
                 held.end(mount_point, &tally);
                 outcome?;
             }

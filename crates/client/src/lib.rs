@@ -67,14 +67,14 @@ pub use options::{
 };
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
-pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
+pub use report::{BackupReport, Failure, JournalUse, RestoreReport, VerifyReport};
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
     Reach, RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
-pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
+pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownChoice};
 pub use wire::PORT;
 
 /// Connection of a node to its server.

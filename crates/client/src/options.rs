@@ -49,6 +49,8 @@ pub struct BackupOptions {
     pub confirm_expire: bool,
     /// Means of holding files still. It overrides the setting in the node's folder.
     pub snapshot: Option<Stillness>,
+    /// True to walk everything even if a journal could tell what has changed.
+    pub no_journal: bool,
     /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.

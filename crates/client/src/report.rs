@@ -18,6 +18,33 @@ pub struct Failure {
     pub error: String,
 }
 
+/// Use of the journal in one filespace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JournalUse {
+    pub filespace: Vec<u8>,
+    /// True if the backup has looked only at the directories that the journal names.
+    pub is_used: bool,
+    /// Number of directories that the journal named, and of subtrees that were walked.
+    pub directories: u64,
+    pub subtrees: u64,
+    /// Reason why the backup has walked everything.
+    pub reason: Option<String>,
+    /// True if the walk was compared with the journal.
+    pub is_compared: bool,
+    /// Number of changes that the journal has missed.
+    pub missed: u64,
+    /// Number of objects of which only the change time has changed, without a report of the kernel.
+    pub silent: u64,
+    /// Reason why the next backup walks, if that is known.
+    pub next_walk: Option<String>,
+}
+
+impl JournalUse {
+    pub(crate) fn without(filespace: &[u8], reason: String) -> Self {
+        Self { filespace: filespace.to_vec(), reason: Some(reason), ..Self::default() }
+    }
+}
+
 /// Report of a backup.
 #[derive(Clone, Debug, Default)]
 pub struct BackupReport {
@@ -65,6 +92,8 @@ pub struct BackupReport {
     /// Facts that the user must know and that do not concern a single object, such as withheld
     /// expirations.
     pub warnings: Vec<String>,
+    /// Use of the journal, for each filespace for which a journal was wanted.
+    pub journals: Vec<JournalUse>,
     pub dry_run: bool,
     /// Number of the archive that was made.
     pub archive: Option<u64>,

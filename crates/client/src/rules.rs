@@ -230,10 +230,18 @@ impl Rules {
         dir: &Dir,
         names: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Option<(usize, &[u8])> {
+        self.tag(dir, |tag| names.clone().any(|name| name == tag))
+    }
+
+    /// Does the same as [`Self::tag_in`] for a directory that has not been listed.
+    pub(crate) fn tag_in_unlisted(&self, dir: &Dir) -> Option<(usize, &[u8])> {
+        self.tag(dir, |tag| dir.has(tag).unwrap_or(false))
+    }
+
+    fn tag(&self, dir: &Dir, is_there: impl Fn(&[u8]) -> bool) -> Option<(usize, &[u8])> {
         if !self.has_tags || self.operation == Operation::Archive {
             return None;
         }
-        let is_there = |tag: &[u8]| names.clone().any(|name| name == tag);
         let is_tag = |tag: &[u8]| tag != CACHE_TAG || has_signature(dir, tag);
         self.selection.tags().find(|(_, tag)| is_there(tag) && is_tag(tag))
     }

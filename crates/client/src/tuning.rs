@@ -102,6 +102,18 @@ impl FromStr for Stillness {
     }
 }
 
+/// Use of the journal, by which a backup looks only where something has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum JournalChoice {
+    /// The journal is used if a watcher is running.
+    #[default]
+    Auto,
+    /// Like `auto`, and a backup warns if no watcher is running.
+    Yes,
+    No,
+}
+
 /// Section `[tuning]` of `client.toml`. The options of a command override it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -1,8 +1,12 @@
 //! Context of all examiners of a filespace.
 
+use std::sync::OnceLock;
+
 use super::chunks::Chunks;
+use super::comparison::Comparison;
 use super::crew::Crew;
 use super::digest::Digester;
+use super::names::Notes;
 use super::tally::Tally;
 use crate::link::Link;
 use crate::rules::Rules;
@@ -21,4 +25,8 @@ pub(super) struct Context<'a> {
     /// True to leave a changed object to a later backup if the frequency of its class says so.
     pub(super) keeps_frequency: bool,
     pub(super) is_dry: bool,
+    /// Notes for the next backup by journal.
+    pub(super) notes: &'a Notes,
+    /// Comparison with the journal, if this walk compares.
+    pub(super) comparison: &'a OnceLock<Comparison>,
 }

@@ -15,6 +15,17 @@ impl Digester {
         Self { key: *blake3::keyed_hash(digest_key, rules).as_bytes() }
     }
 
+    /// Returns a key that stands for `filespace` under the rules of this digester.
+    pub(super) fn key_of(&self, filespace: &[u8]) -> [u8; 16] {
+        let hash = blake3::derive_key(
+            "holdfast v1 anchors of the journal",
+            &[&self.key[..], filespace].concat(),
+        );
+        let mut key = [0; 16];
+        key.copy_from_slice(&hash[..16]);
+        key
+    }
+
     /// Digests the objects `entries` of `directory`, which are sorted by name. The path is part of
     /// the digest, so that a collision of path hashes shows as a difference.
     pub(super) fn digest<'a>(

@@ -13,7 +13,9 @@ use model::{
 use sys::ObjectStatus;
 
 use super::assembler::Assembler;
+use super::clock_step::NO_CHANGE_TIME;
 use super::compare::{Consequence, Verdict, compare, follow};
+use super::comparison::ChangeKind;
 use super::context::Context;
 use super::draft::{Draft, DraftContent, Observation, Outcome, encode, observe};
 use super::expiry::{self, Expiry, GoneObject};
@@ -127,7 +129,7 @@ impl<'a> Examiner<'a> {
             while let [gone, from @ ..] = rest
                 && gone.name < *name
             {
-                note_gone(segment, gone, &mut outcome);
+                self.note_gone(segment, gone, &mut outcome);
                 rest = from;
             }
             match rest {
@@ -136,11 +138,14 @@ impl<'a> Examiner<'a> {
                     kept += 1;
                     self.reexamine(segment, entry, known, &mut outcome, &mut suspects);
                 }
-                _ => self.back_up(segment, entry, &mut outcome),
+                _ => {
+                    self.note_new(segment, entry);
+                    self.back_up(segment, entry, &mut outcome);
+                }
             }
         }
         self.context.tally.kept.fetch_add(kept, Relaxed);
-        rest.iter().for_each(|gone| note_gone(segment, gone, &mut outcome));
+        rest.iter().for_each(|gone| self.note_gone(segment, gone, &mut outcome));
         self.compare_contents(segment, suspects, &mut outcome);
         self.conclude(segment, outcome);
     }
@@ -154,6 +159,9 @@ impl<'a> Examiner<'a> {
         suspects: &mut Vec<Suspect<'s>>,
     ) {
         let Entry { name, found } = entry;
+        if known.stat != found.stat {
+            self.note_change(segment, entry, known);
+        }
         let class = self.class_of(segment, name, found.stat.kind);
         // Objects of an absolute class are sent in each backup, so their page must not get a
         // digest.
@@ -195,6 +203,39 @@ impl<'a> Examiner<'a> {
                 }
             }
         }
+    }
+
+    /// Notes an object that the server does not have.
+    fn note_new(&self, segment: &Segment, Entry { name, found }: Entry<'_>) {
+        self.context.notes.change(&found);
+        if segment.is_whole
+            && let Some(comparison) = self.context.comparison.get()
+        {
+            comparison.note(&segment.path, name, ChangeKind::New);
+        }
+    }
+
+    /// Notes an object whose status differs from that of its active version.
+    fn note_change(&self, segment: &Segment, Entry { name, found }: Entry<'_>, known: &Object) {
+        self.context.notes.change(&found);
+        if segment.is_whole
+            && let Some(comparison) = self.context.comparison.get()
+        {
+            comparison.note_change(&segment.path, name, &known.stat, &found.stat);
+        }
+    }
+
+    fn note_gone(&self, segment: &Segment, gone: &Object, outcome: &mut Outcome<'_>) {
+        let is_unreadable = || segment.unreadable.iter().any(|name| name == gone.name.as_bytes());
+        if !segment.is_whole || is_unreadable() {
+            return;
+        }
+        if let Some(comparison) = self.context.comparison.get() {
+            comparison.note(&segment.path, &gone.name, ChangeKind::Gone);
+        }
+        outcome
+            .expired
+            .push(GoneObject { name: gone.name.clone(), kind: gone.stat.kind });
     }
 
     pub(super) fn class_of(&self, segment: &Segment, name: &Name, kind: Kind) -> ClassId {
@@ -441,6 +482,10 @@ impl<'a> Examiner<'a> {
         if !segment.is_whole && !outcome.has_changes() {
             return;
         }
+        let has_no_time = |(_, stat): &(&Name, Stat)| stat.ctime == NO_CHANGE_TIME;
+        if segment.is_whole && outcome.stored.iter().any(has_no_time) {
+            self.context.notes.again(&segment.path);
+        }
         let has_digests = segment.is_whole && !outcome.has_failed;
         let mut pages = self.pages(segment, &outcome.stored, has_digests);
         if !outcome.expired.is_empty() {
@@ -503,15 +548,6 @@ impl<'a> Examiner<'a> {
         };
         assert!(parts.iter().all(|part| part.len() <= PAGE_OBJECTS_MAX), "a page is bounded");
         parts.into_iter().enumerate().map(page).collect()
-    }
-}
-
-fn note_gone(segment: &Segment, gone: &Object, outcome: &mut Outcome<'_>) {
-    let is_unreadable = || segment.unreadable.iter().any(|name| name == gone.name.as_bytes());
-    if segment.is_whole && !is_unreadable() {
-        outcome
-            .expired
-            .push(GoneObject { name: gone.name.clone(), kind: gone.stat.kind });
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Expiries<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) tally: &'a Tally,
     pub(super) pages: Vec<Expiry>,
+    /// True if the backup has looked at some directories only. The objects of the others are kept.
+    pub(super) is_by_journal: bool,
 }
 
 impl Expiries<'_> {
@@ -86,7 +88,7 @@ impl Expiries<'_> {
             return Ok(false);
         }
         let gone = self.count()?;
-        let kept = self.tally.kept.load(Relaxed);
+        let kept = self.kept(gone)?;
         let refuses = policy::expiry_guard::refuses(gone, kept);
         if refuses {
             self.tally.warn(format!(
@@ -97,6 +99,15 @@ impl Expiries<'_> {
             ));
         }
         Ok(refuses)
+    }
+
+    /// Returns the number of objects of the last backup that still exist.
+    fn kept(&self, gone: u64) -> Result<u64, ClientError> {
+        if !self.is_by_journal {
+            return Ok(self.tally.kept.load(Relaxed));
+        }
+        let all = self.link.count_objects(self.filespace, std::iter::once(DirPath::root()))?;
+        Ok(all.saturating_sub(gone))
     }
 
     /// Reports the expirations of a dry run.

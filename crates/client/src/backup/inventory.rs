@@ -51,6 +51,19 @@ impl Inventory {
         Ok(inventory)
     }
 
+    /// Fetches the digests of `directories`, and of all directories at or below `subtrees`.
+    pub(super) fn fetch_some(
+        link: &Link,
+        filespace: &[u8],
+        directories: &[DirPath],
+        subtrees: &[DirPath],
+    ) -> Result<Self, ClientError> {
+        let mut inventory = Self::default();
+        link.digests_of(filespace, directories, subtrees, |row| inventory.add(&row))?;
+        inventory.sort();
+        Ok(inventory)
+    }
+
     fn sort(&mut self) {
         for group in &mut self.rows {
             group.sort_unstable_by_key(|(hash, _)| *hash);

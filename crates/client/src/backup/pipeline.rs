@@ -12,12 +12,14 @@ use policy::Verdict;
 use sys::lock::Mutex;
 use sys::process::processors;
 
+use super::aim::{Aim, AimedDirectories};
 use super::answers::Answers;
 use super::crew::{Crew, NextStep};
 use super::examine::Examiner;
 use super::expiry::{Expiries, Expiry};
 use super::gpu::GpuStage;
 use super::inventory::Inventory;
+use super::journal::{Prospect, ProvenJournal};
 use super::open_target::{OpenTarget, Start};
 use super::outbox::Outbox;
 use super::outbox_message::OutboxMessage;
@@ -48,10 +50,13 @@ struct Work {
     old: OldPage,
 }
 
-/// Backs up the targets of `scope`.
-pub(super) fn back_up(run: Run<'_>, scope: &Scope<'_>) -> Result<(), ClientError> {
-    expect_objects(run.link, scope, run.tally)?;
-    in_session(run, scope, |session, outbox| session.back_up(outbox))
+/// Backs up the targets of `scope`. `prospect` is the journal of the filespace, if there is one.
+pub(super) fn back_up(
+    run: Run<'_>,
+    scope: &Scope<'_>,
+    prospect: Option<Prospect>,
+) -> Result<(), ClientError> {
+    in_session(run, scope, |session, outbox| session.back_up(outbox, prospect))
 }
 
 /// Sets the expected number of objects for the progress display: the number that the server has.
@@ -66,40 +71,114 @@ fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), C
 }
 
 impl Session<'_> {
-    fn back_up(&self, mut outbox: Outbox<'_>) -> Result<(), ClientError> {
-        let pages = self.run_threads(&mut outbox)?;
+    fn back_up(
+        &self,
+        mut outbox: Outbox<'_>,
+        prospect: Option<Prospect>,
+    ) -> Result<(), ClientError> {
+        let mut journal = match prospect {
+            Some(prospect) => Some(prospect.prove(self)?),
+            None => None,
+        };
+        let sent = self.send_all(&mut outbox, journal.as_mut());
+        let ending = match (&sent, journal) {
+            (_, None) => None,
+            (Ok(true), Some(journal)) => journal.end(self)?,
+            (_, Some(journal)) => {
+                journal.give_up(self);
+                None
+            }
+        };
+        let is_complete = sent?;
+        if self.options.dry_run {
+            return Ok(());
+        }
+        outbox.close(is_complete, self.tally().report().summary_json())?;
+        if let Some(ending) = ending {
+            ending.settle(self.tally());
+        }
+        Ok(())
+    }
+
+    /// Does everything up to the end of the session. Returns true if the backup is complete.
+    fn send_all(
+        &self,
+        outbox: &mut Outbox<'_>,
+        journal: Option<&mut ProvenJournal>,
+    ) -> Result<bool, ClientError> {
+        let expiries = self.examine_all(outbox, journal)?;
+        self.send_expiries(outbox, expiries)
+    }
+
+    /// Walks and examines, as far as the journal requires it. Returns the expirations.
+    fn examine_all(
+        &self,
+        outbox: &mut Outbox<'_>,
+        journal: Option<&mut ProvenJournal>,
+    ) -> Result<Expiries<'_>, ClientError> {
         let Scope { filespace, .. } = *self.scope;
-        let expiries = Expiries { link: self.context.link, filespace, tally: self.tally(), pages };
+        let (link, tally) = (self.context.link, self.tally());
+        let of = |pages, is_by_journal| Expiries { link, filespace, tally, pages, is_by_journal };
+        let keeps_notes = journal.is_some();
+        if let Some(journal) = journal
+            && let Some(aim) = journal.aim(self)
+        {
+            let pages = self.run_threads(outbox, keeps_notes, Some(aim))?;
+            if !self.context.notes.has_missing_names() {
+                return Ok(of(pages, true));
+            }
+            // The walk compares with the pages that the server has by now.
+            outbox.finish();
+            self.check()?;
+            journal.walk_instead(self);
+        }
+        expect_objects(link, self.scope, tally)?;
+        Ok(of(self.run_threads(outbox, keeps_notes, None)?, false))
+    }
+
+    /// Sends the expirations and waits for the answers. Returns true if the backup is complete.
+    fn send_expiries(
+        &self,
+        outbox: &mut Outbox<'_>,
+        expiries: Expiries<'_>,
+    ) -> Result<bool, ClientError> {
         let is_withheld = self
             .check()
             .and_then(|()| Ok(!self.options.confirm_expire && expiries.are_refused()?))
             // After a failure, the changes so far are committed.
             .inspect_err(|_| outbox.finish())?;
         if self.options.dry_run {
-            return expiries.plan();
+            return expiries.plan().map(|()| false);
         }
         // The server releases the content of an expired directory at once. Objects elsewhere with
         // the same content must be committed before that.
         if expiries.has_directory() {
-            self.settle(&mut outbox)?;
+            self.settle(outbox)?;
         }
         // Otherwise expirations share a transaction with the last changes, because the server waits
         // for its disk in each transaction.
         if !is_withheld {
-            expiries.send(&mut outbox)?;
+            expiries.send(outbox)?;
         }
-        self.settle(&mut outbox)?;
+        self.settle(outbox)?;
         // A backup with failed objects is complete, because it has examined everything.
-        let is_complete = !is_withheld && !self.options.targets.is_selective();
-        outbox.close(is_complete, self.tally().report().summary_json())
+        Ok(!is_withheld && !self.options.targets.is_selective())
     }
 
-    /// Runs the threads that walk, examine, compress and send. Returns the expirations, which are
-    /// not sent yet.
-    fn run_threads(&self, outbox: &mut Outbox<'_>) -> Result<Vec<Expiry>, ClientError> {
+    /// Runs the threads that walk, examine, compress and send. Looks only at the directories of
+    /// `aim`, if there is one. Returns the expirations, which are not sent yet.
+    fn run_threads(
+        &self,
+        outbox: &mut Outbox<'_>,
+        keeps_notes: bool,
+        aim: Option<Aim>,
+    ) -> Result<Vec<Expiry>, ClientError> {
         let queue = Queue::default();
         let tops = self.tops();
-        let inventory = self.inventory(&tops)?;
+        let inventory = match &aim {
+            Some(aim) => self.inventory_of(aim)?,
+            None => self.inventory(&tops)?,
+        };
         let walk = Walk {
             filespace: self.scope.filespace,
             queue: &queue,
@@ -112,6 +191,7 @@ impl Session<'_> {
             ignores_digests: self.context.sends_all,
             expires: !self.options.targets.is_selective(),
             crosses_filesystems: self.options.cross_filesystems,
+            notes: Some(self.context.notes).filter(|_| keeps_notes),
         };
         let (work_sender, work) = bounded(SEGMENTS_WAITING);
         let (changed_sender, changed) = bounded(SEGMENTS_WAITING);
@@ -151,7 +231,7 @@ impl Session<'_> {
             threads.spawn(move || self.fetch_pages(&changed, &again));
             let examined_chains = self.examine_chains(&tops, &work_sender);
             drop(work_sender);
-            queue.push(&mut tasks(tops));
+            queue.push(&mut tasks(tops, aim));
             (0..self.walkers.least()).for_each(|_| start_walking(threads, &walk, outlets.clone()));
             drop(outlets);
             joined(sending);
@@ -193,6 +273,11 @@ impl Session<'_> {
             (Some(only), None) => Inventory::fetch(link, filespace, only),
             (Some(_), Some(_)) => Inventory::fetch(link, filespace, &DirPath::root()),
         }
+    }
+
+    fn inventory_of(&self, aim: &Aim) -> Result<Inventory, ClientError> {
+        let AimedDirectories { single, subtrees } = aim.directories();
+        Inventory::fetch_some(self.context.link, self.scope.filespace, &single, &subtrees)
     }
 
     /// Sends the targets themselves, and the directories above them, to be examined as single
@@ -253,8 +338,15 @@ impl Session<'_> {
     }
 }
 
-fn tasks(tops: Vec<OpenTarget>) -> Vec<Task> {
-    let task = |Start { dir, path, device_id }| Task { parent: dir, name: None, path, device_id };
+/// Returns the first tasks of a walk. An aim is at the root, which is then the only target.
+fn tasks(tops: Vec<OpenTarget>, aim: Option<Aim>) -> Vec<Task> {
+    assert!(aim.is_none() || tops.len() <= 1, "a backup by journal has one target");
+    // An aim at everything is no aim.
+    let aim = aim.filter(|aim| !aim.is_subtree);
+    let task = |Start { dir, path, device_id }| {
+        let aim = aim.clone();
+        Task { parent: dir, name: None, path, device_id, aim, is_listed: true }
+    };
     tops.into_iter().filter_map(|top| top.start.map(task)).collect()
 }
 

@@ -2,8 +2,8 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chunk::SealKey;
@@ -19,6 +19,7 @@ use super::crew::Crew;
 use super::digest::Digester;
 use super::examine::Examiner;
 use super::gpu::GpuStage;
+use super::names::Notes;
 use super::open_target::{OpenTarget, Step};
 use super::outbox::Outbox;
 use super::outbox_message::OutboxMessage;
@@ -102,9 +103,10 @@ pub(super) fn in_session<T>(
     let tuning = options.tuning.or(home.config.tuning);
     let deduplicates = tuning.deduplicates() || !link.takes_quanta_without_digests();
     let chunks = Chunks::new(link, &cache, deduplicates, seal_key);
-    let digester = Digester::new(&link.digest_key, &canonical(rules, options));
+    let digester = digester(run);
     let crews = Crews::new(&tuning);
     let is_selective = options.targets.is_selective();
+    let (notes, comparison) = (Notes::default(), OnceLock::new());
     let context = Context {
         readers: &crews.readers,
         link,
@@ -117,6 +119,8 @@ pub(super) fn in_session<T>(
         // The frequency of a class applies only to a backup of the whole filespace.
         keeps_frequency: scope.is_whole() && !options.full && !is_selective,
         is_dry: options.dry_run,
+        notes: &notes,
+        comparison: &comparison,
     };
     let answers = Answers::default();
     let session = Session {
@@ -155,6 +159,11 @@ fn open_cache(link: &Link, home: &Home) -> Cache {
     let name = format!("dedup-{}.cache", &name.finalize().to_hex()[..16]);
     let folder = home.config.dedup_cache_folder.as_ref().unwrap_or(&home.folder);
     Cache::open(&folder.join(name), home.config.dedup_cache_megabytes)
+}
+
+/// Returns the maker of the directory digests of a run.
+pub(super) fn digester(run: Run<'_>) -> Digester {
+    Digester::new(&run.link.digest_key, &canonical(run.rules, run.options))
 }
 
 /// Returns the canonical form of everything that decides which objects of a directory are examined

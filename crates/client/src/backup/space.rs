@@ -120,6 +120,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         cross_filesystems: false,
         confirm_expire: false,
         snapshot: None,
+        no_journal: true,
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::progress::Progress;
-use crate::report::{BackupReport, FAILURES_LISTED, Failure};
+use crate::report::{BackupReport, FAILURES_LISTED, Failure, JournalUse};
 use crate::stages::{PressWork, StageTime, Stages};
 use sys::lock::{Mutex, MutexGuard};
 
@@ -31,6 +31,14 @@ pub(super) struct Tally {
     pub(super) kept: AtomicU64,
     /// Lists of the report, and counters that have no field here.
     rest: Mutex<BackupReport>,
+}
+
+/// Counts of inspected objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Inspection {
+    objects: u64,
+    bytes: u64,
+    kept: u64,
 }
 
 impl Tally {
@@ -78,6 +86,36 @@ impl Tally {
 
     pub(super) fn warn(&self, warning: String) {
         self.rest().warnings.push(warning);
+    }
+
+    /// Adds the use of the journal in one filespace.
+    pub(super) fn note_journal(&self, usage: JournalUse) {
+        self.rest().journals.push(usage);
+    }
+
+    /// Notes the reason why the next backup of a filespace walks.
+    pub(super) fn note_next_walk(&self, filespace: &[u8], reason: String) {
+        let mut rest = self.rest();
+        if let Some(usage) = rest.journals.iter_mut().find(|usage| usage.filespace == filespace) {
+            usage.next_walk = Some(reason);
+        }
+    }
+
+    /// Returns the counts of inspected objects so far.
+    pub(super) fn inspection(&self) -> Inspection {
+        Inspection {
+            objects: self.inspected.load(Relaxed),
+            bytes: self.bytes_inspected.load(Relaxed),
+            kept: self.kept.load(Relaxed),
+        }
+    }
+
+    /// Sets the counts of inspected objects back, because the filespace is walked once more.
+    pub(super) fn restart_inspection(&self, before: &Inspection) {
+        let inspected = self.inspected.swap(before.objects, Relaxed);
+        self.progress.objects.fetch_sub(inspected - before.objects, Relaxed);
+        self.bytes_inspected.store(before.bytes, Relaxed);
+        self.kept.store(before.kept, Relaxed);
     }
 
     /// Notes, for a dry run, the action `verb` that a backup would take on the object at `path`.

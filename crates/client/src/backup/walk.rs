@@ -9,10 +9,12 @@ use model::{DirPath, DirectoryDigest, Kind, Name, NameError};
 use sys::lock::{Condvar, Mutex, MutexGuard};
 use sys::{Dir, Listing, ObjectStatus};
 
+use super::aim::Aim;
 use super::answers::Answers;
 use super::crew::{Crew, NextStep};
 use super::digest::Digester;
 use super::inventory::Inventory;
+use super::names::Notes;
 use super::segment::{Segment, new_pages};
 use super::tally::Tally;
 use crate::link::backup::PageKey;
@@ -29,6 +31,18 @@ pub(super) struct Task {
     pub(super) path: DirPath,
     /// Device of the directory above. A mount point has another device.
     pub(super) device_id: u64,
+    /// Directories to look at, at and below this directory; `None` for all of them.
+    pub(super) aim: Option<Aim>,
+    /// True if the directory was listed in `parent`. A directory that the journal names may be gone
+    /// since then; the journal then names that change too, for the next backup.
+    pub(super) is_listed: bool,
+}
+
+impl Task {
+    /// Returns true if the walk looks at the objects of this directory.
+    fn looks(&self) -> bool {
+        self.aim.as_ref().is_none_or(|aim| aim.looks)
+    }
 }
 
 /// Stack of the directories that wait. Children are walked before siblings, so that few directories
@@ -110,6 +124,8 @@ pub(super) struct Walk<'a> {
     /// True if a missing object expires. A selective backup expires no objects.
     pub(super) expires: bool,
     pub(super) crosses_filesystems: bool,
+    /// Notes for the next backup by journal; `None` if there will be none.
+    pub(super) notes: Option<&'a Notes>,
 }
 
 /// Queues of the segments that walkers find.
@@ -129,7 +145,7 @@ impl Walk<'_> {
         let mut buffer = Vec::new();
         while let Some(task) = self.queue.take() {
             if !self.tally.progress.is_stopped() && !self.answers.has_failed() {
-                self.visit(&task, &mut listing, &mut buffer, outlets);
+                self.visit(task, &mut listing, &mut buffer, outlets);
             }
             self.queue.done();
             match self.crew.next() {
@@ -140,24 +156,52 @@ impl Walk<'_> {
         }
     }
 
-    fn visit(&self, task: &Task, listing: &mut Listing, buffer: &mut Vec<u8>, outlets: &Outlets) {
+    fn visit(
+        &self,
+        mut task: Task,
+        listing: &mut Listing,
+        buffer: &mut Vec<u8>,
+        outlets: &Outlets,
+    ) {
         let listed = self.crew.measure(|| {
             let dir = match &task.name {
                 Some(name) => Arc::new(task.parent.open_dir(name.as_bytes())?),
                 None => Arc::clone(&task.parent),
             };
-            let found = self.list(&dir, task, listing)?;
+            let found = match task.looks() {
+                true => self.list(&dir, &task, listing)?,
+                false => self.pass(&dir, &task)?,
+            };
             Ok::<_, std::io::Error>((dir, found))
         });
         match listed {
-            Ok((dir, Some(found))) => self.sort_out(task, &dir, found, buffer, outlets),
+            Ok((dir, Some(found))) if task.looks() => {
+                self.sort_out(&mut task, &dir, found, buffer, outlets);
+            }
+            Ok((dir, Some(found))) => {
+                self.queue.push(&mut self.aimed_children(&mut task, &dir, &found));
+            }
             // The object is on another file system, which the walk does not enter.
-            Ok((_, None)) => {}
+            Ok((_, None)) => self.note_covered(&task.path),
+            Err(error) if !task.is_listed && is_gone(&error) => {}
             Err(error) => {
+                if let Some(notes) = self.notes {
+                    notes.again_below(&task.path);
+                }
                 let path = absolute_dir(self.filespace, &task.path);
                 self.tally.fail(Failure { path, error: error.to_string() });
             }
         }
+    }
+
+    /// Passes through a directory that is not looked at, towards others below it. Returns its
+    /// device; `None` if the walk does not enter the directory.
+    fn pass(&self, dir: &Dir, task: &Task) -> std::io::Result<Option<DirectoryEntries>> {
+        let device_id = dir.stat_self()?.device_id;
+        if device_id != task.device_id && !self.enters(dir, task)? {
+            return Ok(None);
+        }
+        Ok(Some(DirectoryEntries { device_id, entries: Vec::new(), unreadable: Vec::new() }))
     }
 
     /// Lists the directory. Returns `None` if the walk does not enter it.
@@ -214,7 +258,7 @@ impl Walk<'_> {
 
     fn sort_out(
         &self,
-        task: &Task,
+        task: &mut Task,
         dir: &Arc<Dir>,
         listed: DirectoryEntries,
         buffer: &mut Vec<u8>,
@@ -222,6 +266,9 @@ impl Walk<'_> {
     ) {
         let mut children = self.children(task, dir, &listed);
         self.queue.push(&mut children);
+        if let Some(notes) = self.notes {
+            listed.entries.iter().for_each(|(_, found)| notes.see(&task.path, found));
+        }
         let known = self.inventory.get(&task.path);
         let outlet = if known.is_some() { &outlets.changed } else { &outlets.unknown };
         let pages = known.unwrap_or_else(|| new_pages(&listed.entries));
@@ -283,19 +330,29 @@ impl Walk<'_> {
 
     /// Returns the directories to walk next. A mount point is an object of this filespace. The
     /// objects below a mount point are not, unless the walk crosses file systems.
-    fn children(&self, task: &Task, dir: &Arc<Dir>, listed: &DirectoryEntries) -> Vec<Task> {
+    fn children(&self, task: &mut Task, dir: &Arc<Dir>, listed: &DirectoryEntries) -> Vec<Task> {
+        let mut aim = task.aim.take();
         let directories =
             listed.entries.iter().filter(|(_, found)| found.stat.kind == Kind::Directory);
         let descends =
             |found: &ObjectStatus| found.device_id == listed.device_id || self.crosses_filesystems;
+        for (name, _) in directories.clone().filter(|(_, found)| !descends(found)) {
+            self.note_covered(&task.path.child(name));
+        }
         let child = |(name, _): &(Name, ObjectStatus)| {
             let path = task.path.child(name);
             if !path.is_within_limits() {
-                self.fail_unreachable(&path);
+                self.fail_unreachable(&task.path, &path);
                 return None;
             }
+            let aim = match &mut aim {
+                None => None,
+                // An aim that names a directory below names this directory.
+                Some(aim) => Some(aim.below.remove(name)?).filter(|aim| !aim.is_subtree),
+            };
             let (parent, name) = (Arc::clone(dir), Some(name.clone()));
-            Some(Task { parent, name, path, device_id: listed.device_id })
+            let device_id = listed.device_id;
+            Some(Task { parent, name, path, device_id, aim, is_listed: true })
         };
         let mut children: Vec<Task> =
             directories.filter(|(_, found)| descends(found)).filter_map(child).collect();
@@ -304,11 +361,52 @@ impl Walk<'_> {
         children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
         children
     }
+
+    /// Notes a directory that another file system covers, for the time after its unmount: changes
+    /// below it are known to the journal only until this backup.
+    fn note_covered(&self, path: &DirPath) {
+        if let Some(notes) = self.notes {
+            notes.again_below(path);
+        }
+    }
+
+    /// Returns the directories to walk next below a directory that is not looked at: those that the
+    /// aim names and the rules include.
+    fn aimed_children(
+        &self,
+        task: &mut Task,
+        dir: &Arc<Dir>,
+        passed: &DirectoryEntries,
+    ) -> Vec<Task> {
+        let aim = task.aim.take().unwrap_or_default();
+        let tag = self.rules.tag_in_unlisted(dir).map(|(_, tag)| tag);
+        let is_entered = |name: &Name| {
+            let is_left_out = tag.is_some_and(|tag| tag != name.as_bytes());
+            !is_left_out && self.is_included(&task.path, name, Kind::Directory)
+        };
+        let child = |(name, aim): (Name, Aim)| {
+            let path = task.path.child(&name);
+            let aim = Some(aim).filter(|aim| !aim.is_subtree);
+            let (parent, device_id) = (Arc::clone(dir), passed.device_id);
+            Task { parent, name: Some(name), path, device_id, aim, is_listed: false }
+        };
+        // The stack returns the last directory first.
+        let below = aim.below.into_iter().rev();
+        below.filter(|(name, _)| is_entered(name)).map(child).collect()
+    }
+}
+
+/// Returns true if the error means that the object does not exist any more, or is no directory.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 impl Walk<'_> {
     /// Counts a directory whose content no server stores as a failure.
-    fn fail_unreachable(&self, path: &DirPath) {
+    fn fail_unreachable(&self, parent: &DirPath, path: &DirPath) {
+        if let Some(notes) = self.notes {
+            notes.again(parent);
+        }
         let path = absolute_dir(self.filespace, path);
         self.tally.fail(Failure { path, error: NameError::Limits.to_string() });
     }

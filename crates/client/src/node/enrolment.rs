@@ -7,12 +7,12 @@ use wire::proto;
 use super::agent::AgentSettings;
 use super::home::{
     CONFIG_FILE, ClientConfig, IDENTITY_FILE, Request, SERVERS_FILE, default_cache_megabytes,
-    write_identity,
+    default_full_walk_days, write_identity,
 };
 use crate::error::{ClientError, ErrorKind};
 use crate::link::runtime::runtime;
 use crate::link::tls::{self, Trust};
-use crate::tuning::{Stillness, Tuning};
+use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// File that keeps the identity that an enrolment replaces.
 const REPLACED_FILE: &str = "node.pem.replaced";
@@ -59,6 +59,8 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         post_command: None,
         snapshot: Stillness::default(),
         agent: AgentSettings::default(),
+        journal: JournalChoice::default(),
+        journal_full_walk_days: default_full_walk_days(),
         tuning: Tuning::default(),
     };
     // The list of servers may come from an earlier enrolment at another server.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
-use crate::tuning::{Stillness, Tuning};
+use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// Folder of the system's own node, which root uses.
 pub const SYSTEM_FOLDER: &str = "/etc/holdfast";
@@ -70,10 +70,29 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = Stillness::default()))]
     pub(crate) snapshot: Stillness,
+    /// Use of the journal of `holdfast journal run`: `auto` if it is running, `yes` with a warning
+    /// if it is not running, or `no`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = JournalChoice::default()))]
+    pub(crate) journal: JournalChoice,
+    /// Number of days after which a backup walks everything and compares it with the journal; 0
+    /// for each backup.
+    #[serde(default = "default_full_walk_days", skip_serializing_if = "is_default_walk_days")]
+    #[schemars(extend("default" = default_full_walk_days()))]
+    pub(crate) journal_full_walk_days: u32,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) agent: AgentSettings,
+}
+
+pub(super) fn default_full_walk_days() -> u32 {
+    7
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_walk_days(days: &u32) -> bool {
+    *days == default_full_walk_days()
 }
 
 /// Returns the schema of `client.toml`, with the effect and the default of each key, for the

@@ -74,6 +74,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         dry_run: false,
         cross_filesystems: args.cross_filesystems,
         confirm_expire: false,
+        no_journal: true,
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };

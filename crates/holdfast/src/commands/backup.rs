@@ -73,6 +73,9 @@ pub(crate) struct Args {
     /// btrfs, lvm, or reflink (each file at a moment of its own)
     #[arg(long, value_name = "HOW")]
     snapshot: Option<Stillness>,
+    /// Walk everything, even if the journal knows what has changed
+    #[arg(long)]
+    no_journal: bool,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -80,7 +83,7 @@ pub(crate) struct Args {
 }
 
 /// Options that make no sense for a stream.
-const STREAM_CONFLICTS: [&str; 11] = [
+const STREAM_CONFLICTS: [&str; 12] = [
     "paths",
     "filelist",
     "nul",
@@ -92,6 +95,7 @@ const STREAM_CONFLICTS: [&str; 11] = [
     "confirm_expire",
     "inclexcl",
     "snapshot",
+    "no_journal",
 ];
 
 /// Commands that take precedence over the commands in client.toml
@@ -158,6 +162,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         cross_filesystems: args.cross_filesystems,
         confirm_expire: args.confirm_expire,
         snapshot: args.snapshot,
+        no_journal: args.no_journal,
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match stream {

@@ -1,7 +1,7 @@
 //! The report of a backup: TSM's lines in TSM's order and wording, which scripts read.
 
-use client::{BackupReport, CompressorWork, Stages};
-use model::escaped;
+use client::{BackupReport, CompressorWork, JournalUse, Stages};
+use model::{escaped, printable};
 use serde::Serialize;
 
 use super::lines::{
@@ -46,11 +46,28 @@ pub(crate) struct BackupDocument<'a> {
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
     warnings: &'a [String],
+    journals: Vec<JournalDocument<'a>>,
     dry_run: bool,
     planned: Vec<PlannedDocument<'a>>,
     /// Number of the archive that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<u64>,
+}
+
+/// Use of the journal in one filespace.
+#[derive(Serialize)]
+struct JournalDocument<'a> {
+    filespace: JsonPath<'a>,
+    used: bool,
+    directories: u64,
+    subtrees: u64,
+    /// Reason why everything was walked.
+    reason: Option<&'a str>,
+    compared: bool,
+    missed: u64,
+    silent: u64,
+    /// Reason why the next backup walks everything, if that is known.
+    next_walk: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -95,6 +112,7 @@ impl<'a> BackupDocument<'a> {
             exit_code: report.exit_code(),
             failures: documents(&report.failures),
             warnings: &report.warnings,
+            journals: report.journals.iter().map(journal_document).collect(),
             dry_run: report.dry_run,
             planned: planned
                 .map(|(action, path)| PlannedDocument { action, path: JsonPath(path) })
@@ -104,8 +122,60 @@ impl<'a> BackupDocument<'a> {
     }
 }
 
+fn journal_document(usage: &JournalUse) -> JournalDocument<'_> {
+    JournalDocument {
+        filespace: JsonPath(&usage.filespace),
+        used: usage.is_used,
+        directories: usage.directories,
+        subtrees: usage.subtrees,
+        reason: usage.reason.as_deref(),
+        compared: usage.is_compared,
+        missed: usage.missed,
+        silent: usage.silent,
+        next_walk: usage.next_walk.as_deref(),
+    }
+}
+
+/// Returns a line about the journal for each filespace.
+fn journal_lines(journals: &[JournalUse]) -> String {
+    if journals.is_empty() {
+        return String::new();
+    }
+    let line = |usage: &JournalUse| {
+        let way = match &usage.reason {
+            Some(reason) => format!("everything was walked: {}", printable(reason)),
+            None if usage.is_used => format!(
+                "{} and {} were looked at",
+                counted(usage.directories, "directory", "directories"),
+                counted(usage.subtrees, "subtree", "subtrees")
+            ),
+            None => "everything was walked".to_owned(),
+        };
+        let silent = match usage.silent {
+            0 => String::new(),
+            silent => format!(
+                "; only the change time of {} differed, as after chattr",
+                counted(silent, "object", "objects")
+            ),
+        };
+        let next = usage
+            .next_walk
+            .as_ref()
+            .map(|reason| format!("; the next backup walks everything: {}", printable(reason)));
+        let filespace = escaped(&usage.filespace);
+        format!("Journal of {filespace}: {way}{silent}{}\n", next.unwrap_or_default())
+    };
+    let lines: String = journals.iter().map(line).collect();
+    format!("\n{lines}")
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", quantity::count(count), if count == 1 { one } else { several })
+}
+
 /// Returns the report as text: the plan of a dry run, the classic lines, the stages of a backup
-/// that was no dry run, then failures, at most `failures_max`, and warnings.
+/// that was no dry run, the use of the journal, then failures, at most `failures_max`, and
+/// warnings.
 pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String {
     let failures = failure_lines("Not backed up:", &report.failures, report.failed, failures_max);
     let sockets = match report.sockets_skipped {
@@ -124,6 +194,7 @@ pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String 
         counts(report),
         bytes(report),
         stages,
+        journal_lines(&report.journals),
         failures,
         sockets,
         warning_lines(&report.warnings),

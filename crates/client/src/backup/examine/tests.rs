@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::unbounded;
@@ -18,6 +18,7 @@ use super::super::answers::Answers;
 use super::super::chunks::Chunks;
 use super::super::crew::Crew;
 use super::super::digest::Digester;
+use super::super::names::Notes;
 use super::super::press::{Press, Presser};
 use super::super::tally::Tally;
 use super::*;
@@ -126,6 +127,8 @@ impl Scene {
             sends_all: false,
             keeps_frequency: false,
             is_dry: self.is_dry,
+            notes: &Notes::default(),
+            comparison: &OnceLock::new(),
         };
         let answers = Answers::default();
         let press = Press::new(CompressionChoice::default(), 1, &answers);

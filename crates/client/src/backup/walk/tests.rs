@@ -92,7 +92,7 @@ impl Scene {
         let task = |start: &Option<&str>| {
             let name = start.map(|name| Name::new(name.as_bytes()).expect("a name"));
             let path = name.as_ref().map_or_else(DirPath::root, |n| DirPath::root().child(n));
-            Task { parent: Arc::clone(&root), name, path, device_id }
+            Task { parent: Arc::clone(&root), name, path, device_id, aim: None, is_listed: true }
         };
         let (queue, crew, inventory) = (Queue::default(), Crew::new(1, 1), of_pages(known));
         let tally = Tally::new(Arc::new(Progress::default()));
@@ -110,6 +110,7 @@ impl Scene {
             ignores_digests: false,
             expires: self.expires,
             crosses_filesystems: false,
+            notes: None,
         };
         let (unknown_sender, unknown) = unbounded();
         let (changed_sender, changed) = unbounded();

@@ -53,6 +53,24 @@ fn report() -> BackupReport {
             Failure { path: b"/etc/shadow".to_vec(), error: "permission denied".to_owned() },
             Failure { path: b"/data\xff/x".to_vec(), error: "changed while read".to_owned() },
         ],
+        journals: vec![
+            JournalUse {
+                filespace: b"/".to_vec(),
+                is_used: true,
+                directories: 1_200,
+                subtrees: 1,
+                ..JournalUse::default()
+            },
+            JournalUse {
+                filespace: b"/data\xff".to_vec(),
+                reason: Some("its file system does not report all changes".to_owned()),
+                is_compared: true,
+                missed: 1,
+                silent: 2,
+                next_walk: Some("the record of the backup is lost".to_owned()),
+                ..JournalUse::default()
+            },
+        ],
         ..BackupReport::default()
     }
 }
