@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
-IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
+IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
 # Prints the path of the tests of e2e as they were built with the workspace. "cargo test -p e2e"
 # builds most crates once more, with other features.
@@ -17,13 +17,14 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test nfs-test image-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test journal-test nfs-test image-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make power-test           cut the power of a server's disk at hundreds of moments, on ext4, xfs and btrfs"
+	@echo "make journal-test         random changes on ext4, xfs and btrfs, backed up by the journal and compared with walks"
 	@echo "make nfs-test             use stubs over NFS, in virtual machines with an old and a new kernel"
 	@echo "make image-test           images of disks that only a virtual machine has, and of a running machine"
 	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
@@ -62,6 +63,13 @@ power-test: export HOLDFAST_POWER_CUTS ?= 150
 power-test: rust packages-test
 	cargo build --locked -p holdfast
 	cargo test --locked -p e2e --test it -- --nocapture power::
+
+# HOLDFAST_JOURNAL_ROUNDS is the number of backups on each file system, and HOLDFAST_JOURNAL_SEED
+# repeats the same changes.
+journal-test: export HOLDFAST_JOURNAL_ROUNDS ?= 200
+journal-test: rust packages-test
+	cargo build --locked -p holdfast
+	cargo test --locked -p e2e --test it -- --nocapture journal::
 
 # Stubs used over NFS, in virtual machines with an old and a new kernel. HOLDFAST_VM_RELEASES names
 # the releases of Debian, and NFS_TESTS chooses tests by parts of their names.

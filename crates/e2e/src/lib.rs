@@ -13,6 +13,7 @@ pub mod clock;
 pub mod folder;
 pub mod harness;
 pub mod manifest;
+pub mod mutator;
 pub mod nasty;
 pub mod power;
 pub mod scratch;

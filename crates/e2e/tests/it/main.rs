@@ -51,6 +51,8 @@ mod identities;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod journal;
+#[cfg(test)]
 mod kept_baselines;
 #[cfg(test)]
 mod kills;
