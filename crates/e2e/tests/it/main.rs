@@ -95,6 +95,8 @@ mod scale_out;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod sharing;
 #[cfg(test)]
 mod snapshots;
