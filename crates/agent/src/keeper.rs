@@ -1,5 +1,8 @@
 //! The keeper of a task: a process that starts the task, waits for it, and writes down how it
 //! ended. It outlives the agent.
+//!
+//! A command finds the name of the node, the schedule and the planned time in microseconds in the
+//! variables `HOLDFAST_NODE`, `HOLDFAST_SCHEDULE` and `HOLDFAST_PLANNED`.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;

@@ -145,7 +145,11 @@ fn finish(
         } else if !context.output.quiet {
             let node = event.node.as_deref().unwrap_or_default();
             let code = event.code.map_or_else(String::new, |code| format!(", code {code}"));
-            let mut text = format!("{node}: {}{code}\n", event.state);
+            let reason = match event.reason.as_str() {
+                "" => String::new(),
+                reason => format!(": {}", model::printable(reason)),
+            };
+            let mut text = format!("{node}: {}{code}{reason}\n", event.state);
             text.push_str(&event::log_text(&log));
             context.output.text(&text);
         }
