@@ -250,7 +250,8 @@ CREATE TABLE scheduled_event(
     node INTEGER NOT NULL, opens INTEGER NOT NULL, closes INTEGER NOT NULL,
     state INTEGER NOT NULL, attempt INTEGER NOT NULL, started INTEGER, ended INTEGER,
     code INTEGER, reason TEXT NOT NULL, report TEXT NOT NULL, log BLOB NOT NULL,
-    changed INTEGER NOT NULL, control INTEGER NOT NULL DEFAULT 0, UNIQUE(schedule, planned, node)) STRICT;
+    changed INTEGER NOT NULL, control INTEGER NOT NULL DEFAULT 0,
+    UNIQUE(schedule, planned, node)) STRICT;
 CREATE INDEX scheduled_event_by_state ON scheduled_event(state, closes);
 CREATE INDEX scheduled_event_by_node ON scheduled_event(node, planned);
 DROP VIEW events;
