@@ -25,10 +25,9 @@ impl Alarm {
     pub fn set(&self, at: ServerTime) -> io::Result<()> {
         // A time of 0 would disarm the alarm.
         let micros = at.0.max(1);
-        let part = |number: i64| number.try_into().map_err(io::Error::other);
         let at = Timespec {
-            tv_sec: part(micros.div_euclid(1_000_000))?,
-            tv_nsec: part(micros.rem_euclid(1_000_000) * 1000)?,
+            tv_sec: micros.div_euclid(1_000_000),
+            tv_nsec: micros.rem_euclid(1_000_000) * 1000,
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
         let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
