@@ -55,6 +55,7 @@ mod stream;
 mod stub;
 mod tally;
 mod threads;
+mod transit;
 mod tuner;
 mod walk;
 

@@ -31,6 +31,12 @@ pub struct Progress {
     /// Number of objects that were backed up or restored.
     pub done: AtomicU64,
     pub failed: AtomicU64,
+    /// True once the command has opened a session that stores objects at the server.
+    stores: AtomicBool,
+    /// Number of objects in the transactions that the server has committed.
+    pub committed: AtomicU64,
+    /// Number of bytes that were sent for these transactions.
+    pub bytes_committed: AtomicU64,
 }
 
 impl Default for Progress {
@@ -45,6 +51,9 @@ impl Default for Progress {
             bytes_transferred: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            stores: AtomicBool::new(false),
+            committed: AtomicU64::new(0),
+            bytes_committed: AtomicU64::new(0),
         }
     }
 }
@@ -57,6 +66,18 @@ impl Progress {
 
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
+    }
+
+    /// Notes that the command stores objects at the server.
+    pub(crate) fn note_storing(&self) {
+        self.stores.store(true, Relaxed);
+    }
+
+    /// Returns the numbers of objects and bytes that the server has committed so far; `None` for a
+    /// command that stores nothing.
+    pub fn committed_so_far(&self) -> Option<(u64, u64)> {
+        let committed = (self.committed.load(Relaxed), self.bytes_committed.load(Relaxed));
+        self.stores.load(Relaxed).then_some(committed)
     }
 
     pub fn phase(&self) -> Phase {

@@ -3,6 +3,7 @@
 mod backup;
 mod baseline;
 mod image;
+mod interruption;
 mod last_backup;
 mod lines;
 mod restore;
@@ -15,6 +16,7 @@ pub(crate) use image::{
     ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,
     stillness_words,
 };
+pub(crate) use interruption::interruption;
 pub(crate) use last_backup::{LastBackupDocument, last_backup_text};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
 pub(crate) use restore::{RestoreDocument, restore_text};

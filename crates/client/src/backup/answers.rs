@@ -1,14 +1,16 @@
 //! Answers of the server in a session, and the failure of the session. One thread reads the
 //! answers; all stages of the backup see them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use model::ChunkDigest;
 use sys::lock::{Condvar, Mutex, MutexGuard};
 
 use super::chunks::Chunks;
 use super::tally::Tally;
+use super::transit::Transit;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Commitment, Rejection, Remnant, ServerMessage, SessionReceiver};
 
@@ -25,15 +27,29 @@ pub(super) struct Answers {
     has_failed: AtomicBool,
     /// Bytes of the records of quanta that have arrived at the server.
     arrived: AtomicU64,
+    transit: Mutex<Transit>,
     changed: Condvar,
+}
+
+/// Transaction that was sent, and that the server has not answered.
+#[derive(Clone, Copy, Default)]
+struct SentTransaction {
+    /// Number of objects with new versions or new attributes.
+    objects: u64,
+    /// Bytes of its messages.
+    bytes: u64,
+    /// Bytes of all messages of the session up to the end of the transaction.
+    sent_up_to: u64,
 }
 
 #[derive(Default)]
 struct State {
     /// Digests of the chunks of quanta that have no grants yet, by the number of the quantum.
     sent: HashMap<u64, Vec<ChunkDigest>>,
-    /// Number of transactions without an answer.
-    unanswered: u64,
+    /// Transactions without an answer, oldest first.
+    unanswered: VecDeque<SentTransaction>,
+    /// Number of rejections in the parts of the next answer that have come so far.
+    rejected: u64,
     /// Number of rejections and remnants in the parts of the next answer that have come so far.
     answer_items: usize,
     is_closed: bool,
@@ -46,21 +62,32 @@ struct State {
 }
 
 impl State {
-    /// Takes an answer, or a part of an answer. Returns false if the answer has more parts than a
+    /// Takes an answer, or a part of an answer. Returns the transaction, without the objects that
+    /// the server has rejected, once its answer is whole. Fails if the answer has more parts than a
     /// server without fault sends.
-    fn take_part(&mut self, commitment: Commitment) -> bool {
+    fn take_part(
+        &mut self,
+        commitment: Commitment,
+    ) -> Result<Option<SentTransaction>, ClientError> {
         let Commitment { rejections, remnants, is_continued, .. } = commitment;
         self.answer_items += rejections.len() + remnants.len();
         if self.answer_items > ANSWER_ITEMS_MAX {
-            return false;
+            let message = "the server rejects more objects than a transaction has";
+            return Err(ClientError::new(ErrorKind::Bug, message));
         }
+        self.rejected += rejections.len() as u64;
         self.rejections.extend(rejections);
         self.remnants.extend(remnants);
-        if !is_continued {
-            self.answer_items = 0;
-            self.unanswered = self.unanswered.saturating_sub(1);
+        if is_continued {
+            return Ok(None);
         }
-        true
+        self.answer_items = 0;
+        let rejected = std::mem::take(&mut self.rejected);
+        let committed = self
+            .unanswered
+            .pop_front()
+            .map(|sent| SentTransaction { objects: sent.objects.saturating_sub(rejected), ..sent });
+        Ok(committed)
     }
 }
 
@@ -115,14 +142,27 @@ impl Answers {
         assert!(before.is_none(), "a quantum is sent once");
     }
 
-    /// Notes that a transaction is sent to the server.
-    pub(super) fn expect_answer(&self) {
-        self.state().unanswered += 1;
+    /// Notes that `bytes` more are on their way to the server.
+    pub(super) fn note_sent(&self, bytes: u64) {
+        self.transit.lock().send(bytes, sys::clock::monotonic());
+    }
+
+    /// Returns the time in which bytes were on their way to the server.
+    pub(super) fn transfer_time(&self) -> Duration {
+        self.transit.lock().time(sys::clock::monotonic())
+    }
+
+    /// Notes that a transaction with `objects` is sent to the server, in messages of `bytes`, and
+    /// that its commit follows, in a message of `commit_bytes`.
+    pub(super) fn expect_answer(&self, objects: u64, bytes: u64, commit_bytes: u64) {
+        let sent_up_to = self.transit.lock().sent() + commit_bytes;
+        let sent = SentTransaction { objects, bytes, sent_up_to };
+        self.state().unanswered.push_back(sent);
     }
 
     /// Waits until at most `most` transactions have no answer.
     pub(super) fn wait_for_answers(&self, most: u64) -> Result<(), ClientError> {
-        self.wait_until(|state| state.unanswered <= most)
+        self.wait_until(|state| state.unanswered.len() as u64 <= most)
     }
 
     /// Waits until the server has closed the session.
@@ -179,9 +219,12 @@ impl Answers {
     fn take_in(&self, message: ServerMessage, chunks: &Chunks<'_>, tally: &Tally) {
         match message {
             // No thread waits for this message.
-            ServerMessage::Arrived { bytes } => return self.arrived.store(bytes, Relaxed),
+            ServerMessage::Arrived { bytes, message_bytes } => {
+                self.transit.lock().arrive(message_bytes, sys::clock::monotonic());
+                return self.arrived.store(bytes, Relaxed);
+            }
             // Each answer may reject objects, so answers to nothing would grow without end.
-            ServerMessage::Committed(_) if self.state().unanswered == 0 => {
+            ServerMessage::Committed(_) if self.state().unanswered.is_empty() => {
                 let message = "the server answered a transaction that was not sent";
                 self.fail(ClientError::new(ErrorKind::Bug, message));
             }
@@ -191,12 +234,23 @@ impl Answers {
                     chunks.store_grants(&digests, &quantum.grants);
                 }
                 tally.expired.fetch_add(commitment.expired, Relaxed);
-                if !self.state().take_part(commitment) {
-                    let message = "the server rejects more objects than a transaction has";
-                    self.fail(ClientError::new(ErrorKind::Bug, message));
+                let taken = self.state().take_part(commitment);
+                match taken {
+                    Ok(Some(committed)) => {
+                        tally.progress.committed.fetch_add(committed.objects, Relaxed);
+                        tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
+                        // An older server reports no arrivals of messages.
+                        let now = sys::clock::monotonic();
+                        self.transit.lock().arrive(committed.sent_up_to, now);
+                    }
+                    Ok(None) => {}
+                    Err(error) => self.fail(error),
                 }
             }
-            ServerMessage::Closed => self.state().is_closed = true,
+            ServerMessage::Closed => {
+                self.transit.lock().arrive(u64::MAX, sys::clock::monotonic());
+                self.state().is_closed = true;
+            }
         }
         self.changed.notify_all();
     }
@@ -206,9 +260,7 @@ impl Answers {
 impl Answers {
     /// Notes that the server has answered one transaction and rejected nothing.
     pub(super) fn note_answer(&self) {
-        let mut state = self.state();
-        state.unanswered = state.unanswered.saturating_sub(1);
-        drop(state);
+        self.state().unanswered.pop_front();
         self.changed.notify_all();
     }
 }
@@ -235,7 +287,7 @@ mod tests {
         let answers = Answers::default();
         let digest = ChunkDigest([1; 32]);
         answers.expect_grants(4, vec![digest]);
-        answers.expect_answer();
+        answers.expect_answer(2, 50, 3);
         let grant = GrantProof([3; 16]);
         let rejection = Rejection {
             path: b"/d/n".to_vec(),
@@ -252,7 +304,8 @@ mod tests {
             is_continued: true,
         };
         answers.take_in(ServerMessage::Committed(part), &chunks, &tally);
-        assert_eq!(answers.state().unanswered, 1, "the answer is not whole yet");
+        assert_eq!(answers.state().unanswered.len(), 1, "the answer is not whole yet");
+        assert_eq!(tally.progress.committed.load(Relaxed), 0);
         let commitment = Commitment {
             grants: vec![QuantumGrants { number: 4, grants: vec![grant] }],
             rejections: Vec::new(),
@@ -262,13 +315,15 @@ mod tests {
         };
         answers.take_in(ServerMessage::Committed(commitment), &chunks, &tally);
         answers.wait_for_answers(0).expect("answered");
+        assert_eq!(tally.progress.committed.load(Relaxed), 1, "one of two was rejected");
+        assert_eq!(tally.progress.bytes_committed.load(Relaxed), 50);
         assert_eq!(chunks.grant_of(&digest), Some(grant));
         assert_eq!(answers.take_rejections(), [rejection]);
         assert_eq!(answers.take_rejections(), []);
         assert_eq!(answers.take_remnants(), [remnant]);
         assert_eq!(answers.take_remnants(), []);
         assert_eq!(tally.expired.load(Relaxed), 3);
-        answers.take_in(ServerMessage::Arrived { bytes: 77 }, &chunks, &tally);
+        answers.take_in(ServerMessage::Arrived { bytes: 77, message_bytes: 99 }, &chunks, &tally);
         assert_eq!(answers.arrived(), 77);
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
@@ -286,7 +341,8 @@ mod tests {
 
     #[test]
     fn an_answer_in_parts_has_an_end() {
-        let mut state = State { unanswered: 1, ..State::default() };
+        let unanswered = VecDeque::from([SentTransaction::default()]);
+        let mut state = State { unanswered, ..State::default() };
         let remnant = Remnant { path: Vec::new(), reason: String::new() };
         let part = |is_continued| Commitment {
             grants: Vec::new(),
@@ -295,16 +351,16 @@ mod tests {
             expired: 0,
             is_continued,
         };
-        assert!(state.take_part(part(true)) && state.take_part(part(false)));
-        assert_eq!((state.unanswered, state.answer_items), (0, 0), "the answer is whole");
-        assert!(state.take_part(part(true)) && state.take_part(part(true)));
-        assert!(!state.take_part(part(true)), "it should have ended");
+        let mut takes = |is_continued| state.take_part(part(is_continued)).is_ok();
+        assert!(takes(true) && takes(false));
+        assert!(takes(true) && takes(true));
+        assert!(!takes(true), "it should have ended");
     }
 
     #[test]
     fn the_first_failure_is_the_reason() {
         let answers = Answers::default();
-        answers.expect_answer();
+        answers.expect_answer(2, 50, 3);
         answers.fail(ClientError::new(ErrorKind::NoSpace, "full"));
         answers.fail(ClientError::lost());
         assert!(answers.has_failed());

@@ -61,7 +61,10 @@ struct WaitingChange {
 }
 
 struct Transaction {
+    /// Bytes of the records of quanta.
     bytes: u64,
+    /// Bytes of all messages.
+    sent_bytes: u64,
     objects: u64,
     changes: usize,
     change_bytes: usize,
@@ -72,7 +75,7 @@ struct Transaction {
 impl Transaction {
     fn new() -> Self {
         let began = sys::clock::monotonic();
-        Self { bytes: 0, objects: 0, changes: 0, change_bytes: 0, quanta: 0, began }
+        Self { bytes: 0, sent_bytes: 0, objects: 0, changes: 0, change_bytes: 0, quanta: 0, began }
     }
 
     fn is_due(&self, tuning: &Tuning) -> bool {
@@ -215,8 +218,10 @@ impl<'a> Outbox<'a> {
             change.quanta.iter().all(|quantum| self.sent_quanta.contains(quantum)),
             "a change is sent after its quanta (invariant 1)"
         );
+        self.push(change.page)?;
+        // The push may have closed the transaction before.
         self.transaction.objects += change.objects;
-        self.push(change.page)
+        Ok(())
     }
 
     /// Sends a change that refers to no quantum.
@@ -251,13 +256,18 @@ impl<'a> Outbox<'a> {
         self.send(ClientMessage::Changes(changes))
     }
 
-    fn send(&self, message: ClientMessage) -> Result<(), ClientError> {
-        let envelope = Envelope::new(message);
+    fn send(&mut self, message: ClientMessage) -> Result<(), ClientError> {
+        self.send_envelope(Envelope::new(message))
+    }
+
+    fn send_envelope(&mut self, envelope: Envelope) -> Result<(), ClientError> {
         let bytes = envelope.bytes;
+        self.answers.note_sent(bytes);
         let began = sys::clock::monotonic();
         self.sender.send(envelope)?;
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.tally.transfer_micros.fetch_add(micros, Relaxed);
+        self.tally.sending_micros.fetch_add(micros, Relaxed);
+        self.transaction.sent_bytes += bytes;
         self.tally.bytes_transferred.fetch_add(bytes, Relaxed);
         self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
         Ok(())
@@ -269,11 +279,13 @@ impl<'a> Outbox<'a> {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         self.send_batch()?;
-        self.transaction = Transaction::new();
+        let Transaction { objects, sent_bytes: bytes, .. } =
+            std::mem::replace(&mut self.transaction, Transaction::new());
         let number = self.next_transaction;
         self.next_transaction += 1;
-        self.answers.expect_answer();
-        self.send(ClientMessage::Commit { number })?;
+        let commit = Envelope::new(ClientMessage::Commit { number });
+        self.answers.expect_answer(objects, bytes, commit.bytes);
+        self.send_envelope(commit)?;
         self.wait(|answers| answers.wait_for_answers(UNANSWERED_MAX - 1))
     }
 

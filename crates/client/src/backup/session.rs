@@ -135,8 +135,8 @@ pub(super) fn in_session<T>(
     let (sender, receiver) = if options.dry_run {
         (SessionSender::closed(), None)
     } else {
-        let is_auto = session.compression() == CompressionChoice::Auto;
-        let (sender, receiver) = open(link, scope.filespace, is_auto, &tally.progress)?;
+        let (sender, receiver) = open(link, scope.filespace, &tally.progress)?;
+        tally.progress.note_storing();
         (sender, Some(receiver))
     };
     std::thread::scope(|threads| {
@@ -145,10 +145,13 @@ pub(super) fn in_session<T>(
         let outcome = work(&session, Outbox::new(sender, &answers, tally, tuning));
         // The server's reason for the end of the session may come after its consequences.
         reading.map(joined);
+        tally.note_transfer(answers.transfer_time());
         answers.conclude(outcome)
     })
     .map_err(|error| match error.kind {
-        ErrorKind::Retry if !tally.progress.is_stopped() => link.refusal(home).unwrap_or(error),
+        // The end of a stream is a consequence of the interruption.
+        ErrorKind::Retry if tally.progress.is_stopped() => ClientError::interrupted(),
+        ErrorKind::Retry => link.refusal(home).unwrap_or(error),
         _ => error,
     })
 }
@@ -180,13 +183,12 @@ fn canonical(rules: &Rules, options: &BackupOptions) -> Vec<u8> {
 fn open<'a>(
     link: &'a Link,
     filespace: &[u8],
-    reports_arrivals: bool,
     progress: &Progress,
 ) -> Result<(SessionSender, SessionReceiver<'a>), ClientError> {
     let is_shared = filespace == STREAM_FILESPACE || is_space_filespace(filespace);
     let mut tries = 1;
     loop {
-        match link.open_backup(filespace, reports_arrivals) {
+        match link.open_backup(filespace) {
             Err(error) if error.kind == ErrorKind::Busy && (is_shared || tries < BUSY_TRIES) => {
                 sys::clock::sleep(BUSY_WAIT);
             }

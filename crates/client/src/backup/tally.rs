@@ -25,7 +25,8 @@ pub(super) struct Tally {
     pub(super) bytes_before_dedup: AtomicU64,
     pub(super) bytes_after_dedup: AtomicU64,
     pub(super) bytes_transferred: AtomicU64,
-    pub(super) transfer_micros: AtomicU64,
+    /// Time inside network sends.
+    pub(super) sending_micros: AtomicU64,
     /// Number of objects of the last backup that still exist. The expiry guard compares it with the
     /// number of objects that are gone.
     pub(super) kept: AtomicU64,
@@ -58,7 +59,7 @@ impl Tally {
             bytes_before_dedup: AtomicU64::new(0),
             bytes_after_dedup: AtomicU64::new(0),
             bytes_transferred: AtomicU64::new(0),
-            transfer_micros: AtomicU64::new(0),
+            sending_micros: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             rest: Mutex::default(),
         }
@@ -126,6 +127,11 @@ impl Tally {
         }
     }
 
+    /// Adds time in which data was on its way to the server.
+    pub(super) fn note_transfer(&self, time: Duration) {
+        self.rest().data_transfer += time;
+    }
+
     /// Adds to the times of the stages.
     pub(super) fn note_stages(&self, note: impl FnOnce(&mut Stages)) {
         note(&mut self.rest().stages);
@@ -158,7 +164,7 @@ impl Tally {
 
     fn filled(&self, rest: BackupReport) -> BackupReport {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let data_transfer = Duration::from_micros(get(&self.transfer_micros));
+        let sending = Duration::from_micros(get(&self.sending_micros));
         BackupReport {
             inspected: get(&self.inspected),
             backed_up: get(&self.backed_up),
@@ -175,8 +181,7 @@ impl Tally {
             bytes_before_dedup: get(&self.bytes_before_dedup),
             bytes_after_dedup: get(&self.bytes_after_dedup),
             bytes_transferred: get(&self.bytes_transferred),
-            data_transfer,
-            stages: Stages { send: StageTime::alone(data_transfer), ..rest.stages },
+            stages: Stages { send: StageTime::alone(sending), ..rest.stages },
             ..rest
         }
     }
@@ -192,7 +197,9 @@ mod tests {
         tally.inspect(3, 100);
         tally.backed_up.fetch_add(2, Relaxed);
         tally.bytes_after_dedup.fetch_add(40, Relaxed);
-        tally.transfer_micros.fetch_add(1_500_000, Relaxed);
+        tally.sending_micros.fetch_add(1_500_000, Relaxed);
+        tally.note_transfer(Duration::from_secs(2));
+        tally.note_transfer(Duration::from_secs(1));
         tally.warn("a warning".to_owned());
         let failure = Failure { path: b"/x".to_vec(), error: "gone".to_owned() };
         tally.fail(failure.clone());
@@ -203,8 +210,8 @@ mod tests {
         let report = tally.into_report();
         assert_eq!((report.inspected, report.bytes_inspected, report.backed_up), (3, 100, 2));
         assert_eq!((report.bytes_processed, report.bytes_after_dedup), (40, 40));
-        assert_eq!(report.data_transfer, Duration::from_millis(1500));
-        assert_eq!(report.stages.send, StageTime::alone(report.data_transfer));
+        assert_eq!(report.data_transfer, Duration::from_secs(3));
+        assert_eq!(report.stages.send, StageTime::alone(Duration::from_millis(1500)));
         assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 1));
     }
 

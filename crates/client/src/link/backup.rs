@@ -168,9 +168,12 @@ pub(crate) enum ClientMessage {
 
 /// Message from the server.
 pub(crate) enum ServerMessage {
-    /// Bytes of the records of quanta that have arrived at the server.
+    /// Bytes that have arrived at the server.
     Arrived {
+        /// Bytes of the records of quanta.
         bytes: u64,
+        /// Bytes of all messages; 0 from a server that does not count them.
+        message_bytes: u64,
     },
     Committed(Commitment),
     Closed,
@@ -222,16 +225,14 @@ pub(crate) struct SessionReceiver<'a> {
 }
 
 impl Link {
-    /// Opens a session for `filespace`. The server reports arrivals if
-    /// `reports_arrivals` is set and the server has that capability.
+    /// Opens a session for `filespace`. The server reports arrivals if it has that capability.
     pub(crate) fn open_backup(
         &self,
         filespace: &[u8],
-        reports_arrivals: bool,
     ) -> Result<(SessionSender, SessionReceiver<'_>), ClientError> {
         let (sender, receiver) = mpsc::channel(MESSAGES_WAITING);
         let filespace = Bytes::copy_from_slice(filespace);
-        let tells_arrivals = reports_arrivals && self.has(Capability::Arrivals);
+        let tells_arrivals = self.has(Capability::Arrivals);
         let open = proto::OpenBackup { filespace, tells_arrivals, takes_parts: true };
         let message = Some(proto::to_server::Message::Open(open));
         sender
@@ -326,7 +327,9 @@ fn parse(message: proto::from_server::Message) -> Option<ServerMessage> {
         reason: shortened(left.reason),
     };
     match message {
-        Message::Arrived(arrived) => Some(ServerMessage::Arrived { bytes: arrived.bytes }),
+        Message::Arrived(proto::Arrived { bytes, message_bytes }) => {
+            Some(ServerMessage::Arrived { bytes, message_bytes })
+        }
         Message::Committed(committed) => Some(ServerMessage::Committed(Commitment {
             grants: committed.grants.iter().map(quantum).collect(),
             rejections: committed.rejected.into_iter().map(rejection).collect(),

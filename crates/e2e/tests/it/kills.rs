@@ -19,6 +19,8 @@ use rustix::process::Signal;
 
 use crate::scene::{Scene, manifest, plant_files};
 
+/// Capacity of a slow link.
+const SLOW_BYTES_PER_SEC: u64 = 2 << 20;
 const HITS_MIN: u32 = 10;
 const RESTORE_HITS_MIN: u32 = 6;
 const ATTEMPTS_MAX: u32 = 40;
@@ -200,6 +202,25 @@ fn interrupted_backup_goes_on_where_it_was() {
     assert!(outcome.was_killed() || [0, 12].contains(&outcome.code()), "{outcome}");
     scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
     assert_restorable(&scene, &tree, 1);
+}
+
+/// The end of the session, which follows an interruption, hid the interruption.
+#[test]
+fn an_interruption_says_what_is_committed() {
+    let scene = Scene::with_files(100, 200_000);
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let running = scene.node.spawn_backup(&scene.tree, &["--txnbytelimit", "1M"]);
+    assert!(!running.ends_within(Duration::from_secs(4)), "the link is slow");
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]);
+    assert!(!outcome.stderr.contains("server"), "{outcome}");
+    let outcome = outcome.says("committed, for which").says("it goes on from there");
+    assert!(!outcome.stderr.contains(" 0 objects"), "{outcome}");
+    proxy.weather().carry(0);
+    let rest = scene.backup();
+    assert!(rest.count("backed_up") < 100, "the committed files are not sent again: {rest}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use e2e::harness::{Node, Outcome, Server, is_root};
+use e2e::harness::{Node, Outcome, Proxy, Server, is_root};
 use e2e::manifest::Manifest;
 use e2e::nasty::Random;
 use e2e::scratch::Scratch;
@@ -55,6 +55,16 @@ impl Scene {
             fs::remove_dir_all(self.server.dir().join(name)).unwrap();
         }
         self.server.restart();
+    }
+
+    /// Enrols the node again, through a proxy before the server.
+    #[track_caller]
+    pub(crate) fn enrol_behind_proxy(&self) -> Proxy {
+        let proxy = Proxy::start(self.server.port());
+        let again = self.server.admin(&["node", "add", &self.node.name, "--again"]);
+        let address = format!("127.0.0.1:{}", proxy.port());
+        self.node.enrol_at(&address, again["token"].as_str().unwrap());
+        proxy
     }
 
     /// Backs up the tree. No object may fail.

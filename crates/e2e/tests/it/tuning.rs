@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use e2e::harness::{Outcome, Proxy, binary};
+use e2e::harness::{Outcome, binary};
 use e2e::manifest::diff;
 
 use crate::scene::{Scene, manifest};
@@ -64,10 +64,7 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
         let mut file = File::create(scene.tree.join(format!("part-{part}"))).unwrap();
         io::copy(&mut (&program).take(PART_BYTES), &mut file).unwrap();
     }
-    let proxy = Proxy::start(scene.server.port());
-    let again = scene.server.admin(&["node", "add", "anna", "--again"]);
-    let address = format!("127.0.0.1:{}", proxy.port());
-    scene.node.enrol_at(&address, again["token"].as_str().unwrap());
+    let proxy = scene.enrol_behind_proxy();
     proxy.weather().carry(link_bytes_per_sec);
     let outcome = scene.node.backup(&scene.tree, &["--compression", how]).expect(&[0]);
     proxy.weather().carry(0);

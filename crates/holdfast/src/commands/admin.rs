@@ -32,7 +32,7 @@ use crate::error::CommandError;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast node add web-01
+  holdfast admin node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
     /// The folder of the server, which must be running, except for 'catalog move'

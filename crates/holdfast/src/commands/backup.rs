@@ -177,9 +177,10 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         &commands,
         || progress.is_stopped(),
         || match stream {
-            None => {
-                context.watch_at_any_server(|client, progress| client.backup(&options, progress))
-            }
+            None => context.watch_at_any_server(|client, progress| {
+                let done = client.backup(&options, progress);
+                done.map_err(|error| report::interruption(error, progress))
+            }),
             Some((name, command)) => {
                 let mut source = source(command)?;
                 let (name, source) = (name.as_bytes(), &mut *source);

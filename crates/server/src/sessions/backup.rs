@@ -148,8 +148,11 @@ impl Collector<'_> {
     /// Reads the stream to its end, and passes on each transaction when it is closed.
     async fn run(mut self, stream: &mut Streaming<proto::ToServer>) -> Result<(), Status> {
         let stopped = |_| Status::aborted("the session has ended");
-        while let Some(message) = next(stream).await? {
+        while let Some(message) = self.next(stream).await? {
             sys::fault::point("message");
+            if let Some(arrivals) = &mut self.arrivals {
+                arrivals.add(&message);
+            }
             match message {
                 proto::to_server::Message::Quantum(quantum) => self.take_quantum(quantum).await?,
                 proto::to_server::Message::Changes(changes) => self.take_changes(changes).await?,
@@ -167,6 +170,21 @@ impl Collector<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the next message. Meanwhile reports the arrivals that are due.
+    async fn next(
+        &mut self,
+        stream: &mut Streaming<proto::ToServer>,
+    ) -> Result<Option<proto::to_server::Message>, Status> {
+        let Some(arrivals) = &mut self.arrivals else { return next(stream).await };
+        loop {
+            tokio::select! {
+                biased;
+                message = next(stream) => return message,
+                () = arrivals.due() => arrivals.report(),
+            }
+        }
     }
 
     /// Adds changes to the transaction. A message that waits for memory waits as bytes, which may
@@ -203,10 +221,7 @@ impl Collector<'_> {
     }
 
     /// Begins to store a quantum, after waiting for its turn in this session and in the server.
-    async fn store(&mut self, quantum: proto::Quantum) -> Result<StoreTask, Status> {
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.add(quantum.record.len());
-        }
+    async fn store(&self, quantum: proto::Quantum) -> Result<StoreTask, Status> {
         let permit = Arc::clone(&self.storing).acquire_owned().await;
         let permit = permit.map_err(|_| refusal::panicked())?;
         let among_all = Arc::clone(&self.edge.storing).acquire_owned().await;
