@@ -61,13 +61,14 @@ pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer,
 pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
-    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin,
-    PreviewOptions, ReplaceRule, RestoreOptions, STREAM_FILESPACE, Stream, Targets, VerifyOptions,
-    VersionChoice, is_left_out,
+    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
+    STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
-pub use report::{BackupReport, Failure, JournalUse, RestoreReport, VerifyReport};
+pub use report::{
+    Amount, BackupReport, Estimate, Failure, JournalUse, RestoreReport, VerifyReport,
+};
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
     Reach, RecallRequest, SmallFile, SmallFileSink,

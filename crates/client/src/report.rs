@@ -45,6 +45,36 @@ impl JournalUse {
     }
 }
 
+/// Objects that a backup would send, and the sum of their sizes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
+    pub objects: u64,
+    pub bytes: u64,
+}
+
+impl Amount {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+/// Work of a backup, as a dry run estimates it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Estimate {
+    /// Objects of which the server has no version.
+    pub new: Amount,
+    /// Objects of which the server has an older version.
+    pub changed: Amount,
+}
+
+impl Estimate {
+    /// Returns the bytes of data before deduplication and compression. A backup does not send more.
+    pub fn bytes_to_send_max(&self) -> u64 {
+        self.new.bytes.saturating_add(self.changed.bytes)
+    }
+}
+
 /// Report of a backup.
 #[derive(Clone, Debug, Default)]
 pub struct BackupReport {
@@ -81,7 +111,9 @@ pub struct BackupReport {
     pub bytes_after_dedup: u64,
     /// Bytes on the wire, including retries.
     pub bytes_transferred: u64,
-    /// Time inside network sends, summed over all sessions.
+    /// Bytes on the wire that are no data: names, attributes and references to stored data.
+    pub bytes_metadata: u64,
+    /// Time in which data was on its way to the server.
     pub data_transfer: Duration,
     pub stages: Stages,
     /// Compressors that have worked.
@@ -97,6 +129,8 @@ pub struct BackupReport {
     pub dry_run: bool,
     /// Number of the archive that was made.
     pub archive: Option<u64>,
+    /// Estimate of a dry run.
+    pub estimate: Estimate,
     /// Verbs and paths of a dry run, at most 1000.
     pub planned: Vec<(&'static str, Vec<u8>)>,
 }
@@ -118,7 +152,7 @@ fn to_f64(count: u64) -> f64 {
 }
 
 impl BackupReport {
-    /// Returns transferred bytes over the time inside network sends, in KiB/s.
+    /// Returns transferred bytes over the time in which they were on their way, in KiB/s.
     pub fn network_rate_kb_per_sec(&self) -> f64 {
         rate(self.bytes_transferred, self.data_transfer)
     }
@@ -138,9 +172,13 @@ impl BackupReport {
         reduction(self.bytes_after_dedup, self.bytes_before_dedup)
     }
 
-    /// Returns 1 - transferred / inspected, in per cent.
+    /// Returns 1 - transferred / (inspected + metadata), in per cent; at least 0.
+    ///
+    /// Metadata is on both sides, because a backup without any reduction sends it too. Otherwise a
+    /// backup of small changes, or of empty files, would seem to send many times what there is.
     pub fn total_reduction_percent(&self) -> f64 {
-        reduction(self.bytes_transferred, self.bytes_inspected)
+        let whole = self.bytes_inspected.saturating_add(self.bytes_metadata);
+        reduction(self.bytes_transferred.min(whole), whole)
     }
 
     /// Returns 0 if all is done, 4 if some objects failed, 8 if there are warnings.
@@ -270,6 +308,26 @@ mod tests {
         assert_eq!(rounded(report.total_reduction_percent()), "60.88");
         assert!((report.network_rate_kb_per_sec() - 25_740.56).abs() < 1.0);
         assert!((report.aggregate_rate_kb_per_sec() - 2001.94).abs() < 0.1);
+    }
+
+    /// A backup of little data reported a reduction of -4083 %.
+    #[test]
+    fn metadata_is_no_negative_reduction() {
+        let check = |inspected, metadata, transferred, expected: &str| {
+            let report = BackupReport {
+                bytes_inspected: inspected,
+                bytes_metadata: metadata,
+                bytes_transferred: transferred,
+                ..BackupReport::default()
+            };
+            assert_eq!(format!("{:.2}", report.total_reduction_percent()), expected);
+        };
+        check(100, 4_183, 4_183, "2.33");
+        check(0, 500, 500, "0.00");
+        check(1_000, 0, 250, "75.00");
+        check(1_000, 100, 375, "65.91");
+        // Data that was sent twice is no reduction.
+        check(1_000, 100, 2_100, "0.00");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The session reports, as classic lines and as JSON.
 
+mod amount;
 mod backup;
 mod baseline;
+mod estimate;
 mod image;
 mod interruption;
 mod last_backup;

@@ -57,6 +57,8 @@ pub(super) struct Examiner<'a> {
 struct Entry<'s> {
     name: &'s Name,
     found: ObjectStatus,
+    /// True if the server has a version of the object.
+    is_known: bool,
 }
 
 /// Object whose content must be compared.
@@ -124,7 +126,7 @@ impl<'a> Examiner<'a> {
         let mut kept = 0;
         let mut rest = old;
         for (name, found) in &segment.entries {
-            let entry = Entry { name, found: *found };
+            let mut entry = Entry { name, found: *found, is_known: false };
             // Usually the next object of the last backup has this name.
             while let [gone, from @ ..] = rest
                 && gone.name < *name
@@ -136,6 +138,7 @@ impl<'a> Examiner<'a> {
                 [known, from @ ..] if known.name == *name => {
                     rest = from;
                     kept += 1;
+                    entry.is_known = true;
                     self.reexamine(segment, entry, known, &mut outcome, &mut suspects);
                 }
                 _ => {
@@ -158,7 +161,7 @@ impl<'a> Examiner<'a> {
         outcome: &mut Outcome<'s>,
         suspects: &mut Vec<Suspect<'s>>,
     ) {
-        let Entry { name, found } = entry;
+        let Entry { name, found, .. } = entry;
         if known.stat != found.stat {
             self.note_change(segment, entry, known);
         }
@@ -190,7 +193,7 @@ impl<'a> Examiner<'a> {
                     Ok(observation) => observation,
                     Err(error) => return self.fail_in(outcome, segment, name, error.to_string()),
                 };
-                let entry = Entry { name, found };
+                let entry = Entry { found, ..entry };
                 match follow(known, &attributes, target.as_deref(), and_content) {
                     Consequence::NewVersion => self.back_up(segment, entry, outcome),
                     Consequence::Update => {
@@ -206,7 +209,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Notes an object that the server does not have.
-    fn note_new(&self, segment: &Segment, Entry { name, found }: Entry<'_>) {
+    fn note_new(&self, segment: &Segment, Entry { name, found, .. }: Entry<'_>) {
         self.context.notes.change(&found);
         if segment.is_whole
             && let Some(comparison) = self.context.comparison.get()
@@ -216,7 +219,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Notes an object whose status differs from that of its active version.
-    fn note_change(&self, segment: &Segment, Entry { name, found }: Entry<'_>, known: &Object) {
+    fn note_change(&self, segment: &Segment, Entry { name, found, .. }: Entry<'_>, known: &Object) {
         self.context.notes.change(&found);
         if segment.is_whole
             && let Some(comparison) = self.context.comparison.get()
@@ -269,7 +272,7 @@ impl<'a> Examiner<'a> {
     fn update<'s>(
         &self,
         segment: &Segment,
-        Entry { name, found }: Entry<'s>,
+        Entry { name, found, .. }: Entry<'s>,
         attributes: Attributes,
         known: &Object,
         outcome: &mut Outcome<'s>,
@@ -310,7 +313,7 @@ impl<'a> Examiner<'a> {
     fn back_up<'s>(
         &mut self,
         segment: &Segment,
-        Entry { name, found }: Entry<'s>,
+        Entry { name, found, is_known }: Entry<'s>,
         outcome: &mut Outcome<'s>,
     ) {
         let class = self.class_of(segment, name, found.stat.kind);
@@ -321,6 +324,10 @@ impl<'a> Examiner<'a> {
         if self.context.is_dry {
             self.plan("back up", segment, name);
             self.count(segment, &self.context.tally.backed_up);
+            if segment.counts {
+                let is_file = found.stat.kind == Kind::File;
+                self.context.tally.estimate(is_known, if is_file { found.stat.size } else { 0 });
+            }
             return;
         }
         match self.draft(segment, name, &found, class) {
@@ -438,9 +445,13 @@ impl<'a> Examiner<'a> {
                     let draft = Draft { name: name.clone(), class, stat, attributes, content };
                     self.push_update(segment, name, draft, outcome);
                 }
-                Ok((_, found)) => self.back_up(segment, Entry { name, found }, outcome),
+                Ok((_, found)) => {
+                    self.back_up(segment, Entry { name, found, is_known: true }, outcome);
+                }
                 Err(ReadFailure::Changed) => match segment.dir.stat(name.as_bytes()) {
-                    Ok(Some(found)) => self.back_up(segment, Entry { name, found }, outcome),
+                    Ok(Some(found)) => {
+                        self.back_up(segment, Entry { name, found, is_known: true }, outcome);
+                    }
                     _ => {
                         let failure = ReadFailure::Changed;
                         self.fail_in(outcome, segment, name, failure.to_string());

@@ -174,6 +174,7 @@ impl<'a> Outbox<'a> {
         self.tally.note_press_work(&work, record.len() as u64);
         self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
+        self.tally.record_bytes.fetch_add(record.len() as u64, Relaxed);
         self.transaction.quanta += 1;
         self.send(ClientMessage::Quantum { number, record, check, is_encrypted })?;
         assert!(self.sent_quanta.insert(number), "each quantum is sent once");

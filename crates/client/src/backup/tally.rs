@@ -25,6 +25,8 @@ pub(super) struct Tally {
     pub(super) bytes_before_dedup: AtomicU64,
     pub(super) bytes_after_dedup: AtomicU64,
     pub(super) bytes_transferred: AtomicU64,
+    /// Bytes of the records of quanta among the transferred bytes.
+    pub(super) record_bytes: AtomicU64,
     /// Time inside network sends.
     pub(super) sending_micros: AtomicU64,
     /// Number of objects of the last backup that still exist. The expiry guard compares it with the
@@ -59,6 +61,7 @@ impl Tally {
             bytes_before_dedup: AtomicU64::new(0),
             bytes_after_dedup: AtomicU64::new(0),
             bytes_transferred: AtomicU64::new(0),
+            record_bytes: AtomicU64::new(0),
             sending_micros: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             rest: Mutex::default(),
@@ -127,6 +130,13 @@ impl Tally {
         }
     }
 
+    /// Adds an object with `bytes` of data to the estimate of a dry run.
+    pub(super) fn estimate(&self, is_known: bool, bytes: u64) {
+        let estimate = &mut self.rest().estimate;
+        let amount = if is_known { &mut estimate.changed } else { &mut estimate.new };
+        amount.add(bytes);
+    }
+
     /// Adds time in which data was on its way to the server.
     pub(super) fn note_transfer(&self, time: Duration) {
         self.rest().data_transfer += time;
@@ -181,6 +191,7 @@ impl Tally {
             bytes_before_dedup: get(&self.bytes_before_dedup),
             bytes_after_dedup: get(&self.bytes_after_dedup),
             bytes_transferred: get(&self.bytes_transferred),
+            bytes_metadata: get(&self.bytes_transferred).saturating_sub(get(&self.record_bytes)),
             stages: Stages { send: StageTime::alone(sending), ..rest.stages },
             ..rest
         }

@@ -4,6 +4,7 @@ use client::{BackupReport, CompressorWork, JournalUse, Stages};
 use model::{escaped, printable};
 use serde::Serialize;
 
+use super::estimate::{EstimateDocument, estimate_text};
 use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
 };
@@ -34,6 +35,7 @@ pub(crate) struct BackupDocument<'a> {
     bytes_before_dedup: u64,
     bytes_after_dedup: u64,
     bytes_transferred: u64,
+    bytes_metadata: u64,
     data_transfer_secs: f64,
     network_rate_kb_per_sec: f64,
     aggregate_rate_kb_per_sec: f64,
@@ -48,6 +50,9 @@ pub(crate) struct BackupDocument<'a> {
     warnings: &'a [String],
     journals: Vec<JournalDocument<'a>>,
     dry_run: bool,
+    /// Estimate of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<EstimateDocument>,
     planned: Vec<PlannedDocument<'a>>,
     /// Number of the archive that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,15 +75,22 @@ struct JournalDocument<'a> {
     next_walk: Option<&'a str>,
 }
 
+/// An action that a dry run has planned.
 #[derive(Serialize)]
-struct PlannedDocument<'a> {
+pub(super) struct PlannedDocument<'a> {
     action: &'a str,
     path: JsonPath<'a>,
 }
 
+impl<'a> PlannedDocument<'a> {
+    pub(super) fn of(planned: &'a [(&'static str, Vec<u8>)]) -> Vec<Self> {
+        let planned = planned.iter();
+        planned.map(|(action, path)| Self { action, path: JsonPath(path) }).collect()
+    }
+}
+
 impl<'a> BackupDocument<'a> {
     pub(crate) fn new(report: &'a BackupReport) -> Self {
-        let planned = report.planned.iter();
         Self {
             command: if report.archive.is_some() { "archive" } else { "backup" },
             node: &report.node,
@@ -100,6 +112,7 @@ impl<'a> BackupDocument<'a> {
             bytes_before_dedup: report.bytes_before_dedup,
             bytes_after_dedup: report.bytes_after_dedup,
             bytes_transferred: report.bytes_transferred,
+            bytes_metadata: report.bytes_metadata,
             data_transfer_secs: report.data_transfer.as_secs_f64(),
             network_rate_kb_per_sec: report.network_rate_kb_per_sec(),
             aggregate_rate_kb_per_sec: report.aggregate_rate_kb_per_sec(),
@@ -114,9 +127,8 @@ impl<'a> BackupDocument<'a> {
             warnings: &report.warnings,
             journals: report.journals.iter().map(journal_document).collect(),
             dry_run: report.dry_run,
-            planned: planned
-                .map(|(action, path)| PlannedDocument { action, path: JsonPath(path) })
-                .collect(),
+            estimate: report.dry_run.then(|| EstimateDocument::new(report)),
+            planned: PlannedDocument::of(&report.planned),
             archive: report.archive,
         }
     }
@@ -173,47 +185,36 @@ fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{} {}", quantity::count(count), if count == 1 { one } else { several })
 }
 
-/// Returns the report as text: the plan of a dry run, the classic lines, the stages of a backup
-/// that was no dry run, the use of the journal, then failures, at most `failures_max`, and
-/// warnings.
+/// Returns the report as text: the classic lines and the stages, or the plan and the estimate of a
+/// dry run; then the use of the journal, failures, at most `failures_max`, and warnings.
 pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String {
     let failures = failure_lines("Not backed up:", &report.failures, report.failed, failures_max);
     let sockets = match report.sockets_skipped {
         0 => String::new(),
         sockets => format!("\nSockets skipped: {}\n", quantity::count(sockets)),
     };
-    let stages = if report.dry_run {
-        String::new()
-    } else {
-        format!("\n{}", stages_text(&report.stages, &report.compressors))
-    };
-    let archive = report.archive.map(|number| format!("Archive {number} is created.\n\n"));
-    [
-        archive.unwrap_or_default(),
-        plan(report),
-        counts(report),
-        bytes(report),
-        stages,
-        journal_lines(&report.journals),
-        failures,
-        sockets,
-        warning_lines(&report.warnings),
-    ]
-    .concat()
+    let work = if report.dry_run { plan(report) } else { done(report) };
+    let journals = journal_lines(&report.journals);
+    [work, journals, failures, sockets, warning_lines(&report.warnings)].concat()
 }
 
+/// Returns the work that was done.
+fn done(report: &BackupReport) -> String {
+    let archive = report.archive.map(|number| format!("Archive {number} is created.\n\n"));
+    let stages = format!("\n{}", stages_text(&report.stages, &report.compressors));
+    [archive.unwrap_or_default(), counts(report), bytes(report), stages].concat()
+}
+
+/// Returns the work that a backup would do.
 fn plan(report: &BackupReport) -> String {
-    if !report.dry_run {
-        return String::new();
-    }
     let lines = report.planned.iter();
     let lines: String = lines
         .map(|(action, path)| format!("{action:<10} {}\n", escaped(path)))
         .collect();
     let gap = if lines.is_empty() { "" } else { "\n" };
     format!(
-        "{lines}{gap}Dry run: nothing was sent and nothing expired. \
-         The report shows a backup's work.\n\n"
+        "{lines}{gap}Dry run: nothing was sent and nothing expired.\n\n{}",
+        estimate_text(report)
     )
 }
 

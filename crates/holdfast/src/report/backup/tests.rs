@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{CompressorKind, Failure, StageTime};
+use client::{Amount, CompressorKind, Estimate, Failure, StageTime};
 
 use super::*;
 
@@ -39,6 +39,7 @@ fn report() -> BackupReport {
         bytes_before_dedup: 420 * GIB,
         bytes_after_dedup: 262 * GIB,
         bytes_transferred: 171 * GIB + GIB / 2,
+        bytes_metadata: GIB / 2,
         data_transfer: Duration::from_millis(6_982_410),
         elapsed: Duration::from_secs(89_778),
         stages: stages(),
@@ -103,11 +104,20 @@ fn a_dry_run_says_what_it_would_do() {
     let report = BackupReport {
         dry_run: true,
         planned: vec![("back up", b"/srv/new".to_vec()), ("expire", b"/srv/g\none".to_vec())],
+        inspected: 12_345,
+        bytes_inspected: 5 * GIB,
+        updated: 3,
+        rebound: 1,
+        expired: 17,
+        estimate: Estimate {
+            new: Amount { objects: 20, bytes: GIB },
+            changed: Amount { objects: 1, bytes: 1 << 20 },
+        },
         ..BackupReport::default()
     };
-    let text = backup_text(&report, 20);
-    let (plan, _) = text.split_once("Total").expect("the first classic line");
-    insta::assert_snapshot!(plan);
+    insta::assert_snapshot!(backup_text(&report, 20));
+    let document = serde_json::to_value(BackupDocument::new(&report)).expect("a document");
+    insta::assert_snapshot!(document["estimate"]);
 }
 
 #[test]
