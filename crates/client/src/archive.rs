@@ -12,7 +12,7 @@ use crate::link::Link;
 use crate::link::archives::DeletionSummary;
 use crate::link::versions::Selection;
 use crate::list;
-use crate::options::{DeleteOptions, ListOptions, VerifyOptions};
+use crate::options::{DeleteOptions, ListContent, ListOptions, VerifyOptions};
 use crate::path::{normalise, places};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
@@ -54,7 +54,11 @@ pub(crate) fn delete_local(
         keep(report, "the archive could not be verified");
         return Ok(());
     }
-    let options = ListOptions { recursive: true, archive: Some(number), ..ListOptions::default() };
+    let options = ListOptions {
+        content: ListContent::Everything,
+        archive: Some(number),
+        ..ListOptions::default()
+    };
     let mut failures = Vec::new();
     let mut deleted = 0;
     list::run(link, &options, &mut |listed| {

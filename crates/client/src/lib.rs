@@ -22,11 +22,13 @@ mod options;
 mod path;
 mod preview;
 mod progress;
+mod remains;
 mod report;
 mod restore;
 mod rules;
 mod stages;
 mod tuning;
+mod wildcards;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,13 +63,13 @@ pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer,
 pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
-    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
+    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
     STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{
-    Amount, BackupReport, Estimate, Failure, JournalUse, RestoreReport, VerifyReport,
+    Amount, BackupReport, Estimate, Failure, JournalUse, RestorePlan, RestoreReport, VerifyReport,
 };
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
@@ -76,6 +78,7 @@ pub use restore::{
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
 pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownChoice};
+pub use wildcards::topmost;
 pub use wire::PORT;
 
 /// Connection of a node to its server.
@@ -423,6 +426,21 @@ impl Client {
         progress: &Arc<Progress>,
     ) -> Result<RestoreReport, ClientError> {
         restore::run(&self.link, options, progress)
+    }
+
+    /// Returns what a restore would do, and changes nothing.
+    pub fn plan_restore(
+        &self,
+        options: &RestoreOptions,
+        progress: &Progress,
+    ) -> Result<RestorePlan, ClientError> {
+        restore::plan(&self.link, options, progress)
+    }
+
+    /// Returns the stored paths that `path` stands for: itself, or the paths that match it as a
+    /// pattern.
+    pub fn expand(&self, path: &[u8], which: &VersionChoice) -> Result<Vec<Vec<u8>>, ClientError> {
+        wildcards::expand(&self.link, path, which)
     }
 
     /// Checks the versions that the server has, active and inactive.

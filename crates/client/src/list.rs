@@ -6,8 +6,9 @@ use crate::backup::path_of;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
-use crate::options::ListOptions;
+use crate::options::{ListContent, ListOptions};
 use crate::path::{Place, absolute, normalise, places};
+use crate::remains::nothing_stored;
 
 /// Version of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,8 +22,8 @@ pub struct ListedVersion {
     pub deactivated: Option<ServerTime>,
 }
 
-/// Lists the versions that `options` select. For a directory, also lists the objects directly in
-/// it, or all objects below it if the list is recursive. The list ends when `visit` returns false.
+/// Lists the versions that `options` select, and the content that they name. The list ends when
+/// `visit` returns false.
 pub(crate) fn run(
     link: &Link,
     options: &ListOptions,
@@ -48,14 +49,22 @@ pub(crate) fn run(
             return Ok(());
         }
     }
-    let message = format!("the server has no version of {}", model::escaped(&path));
-    Err(ClientError::new(ErrorKind::NotFound, message))
+    Err(match options.archive {
+        None => nothing_stored(link, &filespaces, &path, &options.which),
+        Some(number) => {
+            let shown = model::escaped(&path);
+            let message = format!(
+                "archive {number} does not have {shown}; 'holdfast archives' shows all archives"
+            );
+            ClientError::new(ErrorKind::NotFound, message)
+        }
+    })
 }
 
 fn select(place: &Place, options: &ListOptions) -> Selection {
-    let selection = match options.recursive {
-        true => Selection::of_subtree(place),
-        false => Selection::of_object(place),
+    let selection = match options.content {
+        ListContent::Everything => Selection::of_subtree(place),
+        ListContent::None | ListContent::Direct => Selection::of_object(place),
     };
     with_options(selection, options)
 }
@@ -75,7 +84,7 @@ fn list_place(
     if let Some(error) = own.unreadable {
         return Err(error);
     }
-    if options.recursive {
+    if options.content != ListContent::Direct {
         return Ok(own.versions > 0);
     }
     let is_other = own.versions > 0 && !own.has_directory;

@@ -165,13 +165,23 @@ pub struct VerifyOptions {
     pub archive: Option<u64>,
 }
 
+/// Content of the listed object that is listed too, if the object is a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ListContent {
+    None,
+    /// The objects directly in the directory.
+    #[default]
+    Direct,
+    Everything,
+}
+
 /// Options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     /// Absolute path; `None` lists the roots of the filespaces.
     pub path: Option<Vec<u8>>,
     pub which: VersionChoice,
-    pub recursive: bool,
+    pub content: ListContent,
     /// True to list every version, and not only the version that a restore would select.
     pub all_versions: bool,
     /// Archive to list; `None` lists backups.

@@ -255,6 +255,39 @@ impl RestoreReport {
     }
 }
 
+/// Plan of a restore. The sizes are those of files.
+#[derive(Clone, Debug, Default)]
+pub struct RestorePlan {
+    pub node: String,
+    /// Objects that do not exist in the target.
+    pub new: Amount,
+    /// Objects that would replace others, because of the replace option.
+    pub replaced: Amount,
+    /// Objects that differ from the target, which would be kept.
+    pub kept: Amount,
+    /// Objects that the target has in the stored state. Of a directory, only its existence counts.
+    pub right: Amount,
+    pub failed: u64,
+    /// Objects of the target that cannot be compared, at most 1000.
+    pub failures: Vec<Failure>,
+    /// Verbs and paths, at most 1000.
+    pub planned: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl RestorePlan {
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        self.failed += 1;
+        if self.failures.len() < FAILURES_LISTED {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Returns 0 if the restore would restore or find everything, 4 if it would not.
+    pub fn exit_code(&self) -> u8 {
+        if self.failed + self.kept.objects == 0 { 0 } else { 4 }
+    }
+}
+
 /// Report of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {

@@ -19,6 +19,8 @@ mod image;
 mod links;
 mod make;
 mod opener;
+mod plan;
+mod presence;
 mod ranges;
 mod recall;
 mod receive;
@@ -37,6 +39,7 @@ pub use self::batch::{Reach, SmallFile, SmallFileSink};
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;
+pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
@@ -49,6 +52,7 @@ use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions};
 use crate::path::{components, normalise, places};
 use crate::progress::{Phase, Progress};
+use crate::remains::nothing_stored;
 use crate::report::RestoreReport;
 
 /// Restores objects, as `options` say.
@@ -79,7 +83,10 @@ pub(crate) fn run(
             found = found || restore_path(link, options, filespaces, &path, &tally)?;
         }
         if !found {
-            return Err(nothing_stored(&path, &options.origin));
+            return Err(match &options.origin {
+                Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
+                Origin::Archives(_) => not_archived(&path),
+            });
         }
     }
     progress.enter(Phase::Finishing);
@@ -113,16 +120,10 @@ fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn nothing_stored(path: &[u8], origin: &Origin) -> ClientError {
+fn not_archived(path: &[u8]) -> ClientError {
     let shown = model::escaped(path);
-    let message = match origin {
-        Origin::Backups => {
-            format!("the server has no version of {shown}; 'holdfast list' shows what it has")
-        }
-        Origin::Archives(_) => {
-            format!("these archives do not have {shown}; 'holdfast archives' shows all archives")
-        }
-    };
+    let message =
+        format!("these archives do not have {shown}; 'holdfast archives' shows all archives");
     ClientError::new(ErrorKind::NotFound, message)
 }
 
@@ -170,13 +171,5 @@ mod tests {
             let refusal = refuse_namesakes(&paths).err().map(|error| error.kind);
             assert_eq!(refusal, is_refused.then_some(ErrorKind::Usage), "{paths:?}");
         }
-    }
-
-    #[test]
-    fn a_path_that_is_not_stored_says_where_to_look() {
-        let message = |origin| nothing_stored(b"/x", &origin).message;
-        assert!(message(Origin::Backups).ends_with("'holdfast list' shows what it has"));
-        let archives = Origin::Archives(crate::options::ArchiveFilter::default());
-        assert!(message(archives).ends_with("'holdfast archives' shows all archives"));
     }
 }

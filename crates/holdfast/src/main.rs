@@ -20,6 +20,7 @@ mod around;
 mod commands;
 mod context;
 mod error;
+mod filelist;
 mod home;
 mod interrupt;
 mod logging;

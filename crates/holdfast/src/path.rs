@@ -62,14 +62,14 @@ fn working_directory() -> Result<Vec<u8>, CommandError> {
 
 /// Returns the absolute forms of `paths`, as the server names them.
 pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
-    if paths.iter().all(|path| path.is_absolute()) {
-        return Ok(paths.iter().map(|path| resolved(b"/", path.as_os_str().as_bytes())).collect());
-    }
-    let working = working_directory()?;
-    Ok(paths
-        .iter()
-        .map(|path| resolved(&working, path.as_os_str().as_bytes()))
-        .collect())
+    of_node(&paths.iter().map(|path| bytes(path)).collect::<Vec<_>>())
+}
+
+/// Returns the absolute forms of `paths`, as the server names them.
+pub(crate) fn of_node(paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CommandError> {
+    let is_absolute = |path: &Vec<u8>| path.starts_with(b"/");
+    let working = if paths.iter().all(is_absolute) { b"/".to_vec() } else { working_directory()? };
+    Ok(paths.iter().map(|path| resolved(&working, path)).collect())
 }
 
 /// Returns the absolute form of `path`, relative to the directory `working`, without `.`, `..` and

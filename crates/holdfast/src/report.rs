@@ -9,6 +9,7 @@ mod interruption;
 mod last_backup;
 mod lines;
 mod restore;
+mod restore_plan;
 mod stages;
 mod verify;
 
@@ -22,4 +23,5 @@ pub(crate) use interruption::interruption;
 pub(crate) use last_backup::{LastBackupDocument, last_backup_text};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
 pub(crate) use restore::{RestoreDocument, restore_text};
+pub(crate) use restore_plan::{RestorePlanDocument, restore_plan_text};
 pub(crate) use verify::{VerifyDocument, verify_text};

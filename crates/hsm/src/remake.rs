@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::{
-    BATCH_FILES_MAX, Client, ClientError, CopyFailure, ListOptions, ListedCopy, ListedVersion,
-    Migrant, StoredCopy, is_left_out,
+    BATCH_FILES_MAX, Client, ClientError, CopyFailure, ListContent, ListOptions, ListedCopy,
+    ListedVersion, Migrant, StoredCopy, is_left_out,
 };
 use model::{BatchId, CopyId, DirPath, Name, Stat};
 use sys::{Dir, ObjectStatus};
@@ -42,8 +42,11 @@ pub(crate) fn remake(
     bytes_min: u64,
 ) -> Result<(), ClientError> {
     let mut batch = Vec::new();
-    let options =
-        ListOptions { path: Some(path.to_vec()), recursive: true, ..ListOptions::default() };
+    let options = ListOptions {
+        path: Some(path.to_vec()),
+        content: ListContent::Everything,
+        ..ListOptions::default()
+    };
     let mut visit = |version: &ListedVersion| {
         if version.deactivated.is_none()
             && is_left_out(&version.object.stat, Some(bytes_min))

@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{DirPath, Extent, Kind, Object, Payload, Stat};
+use model::{DirPath, Extent, Kind, Object, Payload};
 use sys::lock::Mutex;
 use sys::{Dir, NewFile, ObjectStatus};
 
-use super::attributes::{note_refusals, same_stat};
+use super::attributes::note_refusals;
 use super::destination::Destination;
 use super::links::{Group, Links, Spot, Turn};
+use super::presence::{NameState, Presence};
 use super::tally::Tally;
 use super::tree::{DirState, Site, Tree, is_too_deep};
 use crate::error::ClientError;
@@ -25,10 +26,8 @@ pub(super) struct Maker<'a> {
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
     tally: &'a Tally,
-    replace: ReplaceRule,
     left_out_from: Option<u64>,
-    /// True if the restore sets owners, because it runs as root.
-    owner: bool,
+    presence: Presence,
     /// Hard links of the restore. A waiting name keeps its directory, so that the directory is not
     /// finished.
     links: Links<Arc<Site<'a>>>,
@@ -62,17 +61,6 @@ enum LinkOutcome {
     Kept,
 }
 
-/// State of the name in the target.
-enum NameState {
-    Absent,
-    /// The name already leads to the object, in its stored state.
-    Right,
-    /// Another object has the name, and is kept.
-    Keep,
-    /// Another object has the name, and will be replaced.
-    Replace,
-}
-
 impl<'a> File<'a> {
     fn new(
         site: Arc<Site<'a>>,
@@ -102,54 +90,14 @@ impl<'a> Maker<'a> {
         );
         let filespace = place.filespace.clone();
         let tree = Tree::new(base, above.clone(), filespace, tally, options.replace);
-        let owner = tree.owner();
-        let links = Links::default();
-        let RestoreOptions { replace, left_out_from, .. } = *options;
-        Ok(Self { tree, base: again, above, tally, replace, left_out_from, owner, links })
+        let presence = Presence { replace: options.replace, owner: tree.owner() };
+        let (links, left_out_from) = (Links::default(), options.left_out_from);
+        Ok(Self { tree, base: again, above, tally, left_out_from, presence, links })
     }
 
     /// Finishes all directories.
     pub(super) fn finish(mut self) {
         self.tree.finish();
-    }
-
-    /// Returns the state of the name of `object` in the directory `dir` of the target.
-    fn present(&self, dir: &Dir, object: &Object) -> io::Result<NameState> {
-        let found = match dir.stat(object.name.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NameState::Absent),
-            Err(error) => return Err(error),
-            Ok(found) => found,
-        };
-        let stat = found.map(|found| found.stat);
-        if let Some(stat) = &stat
-            && self.is_right(dir, object, stat)
-        {
-            return Ok(NameState::Right);
-        }
-        let is_newer = stat.is_some_and(|stat| stat.mtime < object.stat.mtime);
-        Ok(match self.replace {
-            ReplaceRule::All => NameState::Replace,
-            ReplaceRule::IfNewer if is_newer => NameState::Replace,
-            ReplaceRule::IfNewer | ReplaceRule::No => NameState::Keep,
-        })
-    }
-
-    fn is_right(&self, dir: &Dir, object: &Object, found: &Stat) -> bool {
-        if !same_stat(found, &object.stat, self.owner) {
-            return false;
-        }
-        let name = object.name.as_bytes();
-        let same_target = match &object.payload {
-            Payload::Target(target) => dir.read_link(name).is_ok_and(|found| found == *target),
-            _ => true,
-        };
-        let same_attributes = || {
-            !self.owner
-                || dir
-                    .attributes(name, found.kind)
-                    .is_ok_and(|attributes| attributes == *object.attributes)
-        };
-        same_target && same_attributes()
     }
 
     fn take_object(&mut self, entry: Entry) -> Option<File<'a>> {
@@ -183,7 +131,7 @@ impl<'a> Maker<'a> {
         let present = match site.is_new {
             // The directory holds only objects that this restore has made.
             true => Ok(NameState::Absent),
-            false => self.present(&site.dir, &object),
+            false => self.presence.state(&site.dir, &object),
         };
         match present {
             Ok(NameState::Absent) => self.begin(File::new(site, directory, object, link, false)),
@@ -234,8 +182,8 @@ impl<'a> Maker<'a> {
             (Payload::Target(target), _) => dir.make_symlink(name, target)?,
             (_, kind) => dir.make_node(name, kind, stat.device)?,
         }
-        let applied = dir.apply_to_name(name, stat, &object.attributes, self.owner)?;
-        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
+        let applied = dir.apply_to_name(name, stat, &object.attributes, self.presence.owner)?;
+        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
         Ok(())
     }
 
@@ -249,13 +197,13 @@ impl<'a> Maker<'a> {
         if ends_in_hole(object) {
             new.set_len(object.stat.size)?;
         }
-        let applied = new.apply(&object.stat, &object.attributes, self.owner);
-        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
+        let applied = new.apply(&object.stat, &object.attributes, self.presence.owner);
+        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
         if file.replaces {
             clear_other(&site.dir, object.name.as_bytes())?;
         }
         let applied = new.publish(file.replaces)?;
-        note_refusals(self.tally, &self.path_of(file), &applied, self.owner);
+        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
         Ok(())
     }
 
@@ -273,7 +221,7 @@ impl<'a> Maker<'a> {
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && matches!(
-                        self.present(&file.site.dir, &file.object),
+                        self.presence.state(&file.site.dir, &file.object),
                         Ok(NameState::Right)
                     ) =>
             {
@@ -328,7 +276,7 @@ impl<'a> Maker<'a> {
                 }
                 let stat = present.map(|present| present.stat);
                 let is_older = || stat.is_some_and(|stat| group.is_newer_than(stat.mtime));
-                let is_replaced = match self.replace {
+                let is_replaced = match self.presence.replace {
                     ReplaceRule::All => true,
                     ReplaceRule::IfNewer => is_older(),
                     ReplaceRule::No => false,

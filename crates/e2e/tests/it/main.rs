@@ -106,6 +106,7 @@ mod soak;
 mod space;
 #[cfg(test)]
 mod store_faults;
+mod stored_paths;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use client::{ArchiveOptions, BackupOptions, Targets};
 use super::backup;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::filelist::FilelistArgs;
 use crate::{around, moment, path};
 
 const COMMAND: &str = "holdfast archive";
@@ -21,7 +22,7 @@ Example:
   holdfast archive /data/run-2041 --delete")]
 pub(crate) struct Args {
     /// Directories or files
-    #[arg(value_name = "PATH", conflicts_with = "filelist")]
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// A text by which the archive can be found [default: 'Archive Date: ' and the present time]
     #[arg(long, value_name = "TEXT")]
@@ -39,12 +40,8 @@ pub(crate) struct Args {
     /// Use the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
-    /// Archive exactly the paths listed in a file, one per line; - reads standard input
-    #[arg(long, value_name = "FILE")]
-    filelist: Option<PathBuf>,
-    /// The paths in the file list end with NUL instead of a newline
-    #[arg(short = '0', requires = "filelist")]
-    nul: bool,
+    #[command(flatten)]
+    filelist: FilelistArgs,
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
@@ -55,8 +52,8 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    let paths = match &args.filelist {
-        Some(list) => backup::filelist(list, args.nul)?,
+    let paths = match args.filelist.paths()? {
+        Some(paths) => path::from_root(paths)?,
         None if args.paths.is_empty() => {
             let message = "name the paths to archive, as in 'holdfast archive /srv/project'";
             return Err(CommandError::usage(message, COMMAND));

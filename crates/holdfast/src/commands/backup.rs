@@ -1,9 +1,8 @@
 //! `holdfast backup`: sends changed objects and deactivates objects that are gone.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use client::{
     BackupOptions, BackupReport, Commands, CompressionChoice, Stillness, Stream, Targets, Tuning,
@@ -12,6 +11,7 @@ use policy::Pattern;
 
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::filelist::FilelistArgs;
 use crate::report::{self, BackupDocument};
 use crate::values::{self, ValueError};
 use crate::{around, path, stream};
@@ -25,7 +25,7 @@ const COMMAND: &str = "holdfast backup";
 #[command(after_help = "\
 Example:
   holdfast backup /home --exclude '*.o' --exclude 'cache/'
-  find /srv -newer stamp -print0 | holdfast backup --filelist - -0
+  find /srv -newer stamp -print0 | holdfast backup --filelist - --null
   holdfast backup --stdin shop.sql --stdin-command 'pg_dump shop'
 
 A pattern without a slash matches at any depth. A pattern that ends with a slash matches
@@ -34,7 +34,7 @@ as it is.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// Directories or files
-    #[arg(value_name = "PATH", conflicts_with = "filelist")]
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Leave out the files and directories that match; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
@@ -51,12 +51,8 @@ pub(crate) struct Args {
     /// Send the paths whether changed or not, and expire nothing
     #[arg(long)]
     selective: bool,
-    /// Send exactly the paths listed in a file, one per line; - reads standard input
-    #[arg(long, value_name = "FILE")]
-    filelist: Option<PathBuf>,
-    /// The paths in the file list end with NUL instead of a newline
-    #[arg(short = '0')]
-    nul: bool,
+    #[command(flatten)]
+    filelist: FilelistArgs,
     /// Back up standard input as the file /stdin/NAME
     #[arg(long, value_name = "NAME", conflicts_with_all = STREAM_CONFLICTS)]
     stdin: Option<OsString>,
@@ -86,7 +82,7 @@ pub(crate) struct Args {
 const STREAM_CONFLICTS: [&str; 12] = [
     "paths",
     "filelist",
-    "nul",
+    "null",
     "exclude",
     "full",
     "selective",
@@ -259,22 +255,9 @@ pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandErr
     patterns.iter().map(check).collect()
 }
 
-/// Reads the paths in a file list. Fails if the list is empty.
-pub(super) fn filelist(list: &Path, nul: bool) -> Result<Vec<Vec<u8>>, CommandError> {
-    let paths = listed(&read(list)?, if nul { 0 } else { b'\n' });
-    if paths.is_empty() {
-        let message = format!("the file list {} names no file", list.display());
-        return Err(CommandError::new(message));
-    }
-    path::from_root(paths)
-}
-
 fn targets(args: Args) -> Result<Targets, CommandError> {
-    if let Some(list) = &args.filelist {
-        return Ok(Targets::Selective(filelist(list, args.nul)?));
-    }
-    if args.nul {
-        return Err(CommandError::usage("-0 needs a file list; give it with --filelist", COMMAND));
+    if let Some(paths) = args.filelist.paths()? {
+        return Ok(Targets::Selective(path::from_root(paths)?));
     }
     if args.paths.is_empty() {
         let message = "name the paths to back up, as in 'holdfast backup /home'";
@@ -282,35 +265,4 @@ fn targets(args: Args) -> Result<Targets, CommandError> {
     }
     let paths = path::from_root(args.paths.iter().map(|path| path::bytes(path)).collect())?;
     Ok(if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) })
-}
-
-fn read(list: &Path) -> Result<Vec<u8>, CommandError> {
-    let read = if list.as_os_str() == "-" {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        std::fs::read(list)
-    };
-    read.map_err(|error| {
-        CommandError::new(format!("cannot read the file list {}: {error}", list.display()))
-    })
-}
-
-/// Splits the bytes of a file list into paths. Each path ends with `end`, which may be missing
-/// after the last path.
-fn listed(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
-    let paths = bytes.split(|&byte| byte == end);
-    paths.filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_list_holds_any_bytes_but_its_end() {
-        assert_eq!(listed(b"", b'\n'), [b""; 0]);
-        assert_eq!(listed(b"/a\n\n/b c\xff\n", b'\n'), [&b"/a"[..], b"/b c\xff"]);
-        assert_eq!(listed(b"/a\n\n/b\0/c", 0), [&b"/a\n\n/b"[..], b"/c"]);
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{ListOptions, ListedVersion, VersionChoice};
+use client::{ListContent, ListOptions, ListedVersion, VersionChoice};
 use model::{Extent, Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
@@ -15,13 +15,15 @@ use crate::{moment, quantity};
 
 /// List versions: size, backup time, management class, A for active or I for inactive, path
 ///
-/// Without a path it lists the filespaces.
+/// Without a path it lists the filespaces. A path may have the wildcards of patterns, in quotes: it
+/// then stands for all stored paths that match, and --recursive lists what is in them.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast list /home/ann --recursive
   holdfast list /home/ann/letters --inactive
-  holdfast list /home/ann --at 2026-11-20")]
+  holdfast list /home/ann --at 2026-11-20
+  holdfast list '/home/*/letters/*.txt'")]
 pub(crate) struct Args {
     /// A directory or file, by the name that it had when it was backed up
     #[arg(value_name = "PATH")]
@@ -43,40 +45,54 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     match &args.path {
         Some(path) => {
-            let mut paths = path::on_node(std::slice::from_ref(path))?;
-            list_versions(&args, paths.pop(), context)
+            let paths = path::on_node(std::slice::from_ref(path))?;
+            list_versions(&args, &paths[0], context)
         }
         None => list_filespaces(context),
     }
 }
 
-fn list_versions(
-    args: &Args,
-    path: Option<Vec<u8>>,
-    context: &mut Context,
-) -> Result<u8, CommandError> {
-    let options = ListOptions {
-        path,
-        which: VersionChoice { at: args.at, inactive: args.inactive },
-        recursive: args.recursive,
-        all_versions: args.inactive,
-        archive: args.archive,
-    };
+fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, CommandError> {
+    let which = VersionChoice { at: args.at, inactive: args.inactive };
     let client = context.client()?;
+    let paths = match args.archive {
+        None => client.expand(path, &which)?,
+        Some(_) => vec![path.to_vec()],
+    };
+    // A pattern names objects, and not their contents.
+    let content = match (args.recursive, paths.iter().all(|found| found == path)) {
+        (true, _) => ListContent::Everything,
+        (false, true) => ListContent::Direct,
+        (false, false) => ListContent::None,
+    };
+    let paths = if args.recursive { client::topmost(paths) } else { paths };
     // The heading is written with the first version, so that no error stands below a heading.
     let mut headed = context.output.is_json() || context.output.quiet;
-    client.list(&options, &mut |version| {
-        if !headed {
-            context.output.line(&text_line("Size", "Backup time", "Class", "A/I", "Path"));
-            headed = true;
+    for path in paths {
+        let (which, archive) = (which.clone(), args.archive);
+        let path = Some(path);
+        let options = ListOptions { path, which, content, all_versions: args.inactive, archive };
+        client.list(&options, &mut |version| {
+            if !headed {
+                context.output.line(&heading());
+                headed = true;
+            }
+            write(version, &mut context.output);
+            context.output.is_open()
+        })?;
+        if !context.output.is_open() {
+            break;
         }
-        write(version, &mut context.output);
-        context.output.is_open()
-    })?;
+    }
     Ok(DONE)
 }
 
-fn write(version: &ListedVersion, output: &mut Output) {
+/// Returns the heading of the lines of [`write`].
+pub(super) fn heading() -> String {
+    text_line("Size", "Backup time", "Class", "A/I", "Path")
+}
+
+pub(super) fn write(version: &ListedVersion, output: &mut Output) {
     if output.is_json() {
         output.json(&VersionDocument::new(version));
         return;

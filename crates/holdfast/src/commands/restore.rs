@@ -2,34 +2,45 @@
 
 use std::path::PathBuf;
 
-use client::{Origin, ReplaceRule, RestoreOptions, RestoreReport, VersionChoice};
+use client::{Origin, ReplaceRule, RestoreOptions, RestorePlan, RestoreReport, VersionChoice};
 use model::ServerTime;
 
 use super::hsm;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::filelist::FilelistArgs;
 use crate::moment;
 use crate::path;
-use crate::report::{self, RestoreDocument};
+use crate::report::{self, RestoreDocument, RestorePlanDocument};
 use crate::values;
 
 /// Bring backed-up paths back
 ///
-/// A directory stands for everything in it. A restore that is run again continues where it ended:
-/// it skips objects that exist and do not differ from the backup.
+/// A directory stands for everything in it. A path may have the wildcards of patterns, in quotes:
+/// it then stands for all stored paths that match. A restore that is run again continues where it
+/// ended: it skips objects that exist and do not differ from the backup.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast restore /home/ann/letters --at 'yesterday 18:00' --to /tmp
   holdfast restore /home/ann/gone --inactive
+  holdfast restore '/home/*/letters/2026-1[0-2]*' --dry-run
   holdfast restore /data --stubs-from 1M
 
 Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
-length of time before now: 30m, 12h, 3d, 2w.")]
+length of time before now: 30m, 12h, 3d, 2w.
+
+* ? [a-z] stand for characters, ... for any number of directories; \\ takes the next character as it
+is.")]
 pub(crate) struct Args {
     /// Directories or files, by the names that they had when they were backed up
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    filelist: FilelistArgs,
+    /// List the objects that would be restored, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Put the objects into this folder instead of their old places
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
@@ -71,10 +82,14 @@ impl From<ReplaceArg> for ReplaceRule {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let which = VersionChoice { at: args.at, inactive: args.inactive };
     let options = RestoreOptions {
-        paths: path::on_node(&args.paths)?,
+        paths: match args.filelist.paths()? {
+            Some(paths) => path::of_node(&paths)?,
+            None => matches(&path::on_node(&args.paths)?, &which, context)?,
+        },
         to: args.to.as_deref().map(path::absolute).transpose()?,
-        which: VersionChoice { at: args.at, inactive: args.inactive },
+        which,
         replace: args.replace.into(),
         origin: Origin::Backups,
         left_out_from: args.stubs_from,
@@ -83,12 +98,42 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         // The check comes first: on a file system that is not managed the files would be missing.
         hsm::check_managed(&options.paths, context)?;
     }
+    if args.dry_run {
+        let plan = context.watch(|client, progress| client.plan_restore(&options, progress))?;
+        show_plan(&plan, context);
+        return Ok(plan.exit_code());
+    }
     let report =
         context.watch_at_any_server(|client, progress| client.restore(&options, progress))?;
     show(&report, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;
     Ok(made.max(report.exit_code()))
+}
+
+/// Returns the stored paths that `paths` stand for, without those below others.
+fn matches(
+    paths: &[Vec<u8>],
+    which: &VersionChoice,
+    context: &Context,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let client = context.client()?;
+    let mut all = Vec::new();
+    for path in paths {
+        all.extend(client::topmost(client.expand(path, which)?));
+    }
+    Ok(all)
+}
+
+fn show_plan(plan: &RestorePlan, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&RestorePlanDocument::new(plan));
+        return;
+    }
+    let failures_max = context.failures_max();
+    let text = report::restore_plan_text(plan, failures_max);
+    let troubles = report::troubles(&plan.failures, plan.failed, &[], failures_max);
+    context.report(&text, &troubles);
 }
 
 pub(super) fn show(report: &RestoreReport, context: &mut Context) {

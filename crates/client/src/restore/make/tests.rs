@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use model::{Attributes, ChunkRange, ClassId, PackNumber, ServerTime, Timestamp, Xattr};
+use model::{Attributes, ChunkRange, ClassId, PackNumber, ServerTime, Stat, Timestamp, Xattr};
 use proptest::prelude::*;
 use tempfile::TempDir;
 

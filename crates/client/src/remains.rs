@@ -1,0 +1,71 @@
+//! Remains: versions of a path that a command did not select, and the options that select them.
+
+use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
+use crate::link::versions::Selection;
+use crate::options::VersionChoice;
+use crate::path::places;
+
+/// Returns the error for a path that has no version of `which`.
+pub(crate) fn nothing_stored(
+    link: &Link,
+    filespaces: &[Vec<u8>],
+    path: &[u8],
+    which: &VersionChoice,
+) -> ClientError {
+    let mut places = places(filespaces.iter().map(Vec::as_slice), path).into_iter();
+    // A server that cannot answer has no effect on the message.
+    let has_others = places.any(|place| {
+        let selection = Selection { all_versions: true, ..Selection::of_subtree(&place) };
+        has_any(link, &selection).unwrap_or(false)
+    });
+    ClientError::new(ErrorKind::NotFound, message(&model::escaped(path), which, has_others))
+}
+
+/// Returns true if the server has a version of `selection`.
+pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, ClientError> {
+    let mut listing = link.list(selection)?;
+    while let Some(entries) = listing.next()? {
+        if !entries.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn message(shown: &str, which: &VersionChoice, has_others: bool) -> String {
+    match (has_others, which.at) {
+        (false, _) => {
+            format!("the server has no version of {shown}; 'holdfast list' shows what it has")
+        }
+        (true, None) => format!(
+            "{shown} has no active version, only inactive ones: --inactive takes the newest of \
+             them, --at TIME those of a time, and 'holdfast list {shown} --inactive' shows them"
+        ),
+        (true, Some(_)) => format!(
+            "{shown} was not stored at this time, but at others: 'holdfast list {shown} \
+             --inactive' shows its versions, for --at"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ServerTime;
+
+    use super::*;
+
+    #[test]
+    fn the_message_names_the_option_that_helps() {
+        let check = |at, has_others, expected: &[&str], absent: &str| {
+            let which = VersionChoice { at, inactive: false };
+            let text = message("/x", &which, has_others);
+            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!text.contains(absent), "{text}");
+        };
+        check(None, false, &["no version of /x", "'holdfast list'"], "--");
+        check(None, true, &["--inactive", "--at TIME"], "not stored");
+        check(Some(ServerTime(1)), true, &["not stored at this time", "--at"], "no version");
+        check(Some(ServerTime(1)), false, &["no version of /x"], "--at");
+    }
+}

@@ -1,0 +1,164 @@
+//! Plan of a restore: the objects that it would make, replace or leave. Nothing is changed.
+//!
+//! The versions come as a list, in path order. One directory of the target is open at a time, and
+//! it is reached by one name after the other, without following symbolic links.
+
+use std::io;
+use std::path::Path;
+
+use model::{DirPath, Kind};
+use sys::Dir;
+
+use super::presence::{NameState, Presence};
+use super::refuse_namesakes;
+use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
+use crate::link::versions::{Entry, Selection};
+use crate::options::{RestoreOptions, is_left_out};
+use crate::path::{Place, absolute, components, normalise, places};
+use crate::progress::Progress;
+use crate::remains::nothing_stored;
+use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
+
+/// Plans the restore of the paths of `options`. The plan says what the restore would do now.
+pub(crate) fn plan(
+    link: &Link,
+    options: &RestoreOptions,
+    progress: &Progress,
+) -> Result<RestorePlan, ClientError> {
+    let filespaces = link.filespaces_of(None)?;
+    if options.to.is_some() {
+        refuse_namesakes(&options.paths)?;
+    }
+    let mut plan = RestorePlan { node: link.hello().node.clone(), ..RestorePlan::default() };
+    for path in &options.paths {
+        let path = normalise(path)?;
+        let mut is_found = false;
+        for place in places(filespaces.iter().map(Vec::as_slice), &path) {
+            is_found = is_found || plan_place(link, options, &place, progress, &mut plan)?;
+        }
+        if !is_found {
+            return Err(nothing_stored(link, &filespaces, &path, &options.which));
+        }
+    }
+    Ok(plan)
+}
+
+/// Plans the restore of one place. Returns true if the server has versions of it.
+fn plan_place(
+    link: &Link,
+    options: &RestoreOptions,
+    place: &Place,
+    progress: &Progress,
+    plan: &mut RestorePlan,
+) -> Result<bool, ClientError> {
+    let above = match &place.name {
+        Some(_) => place.directory.clone(),
+        None => DirPath::root(),
+    };
+    let base = match &options.to {
+        Some(to) => to.clone(),
+        None => absolute(&place.filespace, above.as_bytes()),
+    };
+    let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
+    let mut target = Target { base: open(&base)?, above, at: None };
+    let mut listing = link.list(&Selection::of_subtree(place).with_versions(&options.which))?;
+    let mut is_found = false;
+    while let Some(entries) = listing.next()? {
+        if progress.is_stopped() {
+            return Err(ClientError::new(ErrorKind::Interrupted, "interrupted"));
+        }
+        for entry in entries {
+            is_found = true;
+            if *entry.directory == DirPath::above_root()
+                || is_left_out(&entry.object.stat, options.left_out_from)
+            {
+                continue;
+            }
+            let path = absolute(&place.filespace, &entry.directory.join(&entry.object.name));
+            match target.state(&entry, presence) {
+                Ok(state) => note(plan, state, &entry, path),
+                Err(error) => plan.fail(Failure { path, error: error.to_string() }),
+            }
+        }
+    }
+    Ok(is_found)
+}
+
+fn note(plan: &mut RestorePlan, state: NameState, entry: &Entry, path: Vec<u8>) {
+    let RestorePlan { new, replaced, kept, right, planned, .. } = plan;
+    let (amount, verb): (&mut Amount, _) = match state {
+        NameState::Absent => (new, "restore"),
+        NameState::Replace => (replaced, "replace"),
+        NameState::Keep => (kept, "keep"),
+        NameState::Right => (right, "exists"),
+    };
+    let is_file = entry.object.stat.kind == Kind::File;
+    amount.add(if is_file { entry.object.stat.size } else { 0 });
+    if planned.len() < FAILURES_LISTED {
+        planned.push((verb, path));
+    }
+}
+
+/// Target of a restore that is only planned.
+struct Target {
+    /// Folder of the target; `None` if it does not exist.
+    base: Option<Dir>,
+    /// Directory of the filespace that `base` stands for.
+    above: DirPath,
+    /// The directory that was opened last; `None` in place of a directory that does not exist.
+    at: Option<(DirPath, Option<Dir>)>,
+}
+
+impl Target {
+    /// Returns the state of the name of the object in the target.
+    fn state(&mut self, entry: &Entry, presence: Presence) -> io::Result<NameState> {
+        let at = match self.at.take().filter(|(at, _)| *at == *entry.directory) {
+            Some(at) => at,
+            None => (DirPath::clone(&entry.directory), self.open(&entry.directory)?),
+        };
+        let (_, directory) = self.at.insert(at);
+        let Some(directory) = directory else { return Ok(NameState::Absent) };
+        if entry.object.stat.kind != Kind::Directory {
+            return presence.state(directory, &entry.object);
+        }
+        match directory.stat(entry.object.name.as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(NameState::Absent),
+            Err(error) => Err(error),
+            Ok(Some(found)) if found.stat.kind == Kind::Directory => Ok(NameState::Right),
+            Ok(_) => Ok(NameState::Keep),
+        }
+    }
+
+    /// Opens the directory of the target that stands for `directory`; `None` if it does not exist.
+    fn open(&self, directory: &DirPath) -> io::Result<Option<Dir>> {
+        let Some(base) = &self.base else { return Ok(None) };
+        let mut dir = base.try_clone()?;
+        let rest = directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default();
+        for part in components(rest) {
+            dir = match dir.open_dir(part) {
+                Ok(below) => below,
+                Err(error) if is_absence(&error) => return Ok(None),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(Some(dir))
+    }
+}
+
+/// Returns true if there is no directory of the name.
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn open(base: &[u8]) -> Result<Option<Dir>, ClientError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    match Dir::open(base) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => {
+            let shown = Path::new(std::ffi::OsStr::from_bytes(base));
+            Err(ClientError::file("open", shown, &error))
+        }
+    }
+}

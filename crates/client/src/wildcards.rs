@@ -1,0 +1,257 @@
+//! Wildcards in paths: the stored paths that match a pattern.
+//!
+//! A pattern is expanded component by component, so that only the directories are listed that can
+//! hold a match. The component `...` stands for any number of directories; everything below it is
+//! listed, and matches as it comes.
+
+use std::collections::BTreeSet;
+
+use model::mount_point;
+use policy::Pattern;
+
+use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
+use crate::link::versions::Selection;
+use crate::options::VersionChoice;
+use crate::path::{absolute, components, normalise, places};
+use crate::remains::{has_any, nothing_stored};
+
+/// Maximum number of paths that a pattern may stand for.
+const MATCHES_MAX: usize = 100_000;
+/// Component that stands for any number of directories.
+const DIRECTORIES: &[u8] = b"...";
+
+/// Component of a pattern.
+enum Component {
+    /// A name without wildcards.
+    Name(Vec<u8>),
+    Wild(Pattern),
+    Directories,
+}
+
+/// Returns the stored paths that `path` stands for, sorted: itself, if it has no wildcard or is
+/// stored as it is written, and otherwise the paths that match.
+pub(crate) fn expand(
+    link: &Link,
+    path: &[u8],
+    which: &VersionChoice,
+) -> Result<Vec<Vec<u8>>, ClientError> {
+    let path = normalise(path)?;
+    if !has_wildcards(&path) {
+        return Ok(vec![path]);
+    }
+    let filespaces = link.filespaces_of(None)?;
+    let search = Search { link, filespaces: &filespaces, which };
+    if search.has(&path)? {
+        return Ok(vec![path]);
+    }
+    let pattern = Pattern::parse(&path).map_err(|error| {
+        let message = format!("'{}': {error}", model::escaped(&path));
+        ClientError::new(ErrorKind::Usage, message)
+    })?;
+    let found = search.find(&pattern)?;
+    if found.is_empty() {
+        return Err(nothing_stored(link, &filespaces, &path, which));
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Returns `paths` without those below another of them, which comes with everything below it.
+/// `paths` is sorted.
+pub fn topmost(paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut seen = BTreeSet::new();
+    let is_below = |path: &[u8], seen: &BTreeSet<Vec<u8>>| {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        slashes.skip(1).any(|(at, _)| seen.contains(&path[..at])) || seen.contains(&b"/"[..])
+    };
+    for path in paths {
+        if !is_below(&path, &seen) {
+            seen.insert(path);
+        }
+    }
+    seen.into_iter().collect()
+}
+
+/// Returns true if a component of `path` has a wildcard or an escaped character.
+fn has_wildcards(path: &[u8]) -> bool {
+    components(path).any(is_wild)
+}
+
+fn is_wild(component: &[u8]) -> bool {
+    component == DIRECTORIES || component.iter().any(|byte| b"*?[\\".contains(byte))
+}
+
+fn parse(component: &[u8]) -> Result<Component, ClientError> {
+    if component == DIRECTORIES {
+        return Ok(Component::Directories);
+    }
+    if !is_wild(component) {
+        return Ok(Component::Name(component.to_vec()));
+    }
+    let pattern = Pattern::parse(component);
+    pattern.map(Component::Wild).map_err(|error| {
+        let message = format!("'{}': {error}", model::escaped(component));
+        ClientError::new(ErrorKind::Usage, message)
+    })
+}
+
+struct Search<'a> {
+    link: &'a Link,
+    filespaces: &'a [Vec<u8>],
+    which: &'a VersionChoice,
+}
+
+impl Search<'_> {
+    fn find(&self, pattern: &Pattern) -> Result<BTreeSet<Vec<u8>>, ClientError> {
+        let mut found = BTreeSet::from([Vec::new()]);
+        // Names after the last wildcard are looked up at the end.
+        let mut is_checked = true;
+        for component in components(pattern.as_bytes()) {
+            match parse(component)? {
+                Component::Directories => return self.below(&found, pattern),
+                Component::Name(name) => {
+                    found = found.iter().map(|path| joined(path, &name)).collect();
+                    is_checked = false;
+                }
+                Component::Wild(pattern) => {
+                    found = self.matches(&found, &pattern)?;
+                    is_checked = true;
+                }
+            }
+        }
+        if is_checked {
+            return Ok(found);
+        }
+        let mut stored = BTreeSet::new();
+        for path in found {
+            if self.has(&path)? {
+                stored.insert(path);
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Returns the paths directly in `directories` whose names match.
+    fn matches(
+        &self,
+        directories: &BTreeSet<Vec<u8>>,
+        pattern: &Pattern,
+    ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
+        let mut found = BTreeSet::new();
+        for directory in directories {
+            for name in self.names_in(directory)? {
+                if pattern.matches(&joined(b"", &name)) {
+                    add(&mut found, joined(directory, &name))?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the names of the stored objects and of the filespaces directly in `directory`.
+    fn names_in(&self, directory: &[u8]) -> Result<BTreeSet<Vec<u8>>, ClientError> {
+        let within = joined(directory, b"");
+        let mounted = self.filespaces.iter().filter_map(|filespace| {
+            let rest = mount_point(filespace).strip_prefix(&within[..])?;
+            components(rest).next().map(<[u8]>::to_vec)
+        });
+        let mut names: BTreeSet<Vec<u8>> = mounted.collect();
+        let path = if directory.is_empty() { b"/" } else { directory };
+        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
+            let selection = Selection::of_directory(&place.filespace, place.below());
+            let mut listing = self.link.list(&selection.with_versions(self.which))?;
+            while let Some(entries) = listing.next()? {
+                let entries = entries.iter();
+                names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns all paths below `directories` that match the whole pattern.
+    fn below(
+        &self,
+        directories: &BTreeSet<Vec<u8>>,
+        pattern: &Pattern,
+    ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
+        let mut found = BTreeSet::new();
+        for directory in directories {
+            let path = if directory.is_empty() { b"/" } else { &directory[..] };
+            let own = places(self.filespaces.iter().map(Vec::as_slice), path);
+            let own = own.iter().map(Selection::of_subtree);
+            let within = joined(directory, b"");
+            let mounted = self.filespaces.iter().filter(|filespace| {
+                let mount_point = mount_point(filespace);
+                mount_point.starts_with(&within) && mount_point != path
+            });
+            let mounted = mounted.map(|filespace| Selection::of_filespace(filespace));
+            for selection in own.chain(mounted) {
+                let filespace = selection.filespace.clone();
+                let mut listing = self.link.list(&selection.with_versions(self.which))?;
+                while let Some(entries) = listing.next()? {
+                    for entry in entries {
+                        let path = absolute(&filespace, &entry.directory.join(&entry.object.name));
+                        if pattern.matches(&path) {
+                            add(&mut found, path)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns true if the server has the object at `path`, or an object in it.
+    fn has(&self, path: &[u8]) -> Result<bool, ClientError> {
+        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
+            let selection = Selection::of_subtree(&place).with_versions(self.which);
+            if has_any(self.link, &selection)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    [directory, b"/", name].concat()
+}
+
+fn add(found: &mut BTreeSet<Vec<u8>>, path: Vec<u8>) -> Result<(), ClientError> {
+    found.insert(path);
+    if found.len() <= MATCHES_MAX {
+        return Ok(());
+    }
+    let message = format!("the pattern matches more than {MATCHES_MAX} paths; name a directory");
+    Err(ClientError::new(ErrorKind::Usage, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_are_found_in_components() {
+        for (path, is_wild) in [
+            (&b"/a/b"[..], false),
+            (b"/a/*", true),
+            (b"/a?/b", true),
+            (b"/[ab]/c", true),
+            (b"/.../c", true),
+            (b"/a.../c", false),
+            (b"/a\\*", true),
+        ] {
+            assert_eq!(has_wildcards(path), is_wild, "{}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_path_below_another_goes_with_it() {
+        let paths = |paths: &[&str]| -> Vec<Vec<u8>> {
+            paths.iter().map(|path| path.as_bytes().to_vec()).collect()
+        };
+        let found = paths(&["/a", "/a/b", "/a-b", "/ab/c", "/ab/c/d/e"]);
+        assert_eq!(topmost(found), paths(&["/a", "/a-b", "/ab/c"]));
+        assert_eq!(topmost(paths(&["/", "/a"])), paths(&["/"]));
+    }
+}

@@ -1,0 +1,154 @@
+//! Naming what is stored: versions of other times, wildcards, lists of paths, plans of restores,
+//! searches, differences and counts.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use e2e::clock;
+use e2e::harness::path_bytes;
+use e2e::manifest::assert_same;
+
+use crate::scene::{Scene, manifest};
+
+/// Makes and backs up a tree with letters of two people.
+fn letters() -> Scene {
+    let scene = Scene::new();
+    for (name, content) in [
+        ("ann/letters/one.txt", "1"),
+        ("ann/letters/two.txt", "22"),
+        ("ann/letters/three.pdf", "333"),
+        ("bob/letters/one.txt", "4444"),
+        ("bob/notes/st*r", "55555"),
+        ("bob/notes/star", "6"),
+    ] {
+        let path = scene.tree.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    scene.backup();
+    scene
+}
+
+fn pattern(scene: &Scene, rest: &str) -> String {
+    format!("{}/{rest}", scene.tree.display())
+}
+
+/// Returns the paths in the tree that a list with these arguments has.
+fn listed(scene: &Scene, rest: &str, options: &[&str]) -> Vec<String> {
+    let rows = scene.node.list(Path::new(&pattern(scene, rest)), options);
+    let within = |path: Vec<u8>| {
+        let top = scene.tree.as_os_str().as_bytes();
+        String::from_utf8(path.strip_prefix(top).unwrap().to_vec()).unwrap()
+    };
+    rows.iter().map(|row| within(path_bytes(&row["path"]))).collect()
+}
+
+/// The message was that the server has no version at all.
+#[test]
+fn a_path_that_is_gone_names_the_option_that_brings_it_back() {
+    let scene = letters();
+    let before = clock::divide();
+    let path = scene.tree.join("ann/letters/one.txt");
+    fs::remove_file(&path).unwrap();
+    scene.backup();
+    let path = path.to_str().unwrap();
+    for command in [&["restore", path, "--to", "/nowhere"][..], &["list", path]] {
+        let refused = scene.node.run(command).expect(&[12]);
+        refused.says("no active version").says("--inactive").says("--at TIME");
+    }
+    let at = scene.node.run(&["list", path, "--at", "2001-01-01"]).expect(&[12]);
+    at.says("not stored at this time, but at others");
+    let never = scene.node.run(&["list", "/nowhere/at/all"]).expect(&[12]);
+    never.says("no version of /nowhere/at/all");
+    assert_eq!(listed(&scene, "ann/letters/one.txt", &["--at", &before]).len(), 1);
+    assert_eq!(listed(&scene, "ann/letters/one.txt", &["--inactive"]).len(), 1);
+}
+
+#[test]
+fn a_list_understands_wildcards() {
+    let scene = letters();
+    let check = |rest: &str, options: &[&str], expected: &[&str]| {
+        assert_eq!(listed(&scene, rest, options), expected, "{rest} {options:?}");
+    };
+    check("ann/letters/*.txt", &[], &["/ann/letters/one.txt", "/ann/letters/two.txt"]);
+    check("*/letters/one.txt", &[], &["/ann/letters/one.txt", "/bob/letters/one.txt"]);
+    check("[a-b]??/letters/t*", &[], &["/ann/letters/three.pdf", "/ann/letters/two.txt"]);
+    check(".../one.*", &[], &["/ann/letters/one.txt", "/bob/letters/one.txt"]);
+    // A pattern names objects. Their content comes with --recursive.
+    check("*/notes", &[], &["/bob/notes"]);
+    check("*/notes", &["--recursive"], &["/bob/notes", "/bob/notes/st*r", "/bob/notes/star"]);
+    // A stored name with a wildcard is that name.
+    check("bob/notes/st*r", &[], &["/bob/notes/st*r"]);
+    check("bob/notes/st\\*r", &[], &["/bob/notes/st*r"]);
+    let none = scene.node.run(&["list", &pattern(&scene, "*/none")]).expect(&[12]);
+    none.says("no version of");
+    let wrong = scene.node.run(&["list", &pattern(&scene, "[a")]).expect(&[12]);
+    wrong.says("a class must be written");
+}
+
+#[test]
+fn a_restore_understands_wildcards_and_lists_of_paths() {
+    let scene = letters();
+    let out = scene.scratch.folder("out");
+    let texts = pattern(&scene, "ann/letters/*.txt");
+    scene
+        .node
+        .restore(Path::new(&texts), &out, &[])
+        .expect(&[0])
+        .counts(&[("restored", 2)]);
+    assert_eq!(fs::read(out.join("two.txt")).unwrap(), b"22");
+    // Two letters of this name would mix.
+    let both = pattern(&scene, "*/letters/one.txt");
+    scene
+        .node
+        .restore(Path::new(&both), &out, &[])
+        .expect(&[12])
+        .says("would both become");
+
+    let list = scene.scratch.join("list");
+    let out = scene.scratch.folder("listed");
+    let names = ["ann/letters/three.pdf", "bob/notes/st*r"];
+    let names: Vec<_> = names.iter().map(|name| pattern(&scene, name)).collect();
+    let restore = |options: &[&str]| {
+        let fixed = ["restore", "--to", out.to_str().unwrap(), "--json"];
+        scene.node.run(&[&fixed[..], options].concat())
+    };
+    fs::write(&list, names.join("\n")).unwrap();
+    let list = list.to_str().unwrap();
+    restore(&["--filelist", list]).expect(&[0]).counts(&[("restored", 2)]);
+    fs::write(list, names.join("\0")).unwrap();
+    restore(&["--filelist", list, "--null"]).expect(&[0]).counts(&[("skipped", 2)]);
+    restore(&["--filelist", list, "-0"]).expect(&[0]).counts(&[("skipped", 2)]);
+    restore(&["--null"]).expect(&[12]).says("--filelist");
+}
+
+#[test]
+fn a_dry_run_of_a_restore_changes_nothing() {
+    let scene = letters();
+    let restore = |options: &[&str]| {
+        let fixed = ["restore", scene.tree.to_str().unwrap(), "--dry-run", "--json"];
+        scene.node.run(&[&fixed[..], options].concat())
+    };
+    let amount = |objects: u64, bytes: u64| serde_json::json!({"objects": objects, "bytes": bytes});
+    let whole = restore(&[]).expect(&[0]).json();
+    assert_eq!(whole["exists"]["objects"], manifest(&scene.tree).len());
+    assert_eq!(whole["restore"], amount(0, 0));
+
+    fs::remove_dir_all(scene.tree.join("ann")).unwrap();
+    fs::write(scene.tree.join("bob/letters/one.txt"), "changed").unwrap();
+    let before = manifest(&scene.tree);
+    let plan = restore(&[]).expect(&[4]).json();
+    assert_eq!((&plan["restore"], &plan["keep"]), (&amount(5, 6), &amount(1, 4)), "{plan}");
+    let plan = restore(&["--replace", "all"]).expect(&[0]).json();
+    assert_eq!((&plan["restore"], &plan["replace"]), (&amount(5, 6), &amount(1, 4)), "{plan}");
+    assert!(plan["planned"].as_array().unwrap().iter().any(|one| one["action"] == "replace"));
+    assert_same(&before, &manifest(&scene.tree));
+
+    let nowhere = scene.scratch.join("nowhere");
+    let plan = restore(&["--to", nowhere.to_str().unwrap()]).expect(&[0]).json();
+    assert_eq!(plan["restore"]["objects"], 12, "{plan}");
+    assert!(!nowhere.exists(), "a dry run makes no folder");
+    let text = ["restore", scene.tree.to_str().unwrap(), "--dry-run"];
+    scene.node.run(&text).expect(&[4]).says("nothing was restored").says("Would be");
+}

@@ -1,0 +1,89 @@
+//! The plan of a restore that changes nothing.
+
+use client::RestorePlan;
+use model::escaped;
+use serde::Serialize;
+
+use super::amount::{AmountDocument, amount_row};
+use super::backup::PlannedDocument;
+use super::lines::{FailureDocument, documents, failure_lines};
+use crate::table::{self, Align};
+
+/// `restore --dry-run --json`.
+#[derive(Serialize)]
+pub(crate) struct RestorePlanDocument<'a> {
+    command: &'static str,
+    node: &'a str,
+    dry_run: bool,
+    restore: AmountDocument,
+    replace: AmountDocument,
+    keep: AmountDocument,
+    exists: AmountDocument,
+    failed: u64,
+    exit_code: u8,
+    failures: Vec<FailureDocument<'a>>,
+    planned: Vec<PlannedDocument<'a>>,
+}
+
+impl<'a> RestorePlanDocument<'a> {
+    pub(crate) fn new(plan: &'a RestorePlan) -> Self {
+        Self {
+            command: "restore",
+            node: &plan.node,
+            dry_run: true,
+            restore: plan.new.into(),
+            replace: plan.replaced.into(),
+            keep: plan.kept.into(),
+            exists: plan.right.into(),
+            failed: plan.failed,
+            exit_code: plan.exit_code(),
+            failures: documents(&plan.failures),
+            planned: PlannedDocument::of(&plan.planned),
+        }
+    }
+}
+
+/// Returns the plan as text, with at most `failures_max` failures.
+pub(crate) fn restore_plan_text(plan: &RestorePlan, failures_max: usize) -> String {
+    let lines = plan.planned.iter();
+    let lines: String =
+        lines.map(|(verb, path)| format!("{verb:<8} {}\n", escaped(path))).collect();
+    let gap = if lines.is_empty() { "" } else { "\n" };
+    let rows = [
+        amount_row("restored", plan.new),
+        amount_row("replaced", plan.replaced),
+        amount_row("kept, different from the backup", plan.kept),
+        amount_row("left, as in the backup", plan.right),
+    ];
+    let columns = [("Would be", Align::Left), ("Objects", Align::Right), ("Size", Align::Right)];
+    format!(
+        "{lines}{gap}Dry run: nothing was restored.\n\n{}{}",
+        table::render(columns, &rows),
+        failure_lines("Not compared:", &plan.failures, plan.failed, failures_max),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use client::{Amount, Failure};
+
+    use super::*;
+
+    #[test]
+    fn a_plan_says_what_exists() {
+        let failure = Failure { path: b"/srv/c".to_vec(), error: "permission denied".to_owned() };
+        let plan = RestorePlan {
+            node: "anna".to_owned(),
+            new: Amount { objects: 1_234, bytes: 5 << 20 },
+            kept: Amount { objects: 1, bytes: 17 },
+            right: Amount { objects: 2, bytes: 0 },
+            failed: 1,
+            failures: vec![failure],
+            planned: vec![("restore", b"/srv/a\xff".to_vec()), ("keep", b"/srv/b".to_vec())],
+            ..RestorePlan::default()
+        };
+        insta::assert_snapshot!(restore_plan_text(&plan, 20));
+        let document = serde_json::to_string_pretty(&RestorePlanDocument::new(&plan));
+        insta::assert_snapshot!(document.expect("a document"));
+    }
+}
