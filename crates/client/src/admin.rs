@@ -21,6 +21,7 @@ mod recompression;
 mod schedules;
 mod servers;
 mod tasks;
+mod usage;
 mod volumes;
 mod words;
 

@@ -11,7 +11,9 @@ mod archive;
 mod backup;
 mod browse;
 mod cache;
+mod diff;
 mod error;
+mod find;
 mod image;
 mod last_backup;
 mod link;
@@ -44,6 +46,7 @@ pub use backup::{
 pub use browse::{ObjectPlace, StoredVersion};
 pub use chunk::Compression;
 pub use chunk::Recompression;
+pub use diff::Difference;
 pub use error::{ClientError, ErrorKind};
 pub use image::{
     Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,
@@ -57,13 +60,15 @@ pub use link::attend::{
 pub use link::baselines::KeptBaseline;
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
+pub use link::usage::Usage;
 pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
 pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
 pub use options::{
-    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
+    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
+    ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
     STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
 pub use preview::{Decision, PreviewSummary, RuleSummary};
@@ -426,6 +431,30 @@ impl Client {
         progress: &Arc<Progress>,
     ) -> Result<RestoreReport, ClientError> {
         restore::run(&self.link, options, progress)
+    }
+
+    /// Calls `visit` with each stored version that matches a pattern, until it returns false.
+    pub fn find(
+        &self,
+        options: &FindOptions,
+        visit: &mut dyn FnMut(&ListedVersion) -> bool,
+    ) -> Result<(), ClientError> {
+        find::run(&self.link, options, visit)
+    }
+
+    /// Calls `visit` with each object that differs between two times, until it returns false.
+    pub fn diff(
+        &self,
+        options: &DiffOptions,
+        visit: &mut dyn FnMut(&Difference) -> bool,
+    ) -> Result<(), ClientError> {
+        diff::run(&self.link, options, visit)
+    }
+
+    /// Calls `visit` with the usage of each filespace of the node, by class, until it returns
+    /// false.
+    pub fn usage(&self, visit: &mut dyn FnMut(Usage) -> bool) -> Result<(), ClientError> {
+        self.link.usage(visit)
     }
 
     /// Returns what a restore would do, and changes nothing.

@@ -21,6 +21,7 @@ pub(crate) mod restore;
 pub(crate) mod runtime;
 pub(crate) mod stage;
 pub(crate) mod tls;
+pub(crate) mod usage;
 pub(crate) mod version;
 pub(crate) mod versions;
 pub(crate) mod waits;

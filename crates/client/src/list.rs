@@ -212,7 +212,7 @@ fn list(
 ///
 /// The path of each version is made when the version is listed, because the entries of a directory
 /// share its path, which may be long.
-fn versions(
+pub(crate) fn versions(
     link: &Link,
     filespace: &[u8],
     mut entries: Vec<Entry>,

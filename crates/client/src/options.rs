@@ -188,6 +188,25 @@ pub struct ListOptions {
     pub archive: Option<u64>,
 }
 
+/// Options of a search for stored objects.
+#[derive(Clone, Debug, Default)]
+pub struct FindOptions {
+    /// Pattern of paths, or of names at any depth.
+    pub pattern: Vec<u8>,
+    pub which: VersionChoice,
+    /// True to find every version, and not only the version that a restore would select.
+    pub all_versions: bool,
+}
+
+/// Options of a comparison of two times.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    /// Absolute path; `None` compares everything that the node has.
+    pub path: Option<Vec<u8>>,
+    pub from: ServerTime,
+    pub to: ServerTime,
+}
+
 /// Options of a preview.
 #[derive(Clone, Debug, Default)]
 pub struct PreviewOptions {

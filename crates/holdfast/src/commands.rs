@@ -8,8 +8,10 @@ mod backup;
 mod baseline;
 mod completions;
 mod delete;
+mod diff;
 mod enroll;
 mod explain;
+mod find;
 mod hsm;
 mod image;
 mod journal;
@@ -20,6 +22,7 @@ mod preview;
 mod restore;
 mod retrieve;
 mod server;
+mod stats;
 mod status;
 mod tape;
 mod undelete;
@@ -45,6 +48,9 @@ pub(crate) enum Command {
     Delete(delete::Args),
     Undelete(undelete::Args),
     List(list::Args),
+    Find(find::Args),
+    Diff(diff::Args),
+    Stats(stats::Args),
     Key(key::Args),
     Hsm(hsm::Args),
     Journal(journal::Args),
@@ -87,6 +93,9 @@ pub(crate) fn run(
         Command::Delete(args) => delete::run(args, &mut context),
         Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),
+        Command::Find(args) => find::run(&args, &mut context),
+        Command::Diff(args) => diff::run(&args, &mut context),
+        Command::Stats(args) => stats::run(&args, &mut context),
         Command::Key(args) => key::run(args, &mut context),
         Command::Hsm(args) => hsm::run(args, &mut context),
         Command::Journal(args) => journal::run(&args, &mut context),

@@ -25,6 +25,7 @@ use crate::messages::portions::{Portion, Section, number_key, volume_key};
 use crate::messages::servers::Health;
 use crate::refusal;
 use crate::sessions::stream::{ReplyStream, streaming};
+use crate::usage;
 
 /// The service for administrators.
 pub(crate) struct AdminApi {
@@ -653,6 +654,20 @@ impl Admin for AdminApi {
     ) -> Result<Response<proto::ControlEventsReply>, Status> {
         let request = request.into_inner();
         self.changing(move |store| schedules::control(store, &request)).await
+    }
+
+    type StatsStream = ReplyStream<proto::StatsReply>;
+
+    async fn stats(
+        &self,
+        request: Request<proto::StatsRequest>,
+    ) -> Result<Response<Self::StatsStream>, Status> {
+        let store = Arc::clone(&self.edge.store);
+        let name = request.into_inner().node;
+        Ok(Response::new(streaming(move |replies| {
+            let nodes = nodes::select(&store, messages::name(&name))?;
+            usage::send(&store, &nodes, replies)
+        })))
     }
 
     async fn task_runs(

@@ -51,6 +51,7 @@ mod timetable;
 mod tls;
 mod unknown;
 mod upkeep;
+mod usage;
 
 pub use authority::AuthorityError;
 pub use init::{InitError, init};

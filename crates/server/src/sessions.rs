@@ -18,7 +18,7 @@ use bytes::Bytes;
 use catalog::{Filespace, Node};
 use model::{BACKUP_FILESPACE_MIN, DirPath, Object, ServerTime, archive_number};
 use store::lifecycle::{archive, baselines};
-use store::selection::{self, DirectoryVersions, VersionBatch};
+use store::selection::{self, DirectoryVersions, VersionBatch, VersionCondition};
 use store::{DOMAIN, Store, StoreError};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
@@ -34,7 +34,7 @@ use crate::gate::Caller;
 use crate::messages::changes::directory;
 use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
-use crate::{attendance, messages, refusal, unknown};
+use crate::{attendance, messages, refusal, unknown, usage};
 
 /// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
 /// pack is asked for its data when it commits.
@@ -341,7 +341,9 @@ impl NodeService for NodeSessions {
         request: Request<proto::ListRequest>,
     ) -> Result<Response<Self::ListStream>, Status> {
         Ok(self.stream(request, |store, node, request, replies| {
-            send_list(store, node, &request.selection.unwrap_or_default(), replies)
+            let condition = messages::selection::condition(request.condition)?;
+            let selection = request.selection.unwrap_or_default();
+            send_list(store, node, (&selection, &condition), replies)
         }))
     }
 
@@ -447,6 +449,17 @@ impl NodeService for NodeSessions {
         let peer = request.extensions().get::<Peer>();
         let origin = peer.expect("each connection has a peer").origin;
         network::ticket(&self.edge, &caller, origin, request.into_inner()).map(Response::new)
+    }
+
+    type StatsStream = ReplyStream<proto::StatsReply>;
+
+    async fn stats(
+        &self,
+        request: Request<proto::StatsRequest>,
+    ) -> Result<Response<Self::StatsStream>, Status> {
+        Ok(self.stream(request, |store, node, _, replies| {
+            usage::send(store, std::slice::from_ref(node), replies)
+        }))
     }
 
     async fn keep_baseline(
@@ -578,12 +591,17 @@ pub(crate) fn filespaces(
 fn send_list(
     store: &Store,
     node: &Node,
-    selection: &proto::Selection,
+    (selection, condition): (&proto::Selection, &VersionCondition),
     replies: &Replies<proto::VersionsReply>,
 ) -> Result<(), StoreError> {
     let filespace = filespace(store, node, &selection.filespace)?;
     let selection = messages::selection::parse(selection, filespace.id)?;
-    let unreadable = selection.walk_readable(&*store.catalog, |batch| {
+    let unreadable = selection.walk_readable(&*store.catalog, |mut batch| {
+        condition.apply(&filespace.name, &mut batch);
+        if batch.versions.is_empty() {
+            // A walk that finds nothing ends with the client.
+            return replies.check_open();
+        }
         let describe = |VersionBatch { directory, versions }| {
             let deactivated = versions.iter().map(|version| version.deactivated).collect();
             let objects: Vec<Object> = versions.into_iter().map(|version| version.object).collect();

@@ -1,11 +1,13 @@
 //! Selecting versions and sending them: lists, restores, and planned recalls.
 
 mod ahead;
+mod condition;
 mod recipient;
 mod restore;
 pub(crate) mod select;
 mod staging;
 
+pub use condition::VersionCondition;
 pub use recipient::{Answer, DirectoryVersions, Message, Recipient, WindowEnd};
 pub use restore::serve;
 pub use select::{Choice, Part, Selection, Unreadable, VersionBatch, split};

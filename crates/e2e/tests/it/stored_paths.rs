@@ -23,8 +23,8 @@ fn letters() -> Scene {
         ("bob/notes/star", "6"),
     ] {
         let path = scene.tree.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        fs::create_dir_all(path.parent().expect("a folder")).expect("is made");
+        fs::write(path, content).expect("is written");
     }
     scene.backup();
     scene
@@ -39,7 +39,8 @@ fn listed(scene: &Scene, rest: &str, options: &[&str]) -> Vec<String> {
     let rows = scene.node.list(Path::new(&pattern(scene, rest)), options);
     let within = |path: Vec<u8>| {
         let top = scene.tree.as_os_str().as_bytes();
-        String::from_utf8(path.strip_prefix(top).unwrap().to_vec()).unwrap()
+        let path = path.strip_prefix(top).expect("a path in the tree");
+        String::from_utf8(path.to_vec()).expect("plain text")
     };
     rows.iter().map(|row| within(path_bytes(&row["path"]))).collect()
 }
@@ -148,7 +149,129 @@ fn a_dry_run_of_a_restore_changes_nothing() {
     let nowhere = scene.scratch.join("nowhere");
     let plan = restore(&["--to", nowhere.to_str().unwrap()]).expect(&[0]).json();
     assert_eq!(plan["restore"]["objects"], 12, "{plan}");
-    assert!(!nowhere.exists(), "a dry run makes no folder");
+    assert!(!nowhere.try_exists().unwrap(), "a dry run makes no folder");
     let text = ["restore", scene.tree.to_str().unwrap(), "--dry-run"];
     scene.node.run(&text).expect(&[4]).says("nothing was restored").says("Would be");
+}
+
+/// Returns the paths that a command names in its documents, relative to the tree.
+fn paths(scene: &Scene, arguments: &[&str]) -> Vec<String> {
+    let rows = scene.node.run(&[arguments, &["--json"]].concat()).expect(&[0]).json_lines();
+    let within = |row: &serde_json::Value| {
+        let path = path_bytes(&row["path"]);
+        let top = scene.tree.as_os_str().as_bytes();
+        let path = path.strip_prefix(top).expect("a path in the tree");
+        String::from_utf8(path.to_vec()).expect("plain text")
+    };
+    rows.iter().map(within).collect()
+}
+
+#[test]
+fn objects_are_found_by_their_names() {
+    let scene = letters();
+    let before = clock::divide();
+    fs::write(scene.tree.join("bob/letters/one.txt"), "changed").unwrap();
+    fs::remove_file(scene.tree.join("ann/letters/one.txt")).unwrap();
+    scene.backup();
+    let find = |arguments: &[&str]| paths(&scene, &[&["find"], arguments].concat());
+    assert_eq!(find(&["one.txt"]), ["/bob/letters/one.txt"]);
+    let both = ["/ann/letters/one.txt", "/bob/letters/one.txt"];
+    assert_eq!(find(&["one.*", "--at", &before]), both);
+    let all = ["/ann/letters/one.txt", "/bob/letters/one.txt", "/bob/letters/one.txt"];
+    assert_eq!(find(&["one.txt", "--all"]), all);
+    assert_eq!(find(&["*.txt", "--limit", "1"]).len(), 1);
+    assert_eq!(find(&["lett*"]), ["/ann/letters", "/bob/letters"]);
+    assert_eq!(find(&[&pattern(&scene, "ann/.../t*")]).len(), 2);
+    assert_eq!(find(&["nothing"]), [""; 0]);
+    scene
+        .node
+        .run(&["find", "*.txt", "--limit", "1"])
+        .expect(&[0])
+        .says("more than 1 version");
+    scene
+        .node
+        .run(&["find", "nothing"])
+        .expect(&[0])
+        .says("No stored object matches");
+    scene.node.run(&["find", "[a"]).expect(&[12]).says("a class must be written");
+}
+
+#[test]
+fn two_times_are_compared() {
+    let scene = letters();
+    let first = clock::divide();
+    fs::write(scene.tree.join("bob/letters/one.txt"), "changed").unwrap();
+    fs::remove_dir_all(scene.tree.join("ann")).unwrap();
+    fs::write(scene.tree.join("bob/notes/new"), "1234567").unwrap();
+    scene.backup();
+    let second = clock::divide();
+    fs::remove_file(scene.tree.join("bob/notes/new")).unwrap();
+    scene.backup();
+
+    let tree = scene.tree.to_str().unwrap();
+    let diff = |options: &[&str]| {
+        let fixed = ["diff", "--from", &first, "--json"];
+        scene.node.run(&[&fixed[..], options].concat()).expect(&[0]).json_lines()
+    };
+    let of_files = |rows: &[serde_json::Value]| -> Vec<String> {
+        let files = rows.iter().filter(|row| row["kind"] == "file");
+        let shown = files.map(|row| {
+            let path = path_bytes(&row["path"]);
+            let name = String::from_utf8_lossy(&path).rsplit('/').next().unwrap().to_owned();
+            let change = row["change"].as_str().unwrap();
+            format!("{change} {name} {} {}", row["size_before"], row["size_after"])
+        });
+        shown.collect()
+    };
+    let expected = [
+        "removed one.txt 1 null",
+        "removed three.pdf 3 null",
+        "removed two.txt 2 null",
+        "changed one.txt 4 7",
+        "added new null 7",
+    ];
+    assert_eq!(of_files(&diff(&["--to", &second, tree])), expected);
+    // The file that came and went is in neither state.
+    assert_eq!(of_files(&diff(&[])), expected[..4]);
+    let notes = scene.tree.join("bob/notes");
+    assert_eq!(of_files(&diff(&["--to", &second, notes.to_str().unwrap()])), expected[4..]);
+    let text = scene.node.run(&["diff", "--from", &first, "--to", &second]).expect(&[0]);
+    let text = text.says(" changed (7 B).");
+    assert!(text.stdout.lines().any(|line| line.starts_with("+ ") && line.ends_with("/new")));
+    let order = scene.node.run(&["diff", "--from", &second, "--to", &first]).expect(&[12]);
+    order.says("must be before");
+    scene
+        .node
+        .run(&["diff", "--from", &first, "/nowhere"])
+        .expect(&[12])
+        .says("no version");
+}
+
+#[test]
+fn stored_versions_are_counted_by_class() {
+    let scene = Scene::new();
+    fs::write(scene.tree.join("text"), "the same line\n".repeat(20_000)).unwrap();
+    fs::copy(scene.tree.join("text"), scene.tree.join("twin")).unwrap();
+    scene.backup();
+    fs::remove_file(scene.tree.join("twin")).unwrap();
+    scene.backup();
+    let count = |rows: &serde_json::Value, key: &str| rows[key].as_u64().unwrap();
+    let check = |usage: &serde_json::Value| {
+        assert_eq!((&usage["node"], &usage["class"]), (&"anna".into(), &"STANDARD".into()));
+        assert_eq!(count(usage, "active_bytes"), 14 * 20_000, "{usage}");
+        // The folder above is an older version, too.
+        assert_eq!(count(usage, "inactive_bytes"), 14 * 20_000, "{usage}");
+        assert!(count(usage, "inactive_versions") >= 1, "{usage}");
+        assert!((1..14_000).contains(&count(usage, "stored_bytes")), "{usage}");
+        assert_eq!(usage["packs_unread"], 0);
+    };
+    check(&scene.node.run(&["stats", "--json"]).expect(&[0]).json());
+    check(&scene.server.admin(&["stats"]));
+    check(&scene.server.admin(&["stats", "--node", "anna"]));
+    scene
+        .server
+        .try_admin(&["stats", "--node", "nobody"])
+        .expect(&[12])
+        .says("no node nobody");
+    scene.node.run(&["stats"]).expect(&[0]).says("Stored");
 }

@@ -25,6 +25,7 @@ use std::path::PathBuf;
 
 use client::admin::Admin;
 
+use super::stats;
 use crate::context::Context;
 use crate::error::CommandError;
 
@@ -61,6 +62,7 @@ enum AdminCommand {
     Audit(audit::Args),
     Events(events::Args),
     Tasks(tasks::Args),
+    Stats(stats::AdminArgs),
     Servers(servers::Args),
 }
 
@@ -94,6 +96,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
         AdminCommand::Tasks(args) => tasks::run(&args, &mut admin, context),
+        AdminCommand::Stats(args) => stats::of_nodes(&args, &mut admin, context),
         AdminCommand::Servers(servers::Args {}) => servers::run(&mut admin, context),
     }
 }

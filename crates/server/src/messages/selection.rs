@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use catalog::PageSpan;
 use model::{FilespaceId, ServerTime};
+use policy::Pattern;
 use store::StoreError;
-use store::selection::{Choice, DirectoryVersions, Part, Selection};
+use store::selection::{Choice, DirectoryVersions, Part, Selection, VersionCondition};
 use wire::proto;
 
 use super::changes::directory;
@@ -41,6 +42,19 @@ pub(crate) fn parse(
         bytes => message.from.saturating_add(bytes),
     };
     Ok(Selection { filespace, choice, parts, range: message.from..end })
+}
+
+/// Parses the conditions on the versions of a selection.
+pub(crate) fn condition(
+    message: Option<proto::VersionCondition>,
+) -> Result<VersionCondition, StoreError> {
+    let proto::VersionCondition { pattern, absent_at } = message.unwrap_or_default();
+    let pattern = Some(pattern).filter(|pattern| !pattern.is_empty());
+    let pattern = pattern.map(|pattern| Pattern::parse(&pattern)).transpose();
+    Ok(VersionCondition {
+        pattern: pattern.map_err(StoreError::malformed)?,
+        absent_at: absent_at.map(ServerTime),
+    })
 }
 
 pub(crate) fn directory_versions(versions: DirectoryVersions) -> proto::DirectoryVersions {

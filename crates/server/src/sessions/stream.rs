@@ -46,6 +46,14 @@ impl<T> Replies<T> {
         })
     }
 
+    /// Fails if the client is gone.
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        match self.is_closed() {
+            true => Err(StoreError::cancelled("the client has disconnected")),
+            false => Ok(()),
+        }
+    }
+
     /// Returns true if the client is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed()

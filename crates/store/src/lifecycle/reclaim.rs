@@ -35,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::named_chunks::{Bits, NamedChunks};
 use crate::error::StoreError;
 use catalog::{PackRow, PackState, Write};
 use chunk::Recompression;
@@ -198,28 +199,6 @@ pub(crate) fn replace(
 fn commit(store: &Store, writes: Vec<Write>) -> Result<(), StoreError> {
     Ok(store.catalog.commit(writes)?)
 }
-
-/// Set of the chunks of a pack that something names, with one bit for each index.
-#[derive(Clone, Default)]
-struct Bits(Vec<u64>);
-
-impl Bits {
-    fn set(&mut self, index: u32) {
-        let at = index as usize / 64;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, 0);
-        }
-        self.0[at] |= 1 << (index % 64);
-        debug_assert!(self.has(index), "the reader finds the bit");
-    }
-
-    fn has(&self, index: u32) -> bool {
-        let word = self.0.get(index as usize / 64);
-        word.is_some_and(|word| word >> (index % 64) & 1 == 1)
-    }
-}
-
-type NamedChunks = BTreeMap<PackNumber, Bits>;
 
 struct Round<'a> {
     store: &'a Arc<Store>,

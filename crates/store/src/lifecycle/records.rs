@@ -80,8 +80,7 @@ pub fn visit(store: &Store, visitor: Visitor<'_>) -> Result<(), StoreError> {
     for node in store.catalog.nodes()? {
         for filespace in store.catalog.filespaces(node.id)? {
             let owner = Owner { node: node.id, filespace: filespace.id };
-            pages(store, owner, visitor)?;
-            versions(store, owner, visitor)?;
+            of_filespace(store, owner, visitor)?;
         }
     }
     for deletion in store.catalog.deletions(None)? {
@@ -101,6 +100,16 @@ pub fn visit(store: &Store, visitor: Visitor<'_>) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// Calls `visitor` with the pages and the inactive versions of one filespace.
+pub(crate) fn of_filespace(
+    store: &Store,
+    owner: Owner,
+    visitor: Visitor<'_>,
+) -> Result<(), StoreError> {
+    pages(store, owner, visitor)?;
+    versions(store, owner, visitor)
 }
 
 fn pages(store: &Store, owner: Owner, visitor: Visitor<'_>) -> Result<(), StoreError> {

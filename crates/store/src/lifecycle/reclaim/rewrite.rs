@@ -23,9 +23,9 @@ use format::pack::{QuantumEntry, Table};
 use model::{ChunkDigest, NodeId, PackNumber, Place, QUANTUM_BYTES_MAX};
 use pool::Filler;
 
-use super::NamedChunks;
 use super::press::Press;
 use crate::error::StoreError;
+use crate::lifecycle::named_chunks::NamedChunks;
 use crate::store::{DOMAIN, Store};
 
 /// Minimum number of bytes in a quantum that a recompression leaves as it is. Smaller quanta are

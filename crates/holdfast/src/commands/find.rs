@@ -1,0 +1,72 @@
+//! `holdfast find`: stored objects that match a pattern.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+use client::{FindOptions, VersionChoice};
+use model::ServerTime;
+
+use super::list;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::{moment, quantity};
+
+/// Find stored objects by a pattern, in all filespaces of this node
+///
+/// A pattern without a slash matches names at any depth, and a pattern that begins with a slash
+/// matches whole paths. The columns are those of 'holdfast list'.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast find '*.sql'
+  holdfast find '/home/.../letters/*' --at 2026-11-20
+  holdfast find passwd --all
+
+* ? [a-z] stand for characters, ... for any number of directories; \\ takes the next character as it
+is.")]
+pub(crate) struct Args {
+    /// A name or a path with wildcards, in quotes
+    #[arg(value_name = "NAME")]
+    pattern: OsString,
+    /// Find the versions that were active at this time
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "all")]
+    at: Option<ServerTime>,
+    /// Find all versions, not only the active ones
+    #[arg(long)]
+    all: bool,
+    /// Maximum number of versions
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: u64,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    let options = FindOptions {
+        pattern: args.pattern.as_bytes().to_vec(),
+        which: VersionChoice { at: args.at, inactive: false },
+        all_versions: args.all,
+    };
+    let client = context.client()?;
+    let is_headed = !context.output.is_json() && !context.output.quiet;
+    let mut found = 0;
+    client.find(&options, &mut |version| {
+        if found == args.limit {
+            found += 1;
+            return false;
+        }
+        if found == 0 && is_headed {
+            context.output.line(&list::heading());
+        }
+        found += 1;
+        list::write(version, &mut context.output);
+        context.output.is_open()
+    })?;
+    if found == 0 {
+        context.output.note("No stored object matches.");
+    } else if found > args.limit {
+        let shown = quantity::counted(args.limit, "version");
+        context
+            .output
+            .note(&format!("There are more than {shown}; --limit shows more."));
+    }
+    Ok(DONE)
+}

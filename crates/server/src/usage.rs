@@ -1,0 +1,43 @@
+//! Usage of the server by nodes, as messages: one for each filespace.
+
+use catalog::Node;
+use store::lifecycle::usage::{self, Usage};
+use store::{Store, StoreError};
+use wire::proto;
+
+use crate::sessions::stream::Replies;
+
+/// Sends the usage of `nodes`.
+pub(crate) fn send(
+    store: &Store,
+    nodes: &[Node],
+    replies: &Replies<proto::StatsReply>,
+) -> Result<(), StoreError> {
+    let classes = usage::class_names(store)?;
+    for node in nodes {
+        for filespace in store.catalog.filespaces(node.id)? {
+            let mut goes_on = || !replies.is_closed();
+            let by_class = usage::of_filespace(store, &filespace, &mut goes_on)?;
+            let usage = by_class.into_iter().map(|(class, usage)| proto::Usage {
+                node: node.name.to_string(),
+                filespace: filespace.name.clone().into(),
+                class: classes.get(&class).cloned().unwrap_or_else(|| class.0.to_string()),
+                ..message(usage)
+            });
+            replies.blocking_send(Ok(proto::StatsReply { usage: usage.collect() }))?;
+        }
+    }
+    Ok(())
+}
+
+fn message(usage: Usage) -> proto::Usage {
+    proto::Usage {
+        active_objects: usage.active_objects,
+        active_bytes: usage.active_bytes,
+        inactive_versions: usage.inactive_versions,
+        inactive_bytes: usage.inactive_bytes,
+        stored_bytes: usage.stored_bytes,
+        packs_unread: usage.packs_unread,
+        ..proto::Usage::default()
+    }
+}
