@@ -33,6 +33,7 @@ mod quantity;
 #[cfg(test)]
 mod reference;
 mod report;
+mod servers;
 mod stream;
 mod table;
 mod values;

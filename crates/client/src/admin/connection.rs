@@ -36,7 +36,10 @@ impl Admin {
         });
         // This connection is made only for its error, which says more than an error of the
         // transport.
-        sys::net::connect_unix(&folder, socket_name).map_err(|error| refused(&folder, &error))?;
+        sys::net::connect_unix(&folder, socket_name).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => forbidden(&folder),
+            _ => refused(&folder, &error),
+        })?;
         let endpoint = Endpoint::from_static("http://admin.holdfast.internal");
         let channel = runtime
             .block_on(endpoint.connect_with_connector(connector))
@@ -75,6 +78,21 @@ impl Admin {
             "the server ended the connection before the request was done",
         ))
     }
+}
+
+/// Returns the error for a user who may not open the socket in `folder`.
+fn forbidden(folder: &Path) -> ClientError {
+    use std::os::unix::fs::MetadataExt as _;
+    let owner = match std::fs::metadata(folder) {
+        Ok(found) => format!("the user with id {}, who owns it", found.uid()),
+        Err(_) => "its owner".to_owned(),
+    };
+    let message = format!(
+        "administration of the server in {} needs root, or {owner}; run the command as such a \
+         user, as with sudo",
+        folder.display()
+    );
+    ClientError::new(ErrorKind::Refused, message)
 }
 
 /// A message of a stream of progress.

@@ -5,6 +5,7 @@
 
 // The attribute tells the lints that helpers outside `#[test]` functions are test code too.
 #[cfg(test)]
+mod administration;
 mod archives;
 #[cfg(test)]
 mod baseline;

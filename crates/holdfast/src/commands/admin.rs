@@ -16,7 +16,7 @@ mod reclaim;
 mod recompression;
 mod run;
 mod schedule;
-mod servers;
+mod server_list;
 mod tasks;
 mod tend;
 mod volume;
@@ -28,6 +28,7 @@ use client::admin::Admin;
 use super::stats;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::servers;
 
 /// Administer a server on this machine, as root or its owner
 #[derive(clap::Args, Debug)]
@@ -36,7 +37,8 @@ Example:
   holdfast admin node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
-    /// The folder of the server, which must be running, except for 'catalog move'
+    /// The folder of the server, which must be running, except for 'catalog move' [default:
+    /// $HOLDFAST_SERVER; if it is not set, the only server that runs on this machine]
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
     #[command(subcommand)]
@@ -63,15 +65,11 @@ enum AdminCommand {
     Events(events::Args),
     Tasks(tasks::Args),
     Stats(stats::AdminArgs),
-    Servers(servers::Args),
+    Servers(server_list::Args),
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    // clap cannot require a global option.
-    let folder = args.server.ok_or_else(|| {
-        let message = "name the server's folder with --server DIR";
-        CommandError::usage(message, "holdfast admin")
-    })?;
+    let folder = servers::choose(args.server)?;
     if let AdminCommand::Catalog(args) = &args.command
         && let Some(done) = catalog::without_server(args, &folder, context)
     {
@@ -97,6 +95,6 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
         AdminCommand::Tasks(args) => tasks::run(&args, &mut admin, context),
         AdminCommand::Stats(args) => stats::of_nodes(&args, &mut admin, context),
-        AdminCommand::Servers(servers::Args {}) => servers::run(&mut admin, context),
+        AdminCommand::Servers(server_list::Args {}) => server_list::run(&mut admin, context),
     }
 }

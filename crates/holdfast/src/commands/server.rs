@@ -18,6 +18,7 @@ use crate::interrupt::Signals;
 use crate::moment;
 use crate::output::Output;
 use crate::path::{self, JsonPath};
+use crate::servers;
 
 /// Time in which the threads of the runtime must end after an orderly stop.
 const SHUTDOWN: Duration = Duration::from_secs(1);
@@ -162,7 +163,11 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         tokio::spawn(stop_on_signal(signals, stop));
         let output = RefCell::new(output);
         let waits = || announce_waiting(&mut output.borrow_mut());
-        let ready = |ready| announce(ready, &mut output.borrow_mut());
+        let announcement = RefCell::new(None);
+        let ready = |ready| {
+            announcement.replace(servers::announce(folder));
+            announce(ready, &mut output.borrow_mut());
+        };
         let run = server::run(folder, (waits, ready), stopped);
         Box::pin(run).await.map_err(|error| CommandError::chain(&error))
     });
