@@ -1,5 +1,6 @@
 //! Progress of a command: counters that its threads increment and any thread may read.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Phase of a command.
@@ -9,6 +10,20 @@ pub enum Phase {
     Starting,
     Running,
     Finishing,
+}
+
+/// Function that hears of each object: the action on it, and its path on the node.
+type Narrator = Box<dyn Fn(&str, &[u8]) + Send + Sync>;
+
+/// Narrator of a command, if somebody wants to hear of each object.
+#[derive(Default)]
+struct Narration(OnceLock<Narrator>);
+
+impl std::fmt::Debug for Narration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = if self.0.get().is_some() { "told" } else { "silent" };
+        write!(f, "Narration({state})")
+    }
 }
 
 /// Progress, shared by a running command and its display. Counters only grow.
@@ -37,6 +52,7 @@ pub struct Progress {
     pub committed: AtomicU64,
     /// Number of bytes that were sent for these transactions.
     pub bytes_committed: AtomicU64,
+    narration: Narration,
 }
 
 impl Default for Progress {
@@ -54,6 +70,7 @@ impl Default for Progress {
             stores: AtomicBool::new(false),
             committed: AtomicU64::new(0),
             bytes_committed: AtomicU64::new(0),
+            narration: Narration::default(),
         }
     }
 }
@@ -78,6 +95,18 @@ impl Progress {
     pub fn committed_so_far(&self) -> Option<(u64, u64)> {
         let committed = (self.committed.load(Relaxed), self.bytes_committed.load(Relaxed));
         self.stores.load(Relaxed).then_some(committed)
+    }
+
+    /// Makes `narrator` hear of each object from now on. The first narrator stays.
+    pub fn narrate(&self, narrator: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
+        drop(self.narration.0.set(Box::new(narrator)));
+    }
+
+    /// Tells the narrator, if there is one, of the action `verb` on the object at `path`.
+    pub(crate) fn tell(&self, verb: &str, path: impl FnOnce() -> Vec<u8>) {
+        if let Some(narrator) = self.narration.0.get() {
+            narrator(verb, &path());
+        }
     }
 
     pub fn phase(&self) -> Phase {

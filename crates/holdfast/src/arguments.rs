@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::commands::Command;
 use crate::error::CommandError;
 use crate::options::Global;
+use crate::output::Format;
 
 const NAME: &str = "holdfast";
 
@@ -34,6 +35,12 @@ pub(crate) enum Stop {
     /// The command line asks for help or the version.
     Help(clap::Error),
     Usage(CommandError),
+}
+
+/// Returns the form of the results that a command line asks for, even if it cannot be parsed.
+pub(crate) fn format(words: &[OsString]) -> Format {
+    let mut options = words.iter().take_while(|word| *word != "--");
+    if options.any(|word| word == "--json") { Format::Json } else { Format::Text }
 }
 
 /// Parses a command line, which begins with the name of the program.
@@ -145,6 +152,18 @@ mod tests {
         ];
         let refusals = lines.map(refusal).join("\n");
         insta::assert_snapshot!(refusals);
+    }
+
+    #[test]
+    fn the_form_of_an_error_is_known_before_the_options_are() {
+        for (line, format) in [
+            ("bakcup --json", Format::Json),
+            ("--json list", Format::Json),
+            ("backup /x", Format::Text),
+            ("backup -- --json", Format::Text),
+        ] {
+            assert_eq!(super::format(&words(line)), format, "{line}");
+        }
     }
 
     #[test]

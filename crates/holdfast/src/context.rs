@@ -107,7 +107,9 @@ impl Context {
 
     fn meter_mode(&self) -> Mode {
         let terminal = output::stderr_is_terminal();
-        Mode::choose(self.global.progress, self.global.quiet, terminal)
+        // A line for each object and a bar would disturb each other.
+        let is_hidden = self.global.quiet || self.global.verbose;
+        Mode::choose(self.global.progress, is_hidden, terminal)
     }
 
     /// Returns the progress of the command, which a signal stops. The first call begins to catch
@@ -117,6 +119,11 @@ impl Context {
             return Ok(Arc::clone(progress));
         }
         let progress = Arc::new(Progress::default());
+        if self.global.verbose {
+            progress.narrate(|verb, path| {
+                output::say(&format!("{verb:<10} {}", model::escaped(path)));
+            });
+        }
         interrupt::watch(&progress, self.global.quiet)?;
         Ok(Arc::clone(self.progress.get_or_init(|| progress)))
     }

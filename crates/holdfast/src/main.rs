@@ -50,7 +50,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     sys::process::use_small_pages();
-    let done = match arguments::parse(std::env::args_os().collect()) {
+    let words: Vec<_> = std::env::args_os().collect();
+    let format = arguments::format(&words);
+    let done = match arguments::parse(words) {
         Ok(Arguments { global, command }) => commands::run(command, global, Arguments::command),
         Err(Stop::Help(help)) => {
             output::help(&help);
@@ -59,7 +61,7 @@ fn main() -> ExitCode {
         Err(Stop::Usage(error)) => Err(error),
     };
     ExitCode::from(done.unwrap_or_else(|error| {
-        output::say_error(&error);
+        output::say_error(&error, format);
         NOT_DONE
     }))
 }

@@ -11,13 +11,14 @@ pub(crate) struct Global {
     /// set, /etc/holdfast for root and ~/.config/holdfast for other users]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// Write JSON to standard output: one document, or for a list one document per line
+    /// Write JSON to standard output: one document, or for a list one document per line; and an
+    /// error as one document to standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Write results, failures and warnings only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Write details to standard error
+    /// Write details to standard error, with a line for each object that is sent or restored
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     /// Show progress even where standard error is not a terminal

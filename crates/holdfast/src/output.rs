@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{is_unprintable, printable};
 use serde::Serialize;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, NOT_DONE};
 
 /// Form of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +198,23 @@ fn plain_json(line: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-pub(crate) fn say_error(error: &CommandError) {
+/// Document of an error, on standard error.
+#[derive(Serialize)]
+struct ErrorDocument<'a> {
+    error: &'a str,
+    hint: Option<&'a str>,
+    exit_code: u8,
+}
+
+/// Writes the error that ends the command to standard error: as a line, with the next thing to do
+/// on a second line, or as one document.
+pub(crate) fn say_error(error: &CommandError, format: Format) {
+    if format == Format::Json {
+        let hint = error.hint.as_deref();
+        let document = ErrorDocument { error: &error.message, hint, exit_code: NOT_DONE };
+        let line = serde_json::to_string(&document).expect("texts and a number are JSON");
+        return say(&plain_json(&line));
+    }
     say(&format!("holdfast: {}", error.message));
     if let Some(hint) = &error.hint {
         say(hint);

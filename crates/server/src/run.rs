@@ -164,6 +164,9 @@ async fn open(
     let opening = move || {
         let store = Store::open(&open_folder, &open_config, &database, fleet, ownership)?;
         beat(&store)?;
+        if let Err(error) = pools::report_missing(&store) {
+            tracing::warn!(error = model::chain(&error), "the pools were not looked at");
+        }
         Ok::<_, OpenError>(store)
     };
     let store = tokio::task::spawn_blocking(opening).await.map_err(unexpected)??;

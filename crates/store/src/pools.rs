@@ -28,7 +28,7 @@ pub(crate) mod tend;
 
 pub use changes::{
     NewPool, PoolChange, PoolSettings, PoolSummary, add, change, filler, follow, list, lock,
-    reload, remove,
+    reload, remove, report_missing,
 };
 pub use first::FIRST;
 pub use outcome::{Listener, Outcome};

@@ -301,7 +301,16 @@ impl<'a> Examiner<'a> {
             return self.fail_in(outcome, segment, name, TOO_LARGE.to_owned());
         }
         outcome.stored.push((name, draft.stat));
+        self.tell("update", segment, name);
         outcome.updated.push(draft);
+    }
+
+    /// Tells whoever wants to hear of each object.
+    fn tell(&self, verb: &str, segment: &Segment, name: &Name) {
+        if !self.context.is_dry && segment.counts {
+            let path = || absolute(self.context.filespace, &segment.path.join(name));
+            self.context.tally.progress.tell(verb, path);
+        }
     }
 
     fn plan(&self, verb: &'static str, segment: &Segment, name: &Name) {
@@ -338,6 +347,7 @@ impl<'a> Examiner<'a> {
                 outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
                 self.context.tally.progress.done.fetch_add(1, Relaxed);
+                self.tell("back up", segment, name);
                 outcome.backed_up.push(draft);
             }
             Err(failure) => self.fail_in(outcome, segment, name, failure.to_string()),

@@ -125,6 +125,10 @@ impl Expiries<'_> {
     /// Sends the expirations.
     pub(super) fn send(self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
         for Expiry { path, first, gone, digest } in self.pages {
+            for object in &gone {
+                let path = || absolute(self.filespace, &path.join(&object.name));
+                self.tally.progress.tell("expire", path);
+            }
             let key = PageKey { first: first.clone(), digest };
             let mut change = PageChange::new(path, first, vec![key]);
             change.expired = gone.into_iter().map(|object| object.name).collect();

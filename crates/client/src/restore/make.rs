@@ -215,7 +215,10 @@ impl<'a> Maker<'a> {
     fn conclude(&self, file: &File<'_>, made: io::Result<()>) {
         let is_made = made.is_ok();
         match made {
-            Ok(()) => self.tally.restored(data_bytes(&file.object)),
+            Ok(()) => {
+                self.tally.progress.tell("restore", || self.path_of(file));
+                self.tally.restored(data_bytes(&file.object));
+            }
             // Another process has made the object meanwhile. If the object is the same, this is no
             // failure.
             Err(error)

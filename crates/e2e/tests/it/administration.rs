@@ -51,3 +51,49 @@ fn a_user_without_rights_is_told_who_has_them() {
     let refused = refused.expect(&[12]).says("needs root").says("id 0");
     assert!(!refused.stderr.contains("is the server running"), "{refused}");
 }
+
+/// Returns the document of the error of a command that was not done.
+#[track_caller]
+fn error(outcome: &Outcome) -> Value {
+    assert_eq!((outcome.code(), outcome.stdout.as_str()), (12, ""), "{outcome}");
+    serde_json::from_str(&outcome.stderr).unwrap_or_else(|error| panic!("{error}: {outcome}"))
+}
+
+#[test]
+fn errors_for_programs_are_documents() {
+    let scene = Scene::new();
+    let run = |arguments: &[&str]| error(&scene.node.run(arguments));
+    let gone = run(&["list", "/nowhere/at/all", "--json"]);
+    assert!(gone["error"].as_str().unwrap().contains("no version"), "{gone}");
+    assert_eq!((&gone["hint"], &gone["exit_code"]), (&Value::Null, &12.into()));
+    let usage = run(&["bakcup", "/x", "--json"]);
+    assert!(usage["error"].as_str().unwrap().contains("'backup' is similar"), "{usage}");
+    let mut scene = scene;
+    scene.server.terminate().expect(&[0]);
+    let away = error(&scene.node.run(&["list", "--json"]));
+    assert!(away["hint"].as_str().unwrap().contains("is the server running"), "{away}");
+    let refused = error(&scene.server.try_admin(&["node", "list"]));
+    assert!(refused["error"].as_str().unwrap().contains("cannot reach the server"), "{refused}");
+}
+
+#[test]
+fn verbose_commands_name_each_object() {
+    let scene = Scene::with_files(3, 500);
+    let tree = scene.tree.to_str().unwrap();
+    let backup = scene.node.run(&["backup", tree, "--verbose"]).expect(&[0]);
+    let line = format!("back up    {}", scene.file(1).display());
+    assert!(backup.messages().contains(&line.as_str()), "{backup}");
+    fs::remove_file(scene.file(1)).unwrap();
+    let backup = scene.node.run(&["backup", tree, "--verbose"]).expect(&[0]);
+    let line = format!("expire     {}", scene.file(1).display());
+    assert!(backup.messages().contains(&line.as_str()), "{backup}");
+    let other = scene.file(2);
+    assert!(!backup.stderr.contains(other.to_str().unwrap()), "it has not changed: {backup}");
+    let out = scene.scratch.folder("out");
+    let restore = ["restore", tree, "--to", out.to_str().unwrap(), "--verbose"];
+    let restore = scene.node.run(&restore).expect(&[0]);
+    let line = format!("restore    {}", other.display());
+    assert!(restore.messages().contains(&line.as_str()), "{restore}");
+    let silent = scene.node.run(&["backup", tree]).expect(&[0]);
+    assert!(silent.messages().is_empty(), "{silent}");
+}

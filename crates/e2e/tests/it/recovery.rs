@@ -84,7 +84,9 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     recover(&dir, &file, &[]).expect(&[12]).says("no pool is available");
     assert!(!dir.try_exists().unwrap(), "nothing is begun without a pool");
     let place = format!("COPIES=file://{}", moved.display());
-    let made = recover(&dir, &file, &["--pool", &place]).expect(&[0]).json();
+    let made = recover(&dir, &file, &["--pool", &place]).expect(&[0]);
+    assert!(!made.stderr.contains("ERROR"), "the lost pool is no error: {made}");
+    let made = made.json();
     assert_eq!((&made["versions_lost"], &made["nodes"]), (&0.into(), &1.into()), "{made}");
     scene.server = Server::start_at(&dir, port);
     // The node's keys, its versions and the policy are as they were.

@@ -160,7 +160,10 @@ fn a_preview_says_what_the_backup_then_does() {
     excluded.sort();
     assert_eq!(excluded, ["/a.o", "/out", "/skip/x"]);
     let text = scene.node.run(&["preview", tree]).expect(&[0]);
-    assert!(text.stdout.contains("3 are left out"), "{text}");
+    let heading = text.stdout.lines().next().unwrap();
+    assert!(heading.contains("Size") && heading.ends_with("Path  Rule"), "{text}");
+    let totals = "3 are left out, among them 1 directory with everything in it";
+    assert!(text.stdout.contains(totals), "{text}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use client::Decision;
-use model::escaped;
+use model::{Kind, escaped};
 
 use super::explain::{RuledDocument, RulesArgs};
 use crate::context::Context;
@@ -44,12 +44,45 @@ struct Totals {
     included: u64,
     included_bytes: u64,
     excluded: u64,
+    /// Directories among the objects that are left out. Their contents are not counted.
+    excluded_directories: u64,
+}
+
+impl Totals {
+    fn count(&mut self, ruled: &Decision) {
+        if ruled.included {
+            self.included += 1;
+            self.included_bytes = self.included_bytes.saturating_add(ruled.bytes);
+        } else {
+            self.excluded += 1;
+            self.excluded_directories += u64::from(ruled.kind == Some(Kind::Directory));
+        }
+    }
+
+    fn text(&self) -> String {
+        let content = match self.excluded_directories {
+            0 => String::new(),
+            directories => {
+                let directories = quantity::counted(directories, "directory");
+                let them = if self.excluded_directories == 1 { "it" } else { "them" };
+                format!(", among them {directories} with everything in {them}")
+            }
+        };
+        format!(
+            "{} with {} {} included, {} {} left out{content}.\n",
+            quantity::counted(self.included, "object"),
+            quantity::bytes_with_unit(self.included_bytes),
+            quantity::are(self.included),
+            quantity::count(self.excluded),
+            quantity::are(self.excluded),
+        )
+    }
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = args.rules.options(&args.paths)?;
     let client = context.client()?;
-    let mut totals = Totals::default();
+    let (mut totals, mut is_first) = (Totals::default(), true);
     let previewed = client.preview(&options, &mut |ruled| {
         let is_listed = match args.filter {
             Filter::All => true,
@@ -57,24 +90,17 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             Filter::Excluded => !ruled.included,
         };
         if is_listed {
+            if is_first && !context.output.is_json() && !context.output.quiet {
+                context.output.line(&line(" ", "Size", "Class", "Path  Rule"));
+            }
+            is_first = false;
             write(ruled, &mut context.output);
         }
-        if ruled.included {
-            totals.included += 1;
-            totals.included_bytes = totals.included_bytes.saturating_add(ruled.bytes);
-        } else {
-            totals.excluded += 1;
-        }
+        totals.count(ruled);
         context.output.is_open()
     })?;
     if !context.output.is_json() && !context.output.quiet {
-        context.output.text(&format!(
-            "{} of {} would be backed up, {} {} left out.\n",
-            quantity::counted(totals.included, "object"),
-            quantity::bytes_with_unit(totals.included_bytes),
-            quantity::count(totals.excluded),
-            quantity::are(totals.excluded),
-        ));
+        context.output.text(&totals.text());
     }
     for failure in &previewed.failures {
         context.output.note(&format!("{}: {}", escaped(&failure.path), failure.error));
@@ -96,5 +122,26 @@ fn write(ruled: &Decision, output: &mut Output) {
     let (sign, class) = if ruled.included { ("+", ruled.class.as_str()) } else { ("-", "") };
     let path = escaped(&ruled.path);
     let bytes = quantity::count(ruled.bytes);
-    output.line(&format!("{sign} {bytes:>15}  {class:<12}  {path}{}", rule.unwrap_or_default()));
+    output.line(&line(sign, &bytes, class, &format!("{path}{}", rule.unwrap_or_default())));
+}
+
+fn line(sign: &str, bytes: &str, class: &str, path: &str) -> String {
+    format!("{sign} {bytes:>15}  {class:<12}  {path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_totals_say_what_is_not_counted() {
+        let mut totals = Totals { included: 1, included_bytes: 2048, ..Totals::default() };
+        assert_eq!(totals.text(), "1 object with 2.00 KB is included, 0 are left out.\n");
+        (totals.excluded, totals.excluded_directories) = (3, 2);
+        assert_eq!(
+            totals.text(),
+            "1 object with 2.00 KB is included, 3 are left out, among them 2 directories with \
+             everything in them.\n"
+        );
+    }
 }

@@ -103,6 +103,15 @@ pub fn reload(store: &Store) -> Result<(), StoreError> {
     store.pools.set(&specs).map_err(|error| StoreError::away(error.to_string()))
 }
 
+/// Logs each pool that is not there, as an error: a server that serves needs its pools.
+pub fn report_missing(store: &Store) -> Result<(), StoreError> {
+    for pool in list(store, None)?.iter().filter(|pool| !pool.usage.is_there) {
+        let place = &pool.row.url;
+        tracing::error!(%place, "pool {} is missing; is its disk mounted?", pool.row.name);
+    }
+    Ok(())
+}
+
 /// Lists the pool `name`, or all pools.
 pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<PoolSummary>, StoreError> {
     let rows = match name {

@@ -68,13 +68,6 @@ pub(crate) fn begin(
             pool::mark(&spec.folder, spec.mark).map_err(unusable)?;
         }
     }
-    for (row, spec) in rows.iter().zip(&specs) {
-        if !pool::is_marked(spec) {
-            let place = spec.place();
-            let place = place.display();
-            tracing::error!(%place, "pool {} is missing; is its disk mounted?", row.name);
-        }
-    }
     Ok(specs)
 }
 

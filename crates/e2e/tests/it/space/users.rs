@@ -50,7 +50,8 @@ fn a_deleted_file_comes_back_by_its_path() {
     assert!(fs::read(&one).unwrap() == content(1));
     assert!(!two.try_exists().unwrap() && !other.try_exists().unwrap());
     // The other command knows the path too, and a folder stands for everything in it.
-    space.node().run(&["undelete", two.to_str().unwrap()]).expect(&[0]);
+    let made = space.node().run(&["undelete", two.to_str().unwrap()]).expect(&[0]);
+    made.says("Stubs made:                    1");
     assert!(fs::read(&two).unwrap() == content(2));
     fs::remove_dir_all(&folder).unwrap();
     let rows = space.hsm(&["undelete"], &folder).expect(&[0]).json_lines();
@@ -191,4 +192,14 @@ fn a_file_system_without_a_fixed_number_of_inodes_has_no_limit() {
         let text = space.node().run(&["hsm", "df"]).expect(&[0]).stdout;
         assert_eq!(text.contains("no limit"), !is_limited, "{text}");
     }
+}
+
+/// It showed the space of the file system below the mount point.
+#[test]
+fn a_file_system_that_is_not_mounted_has_no_space() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    while succeeds(Command::new("umount").arg("--lazy").arg(space.fs())) {}
+    let row = space.node().run(&["hsm", "df", "--json"]).expect(&[4]).json();
+    assert_eq!((&row["mounted"], row["bytes"].is_null()), (&false.into(), true), "{row}");
+    space.node().run(&["hsm", "df"]).expect(&[4]).says("not mounted");
 }

@@ -7,6 +7,7 @@ use client::admin::{
 use model::ServerTime;
 use policy::{Limit, Mode, RetentionStart, Serialization};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::expire::{OutcomeDocument, follow};
 use crate::context::Context;
@@ -242,8 +243,11 @@ struct ReviewDocument<'a> {
 struct DifferenceDocument<'a> {
     class: Option<&'a str>,
     what: &'a str,
-    from: Option<&'a str>,
-    to: Option<&'a str>,
+    /// Absent if there was no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<Value>,
     keeps_less: bool,
 }
 
@@ -252,8 +256,8 @@ impl<'a> ReviewDocument<'a> {
         let difference = |difference: &'a PolicyDifference| DifferenceDocument {
             class: difference.class.as_deref(),
             what: &difference.rule,
-            from: difference.from.as_deref(),
-            to: difference.to.as_deref(),
+            from: difference.from.as_deref().map(value),
+            to: difference.to.as_deref().map(value),
             keeps_less: difference.keeps_less,
         };
         Self {
@@ -353,12 +357,35 @@ struct ClassDocument<'a> {
     locked_until: Option<String>,
 }
 
+/// A limit in a document: a number, or null for NOLIMIT.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct LimitDocument(Option<u16>);
+
+impl From<Limit> for LimitDocument {
+    fn from(limit: Limit) -> Self {
+        match limit {
+            Limit::AtMost(number) => Self(Some(number)),
+            Limit::Unlimited => Self(None),
+        }
+    }
+}
+
+/// A value of a rule in a document: a number, null for NOLIMIT, or a word.
+fn value(text: &str) -> Value {
+    match text.parse::<u64>() {
+        Ok(number) => number.into(),
+        Err(_) if text == Limit::Unlimited.to_string() => Value::Null,
+        Err(_) => text.into(),
+    }
+}
+
 #[derive(Serialize)]
 struct BackupDocument {
-    verexists: String,
-    verdeleted: String,
-    retextra: String,
-    retonly: String,
+    verexists: LimitDocument,
+    verdeleted: LimitDocument,
+    retextra: LimitDocument,
+    retonly: LimitDocument,
     mode: String,
     frequency: u16,
     serialization: String,
@@ -366,7 +393,7 @@ struct BackupDocument {
 
 #[derive(Serialize)]
 struct ArchiveDocument {
-    retver: String,
+    retver: LimitDocument,
     retinit: String,
     retmin: u16,
 }
@@ -374,16 +401,16 @@ struct ArchiveDocument {
 impl<'a> ClassDocument<'a> {
     fn new(class: &'a ManagementClass) -> Self {
         let backup = class.backup.as_ref().map(|group| BackupDocument {
-            verexists: group.versions_existing_max.to_string(),
-            verdeleted: group.versions_deleted_max.to_string(),
-            retextra: group.extra_days.to_string(),
-            retonly: group.only_days.to_string(),
+            verexists: group.versions_existing_max.into(),
+            verdeleted: group.versions_deleted_max.into(),
+            retextra: group.extra_days.into(),
+            retonly: group.only_days.into(),
             mode: group.mode.to_string(),
             frequency: group.frequency_days,
             serialization: group.serialization.to_string(),
         });
         let archive = class.archive.as_ref().map(|group| ArchiveDocument {
-            retver: group.keep_days.to_string(),
+            retver: group.keep_days.into(),
             retinit: group.starts.to_string(),
             retmin: group.minimum_days,
         });
@@ -442,6 +469,11 @@ fn set_text(domain: &str, set: &PolicySet) -> String {
         ("Locked until", Align::Left),
     ];
     let cell = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let limit = |limit: Option<&LimitDocument>| match limit {
+        None => "-".to_owned(),
+        Some(LimitDocument(None)) => Limit::Unlimited.to_string(),
+        Some(LimitDocument(Some(number))) => number.to_string(),
+    };
     let row = |class: &ManagementClass| {
         let document = ClassDocument::new(class);
         let (backup, archive) = (document.backup.as_ref(), document.archive.as_ref());
@@ -449,14 +481,14 @@ fn set_text(domain: &str, set: &PolicySet) -> String {
         let retmin = archive.map(|group| group.retmin.to_string());
         [
             class.name.clone(),
-            cell(backup.map(|group| group.verexists.as_str())),
-            cell(backup.map(|group| group.verdeleted.as_str())),
-            cell(backup.map(|group| group.retextra.as_str())),
-            cell(backup.map(|group| group.retonly.as_str())),
+            limit(backup.map(|group| &group.verexists)),
+            limit(backup.map(|group| &group.verdeleted)),
+            limit(backup.map(|group| &group.retextra)),
+            limit(backup.map(|group| &group.retonly)),
             cell(backup.map(|group| group.mode.as_str())),
             cell(frequency.as_deref()),
             cell(backup.map(|group| group.serialization.as_str())),
-            cell(archive.map(|group| group.retver.as_str())),
+            limit(archive.map(|group| &group.retver)),
             cell(archive.map(|group| group.retinit.as_str())),
             cell(retmin.as_deref()),
             cell(document.locked_until.as_deref()),

@@ -81,6 +81,15 @@ fn read_list(list: &PathBuf) -> Result<Vec<u8>, CommandError> {
     Ok(bytes)
 }
 
+/// Totals at the end of the work on files.
+#[derive(Clone, Copy)]
+enum Totals {
+    /// Files by their states, and a number of bytes with its meaning.
+    Files { verb: &'static str },
+    /// Files that are stubs again.
+    Stubs,
+}
+
 /// Shows the outcome of each file, and counts the outcomes.
 struct OutcomeReport<'a> {
     context: &'a mut Context,
@@ -131,22 +140,31 @@ impl<'a> OutcomeReport<'a> {
         self.context.output.is_open()
     }
 
-    fn end(self, verb: &str) -> u8 {
+    fn end(self, totals: Totals) -> u8 {
         let [migrated, premigrated, resident] = self.by_state;
         if !self.context.output.is_json() {
             let hidden = self.shown.saturating_sub(self.context.failures_max());
             if hidden > 0 {
                 output::say(&format!("and {hidden} more; --verbose names all"));
             }
-            let text = format!(
-                "Files migrated:     {:>12}\nFiles premigrated:  {:>12}\nFiles resident:     \
+            let text = match totals {
+                Totals::Stubs => format!(
+                    "Stubs made:         {:>12}\nFiles failed:       {:>12}\nBytes at the server: \
+                     {:>11}\n",
+                    quantity::count(migrated),
+                    quantity::count(self.failed),
+                    quantity::bytes_with_unit(self.bytes),
+                ),
+                Totals::Files { verb } => format!(
+                    "Files migrated:     {:>12}\nFiles premigrated:  {:>12}\nFiles resident:     \
                  {:>12}\nFiles failed:       {:>12}\nBytes {verb:<12}  {:>12}\n",
-                quantity::count(migrated),
-                quantity::count(premigrated),
-                quantity::count(resident),
-                quantity::count(self.failed),
-                quantity::bytes_with_unit(self.bytes),
-            );
+                    quantity::count(migrated),
+                    quantity::count(premigrated),
+                    quantity::count(resident),
+                    quantity::count(self.failed),
+                    quantity::bytes_with_unit(self.bytes),
+                ),
+            };
             self.context.output.text(&text);
         }
         if self.failed > 0 { FAILED } else { DONE }
@@ -157,7 +175,7 @@ fn run_files(
     context: &mut Context,
     request: &Request,
     detail: bool,
-    verb: &str,
+    totals: Totals,
 ) -> Result<u8, CommandError> {
     let folder = socket_folder(context)?;
     let progress = context.progress()?;
@@ -181,9 +199,9 @@ fn run_files(
     let asked = ::hsm::ask_while(&folder, request, &mut visit, &|| !progress.is_stopped());
     drop(meter);
     match asked {
-        Ok(()) => Ok(report.end(verb)),
+        Ok(()) => Ok(report.end(totals)),
         Err(error @ AskError::Interrupted) => {
-            report.end(verb);
+            report.end(totals);
             let hint =
                 Some("run the same command again to continue with the other files".to_owned());
             Err(CommandError { message: error.to_string(), hint })
@@ -217,7 +235,7 @@ pub(super) fn migrate(
 ) -> Result<u8, CommandError> {
     let request = Request::Migrate { paths: args.paths.paths()?, only_copies, any_size: true };
     let verb = if only_copies { "copied:" } else { "freed:" };
-    run_files(context, &request, args.detail, verb)
+    run_files(context, &request, args.detail, Totals::Files { verb })
 }
 
 /// Bring the content of files back; the server keeps its copies too
@@ -252,7 +270,7 @@ pub(super) fn recall(args: &RecallArgs, context: &mut Context) -> Result<u8, Com
     if preview {
         return plan::preview(&request, args.detail, context);
     }
-    run_files(context, &request, args.detail, "recalled:")
+    run_files(context, &request, args.detail, Totals::Files { verb: "recalled:" })
 }
 
 /// Migrate files by policy now, as when the file system is too full
@@ -271,7 +289,12 @@ pub(super) struct RelieveArgs {
 
 pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, CommandError> {
     let mount_point = PathText(path::absolute(&args.mount_point)?);
-    run_files(context, &Request::Relieve { mount_point }, args.detail, "freed:")
+    run_files(
+        context,
+        &Request::Relieve { mount_point },
+        args.detail,
+        Totals::Files { verb: "freed:" },
+    )
 }
 
 /// Compare the stubs of a file system with the server's copies
@@ -365,7 +388,7 @@ pub(crate) fn undelete_paths(
 ) -> Result<u8, CommandError> {
     let paths = paths.iter().map(|path| path::absolute(path).map(PathText));
     let paths = paths.collect::<Result<_, CommandError>>()?;
-    run_files(context, &Request::UndeletePaths { paths }, detail, "freed:")
+    run_files(context, &Request::UndeletePaths { paths }, detail, Totals::Stubs)
 }
 
 /// Asks the worker to make stubs of the files below `paths` that a restore has left out.
@@ -375,7 +398,7 @@ pub(crate) fn make_stubs(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let paths = paths.iter().cloned().map(PathText).collect();
-    run_files(context, &Request::MakeStubs { paths, bytes_min }, false, "left:")
+    run_files(context, &Request::MakeStubs { paths, bytes_min }, false, Totals::Stubs)
 }
 
 /// Cancel a recall; programs that wait for it get an error

@@ -146,7 +146,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     };
     if let Err(error) = counting {
         // The keeper continues all the same: if it ended, programs would read stubs as zeros.
-        output::say_error(&error);
+        output::say_error(&error, output::Format::Text);
     }
     let group = sys::process::inherited(group)
         .map_err(failed("cannot take over the group of questions"))?;
@@ -196,7 +196,7 @@ fn read_settings_again(home: &Path) {
             true
         };
         if let Err(error) = ::hsm::ask(&home, &Request::Reread, &mut visit) {
-            output::say_error(&CommandError::chain(&error));
+            output::say_error(&CommandError::chain(&error), output::Format::Text);
         }
     };
     let started = std::thread::Builder::new().name("settings".to_owned()).spawn(ask);

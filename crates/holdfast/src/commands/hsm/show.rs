@@ -184,15 +184,75 @@ pub(super) struct DfArgs {}
 #[derive(Serialize)]
 struct RoomDocument<'a> {
     mount_point: JsonPath<'a>,
-    bytes: u64,
-    free_bytes: u64,
+    mounted: bool,
+    bytes: Option<u64>,
+    free_bytes: Option<u64>,
     /// Absent where the file system has no limit.
     files: Option<u64>,
     free_files: Option<u64>,
-    premigrated_files: u64,
-    premigrated_bytes: u64,
-    migrated_files: u64,
-    migrated_bytes: u64,
+    premigrated_files: Option<u64>,
+    premigrated_bytes: Option<u64>,
+    migrated_files: Option<u64>,
+    migrated_bytes: Option<u64>,
+}
+
+/// Space of a mounted file system, and its migrated files.
+struct Occupancy {
+    room: sys::space::Room,
+    counts: ::hsm::Counts,
+}
+
+impl Occupancy {
+    /// Measures the file system that is mounted at `mount_point`; `None` if none is mounted there.
+    fn of(mount_point: &[u8], failed: &mut u64) -> Result<Option<Self>, CommandError> {
+        let wrong = |error| CommandError::new(format!("{}: {error}", escaped(mount_point)));
+        // Without the file system, the folder shows the space of another one.
+        let is_mounted = sys::mount::filespace_root(mount_point)
+            .is_ok_and(|(filespace, within)| filespace == mount_point && within == b"/");
+        if !is_mounted {
+            return Ok(None);
+        }
+        let room =
+            Dir::open(mount_point).and_then(|root| sys::space::room(&root)).map_err(wrong)?;
+        Ok(Some(Self { room, counts: counted(mount_point, b"/", failed)? }))
+    }
+}
+
+impl<'a> RoomDocument<'a> {
+    fn new(mount_point: &'a [u8], found: Option<&Occupancy>) -> Self {
+        let room = found.map(|found| &found.room);
+        let counts = found.map(|found| &found.counts);
+        Self {
+            mount_point: JsonPath(mount_point),
+            mounted: found.is_some(),
+            bytes: room.map(|room| room.bytes),
+            free_bytes: room.map(|room| room.free_bytes),
+            files: room.and_then(|room| room.inodes).map(|inodes| inodes.all),
+            free_files: room.and_then(|room| room.inodes).map(|inodes| inodes.free),
+            premigrated_files: counts.map(|counts| counts.premigrated_files),
+            premigrated_bytes: counts.map(|counts| counts.premigrated_bytes),
+            migrated_files: counts.map(|counts| counts.migrated_files),
+            migrated_bytes: counts.map(|counts| counts.migrated_bytes),
+        }
+    }
+}
+
+fn occupancy_row(mount_point: &[u8], found: Option<&Occupancy>) -> [String; 7] {
+    let Some(Occupancy { room, counts }) = found else {
+        let empty = String::new;
+        let state = "not mounted".to_owned();
+        return [escaped(mount_point), state, empty(), empty(), empty(), empty(), empty()];
+    };
+    let inodes = room.inodes.map(|inodes| quantity::count(inodes.free));
+    [
+        escaped(mount_point),
+        quantity::bytes_with_unit(room.bytes),
+        quantity::bytes_with_unit(room.free_bytes),
+        quantity::bytes_with_unit(counts.migrated_bytes),
+        quantity::bytes_with_unit(counts.premigrated_bytes),
+        quantity::count(counts.migrated_files),
+        inodes.unwrap_or_else(|| "no limit".to_owned()),
+    ]
 }
 
 pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> {
@@ -202,33 +262,12 @@ pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> 
     let mut failed = 0;
     for filesystem in &settings.filesystems {
         let mount_point = &filesystem.mount_point;
-        let room = Dir::open(mount_point).and_then(|root| sys::space::room(&root));
-        let room =
-            room.map_err(|error| CommandError::new(format!("{}: {error}", escaped(mount_point))))?;
-        let counts = counted(mount_point, b"/", &mut failed)?;
+        let found = Occupancy::of(mount_point, &mut failed)?;
+        failed += u64::from(found.is_none());
         if context.output.is_json() {
-            context.output.json(&RoomDocument {
-                mount_point: JsonPath(mount_point),
-                bytes: room.bytes,
-                free_bytes: room.free_bytes,
-                files: room.inodes.map(|inodes| inodes.all),
-                free_files: room.inodes.map(|inodes| inodes.free),
-                premigrated_files: counts.premigrated_files,
-                premigrated_bytes: counts.premigrated_bytes,
-                migrated_files: counts.migrated_files,
-                migrated_bytes: counts.migrated_bytes,
-            });
+            context.output.json(&RoomDocument::new(mount_point, found.as_ref()));
         }
-        rows.push([
-            escaped(mount_point),
-            quantity::bytes_with_unit(room.bytes),
-            quantity::bytes_with_unit(room.free_bytes),
-            quantity::bytes_with_unit(counts.migrated_bytes),
-            quantity::bytes_with_unit(counts.premigrated_bytes),
-            quantity::count(counts.migrated_files),
-            room.inodes
-                .map_or_else(|| "no limit".to_owned(), |inodes| quantity::count(inodes.free)),
-        ]);
+        rows.push(occupancy_row(mount_point, found.as_ref()));
     }
     if !context.output.is_json() {
         let columns = [
