@@ -20,8 +20,8 @@ pub const RETRIEVED: &str = "/tmp/holdfast-session/out";
 pub const FURTHER: [(&str, &[&str]); 8] = [
     ("archive", &["archive", RECORDED, "--description", "session"]),
     ("archives", &["archives"]),
-    ("hold", &["archives", "--hold", "1"]),
-    ("release", &["archives", "--release", "1"]),
+    ("hold", &["archives", "hold", "1"]),
+    ("release", &["archives", "release", "1"]),
     ("retrieve", &["retrieve", RECORDED, "--to", RETRIEVED, "--archive", "1"]),
     ("delete", &["delete", "/tmp/holdfast-session/tree/folder/noise"]),
     ("deletions", &["undelete"]),

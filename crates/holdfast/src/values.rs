@@ -21,17 +21,12 @@ pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
 
 /// Parses `yes` or `no`.
 pub(crate) fn yes_or_no(text: &str) -> Result<bool, ValueError> {
-    choice(text, "yes", "no").ok_or(ValueError::Rule("the value must be yes or no"))
-}
-
-/// Parses `on` or `off`.
-pub(crate) fn on_or_off(text: &str) -> Result<bool, ValueError> {
-    choice(text, "on", "off").ok_or(ValueError::Rule("the value must be on or off"))
-}
-
-fn choice(text: &str, yes: &str, no: &str) -> Option<bool> {
-    let is_yes = text.eq_ignore_ascii_case(yes);
-    (is_yes || text.eq_ignore_ascii_case(no)).then_some(is_yes)
+    let is_yes = text.eq_ignore_ascii_case("yes");
+    if is_yes || text.eq_ignore_ascii_case("no") {
+        Ok(is_yes)
+    } else {
+        Err(ValueError::Rule("the value must be yes or no"))
+    }
 }
 
 pub(crate) fn address(text: &str) -> Result<Address, AddressError> {
@@ -47,9 +42,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_are_read_in_any_case() {
+    fn switches_are_read_in_any_case() {
         assert_eq!((yes_or_no("Yes"), yes_or_no("no")), (Ok(true), Ok(false)));
-        assert_eq!((on_or_off("ON"), on_or_off("off")), (Ok(true), Ok(false)));
-        assert!(yes_or_no("on").is_err() && on_or_off("").is_err());
+        assert!(yes_or_no("on").is_err() && yes_or_no("").is_err());
     }
 }

@@ -11,9 +11,11 @@ pub enum SizeError {
     TooLarge,
 }
 
-/// Parses a number with K, M, G or T after it, in powers of 1024. A number without a letter counts
-/// units of `unit` bytes. One decimal is allowed before a letter, as in `2.5G`.
+/// Parses a number with K, M, G or T after it, in powers of 1024; `iB` or `B` may follow the
+/// letter, as in `2GiB`. A number without a letter counts units of `unit` bytes. One decimal is
+/// allowed before a letter, as in `2.5G`.
 pub fn parse_bytes(text: &str, unit: u64) -> Result<u64, SizeError> {
+    let text = without_byte(text);
     let (digits, unit) = match text.char_indices().next_back() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => {
             let power = "KMGT".find(letter.to_ascii_uppercase()).ok_or(SizeError::Unit)?;
@@ -32,6 +34,14 @@ pub fn parse_bytes(text: &str, unit: u64) -> Result<u64, SizeError> {
     Ok(bytes / 10)
 }
 
+/// Returns a size without `iB` or `B` after the letter of its unit.
+fn without_byte(text: &str) -> &str {
+    let is_unit = |short: &&str| short.ends_with(|last: char| last.is_ascii_alphabetic());
+    let short = text.strip_suffix(['B', 'b']);
+    let short = short.map(|short| short.strip_suffix(['i', 'I']).unwrap_or(short));
+    short.filter(is_unit).unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +56,9 @@ mod tests {
             ("8G", 1, 8 << 30),
             ("2.5G", 1, 5 << 29),
             ("1T", 1, 1 << 40),
+            ("2GiB", 1, 2 << 30),
+            ("10MB", 1024, 10 << 20),
+            ("1.5kib", 1, 1536),
         ] {
             assert_eq!(parse_bytes(text, unit), Ok(bytes), "{text}");
         }
@@ -61,7 +74,9 @@ mod tests {
             ("2.55G", SizeError::Number),
             ("1\u{e9}", SizeError::Number),
             ("8X", SizeError::Unit),
-            ("64MB", SizeError::Unit),
+            ("64XB", SizeError::Unit),
+            ("64i", SizeError::Unit),
+            ("B", SizeError::Unit),
             ("99999999999T", SizeError::TooLarge),
             ("99999999999.5T", SizeError::TooLarge),
         ] {

@@ -97,3 +97,14 @@ fn verbose_commands_name_each_object() {
     let silent = scene.node.run(&["backup", tree]).expect(&[0]);
     assert!(silent.messages().is_empty(), "{silent}");
 }
+
+#[test]
+fn a_destruction_is_confirmed() {
+    let scene = Scene::with_files(3, 500);
+    scene.backup();
+    let remove = scene.server.try_admin(&["node", "remove", "anna"]).expect(&[12]);
+    remove.says("--confirm removes them too");
+    let set = ["volume", "set", "V00001", "--access", "destroyed"];
+    scene.server.try_admin(&set).expect(&[12]).says("confirm it with --confirm");
+    scene.server.admin(&["node", "remove", "anna", "--confirm"]);
+}

@@ -148,26 +148,26 @@ fn an_event_begins_the_days_and_a_hold_stops_them() {
         archives(scene).len()
     };
     assert_eq!(left(&mut scene, "1000d"), 1, "an archive should stay until its event");
-    scene.node.run(&["archives", "--event", &number, "--json"]).expect(&[0]);
+    scene.node.run(&["archives", "event", &number, "--json"]).expect(&[0]);
     scene
         .node
-        .run(&["archives", "--event", &number, "--json"])
+        .run(&["archives", "event", &number, "--json"])
         .expect(&[12])
         .says("already");
     assert_eq!(left(&mut scene, "1009d"), 1);
-    scene.node.run(&["archives", "--hold", &number, "--json"]).expect(&[0]);
+    scene.node.run(&["archives", "hold", &number, "--json"]).expect(&[0]);
     assert_eq!(left(&mut scene, "1020d"), 1, "a held archive should stay");
     let path = scene.tree.to_str().unwrap();
     let refused = scene.node.run(&["delete", path, "--archive", &number, "--json"]);
     refused.expect(&[12]).says("held");
     scene
         .server
-        .try_admin(&["node", "remove", "anna", "--with-data"])
+        .try_admin(&["node", "remove", "anna", "--confirm"])
         .expect(&[12])
         .says("held");
-    scene.node.run(&["archives", "--release", &number, "--json"]).expect(&[0]);
+    scene.node.run(&["archives", "release", &number, "--json"]).expect(&[0]);
     assert_eq!(left(&mut scene, "1020d"), 0);
-    scene.node.run(&["archives", "--hold", "77", "--json"]).expect(&[12]).says("77");
+    scene.node.run(&["archives", "hold", "77", "--json"]).expect(&[12]).says("77");
 }
 
 #[test]

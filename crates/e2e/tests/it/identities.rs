@@ -76,7 +76,7 @@ fn a_revocation_ends_a_session_that_is_open() {
 
 #[test]
 fn a_removal_ends_a_session_that_is_open() {
-    check_ended_by(&["node", "remove", "anna", "--with-data"], "removed");
+    check_ended_by(&["node", "remove", "anna", "--confirm"], "removed");
 }
 
 #[test]

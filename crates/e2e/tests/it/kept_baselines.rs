@@ -43,7 +43,7 @@ fn a_node_sees_its_own_baselines_only() {
     let made = of_anna.baselines().unwrap()[0].made;
     assert!(made > ServerTime::from_secs(1_700_000_000), "{made:?}");
     // A node of the same name that comes later begins anew.
-    scene.server.admin(&["node", "remove", "bert", "--with-data"]);
+    scene.server.admin(&["node", "remove", "bert", "--confirm"]);
     let again = Node::enrol(&scene.server, "bert");
     assert_eq!(documents(&connect(&again)), [""; 0]);
 }

@@ -148,7 +148,7 @@ fn a_locked_class_cannot_be_shortened_by_anybody() {
     refuse(&["class", "STANDARD", "--no-backup"], "VEREXISTS");
     refuse(&["class", "STANDARD", "--lock-until", "2098-01-01"], "lock");
     set_policy(&scene.server, &["class", "STANDARD", "--retextra", "NOLIMIT"]);
-    let remove = ["node", "remove", "anna", "--with-data"];
+    let remove = ["node", "remove", "anna", "--confirm"];
     scene.server.try_admin(&remove).expect(&[12]).says("locked until 2099-01-01");
     scene.server.admin(&["domain", "add", "OTHER"]);
     let moved = scene.server.try_admin(&["node", "set", "anna", "--domain", "OTHER"]);

@@ -28,35 +28,52 @@ impl From<ArchiveArgs> for ArchiveFilter {
 }
 
 /// List, hold and release this node's archives, and record their events
+///
+/// Without a command it lists the archives.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast archives
-  holdfast archives --event 3
-  holdfast archives --hold 3")]
+  holdfast archives event 3
+  holdfast archives hold 3")]
 pub(crate) struct Args {
-    /// Record that the event of this archive has happened, so that its retention begins
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "release"])]
-    event: Option<u64>,
-    /// Hold this archive: keep it until its release, even after the days of its class
-    #[arg(long, value_name = "NUMBER", conflicts_with = "release")]
-    hold: Option<u64>,
-    /// Release this archive: end its hold, so that its class decides again
-    #[arg(long, value_name = "NUMBER")]
-    release: Option<u64>,
+    #[command(subcommand)]
+    command: Option<ArchivesCommand>,
+}
+
+#[derive(clap::Subcommand, Clone, Copy, PartialEq, Eq, Debug)]
+enum ArchivesCommand {
+    /// Record that the event of an archive has happened, so that its retention begins
+    #[command(after_help = "Example:\n  holdfast archives event 3")]
+    Event(NumberArgs),
+    /// Hold an archive: keep it until its release, even after the days of its class
+    #[command(after_help = "Example:\n  holdfast archives hold 3")]
+    Hold(NumberArgs),
+    /// Release an archive: end its hold, so that its class decides again
+    #[command(after_help = "Example:\n  holdfast archives release 3")]
+    Release(NumberArgs),
+}
+
+#[derive(clap::Args, Clone, Copy, PartialEq, Eq, Debug)]
+struct NumberArgs {
+    /// The number of the archive; 'holdfast archives' shows it
+    #[arg(value_name = "NUMBER")]
+    number: u64,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let client = context.client()?;
-    let changed = match (args.event, args.hold, args.release) {
-        (Some(number), _, _) => Some(client.set_archive(number, true, None)?),
-        (_, Some(number), _) => Some(client.set_archive(number, false, Some(true))?),
-        (_, _, Some(number)) => Some(client.set_archive(number, false, Some(false))?),
-        _ => None,
-    };
-    let shown = match changed {
-        Some(archive) => vec![archive],
+    let shown = match args.command {
         None => client.archives()?,
+        Some(ArchivesCommand::Event(NumberArgs { number })) => {
+            vec![client.set_archive(number, true, None)?]
+        }
+        Some(ArchivesCommand::Hold(NumberArgs { number })) => {
+            vec![client.set_archive(number, false, Some(true))?]
+        }
+        Some(ArchivesCommand::Release(NumberArgs { number })) => {
+            vec![client.set_archive(number, false, Some(false))?]
+        }
     };
     if context.output.is_json() {
         shown

@@ -135,7 +135,8 @@ pub(super) struct TuningArgs {
     /// Ask the server which data it already has, and do not send it again
     #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     deduplication: Option<bool>,
-    /// Maximum size of a transaction, as in 64M; a number without a unit is in KiB
+    /// Maximum size of a transaction, from 1M to 32G; a number without a unit is in KiB. A
+    /// transaction ends after 2 seconds anyway, and more than 1G counts as 1G
     #[arg(long, value_name = "SIZE", value_parser = transaction_bytes)]
     txnbytelimit: Option<u64>,
     /// Maximum number of objects in a transaction, 1 to 65536
@@ -219,12 +220,15 @@ pub(super) fn tuning(args: &TuningArgs) -> Tuning {
     }
 }
 
+/// Maximum of TXNBYTELIMIT, as TSM has it, so that the setting of a site can stay.
+const TRANSACTION_BYTES_MAX: u64 = 32 << 30;
+
 fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
     let bytes = model::parse_bytes(text, 1 << 10)?;
-    if (1 << 20..=1 << 30).contains(&bytes) {
-        Ok(bytes)
+    if (1 << 20..=TRANSACTION_BYTES_MAX).contains(&bytes) {
+        Ok(bytes.min(1 << 30))
     } else {
-        Err(ValueError::Rule("the size must be from 1M to 1G"))
+        Err(ValueError::Rule("the size must be from 1M to 32G"))
     }
 }
 
@@ -265,4 +269,23 @@ fn targets(args: Args) -> Result<Targets, CommandError> {
     }
     let paths = path::from_root(args.paths.iter().map(|path| path::bytes(path)).collect())?;
     Ok(if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A site that comes from TSM may have 10G in its settings.
+    #[test]
+    fn a_transaction_has_a_size_that_tsm_takes() {
+        for (text, bytes) in [("1M", 1 << 20), ("25600", 25 << 20), ("1G", 1 << 30)] {
+            assert_eq!(transaction_bytes(text), Ok(bytes), "{text}");
+        }
+        for text in ["10G", "32GiB"] {
+            assert_eq!(transaction_bytes(text), Ok(1 << 30), "{text}");
+        }
+        for text in ["1000", "33G", "ten"] {
+            assert!(transaction_bytes(text).is_err(), "{text}");
+        }
+    }
 }

@@ -319,7 +319,7 @@ fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
 fn check_not_held(store: &Store, node: &Node, archive: Option<u64>) -> Result<(), StoreError> {
     match archive {
         Some(number) if find(store, node, number)?.held => Err(StoreError::conflict(format!(
-            "archive {number} is held; 'holdfast archives --release {number}' ends the hold"
+            "archive {number} is held; 'holdfast archives release {number}' ends the hold"
         ))),
         _ => Ok(()),
     }

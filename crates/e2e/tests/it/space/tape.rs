@@ -128,12 +128,12 @@ fn lists_go_on_where_opens_are_refused() {
     let Some((mut space, files)) = Space::on_volumes() else { return };
     space.scene.configure("stage_bytes", 0);
     let server = &space.scene.server;
-    server.admin(&["library", "set", "vault", "--optimised-only", "on"]);
+    server.admin(&["library", "set", "vault", "--optimised-only", "yes"]);
     fs::read(&files[0].0).unwrap_err();
     let rows = space.hsm(&["recall"], &files[0].0).expect(&[0]).json_lines();
     assert_eq!(rows[0]["state"], "p");
     assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
-    server.admin(&["library", "set", "vault", "--optimised-only", "off"]);
+    server.admin(&["library", "set", "vault", "--optimised-only", "no"]);
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
 }
 

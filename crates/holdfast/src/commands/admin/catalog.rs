@@ -39,7 +39,7 @@ enum CatalogCommand {
     Backup {
         /// Let the copy replace others although the catalogue has lost most of its rows
         #[arg(long)]
-        accept: bool,
+        confirm: bool,
     },
     /// Move the catalogue to a database, or back to the server's folder
     ///
@@ -102,7 +102,7 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match &args.command {
         CatalogCommand::List => list(&admin.catalog_copies()?, context),
-        CatalogCommand::Backup { accept } => return back_up(*accept, admin, context),
+        CatalogCommand::Backup { confirm } => return back_up(*confirm, admin, context),
         CatalogCommand::Move { .. } => {
             return Err(CommandError::new("stop the server before you move its catalogue"));
         }
@@ -145,7 +145,7 @@ fn back_up(accept: bool, admin: &mut Admin, context: &mut Context) -> Result<u8,
     let Some(doubt) = doubt else { return Ok(DONE) };
     output::say(&format!(
         "The copy replaces no other one: {doubt}. 'holdfast admin audit' names what is damaged; if \
-         the rows were removed on purpose, give --accept."
+         the rows were removed on purpose, give --confirm."
     ));
     Ok(WARNED)
 }

@@ -108,7 +108,7 @@ struct SetArgs {
     #[command(flatten)]
     settings: SettingsArgs,
     /// Refuse to open migrated files, so that only lists and restores recall packs
-    #[arg(long, value_name = "on|off", value_parser = values::on_or_off)]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     optimised_only: Option<bool>,
 }
 

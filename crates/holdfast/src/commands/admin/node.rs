@@ -129,14 +129,14 @@ struct SetArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast node remove web-01 --with-data")]
+  holdfast admin --server /srv/holdfast node remove web-01 --confirm")]
 struct RemoveArgs {
     /// The node
     #[arg(value_name = "NAME")]
     name: String,
-    /// Also remove the backups and archives of the node
+    /// Remove the node even if it has backups or archives, and these with it
     #[arg(long)]
-    with_data: bool,
+    confirm: bool,
 }
 
 pub(super) fn run(
@@ -169,7 +169,7 @@ pub(super) fn run(
         }
         NodeCommand::Set(args) => set(args, admin, context)?,
         NodeCommand::Remove(args) => {
-            let node = admin.remove_node(&args.name, args.with_data)?;
+            let node = admin.remove_node(&args.name, args.confirm)?;
             tell(&node, &format!("Node {} is removed.", node.name), context);
         }
     }

@@ -76,6 +76,9 @@ struct SetArgs {
     /// The new access
     #[arg(long, value_name = "ACCESS")]
     access: Access,
+    /// With --access destroyed: confirm that the volumes and everything on them are lost
+    #[arg(long)]
+    confirm: bool,
     #[command(flatten)]
     volumes: VolumeArgs,
 }
@@ -123,14 +126,14 @@ struct VolumeArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast volume reclaim --pool TAPE --dead 40")]
+  holdfast admin --server /srv/holdfast volume reclaim TAPE --dead-percent 40")]
 struct ReclaimArgs {
     /// Volumes of this pool only
-    #[arg(long, value_name = "POOL")]
+    #[arg(value_name = "POOL")]
     pool: Option<String>,
     /// Share of a volume that must be dead [default: the setting of its pool]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
-    dead: Option<u32>,
+    dead_percent: Option<u32>,
 }
 
 /// Add to the catalogue the packs that volumes hold
@@ -165,6 +168,11 @@ pub(super) fn run(
         }
         VolumeCommand::Label(args) => label::run(args, admin, context),
         VolumeCommand::Set(args) => {
+            if args.access == Access::Destroyed && !args.confirm {
+                let message = "a destroyed volume and everything on it are given up for good; \
+                               confirm it with --confirm";
+                return Err(CommandError::usage(message, "holdfast admin volume set"));
+            }
             let access = VolumeAccess::from(args.access);
             let result = format!("is {}", access.word());
             let change = VolumeChange::Access(access);
@@ -181,7 +189,7 @@ pub(super) fn run(
             change_all(&volumes, &VolumeChange::Remove, "is removed", admin, context)
         }
         VolumeCommand::Reclaim(args) => {
-            let ReclaimArgs { pool, dead: dead_percent } = args;
+            let ReclaimArgs { pool, dead_percent } = args;
             tend(VolumeTask::Reclaim { pool, dead_percent }, &tend::MOVED, admin, context)
         }
         VolumeCommand::Move(args) => {

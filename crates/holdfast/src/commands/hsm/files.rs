@@ -27,11 +27,11 @@ struct PathArgs {
     /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
-    /// Take the paths in this file, one per line; - reads standard input
+    /// Take the paths listed in a file too, one per line; - reads standard input
     #[arg(long, value_name = "FILE")]
     filelist: Option<PathBuf>,
-    /// The paths of the list end with NUL instead of a newline
-    #[arg(long, requires = "filelist")]
+    /// The paths in the file list end with NUL instead of a newline
+    #[arg(long, short = '0', requires = "filelist")]
     null: bool,
 }
 

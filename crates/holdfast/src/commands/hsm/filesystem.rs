@@ -50,27 +50,27 @@ struct SettingsArgs {
     #[arg(long, value_name = "PERCENT")]
     premigrated: Option<u8>,
     /// Leave smaller files alone [default: 64K]
-    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     min_size: Option<u64>,
     /// Migrate files automatically only if they were not used for this number of days [default: 30]
     #[arg(long, value_name = "DAYS")]
     unused_days: Option<u32>,
     /// Migrate only files whose current state is backed up [default: no]
-    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     backup_first: Option<bool>,
     /// Recall files that are larger than this part by part as they are read, and not as a whole
     /// when they are opened; programs that look for holes may regard such a file as empty [default:
     /// none]
-    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     whole: Option<u64>,
     /// Maximum number of recalls of one user that wait [default: 10000]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "N")]
     user_recalls: Option<u32>,
     /// Maximum number of recalls of one program that wait [default: 10000]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "N")]
     program_recalls: Option<u32>,
     /// Recall only by 'holdfast hsm recall', so that reading a stub fails [default: no]
-    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     requests_only: Option<bool>,
     /// Time that a program waits for a server that gives no sign of life, in seconds; then its read
     /// fails (EIO) [default: 60]
@@ -78,7 +78,7 @@ struct SettingsArgs {
     wait: Option<u32>,
     /// Show the files only while 'holdfast hsm run' is running, so that no stub reads as zeros
     /// without it [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     hidden: Option<bool>,
 }
 

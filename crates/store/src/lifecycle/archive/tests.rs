@@ -125,7 +125,7 @@ fn a_held_archive_loses_nothing_until_it_is_released() {
         set(&server.store, &server.node, order).expect("is changed")
     };
     assert!(hold(true).row.held);
-    refused(remove(&server, &filespace, order(&filespace, ALL, false)), "--release");
+    refused(remove(&server, &filespace, order(&filespace, ALL, false)), "archives release");
     assert_eq!(totals(&server, number).0, 1);
     assert!(!hold(false).row.held);
     done(remove(&server, &filespace, order(&filespace, ALL, false)));
