@@ -8,7 +8,7 @@ use crate::CatalogError;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRow {
     pub time: ServerTime,
-    /// `node NAME`, `administrator` or `server`.
+    /// `node NAME`, `administrator`, `administrator (uid NUMBER)` or `server`.
     pub actor: String,
     /// A few words, which are the same for all events of a kind.
     pub what: String,

@@ -31,7 +31,7 @@ pub use audit::{
 };
 pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::Admin;
-pub use events::Event;
+pub use events::{Event, LogFilter};
 pub use expiration::{Expiration, ExpirationRequest};
 pub use libraries::{
     DriveState, Element, ElementKind, Library, LibraryChange, LibraryDrive, LibraryPlace,

@@ -9,9 +9,11 @@ mod schedules;
 use std::sync::Arc;
 
 use catalog::OptionSet;
+use store::domains::ADMINISTRATOR;
 use store::lifecycle::expire::{self, Confirmation, Order};
-use store::lifecycle::{audit, catalog_copy, object_lock, reclaim, recovery};
+use store::lifecycle::{audit, audit_trail, catalog_copy, object_lock, reclaim, recovery};
 use store::{Store, StoreError, domains, pools};
+use tonic::transport::server::UdsConnectInfo;
 use tonic::{Request, Response, Status};
 use wire::proto;
 use wire::proto::admin_server::Admin;
@@ -77,15 +79,25 @@ impl AdminApi {
     }
 }
 
+/// Returns the administrator who sends a request, for the audit trail.
+fn actor<T>(request: &Request<T>) -> String {
+    let connection = request.extensions().get::<UdsConnectInfo>();
+    match connection.and_then(|connection| connection.peer_cred) {
+        Some(user) => format!("{ADMINISTRATOR} (uid {})", user.uid()),
+        None => ADMINISTRATOR.to_owned(),
+    }
+}
+
 #[tonic::async_trait]
 impl Admin for AdminApi {
     async fn add_node(
         &self,
         request: Request<proto::AddNodeRequest>,
     ) -> Result<Response<proto::AddNodeReply>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::add(&edge, &request)).await
+        self.blocking(move |_| nodes::add(&edge, &request, &actor)).await
     }
 
     async fn list_nodes(
@@ -109,9 +121,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::SetNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.changing(move |_| nodes::set(&edge, &request).map(messages::nodes::node))
+        self.changing(move |_| nodes::set(&edge, &request, &actor).map(messages::nodes::node))
             .await
     }
 
@@ -119,9 +132,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::RemoveNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::remove(&edge, &request).map(messages::nodes::node))
+        self.blocking(move |_| nodes::remove(&edge, &request, &actor).map(messages::nodes::node))
             .await
     }
 
@@ -129,9 +143,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::RevokeNodeRequest>,
     ) -> Result<Response<proto::RevokeNodeReply>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::revoke(&edge, &request)).await
+        self.blocking(move |_| nodes::revoke(&edge, &request, &actor)).await
     }
 
     async fn domains(
@@ -581,13 +596,15 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::EventsRequest>,
     ) -> Result<Response<proto::EventsReply>, Status> {
-        let portion = Portion::parse(request.into_inner().portion);
+        let proto::EventsRequest { portion, filter } = request.into_inner();
+        let (portion, filter) = (Portion::parse(portion), messages::log::filter(filter));
         self.blocking(move |store| {
-            let events = store.catalog.events(portion.first_number()?, portion.read_max())?;
+            let (first, limit) = (portion.first_number()?, portion.read_max());
+            let events = audit_trail::list(store, &filter, first, limit)?;
             let events = events.into_iter().map(messages::log::event).collect();
             let Section { items, next } =
                 portion.cut(events, |event: &proto::Event| number_key(event.number));
-            Ok(proto::EventsReply { events: items, next })
+            Ok(proto::EventsReply { events: items, next, is_filtered: true })
         })
         .await
     }

@@ -219,7 +219,7 @@ fn events_and_runs_come_in_portions() {
     };
     (0..5).for_each(|_| add());
     let events = |portion| {
-        let request = proto::EventsRequest { portion: Some(portion) };
+        let request = proto::EventsRequest { portion: Some(portion), filter: None };
         let answer = bench.reply(bench.admin.events(Request::new(request)));
         reply(answer.events, |event| event.number, answer.next)
     };

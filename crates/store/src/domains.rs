@@ -181,6 +181,9 @@ pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
     Ok(info)
 }
 
+/// Actor of events that an administrator causes.
+pub const ADMINISTRATOR: &str = "administrator";
+
 /// Adds an event to the audit trail, with the administrator as its actor.
 pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Result<(), StoreError> {
     let event = event(time, what, details);
@@ -190,7 +193,7 @@ pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Resul
 fn event(time: ServerTime, what: &str, details: &str) -> EventRow {
     EventRow {
         time,
-        actor: "administrator".to_owned(),
+        actor: ADMINISTRATOR.to_owned(),
         what: what.to_owned(),
         details: details.to_owned(),
     }

@@ -1,8 +1,10 @@
 //! The lives of versions and packs: archives and deletion, expiration, reclamation, audit, object
-//! locks, copies of the catalogue, and recovery of a server from such copies.
+//! locks, copies of the catalogue, and recovery of a server from such copies. The audit trail tells
+//! of all that.
 
 pub mod archive;
 pub mod audit;
+pub mod audit_trail;
 pub mod baselines;
 pub mod catalog_check;
 pub mod catalog_copy;

@@ -52,6 +52,51 @@ fn a_user_without_rights_is_told_who_has_them() {
     assert!(!refused.stderr.contains("is the server running"), "{refused}");
 }
 
+/// Returns the kinds of the events that a filter finds, newest first.
+fn kinds(scene: &Scene, options: &[&str]) -> Vec<String> {
+    let events = scene.server.try_admin(&[&["log"], options].concat()).expect(&[0]).json_lines();
+    events.iter().map(|event| event["what"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn changes_of_nodes_are_in_the_audit_trail() {
+    let scene = Scene::new();
+    let admin = |arguments: &[&str]| scene.server.admin(arguments);
+    admin(&["node", "add", "bert"]);
+    admin(&["node", "add", "bert", "--again"]);
+    let middle = clock::divide();
+    admin(&["node", "lock", "bert"]);
+    admin(&["node", "unlock", "bert"]);
+    admin(&["node", "rename", "bert", "berta"]);
+    admin(&["domain", "add", "LONG"]);
+    admin(&["node", "set", "berta", "--domain", "LONG", "--backdelete", "yes"]);
+    admin(&["node", "revoke", "berta"]);
+    admin(&["node", "remove", "berta"]);
+    let all = kinds(&scene, &["--kind", "node", "--node", "berta"]);
+    let expected = [
+        "node removed",
+        "node revoked",
+        "node domain changed",
+        "node rights changed",
+        "node renamed",
+    ];
+    assert_eq!(all, expected);
+    let earlier =
+        ["node renamed", "node unlocked", "node locked", "node token issued", "node added"];
+    assert_eq!(kinds(&scene, &["--node", "bert"]), earlier);
+    assert_eq!(kinds(&scene, &["--node", "bert", "--to", &middle]).len(), 2);
+    assert_eq!(kinds(&scene, &["--node", "bert", "--from", &middle]).len(), 3);
+    assert_eq!(kinds(&scene, &["--text", "BACKDELETE YES"]), ["node rights changed"]);
+    assert_eq!(
+        kinds(&scene, &["--kind", "node", "--limit", "2"]),
+        ["node removed", "node revoked"]
+    );
+    assert_eq!(kinds(&scene, &["--node", "nobody"]), [""; 0]);
+    let event = scene.server.admin(&["log", "--text", "node renamed"]);
+    let own = if is_root() { "administrator (uid 0)" } else { "administrator (uid " };
+    assert!(event["actor"].as_str().unwrap().starts_with(own), "{event}");
+}
+
 /// Returns the document of the error of a command that was not done.
 #[track_caller]
 fn error(outcome: &Outcome) -> Value {

@@ -31,7 +31,7 @@ fn check(attack: impl FnOnce(&Intruder<'_>)) {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));
     let nodes = scene.server.admin(&["node", "list"]).to_string();
     assert!(nodes.contains("captured") && nodes.contains("anna"), "{nodes}");
-    assert!(!scene.server.admin(&["events"]).to_string().contains("bug of the server"));
+    assert!(!scene.server.admin(&["log"]).to_string().contains("bug of the server"));
 }
 
 /// Checks that the server ends a call with this gRPC code and text.

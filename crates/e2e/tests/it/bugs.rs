@@ -34,7 +34,7 @@ fn check_session(point: &str) {
     other.backup(&scene.tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
     scene.backup();
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));
-    let is_recorded = || scene.server.admin(&["events"]).to_string().contains("bug of the server");
+    let is_recorded = || scene.server.admin(&["log"]).to_string().contains("bug of the server");
     let began = e2e::clock::now();
     while !is_recorded() {
         assert!(began.elapsed() < RECORDED_MAX, "the bug is not in the audit trail");

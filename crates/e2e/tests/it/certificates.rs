@@ -73,7 +73,7 @@ fn a_revoked_node_enters_only_with_a_new_token() {
     assert_eq!(revoked["certificates"], 1, "{revoked}");
     scene.node.run(&["status"]).expect(&[12]).says("enrol again with a new token");
     enrol(&other, &address, &unused).expect(&[12]).says("replaced");
-    let events = scene.server.admin(&["events"]).to_string();
+    let events = scene.server.admin(&["log"]).to_string();
     assert!(events.contains("node revoked"), "{events}");
 
     enrol(&other, &address, &token_again(&scene)).expect(&[0]);

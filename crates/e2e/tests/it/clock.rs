@@ -25,7 +25,7 @@ fn expire(scene: &Scene, options: &[&str]) -> Outcome {
 /// Returns the details of the latest event that is called `what`.
 #[track_caller]
 fn event(scene: &Scene, what: &str) -> String {
-    let events = scene.server.try_admin(&["events"]).expect(&[0]).json_lines();
+    let events = scene.server.try_admin(&["log"]).expect(&[0]).json_lines();
     let event = events.iter().find(|event| event["what"] == what);
     let event = event.unwrap_or_else(|| panic!("no event {what:?} in {events:?}"));
     event["details"].as_str().expect("text").to_owned()

@@ -48,7 +48,7 @@ fn backups_are_deleted_only_with_the_right_to() {
     // The file still exists, so the next backup stores it again.
     scene.backup().counts(&[("backed_up", 1)]);
     assert_eq!(states(&scene, &file), "A");
-    let events = scene.server.admin(&["events"]);
+    let events = scene.server.admin(&["log"]);
     assert_eq!(events[0]["what"], "versions deleted");
     assert_eq!(events[0]["actor"], "node anna");
     scene.node.run(&["delete", "/none", "--json"]).expect(&[12]).says("/none");

@@ -99,7 +99,7 @@ fn a_node_in_two_places_at_once_is_reported() {
     start(&binary(), &arguments, &copy, None).wait().expect(&[0]);
 
     let is_reported = || {
-        let events = scene.server.admin(&["events"]).to_string();
+        let events = scene.server.admin(&["log"]).to_string();
         events.contains("node connected from two addresses") && events.contains("127.0.0.2")
     };
     let began = e2e::clock::now();

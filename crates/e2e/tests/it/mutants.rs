@@ -155,7 +155,7 @@ fn a_server_survives_changed_sessions() {
         node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
         assert_same(&manifest(&tree), &manifest(&out.join("tree")));
     }
-    let events = server.admin(&["events"]).to_string();
+    let events = server.admin(&["log"]).to_string();
     assert!(!events.contains("bug of the server"), "{events}");
     // The harness fails for a process that has written of a panic.
     server.terminate().expect(&[0]);

@@ -120,14 +120,14 @@ fn a_draft_is_simulated_and_activated_only_on_purpose() {
     assert_eq!(done["expired"], predicted["expired"]);
     assert_eq!(done["expired_bytes"], predicted["expired_bytes"]);
     assert_eq!(scene.server.admin(&["expire"])["expired"], 0);
-    let events = scene.server.admin(&["events"]);
+    let events = scene.server.admin(&["log"]);
     let whats: Vec<&str> = events
         .as_array()
         .unwrap()
         .iter()
         .map(|event| event["what"].as_str().unwrap())
         .collect();
-    assert_eq!(whats, ["versions expired", "policy activated"]);
+    assert_eq!(whats, ["versions expired", "policy activated", "node added"]);
     scene.node.verify().expect(&[0]);
 }
 

@@ -82,7 +82,7 @@ fn space_comes_back_once_nothing_needs_it() {
     let again = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
     again.counts(&[("failed", 0)]);
     assert_eq!(manifest(&scene.restore("again", &[])), manifest(&scene.tree));
-    let events = scene.server.admin(&["events"]);
+    let events = scene.server.admin(&["log"]);
     assert_eq!(events[0]["what"], "space reclaimed");
 }
 

@@ -94,7 +94,7 @@ fn a_full_pool_refuses_every_node_and_deletion_makes_room() {
 
 /// Returns true once the audit trail has an event of this kind.
 fn has_event(scene: &Scene, what: &str) -> bool {
-    scene.server.admin(&["events"]).to_string().contains(what)
+    scene.server.admin(&["log"]).to_string().contains(what)
 }
 
 #[track_caller]

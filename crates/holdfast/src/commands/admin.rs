@@ -4,9 +4,9 @@ mod audit;
 mod catalog;
 mod domain;
 mod event;
-mod events;
 mod expire;
 mod library;
+mod log;
 mod node;
 mod optionset;
 mod policy;
@@ -62,7 +62,7 @@ enum AdminCommand {
     Expire(expire::Args),
     Reclaim(reclaim::Args),
     Audit(audit::Args),
-    Events(events::Args),
+    Log(log::Args),
     Tasks(tasks::Args),
     Stats(stats::AdminArgs),
     Servers(server_list::Args),
@@ -92,7 +92,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
-        AdminCommand::Events(args) => events::run(&args, &mut admin, context),
+        AdminCommand::Log(args) => log::run(args, &mut admin, context),
         AdminCommand::Tasks(args) => tasks::run(&args, &mut admin, context),
         AdminCommand::Stats(args) => stats::of_nodes(&args, &mut admin, context),
         AdminCommand::Servers(server_list::Args {}) => server_list::run(&mut admin, context),

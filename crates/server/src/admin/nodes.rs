@@ -1,6 +1,6 @@
 //! Nodes: registered, changed and removed by an administrator.
 
-use catalog::{CatalogError, Node, NodeChange, TokenRow};
+use catalog::{CatalogError, EventRow, Node, NodeChange, TokenRow, Write};
 use model::{BACKUP_FILESPACE_MIN, NodeName, ServerTime};
 use store::{Store, StoreError, domains, schedules};
 use wire::proto;
@@ -66,6 +66,7 @@ pub(super) fn list(
 pub(super) fn add(
     edge: &Edge,
     request: &proto::AddNodeRequest,
+    actor: &str,
 ) -> Result<proto::AddNodeReply, StoreError> {
     let store = &edge.store;
     let now = sys::clock::now();
@@ -76,8 +77,12 @@ pub(super) fn add(
         secs @ 1..=TOKEN_SECS_MAX => secs,
         _ => return Err(StoreError::usage("a token must live from 1 second to 30 days")),
     };
+    let mut what = "node added";
     let node = match store.catalog.add_node(&name, domain, now) {
-        Err(CatalogError::Exists { .. }) if request.again => find(store, &request.name)?,
+        Err(CatalogError::Exists { .. }) if request.again => {
+            what = "node token issued";
+            find(store, &request.name)?
+        }
         Err(CatalogError::Exists { .. }) => {
             return Err(StoreError::conflict(format!(
                 "node {name} exists already; give it a new token with --again"
@@ -91,6 +96,7 @@ pub(super) fn add(
     store.catalog.add_token(&row)?;
     let token = wire::Token { secret, ca_fingerprint: edge.authority.fingerprint() };
     tracing::info!(node = %node.name, "a token was made");
+    note(store, actor, what, format!("{name} in domain {}", node.domain_name))?;
     Ok(proto::AddNodeReply {
         node: Some(messages::nodes::node(describe(store, node)?)),
         token: token.to_string(),
@@ -99,28 +105,78 @@ pub(super) fn add(
 }
 
 /// Changes a node. Locking it ends its sessions at once.
-pub(super) fn set(edge: &Edge, request: &proto::SetNodeRequest) -> Result<NodeSummary, StoreError> {
+pub(super) fn set(
+    edge: &Edge,
+    request: &proto::SetNodeRequest,
+    actor: &str,
+) -> Result<NodeSummary, StoreError> {
     let store = &*edge.store;
-    let mut node = find(store, &request.name)?;
+    let before = find(store, &request.name)?;
     if let Some(locked) = request.locked {
-        store.catalog.lock_node(node.id, locked)?;
+        store.catalog.lock_node(before.id, locked)?;
         if locked {
-            edge.identities.cut(node.id);
+            edge.identities.cut(before.id);
         }
     }
-    if let Some(new_name) = &request.new_name {
-        let new_name = parse(new_name)?;
-        store.catalog.rename_node(node.id, &new_name)?;
-        node.name = new_name;
+    let new_name = request.new_name.as_deref().map(parse).transpose()?;
+    if let Some(new_name) = &new_name {
+        store.catalog.rename_node(before.id, new_name)?;
     }
-    store.catalog.change_node(node.id, &change_of(store, &node, request)?)?;
+    // The audit trail has the changes so far even if the rest is refused.
+    let name = new_name.unwrap_or_else(|| before.name.clone());
+    let changed = change_of(store, &before, request)
+        .and_then(|change| Ok(store.catalog.change_node(before.id, &change)?));
+    let after = store.catalog.node(&name)?;
+    for (what, details) in differences(&before, &after) {
+        note(store, actor, what, details)?;
+    }
+    changed?;
     let proto::SetNodeRequest { added_labels, removed_labels, .. } = request;
     if !added_labels.is_empty() || !removed_labels.is_empty() || request.domain.is_some() {
-        schedules::label_nodes(store, node.id, added_labels, removed_labels)?;
+        schedules::label_nodes(store, before.id, added_labels, removed_labels)?;
     }
-    let node = store.catalog.node(&node.name)?;
-    tracing::info!(node = %node.name, locked = node.locked, "node changed");
-    describe(store, node)
+    tracing::info!(node = %after.name, locked = after.locked, "node changed");
+    describe(store, after)
+}
+
+/// Adds an event about a node to the audit trail.
+fn note(store: &Store, actor: &str, what: &str, details: String) -> Result<(), StoreError> {
+    let (actor, what) = (actor.to_owned(), what.to_owned());
+    let event = EventRow { time: sys::clock::now(), actor, what, details };
+    Ok(store.catalog.commit(vec![Write::AddEvent(event)])?)
+}
+
+/// Returns the kind and the details of an event for each difference between two states of a node.
+fn differences(before: &Node, after: &Node) -> Vec<(&'static str, String)> {
+    let name = &after.name;
+    let mut all = Vec::new();
+    if before.name != *name {
+        all.push(("node renamed", format!("{} is now called {name}", before.name)));
+    }
+    if before.locked != after.locked {
+        let what = if after.locked { "node locked" } else { "node unlocked" };
+        all.push((what, name.to_string()));
+    }
+    let word = |allowed| if allowed { "yes" } else { "no" };
+    let of_right = |right, allowed| format!("{name}: {right} {}", word(allowed));
+    if before.deletes_backups != after.deletes_backups {
+        all.push(("node rights changed", of_right("BACKDELETE", after.deletes_backups)));
+    }
+    if before.deletes_archives != after.deletes_archives {
+        all.push(("node rights changed", of_right("ARCHDELETE", after.deletes_archives)));
+    }
+    let mut compare = |what, before: Option<&str>, after: Option<&str>| {
+        if before != after {
+            let [before, after] = [before, after].map(|value| value.unwrap_or("none"));
+            all.push((what, format!("{name}: from {before} to {after}")));
+        }
+    };
+    compare("node domain changed", Some(&before.domain_name), Some(&after.domain_name));
+    let (old, new) = (before.option_set.as_deref(), after.option_set.as_deref());
+    compare("node option set changed", old, new);
+    let (old, new) = (before.collocation_group.as_deref(), after.collocation_group.as_deref());
+    compare("node collocation group changed", old, new);
+    all
 }
 
 /// The changes of a node except its name and its lock.
@@ -150,6 +206,7 @@ fn change_of(
 pub(super) fn remove(
     edge: &Edge,
     request: &proto::RemoveNodeRequest,
+    actor: &str,
 ) -> Result<NodeSummary, StoreError> {
     let store = &*edge.store;
     let info = describe(store, find(store, &request.name)?)?;
@@ -158,7 +215,7 @@ pub(super) fn remove(
     let has_data = !info.filespaces.is_empty() || !archives.is_empty();
     if has_data && !request.with_data {
         return Err(StoreError::conflict(format!(
-            "node {} has {} with backups and {}; remove them too with --with-data",
+            "node {} has {} with backups and {}; --confirm removes them too",
             node.name,
             count(info.filespaces.len() as u64, "filespace"),
             count(archives.len() as u64, "archive")
@@ -178,7 +235,7 @@ pub(super) fn remove(
     tracing::info!(node = %node.name, "node removed");
     let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();
     let details = format!("{} with {}", node.name, count(objects, "active object"));
-    domains::note(store, sys::clock::now(), "node removed", &details)?;
+    note(store, actor, "node removed", details)?;
     Ok(info)
 }
 
@@ -186,6 +243,7 @@ pub(super) fn remove(
 pub(super) fn revoke(
     edge: &Edge,
     request: &proto::RevokeNodeRequest,
+    actor: &str,
 ) -> Result<proto::RevokeNodeReply, StoreError> {
     let store = &*edge.store;
     let node = find(store, &request.name)?;
@@ -193,7 +251,7 @@ pub(super) fn revoke(
     edge.identities.cut(node.id);
     tracing::info!(node = %node.name, certificates = revoked, "certificates revoked");
     let details = format!("{}: {}", node.name, count(revoked, "certificate"));
-    domains::note(store, sys::clock::now(), "node revoked", &details)?;
+    note(store, actor, "node revoked", details)?;
     let node = messages::nodes::node(describe(store, node)?);
     Ok(proto::RevokeNodeReply { node: Some(node), certificates: revoked })
 }
@@ -205,6 +263,45 @@ fn count(number: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_difference_is_an_event() {
+        let node = |name: &str| Node {
+            id: model::NodeId(1),
+            name: NodeName::new(name).expect("a name"),
+            domain: model::DomainId(1),
+            domain_name: "STANDARD".to_owned(),
+            locked: false,
+            registered: ServerTime(0),
+            option_set: None,
+            deletes_backups: false,
+            deletes_archives: true,
+            collocation_group: None,
+        };
+        assert_eq!(differences(&node("web-1"), &node("web-1")), []);
+        let after = Node {
+            locked: true,
+            domain_name: "LONG".to_owned(),
+            option_set: Some("LINUX".to_owned()),
+            deletes_backups: true,
+            deletes_archives: false,
+            ..node("web-2")
+        };
+        let events = differences(&node("web-1"), &after);
+        let shown: Vec<String> =
+            events.iter().map(|(what, details)| format!("{what} | {details}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "node renamed | web-1 is now called web-2",
+                "node locked | web-2",
+                "node rights changed | web-2: BACKDELETE yes",
+                "node rights changed | web-2: ARCHDELETE no",
+                "node domain changed | web-2: from STANDARD to LONG",
+                "node option set changed | web-2: from none to LINUX",
+            ]
+        );
+    }
 
     #[test]
     fn one_has_no_plural() {

@@ -176,7 +176,7 @@ fn a_program_that_is_killed_while_it_waits_loses_its_place_and_its_mount() {
     assert!(first.wait().unwrap().success());
     space.wait_for("the end of the queue", || queue().is_empty());
     // Nobody wanted the other volume any more, so its file was not even opened.
-    let events = server.try_admin(&["events"]).expect(&[0]).to_string();
+    let events = server.try_admin(&["log"]).expect(&[0]).to_string();
     assert!(!events.contains("trouble"), "{events}");
     assert_eq!(space.state(&files[1].0), "m", "nothing of {other} was recalled");
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);

@@ -1,0 +1,97 @@
+//! `holdfast admin log`: deletions and changes, and who made them.
+
+use client::admin::{Admin, Event, LogFilter};
+use model::ServerTime;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::moment;
+use crate::table::{self, Align};
+
+/// List deletions and changes by administrators, nodes and the server itself, newest first
+///
+/// All filters must apply to an event that is listed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin log --limit 20
+  holdfast admin log --node web-01 --from 7d
+  holdfast admin log --kind node --to 2026-11-20 --text locked
+
+Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
+length of time before now: 30m, 12h, 3d, 2w.")]
+pub(crate) struct Args {
+    /// List events since this time only
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    from: Option<ServerTime>,
+    /// List events until this time only
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    to: Option<ServerTime>,
+    /// List events that this node made, or that are about it
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// List events whose kind, in the column What, has this text in it
+    #[arg(long, value_name = "TEXT")]
+    kind: Option<String>,
+    /// List events that have this text in any column; upper and lower case are the same
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
+    /// Maximum number of events
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    limit: u32,
+}
+
+/// `log --json`, one document per line.
+#[derive(Serialize)]
+struct EventDocument<'a> {
+    number: u64,
+    time: String,
+    actor: &'a str,
+    what: &'a str,
+    details: &'a str,
+}
+
+pub(super) fn run(
+    args: Args,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let Args { from, to, node, kind, text, limit } = args;
+    let filter = LogFilter { from, to, node, kind, text };
+    let events = admin.events(&filter, limit)?;
+    if context.output.is_json() {
+        for event in &events {
+            let Event { number, time, actor, action, details } = event;
+            let time = moment::rfc3339(*time);
+            context.output.json(&EventDocument {
+                number: *number,
+                time,
+                actor,
+                what: action,
+                details,
+            });
+        }
+    } else if !events.is_empty() {
+        context.output.text(&table(&events));
+    } else if filter.is_empty() {
+        context.output.note("Nothing has happened yet.");
+    } else {
+        context.output.note("No event matches.");
+    }
+    Ok(DONE)
+}
+
+fn table(events: &[Event]) -> String {
+    let columns = [
+        ("Time", Align::Left),
+        ("Who", Align::Left),
+        ("What", Align::Left),
+        ("Details", Align::Left),
+    ];
+    let row = |event: &Event| {
+        let time = moment::shown(event.time);
+        [time, event.actor.clone(), event.action.clone(), event.details.clone()]
+    };
+    table::render(columns, &events.iter().map(row).collect::<Vec<_>>())
+}
