@@ -52,14 +52,15 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Arguments, Stop> {
 }
 
 fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
-    let command = command_named(words);
+    let whole = Arguments::command();
+    let (command, definition) = command_named(&whole, words);
     let message = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("'{command}' needs a command after it")
         }
         _ => first_paragraph(&error.to_string()),
     };
-    CommandError::usage(&format!("{message}{}", suggestion(error)), &command)
+    CommandError::usage(&format!("{message}{}", suggestion(error, definition)), &command)
 }
 
 /// Returns clap's message without its advice, on one line.
@@ -70,21 +71,45 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// Returns the name that clap suggests in place of an unknown name.
-fn suggestion(error: &clap::Error) -> String {
+/// Returns the names that are meant, in place of an unknown name: those that it abbreviates,
+/// otherwise the one that clap finds similar.
+fn suggestion(error: &clap::Error, command: &clap::Command) -> String {
+    let abbreviated = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
+            beginning_with(word, command)
+        }
+        _ => Vec::new(),
+    };
+    let list = |names: &[String]| {
+        let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+        names.join(", ")
+    };
+    match &abbreviated[..] {
+        [] => {}
+        [only] => return format!("; '{only}' begins so"),
+        several => return format!("; {} begin so", list(several)),
+    }
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(one) => Some(one.clone()),
-        ContextValue::Strings(all) => all.first().cloned(),
+        // The last is the most similar.
+        ContextValue::Strings(all) => all.last().cloned(),
         _ => None,
     });
     suggested.map_or_else(String::new, |meant| format!("; '{meant}' is similar"))
 }
 
-/// Returns the longest command that `words` name, as in `holdfast admin node`.
-fn command_named(words: &[OsString]) -> String {
-    let mut command = &Arguments::command();
+/// Returns the names of the commands in `command` that begin with `word`.
+fn beginning_with(word: &str, command: &clap::Command) -> Vec<String> {
+    let names = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let names = names.map(|inner| inner.get_name().to_owned());
+    names.filter(|name| name.starts_with(word)).collect()
+}
+
+/// Returns the longest command that `words` name, as in `holdfast admin node`, and its definition.
+fn command_named<'a>(whole: &'a clap::Command, words: &[OsString]) -> (String, &'a clap::Command) {
+    let mut command = whole;
     let mut named = NAME.to_owned();
     for word in words.iter().skip(1) {
         if let Some(found) = command.find_subcommand(word) {
@@ -92,7 +117,7 @@ fn command_named(words: &[OsString]) -> String {
             command = found;
         }
     }
-    named
+    (named, command)
 }
 
 #[cfg(test)]
@@ -138,6 +163,12 @@ mod tests {
             "no-such-command",
             "backup --no-such-option",
             "bakcup /home",
+            "res /home",
+            "arch",
+            "admin nod list",
+            "admin nodes list",
+            "admin volume labl",
+            "hsm recal /data",
             "backup /home --compresion 3",
             "backup /home --compression 20",
             "backup /home --resourceutilization many",
