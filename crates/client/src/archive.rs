@@ -59,10 +59,15 @@ pub(crate) fn delete_local(
         archive: Some(number),
         ..ListOptions::default()
     };
+    // Before the server went away, some files may have been deleted.
+    let absent = match progress.interruptions().count {
+        0 => AbsentFile::Changed,
+        _ => AbsentFile::Deleted,
+    };
     let mut failures = Vec::new();
     let mut deleted = 0;
     list::run(link, &options, &mut |listed| {
-        match remove(&listed.path, &listed.object) {
+        match remove(&listed.path, &listed.object, absent) {
             Ok(true) => deleted += 1,
             Ok(false) => {}
             Err(failure) => {
@@ -88,15 +93,28 @@ enum RemoveFailure {
     Failed(#[from] io::Error),
 }
 
+/// Meaning of an archived file that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AbsentFile {
+    Changed,
+    /// An earlier attempt may have deleted the file.
+    Deleted,
+}
+
 /// Removes an archived object unless it is a directory. Returns true if the object was removed.
-fn remove(path: &[u8], object: &Object) -> Result<bool, RemoveFailure> {
+fn remove(path: &[u8], object: &Object, absent: AbsentFile) -> Result<bool, RemoveFailure> {
     if object.stat.kind == Kind::Directory {
         return Ok(false);
     }
     let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return Ok(false) };
     let dir = Dir::open(&path[..=slash])?;
     let name = &path[slash + 1..];
-    let found = dir.stat(name)?;
+    let found = match dir.stat(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && absent == AbsentFile::Deleted => {
+            return Ok(true);
+        }
+        found => found?,
+    };
     let archived = &object.stat;
     let is_same = found.is_some_and(|found| {
         let stat = found.stat;
@@ -151,7 +169,8 @@ mod tests {
             let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
             let mut stat = dir.stat(b"file").expect("stat").expect("a file").stat;
             change(&mut stat);
-            let removed = remove(file.as_os_str().as_encoded_bytes(), &archived(stat));
+            let path = file.as_os_str().as_encoded_bytes();
+            let removed = remove(path, &archived(stat), AbsentFile::Changed);
             match expected {
                 true => assert!(removed.expect("removed")),
                 false => assert!(matches!(removed, Err(RemoveFailure::Changed))),
@@ -166,9 +185,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().as_os_str().as_encoded_bytes();
         let stat = Dir::open(path).expect("a folder").stat_self().expect("stat").stat;
-        assert!(!remove(path, &archived(stat)).expect("left"));
+        let changed = AbsentFile::Changed;
+        assert!(!remove(path, &archived(stat), changed).expect("left"));
         let file = Stat { kind: Kind::File, ..stat };
         let missing = [path, b"/none"].concat();
-        assert!(matches!(remove(&missing, &archived(file)), Err(RemoveFailure::Failed(_))));
+        let removed = remove(&missing, &archived(file), changed);
+        assert!(matches!(removed, Err(RemoveFailure::Failed(_))));
+        assert!(remove(&missing, &archived(file), AbsentFile::Deleted).expect("deleted before"));
     }
 }

@@ -60,6 +60,7 @@ mod tuner;
 mod walk;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use model::archive_filespace;
 use policy::Operation;
@@ -88,17 +89,63 @@ use crate::rules::Rules;
 use crate::stages::StageTime;
 use crate::tuning::Stillness;
 
-/// Backs up the targets, one filespace after the other.
+/// Backs up the targets, one filespace after the other. An attempt that loses its connection leaves
+/// its report to the next one, which goes on from what is committed.
 pub(crate) fn run(
     link: &Link,
     home: &Home,
     options: &BackupOptions,
     progress: &Arc<Progress>,
 ) -> Result<BackupReport, ClientError> {
-    let started = sys::clock::monotonic();
-    sys::process::raise_open_files();
+    progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
-    let scopes = scope::by_filespace(options.targets.paths(), &tally)?;
+    let done = attempt(link, home, options, &tally);
+    let (filespaces, archive) = done.inspect_err(|_| keep(&tally))?;
+    progress.enter(Phase::Finishing);
+    let mut report = joined(tally, progress);
+    report.node = link.hello().node.clone();
+    report.stages.authenticate += StageTime::alone(link.authentication);
+    report.filespaces = filespaces;
+    report.dry_run = options.dry_run;
+    report.archive = archive;
+    let Some(number) = archive else { return Ok(report) };
+    progress.attempts.fill_archive(&report);
+    complete(link, BackupReport { archive: Some(number), ..report })
+}
+
+/// Completes the archive of `report`, which has all its objects.
+pub(crate) fn complete(link: &Link, report: BackupReport) -> Result<BackupReport, ClientError> {
+    if let Some(number) = report.archive {
+        link.complete_archive(number)?;
+    }
+    Ok(report)
+}
+
+/// Keeps the report of an attempt that has failed, for the attempt that may follow.
+fn keep(tally: &Tally) {
+    tally.progress.attempts.keep_backup(tally.report());
+}
+
+/// Returns the report of all attempts.
+fn joined(tally: Tally, progress: &Progress) -> BackupReport {
+    let report = tally.into_report();
+    let mut report = progress.attempts.join_backup(report, progress.committed.load(Relaxed));
+    report.elapsed = progress.attempts.elapsed();
+    report.interruptions = progress.interruptions();
+    report
+}
+
+/// Backs up the targets, as far as the connection lasts. Returns the filespaces, and the number of
+/// the archive.
+fn attempt(
+    link: &Link,
+    home: &Home,
+    options: &BackupOptions,
+    tally: &Tally,
+) -> Result<(Vec<Vec<u8>>, Option<u64>), ClientError> {
+    sys::process::raise_open_files();
+    let progress = &tally.progress;
+    let scopes = scope::by_filespace(options.targets.paths(), tally)?;
     let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
     let mut rules =
         Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;
@@ -108,12 +155,9 @@ pub(crate) fn run(
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
     let seal_key = seal_key(link, &rules)?;
     progress.enter(Phase::Running);
-    let archive = match &options.archive {
-        Some(archive) if !options.dry_run => Some(link.open_archive(&archive.description)?),
-        _ => None,
-    };
+    let archive = open_archive(link, options, progress)?;
     let rules = &rules;
-    let run = Run { link, home, options, rules, seal_key, tally: &tally };
+    let run = Run { link, home, options, rules, seal_key, tally };
     let choice = snapshot_choice(home, options)?;
     for (mount_point, targets) in &scopes {
         match rules.excludes_filesystem(mount_point) {
@@ -121,40 +165,47 @@ pub(crate) fn run(
                 tally.warn(rules.describe_exclusion(mount_point, rule_index));
             }
             None => {
-                let filespace = match &archive {
-                    Some(archive) => archive_filespace(archive.number, mount_point),
+                let filespace = match archive {
+                    Some(number) => archive_filespace(number, mount_point),
                     None => mount_point.clone(),
                 };
                 // A change between this question and the snapshot is in the snapshot, and is named
                 // again for the next backup.
                 let prospect = journal::prospect(run, mount_point, targets);
-                let held = snapshot::hold(mount_point, choice, &tally)?;
+                let held = snapshot::hold(mount_point, choice, tally)?;
                 let (root, reflinks) = (held.root(mount_point), held.reflinks);
                 if hidden::is_hidden_at(root) {
                     let error = "the files are hidden; start 'holdfast hsm run'".to_owned();
                     tally.fail(Failure { path: mount_point.clone(), error });
-                    held.end(mount_point, &tally);
+                    held.end(mount_point, tally);
                     continue;
                 }
                 let scope = Scope { filespace: &filespace, root, reflinks, targets };
                 let outcome = pipeline::back_up(run, &scope, prospect);
-                held.end(mount_point, &tally);
+                held.end(mount_point, tally);
                 outcome?;
             }
         }
     }
-    if let Some(archive) = &archive {
-        link.complete_archive(archive.number)?;
+    Ok((scopes.into_keys().collect(), archive))
+}
+
+/// Returns the number of the archive to fill; `None` for a backup. A later attempt fills the
+/// archive of the first one.
+fn open_archive(
+    link: &Link,
+    options: &BackupOptions,
+    progress: &Progress,
+) -> Result<Option<u64>, ClientError> {
+    let Some(archive) = options.archive.as_ref().filter(|_| !options.dry_run) else {
+        return Ok(None);
+    };
+    if let Some(number) = progress.attempts.archive() {
+        return Ok(Some(number));
     }
-    progress.enter(Phase::Finishing);
-    let mut report = tally.into_report();
-    report.node = link.hello().node.clone();
-    report.stages.authenticate = StageTime::alone(link.authentication);
-    report.filespaces = scopes.into_keys().collect();
-    report.dry_run = options.dry_run;
-    report.archive = archive.map(|archive| archive.number);
-    report.elapsed = started.elapsed();
-    Ok(report)
+    let number = link.open_archive(&archive.description)?.number;
+    progress.attempts.set_archive(number);
+    Ok(Some(number))
 }
 
 /// Returns the way in which filespaces are held still while a backup reads them.
@@ -182,7 +233,7 @@ pub(crate) fn run_stream(
     stream: &mut dyn Stream,
     progress: &Arc<Progress>,
 ) -> Result<BackupReport, ClientError> {
-    let started = sys::clock::monotonic();
+    progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
     let target = [b"/", name].concat();
     let is_name = !name.contains(&b'/') && !matches!(name, b"" | b"." | b"..");
@@ -202,12 +253,12 @@ pub(crate) fn run_stream(
     let filespace = STREAM_FILESPACE;
     let scope = Scope { filespace, root: b"/", reflinks: false, targets: &targets };
     let place = StreamPlace { directory, name: file_name };
-    stream::back_up_stream(run, &scope, &place, stream)?;
+    let sent = stream::back_up_stream(run, &scope, &place, stream);
+    sent.inspect_err(|_| keep(&tally))?;
     progress.enter(Phase::Finishing);
-    let mut report = tally.into_report();
+    let mut report = joined(tally, progress);
     report.node = link.hello().node.clone();
-    report.stages.authenticate = StageTime::alone(link.authentication);
+    report.stages.authenticate += StageTime::alone(link.authentication);
     report.filespaces = vec![STREAM_FILESPACE.to_vec()];
-    report.elapsed = started.elapsed();
     Ok(report)
 }

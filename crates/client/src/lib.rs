@@ -8,13 +8,16 @@
 
 pub mod admin;
 mod archive;
+mod attempts;
 mod backup;
 mod browse;
 mod cache;
+mod connector;
 mod diff;
 mod error;
 mod find;
 mod image;
+mod interruptions;
 mod last_backup;
 mod link;
 mod list;
@@ -22,6 +25,7 @@ mod network;
 mod node;
 mod options;
 mod path;
+mod patience;
 mod preview;
 mod progress;
 mod remains;
@@ -46,11 +50,13 @@ pub use backup::{
 pub use browse::{ObjectPlace, StoredVersion};
 pub use chunk::Compression;
 pub use chunk::Recompression;
+pub use connector::{Connector, LinkChoice};
 pub use diff::Difference;
 pub use error::{ClientError, ErrorKind};
 pub use image::{
     Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,
 };
+pub use interruptions::{Absence, Interruptions, InterruptionsDocument};
 pub use last_backup::LastBackup;
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
@@ -71,14 +77,15 @@ pub use options::{
     ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
     STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
+pub use patience::Patience;
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{
     Amount, BackupReport, Estimate, Failure, JournalUse, RestorePlan, RestoreReport, VerifyReport,
 };
 pub use restore::{
-    AHEAD_BYTES, FileFiller, ImageReader, ImageRestoreReport, ImageTarget, LostRange, RangeReader,
-    Reach, RecallRequest, SmallFile, SmallFileSink,
+    AHEAD_BYTES, FileFiller, ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget,
+    LostRange, RangeReader, Reach, RecallRequest, SmallFile, SmallFileSink,
 };
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
@@ -97,15 +104,16 @@ impl Client {
     /// Connects as the node that was enrolled in the folder `home`. Renews its certificate if that
     /// is due.
     pub fn open(home: &Path) -> Result<Self, ClientError> {
-        let home = node::home::Home::load(home)?;
-        let link = Arc::new(link::Link::open(&home, Arc::default())?);
-        Ok(Self { link, home, recent: restore::Recent::default() })
+        Self::connect(node::home::Home::load(home)?, Arc::default(), None)
     }
 
-    /// Connects once more, for work at the same time. Both connections use one cache of grants.
-    pub fn open_beside(&self) -> Result<Self, ClientError> {
-        let home = self.home.clone();
-        let link = Arc::new(link::Link::open(&home, Arc::clone(&self.link.cache))?);
+    /// Connects as the node of `home`. A stop of `progress` ends the attempt.
+    fn connect(
+        home: node::home::Home,
+        cache: Arc<cache::SharedCache>,
+        progress: Option<&Progress>,
+    ) -> Result<Self, ClientError> {
+        let link = Arc::new(link::Link::open(&home, cache, progress)?);
         Ok(Self { link, home, recent: restore::Recent::default() })
     }
 
@@ -149,11 +157,6 @@ impl Client {
     /// Returns the baselines that the server keeps of this node, newest last.
     pub fn baselines(&self) -> Result<Vec<KeptBaseline>, ClientError> {
         self.link.baselines()
-    }
-
-    /// Returns true if another server can continue the work after this server has died.
-    pub fn has_several_servers(&self) -> bool {
-        self.home.has_several_servers()
     }
 
     /// Returns the address of the server that enrolled the node.
@@ -201,7 +204,11 @@ impl Client {
         options: &BackupOptions,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
-        let mut report = backup::run(&self.link, &self.home, options, progress)?;
+        let filled = progress.attempts.filled_archive();
+        let mut report = match filled {
+            Some(report) => backup::complete(&self.link, report)?,
+            None => backup::run(&self.link, &self.home, options, progress)?,
+        };
         if let Some((archive, number)) = options.archive.as_ref().zip(report.archive)
             && archive.delete
         {
@@ -272,14 +279,16 @@ impl Client {
     }
 
     /// Reads and checks an image, and writes it to `target` if there is one. The report has the
-    /// ranges that are lost or damaged at the server; an error of `target` ends the restore.
+    /// ranges that are lost or damaged at the server; an error of `target` ends the restore. The
+    /// parts that `restoration` has are left out.
     pub fn restore_image(
         &self,
         image: &Image,
         target: Option<&dyn ImageTarget>,
+        restoration: &ImageRestoration,
         progress: &Arc<Progress>,
     ) -> Result<ImageRestoreReport, ClientError> {
-        restore::restore_image(&self.link, image, target, progress)
+        restore::restore_image(&self.link, image, target, restoration, progress)
     }
 
     /// Returns a reader of any ranges of an image.

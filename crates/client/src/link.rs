@@ -47,7 +47,10 @@ use crate::cache::SharedCache;
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::{ClientConfig, Home, Request};
 use crate::node::keys;
+use crate::progress::Progress;
 
+/// Interval between two looks whether the command was stopped, while a connection is made.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
 /// Remaining life of a certificate, in seconds, below which it is renewed: a third of the 90 days
 /// that servers give by default.
 const RENEW_SECS: i64 = 30 * 86_400;
@@ -82,11 +85,16 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects to the server, with the cache of another connection or with a new one.
-    pub(crate) fn open(home: &Home, cache: Arc<SharedCache>) -> Result<Self, ClientError> {
+    /// Connects to the server, with the cache of another connection or with a new one. A stop of
+    /// `progress` ends the attempt.
+    pub(crate) fn open(
+        home: &Home,
+        cache: Arc<SharedCache>,
+        progress: Option<&Progress>,
+    ) -> Result<Self, ClientError> {
         let runtime = runtime::runtime()?;
         let began = sys::clock::monotonic();
-        let greeted = runtime.block_on(async {
+        let greeting = async {
             let is_one_of_several = home.has_several_servers();
             loop {
                 match greet(home).await {
@@ -100,6 +108,12 @@ impl Link {
                     }
                     other => return other,
                 }
+            }
+        };
+        let greeted = runtime.block_on(async {
+            tokio::select! {
+                greeted = greeting => greeted,
+                () = stopped(progress) => Err(ClientError::interrupted()),
             }
         });
         let Connection { client, reply, agreement, .. } =
@@ -227,6 +241,14 @@ fn total(objects: &[u64]) -> Result<u64, ClientError> {
         let message = "the server counts more objects than there can be";
         ClientError::new(ErrorKind::Bug, message)
     })
+}
+
+/// Waits until `progress` is stopped; without one, for ever.
+async fn stopped(progress: Option<&Progress>) {
+    let Some(progress) = progress else { return std::future::pending().await };
+    while !progress.is_stopped() {
+        tokio::time::sleep(STOP_INTERVAL).await;
+    }
 }
 
 /// A connection after the greeting.

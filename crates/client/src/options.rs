@@ -76,6 +76,10 @@ pub trait Stream {
     /// Fails if the bytes that were read are not the whole stream. It is called once, at the end.
     fn finish(&mut self) -> std::io::Result<()>;
 
+    /// Makes the next read start at the first byte, because the connection was lost. Returns false
+    /// if that cannot be.
+    fn restart(&mut self) -> bool;
+
     /// Returns true if a read after [`Self::finish`] starts again at the first byte.
     fn repeats(&self) -> bool;
 }

@@ -2,6 +2,10 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::attempts::Attempts;
+use crate::interruptions::{Absence, Absences, Interruptions};
 
 /// Phase of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +52,16 @@ pub struct Progress {
     pub failed: AtomicU64,
     /// True once the command has opened a session that stores objects at the server.
     stores: AtomicBool,
-    /// Number of objects in the transactions that the server has committed.
+    /// Number of objects with new versions or new attributes that the server has committed.
     pub committed: AtomicU64,
-    /// Number of bytes that were sent for these transactions.
+    /// Number of bytes that were sent for the transactions that the server has committed.
     pub bytes_committed: AtomicU64,
     narration: Narration,
+    /// Number of steps after which an interruption begins anew: transactions that the server has
+    /// committed, windows of a restore, versions of a list.
+    landmarks: AtomicU64,
+    absences: Absences,
+    pub(crate) attempts: Attempts,
 }
 
 impl Default for Progress {
@@ -71,6 +80,9 @@ impl Default for Progress {
             committed: AtomicU64::new(0),
             bytes_committed: AtomicU64::new(0),
             narration: Narration::default(),
+            landmarks: AtomicU64::new(0),
+            absences: Absences::default(),
+            attempts: Attempts::default(),
         }
     }
 }
@@ -125,5 +137,36 @@ impl Progress {
     /// Returns the numbers of objects and bytes so far. Rates are computed from them.
     pub fn so_far(&self) -> (u64, u64) {
         (self.objects.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
+    /// Notes that the command got on: what it has done so far, an interruption does not undo.
+    pub fn get_on(&self) {
+        self.landmarks.fetch_add(1, Relaxed);
+    }
+
+    /// Returns a number that changes when the command gets on.
+    pub fn landmark(&self) -> u64 {
+        self.landmarks.load(Relaxed)
+    }
+
+    /// Begins an absence of the server, for which the command waits at most for the time `left`.
+    pub fn begin_absence(&self, left: Duration) {
+        self.attempts.start();
+        self.absences.begin(left);
+    }
+
+    /// Ends an absence of the server.
+    pub fn end_absence(&self) {
+        self.absences.end();
+    }
+
+    /// Returns the absence of the server, if it is away.
+    pub fn absence(&self) -> Option<Absence> {
+        self.absences.present()
+    }
+
+    /// Returns the interruptions that have ended.
+    pub fn interruptions(&self) -> Interruptions {
+        self.absences.ended()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::interruptions::Interruptions;
 use crate::stages::{CompressorWork, Stages};
 
 /// Maximum number of failures that a report lists. All failures are counted.
@@ -118,7 +119,9 @@ pub struct BackupReport {
     pub stages: Stages,
     /// Compressors that have worked.
     pub compressors: Vec<CompressorWork>,
+    /// Time since the beginning, interruptions included.
     pub elapsed: Duration,
+    pub interruptions: Interruptions,
     /// Failures, at most 1000.
     pub failures: Vec<Failure>,
     /// Facts that the user must know and that do not concern a single object, such as withheld
@@ -240,6 +243,7 @@ pub struct RestoreReport {
     pub bytes_restored: u64,
     pub bytes_transferred: u64,
     pub elapsed: Duration,
+    pub interruptions: Interruptions,
     pub failures: Vec<Failure>,
     pub warnings: Vec<String>,
 }
@@ -298,6 +302,7 @@ pub struct VerifyReport {
     pub bytes_verified: u64,
     pub bytes_transferred: u64,
     pub elapsed: Duration,
+    pub interruptions: Interruptions,
     /// Versions that cannot be restored as they were.
     pub failures: Vec<Failure>,
 }

@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use self::batch::small_files;
 pub use self::batch::{Reach, SmallFile, SmallFileSink};
 pub(crate) use self::image::restore as restore_image;
-pub use self::image::{ImageReader, ImageRestoreReport, ImageTarget, LostRange};
+pub use self::image::{ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget, LostRange};
 use self::make::Maker;
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
@@ -61,9 +61,25 @@ pub(crate) fn run(
     options: &RestoreOptions,
     progress: &Arc<Progress>,
 ) -> Result<RestoreReport, ClientError> {
-    let started = sys::clock::monotonic();
+    progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
-    progress.enter(Phase::Running);
+    let restored = attempt(link, options, &tally);
+    if let Err(error) = restored {
+        progress.attempts.keep_restore(tally.into_report());
+        return Err(error);
+    }
+    progress.enter(Phase::Finishing);
+    let mut report = progress.attempts.join_restore(tally.into_report());
+    report.node = link.hello().node.clone();
+    report.bytes_transferred = progress.bytes_transferred.load(Relaxed);
+    report.elapsed = progress.attempts.elapsed();
+    report.interruptions = progress.interruptions();
+    Ok(report)
+}
+
+/// Restores objects, as far as the connection lasts.
+fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), ClientError> {
+    tally.progress.enter(Phase::Running);
     let origins: Vec<Vec<Vec<u8>>> = match &options.origin {
         Origin::Backups => vec![link.filespaces_of(None)?],
         Origin::Archives(filter) => {
@@ -80,7 +96,7 @@ pub(crate) fn run(
         let path = normalise(path)?;
         let mut found = false;
         for filespaces in &origins {
-            found = found || restore_path(link, options, filespaces, &path, &tally)?;
+            found = found || restore_path(link, options, filespaces, &path, tally)?;
         }
         if !found {
             return Err(match &options.origin {
@@ -89,13 +105,7 @@ pub(crate) fn run(
             });
         }
     }
-    progress.enter(Phase::Finishing);
-    let bytes_transferred = progress.bytes_transferred.load(Relaxed);
-    let mut report = tally.into_report();
-    report.node = link.hello().node.clone();
-    report.bytes_transferred = bytes_transferred;
-    report.elapsed = started.elapsed();
-    Ok(report)
+    Ok(())
 }
 
 /// Fails if two paths have the same last component, because their objects would mix in the target.

@@ -77,6 +77,16 @@ impl Stages {
     }
 }
 
+impl AddAssign for Stages {
+    fn add_assign(&mut self, other: Self) {
+        self.authenticate += other.authenticate;
+        self.read += other.read;
+        self.compress += other.compress;
+        self.send += other.send;
+        self.commit += other.commit;
+    }
+}
+
 /// Part of the machine that compresses quanta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -108,6 +118,21 @@ pub struct CompressorWork {
     /// Time of work, summed over threads.
     #[serde(rename = "secs", with = "secs")]
     pub time: Duration,
+}
+
+/// Adds the work of `more` to the compressors in `all`.
+pub(crate) fn join(all: &mut Vec<CompressorWork>, more: &[CompressorWork]) {
+    for work in more {
+        match all.iter_mut().find(|known| known.name == work.name) {
+            None => all.push(*work),
+            Some(known) => {
+                known.quanta += work.quanta;
+                known.bytes_before += work.bytes_before;
+                known.bytes_after += work.bytes_after;
+                known.time += work.time;
+            }
+        }
+    }
 }
 
 /// Making of the record of one quantum.

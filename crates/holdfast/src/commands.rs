@@ -20,6 +20,7 @@ mod list;
 mod mount;
 mod preview;
 mod restore;
+mod resumption;
 mod retrieve;
 mod server;
 mod stats;

@@ -3,9 +3,8 @@
 use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use client::{Client, Progress};
+use client::{Client, Connector, Progress};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -13,6 +12,7 @@ use crate::meter::{Meter, Mode};
 use crate::options::Global;
 use crate::output::{self, Format, Output};
 use crate::report::FAILURES_SHOWN;
+use crate::waiter::{LinkArgs, Waiter};
 use crate::{home, interrupt};
 
 /// The context of a command: everything that it works with except its own arguments.
@@ -24,10 +24,6 @@ pub(crate) struct Context {
 
 /// Variable with the name of the file into which a command writes its report.
 const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
-/// Maximum number of servers that a command tries, one after the other.
-const SERVERS_TRIED_MAX: u32 = 30;
-/// Pause before the next server is tried.
-const SERVER_PAUSE: Duration = Duration::from_secs(1);
 
 impl Context {
     pub(crate) fn new(global: Global, format: Format) -> Self {
@@ -38,61 +34,41 @@ impl Context {
         home::folder(self.global.home.as_ref())
     }
 
+    /// Connects, and does not wait for a server that is away.
     pub(crate) fn client(&self) -> Result<Client, CommandError> {
         Ok(Client::open(&self.home()?)?)
     }
 
-    /// Opens several connections, for work at the same time.
-    pub(crate) fn clients(&self, count: usize) -> Result<Vec<Client>, CommandError> {
-        let mut clients = vec![self.client()?];
-        while clients.len() < count {
-            let beside = clients[0].open_beside()?;
-            clients.push(beside);
-        }
-        Ok(clients)
+    /// Returns a waiter for work that a signal ends at once.
+    pub(crate) fn waiter(&self, link: &LinkArgs) -> Result<Waiter, CommandError> {
+        self.waiter_with(link, Arc::default())
     }
 
-    /// Runs `work` with a display of its progress. A signal stops the work.
-    pub(crate) fn watch<T>(
-        &self,
-        work: impl FnOnce(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
-    ) -> Result<T, CommandError> {
-        sys::process::raise_open_files();
-        let client = self.client()?;
-        let progress = self.progress()?;
-        let meter = self.meter(&progress);
-        let result = work(&client, &progress);
-        drop(meter);
-        Ok(result?)
+    /// Returns a waiter for work that a signal stops in an orderly way.
+    pub(crate) fn watching_waiter(&self, link: &LinkArgs) -> Result<Waiter, CommandError> {
+        self.waiter_with(link, self.progress()?)
     }
 
-    /// Runs `work` as [`Self::watch`] does. If the connection to the server is lost and other
-    /// servers exist, runs `work` again with another server, which knows the part that is done.
-    pub(crate) fn watch_at_any_server<T>(
+    fn waiter_with(
         &self,
-        work: impl Fn(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
+        link: &LinkArgs,
+        progress: Arc<Progress>,
+    ) -> Result<Waiter, CommandError> {
+        let connector = Connector::new(&self.home()?, link.choice())?;
+        Ok(Waiter::new(connector, progress, self.global.quiet))
+    }
+
+    /// Runs `work` with a display of its progress. A signal stops the work. After the loss of the
+    /// server, `work` runs again and goes on from what it has done.
+    pub(crate) fn watch<T, E: Into<CommandError>>(
+        &self,
+        link: &LinkArgs,
+        work: impl FnMut(&Client, &Arc<Progress>) -> Result<T, E>,
     ) -> Result<T, CommandError> {
         sys::process::raise_open_files();
-        let progress = self.progress()?;
-        let _meter = self.meter(&progress);
-        let mut servers = SERVERS_TRIED_MAX;
-        loop {
-            let client = self.client()?;
-            servers -= 1;
-            match work(&client, &progress) {
-                Err(error)
-                    if error.kind == client::ErrorKind::Retry
-                        && client.has_several_servers()
-                        && servers > 0
-                        && !progress.is_stopped() =>
-                {
-                    output::say(&format!("{}; continuing with another server", error.message));
-                    // A server that has lost the catalogue may not have noticed yet.
-                    sys::clock::sleep(SERVER_PAUSE);
-                }
-                result => return Ok(result?),
-            }
-        }
+        let waiter = self.watching_waiter(link)?;
+        let _meter = self.meter(&self.progress()?);
+        waiter.run(work)
     }
 
     /// Shows `progress` until the meter is dropped.

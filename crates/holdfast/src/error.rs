@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use client::ClientError;
+use client::{ClientError, ErrorKind};
 
 /// Exit code of a command that has done everything.
 pub(crate) const DONE: u8 = 0;
@@ -23,11 +23,18 @@ pub(crate) struct CommandError {
     pub(crate) message: String,
     /// The next thing to do.
     pub(crate) hint: Option<String>,
+    /// True if the server cannot be reached, or the connection was lost.
+    pub(crate) is_loss: bool,
 }
 
 impl CommandError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, is_loss: false }
+    }
+
+    /// Adds the next thing to do.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Makes the error for a command line that makes no sense. `command` is the command whose help
@@ -47,7 +54,7 @@ impl CommandError {
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> Self {
         let hint = error.hint().map(str::to_owned);
-        Self { message: error.message, hint }
+        Self { is_loss: error.kind == ErrorKind::Retry, message: error.message, hint }
     }
 }
 

@@ -37,6 +37,7 @@ mod servers;
 mod stream;
 mod table;
 mod values;
+mod waiter;
 
 use std::process::ExitCode;
 

@@ -16,8 +16,7 @@ use std::time::Duration;
 use client::{Phase, Progress};
 use indicatif::ProgressBar;
 
-use crate::output;
-use crate::quantity;
+use crate::{moment, output, quantity};
 
 /// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -139,6 +138,13 @@ impl Counters {
         let objects = progress.objects_expected.load(Relaxed);
         let bytes = progress.bytes_expected.load(Relaxed);
         let expected = Reading { objects, bytes, ..Reading::default() };
+        if let Some(absence) = progress.absence() {
+            return format!(
+                "the server is away since {}; waiting until {}; press Ctrl-C to stop",
+                moment::time_of_day(absence.since),
+                moment::shown_after(absence.until, absence.since),
+            );
+        }
         match progress.phase() {
             Phase::Starting => "connecting".to_owned(),
             phase => self.pace.describe(

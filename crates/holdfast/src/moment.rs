@@ -151,6 +151,18 @@ fn shown_in(time: ServerTime, zone: &TimeZone) -> String {
     }
 }
 
+/// Returns the time of day of `time` for people, to the second.
+pub(crate) fn time_of_day(time: ServerTime) -> String {
+    let shown = shown(time);
+    shown.split_once(' ').map_or(shown.clone(), |(_, time)| time.to_owned())
+}
+
+/// Returns `time` for people: without its date if it is on the day of `before`.
+pub(crate) fn shown_after(time: ServerTime, before: ServerTime) -> String {
+    let date = |time| shown(time).split_once(' ').map(|(date, _)| date.to_owned());
+    if date(time) == date(before) { time_of_day(time) } else { shown(time) }
+}
+
 pub(crate) fn shown_or_never(time: Option<ServerTime>) -> String {
     time.map_or_else(|| NEVER.to_owned(), shown)
 }

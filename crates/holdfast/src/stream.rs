@@ -15,7 +15,11 @@ use crate::error::CommandError;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Standard input of this process.
-pub(crate) struct Input(File);
+pub(crate) struct Input {
+    file: File,
+    /// True after bytes were read.
+    has_begun: bool,
+}
 
 impl Input {
     pub(crate) fn open() -> Result<Self, CommandError> {
@@ -29,13 +33,19 @@ impl Input {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|error| CommandError::new(format!("cannot read standard input: {error}")))?;
-        Ok(Self(unbuffered.into()))
+        Ok(Self { file: unbuffered.into(), has_begun: false })
     }
 }
 
 impl Stream for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        read(&mut self.0, buffer)
+        let read = read(&mut self.file, buffer);
+        self.has_begun |= read.is_ok();
+        read
+    }
+
+    fn restart(&mut self) -> bool {
+        !self.has_begun
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -82,6 +92,11 @@ impl Stream for Output {
         read(&mut self.running()?.1, buffer)
     }
 
+    fn restart(&mut self) -> bool {
+        self.end();
+        true
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let ended = self.running().and_then(|(child, _)| child.wait());
         self.running = None;
@@ -103,13 +118,20 @@ impl Stream for Output {
     }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some((child, _)) = &mut self.running {
+impl Output {
+    /// Ends the command.
+    fn end(&mut self) {
+        if let Some((mut child, _)) = self.running.take() {
             // The kill fails if the command has ended by itself; that is no fault.
             let _killed = sys::process::kill_group(child.id());
             let _status = child.wait();
         }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -239,6 +239,7 @@ impl Answers {
                     Ok(Some(committed)) => {
                         tally.progress.committed.fetch_add(committed.objects, Relaxed);
                         tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
+                        tally.progress.get_on();
                         // An older server reports no arrivals of messages.
                         let now = sys::clock::monotonic();
                         self.transit.lock().arrive(committed.sent_up_to, now);

@@ -171,7 +171,9 @@ impl<'a> Examiner<'a> {
         let is_absolute = self.context.rules.is_absolute(class);
         outcome.has_failed |= is_absolute;
         let verdict = match compare(known, &found.stat, class) {
-            _ if self.context.sends_all || is_absolute => Verdict::NewVersion,
+            _ if (self.context.sends_all || is_absolute) && !self.context.has_stored(known) => {
+                Verdict::NewVersion
+            }
             Verdict::Same => Verdict::Same,
             _ if self.waits(known, class) => {
                 outcome.has_failed = true;
@@ -518,7 +520,10 @@ impl<'a> Examiner<'a> {
             return;
         }
         let mut change = ChangeBuilder::new(self.context.chunks);
-        let objects = (outcome.backed_up.len() + outcome.updated.len()) as u64;
+        let objects = match segment.counts {
+            true => (outcome.backed_up.len() + outcome.updated.len()) as u64,
+            false => 0,
+        };
         let mut page = PageChange::new(segment.path.clone(), segment.first.clone(), pages);
         page.backed_up = encode(outcome.backed_up, &mut change);
         page.updated = encode(outcome.updated, &mut change);

@@ -107,7 +107,7 @@ pub(crate) fn back_up(
     source: &dyn ImageSource,
     progress: &Arc<Progress>,
 ) -> Result<ImageReport, ClientError> {
-    let started = sys::clock::monotonic();
+    progress.attempts.begin(link.hello().now);
     let filespace = image::filespace_of(&options.name)?;
     let tally = Tally::new(Arc::clone(progress));
     let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
@@ -130,7 +130,8 @@ pub(crate) fn back_up(
     report.node = link.hello().node.clone();
     report.stages.authenticate = StageTime::alone(link.authentication);
     report.filespaces = vec![filespace];
-    report.elapsed = started.elapsed();
+    report.elapsed = progress.attempts.elapsed();
+    report.interruptions = progress.interruptions();
     Ok(ImageReport { backup: report, ..made })
 }
 

@@ -25,6 +25,6 @@ impl OutboxMessage {
 pub(super) struct Change {
     pub(super) page: PageChange,
     pub(super) quanta: BTreeSet<u64>,
-    /// Number of objects with a new version or new attributes.
+    /// Number of objects with a new version or new attributes that the report counts.
     pub(super) objects: u64,
 }

@@ -50,6 +50,8 @@ const READERS_MAX: usize = 16;
 /// Maximum number of attempts to open a filespace that another session uses. The server takes a
 /// moment to notice that a client was killed.
 const BUSY_TRIES: u32 = 20;
+/// The same after the connection was lost. The server may notice that only by its keep-alive.
+const BUSY_TRIES_AFTER_LOSS: u32 = 240;
 /// Pause between two attempts.
 const BUSY_WAIT: Duration = Duration::from_millis(250);
 
@@ -116,6 +118,7 @@ pub(super) fn in_session<T>(
         tally,
         rules,
         sends_all: options.full || is_selective,
+        continues_from: tally.progress.attempts.continues_from(),
         // The frequency of a class applies only to a backup of the whole filespace.
         keeps_frequency: scope.is_whole() && !options.full && !is_selective,
         is_dry: options.dry_run,
@@ -186,10 +189,14 @@ fn open<'a>(
     progress: &Progress,
 ) -> Result<(SessionSender, SessionReceiver<'a>), ClientError> {
     let is_shared = filespace == STREAM_FILESPACE || is_space_filespace(filespace);
+    let tries_max = match progress.attempts.continues_from() {
+        None => BUSY_TRIES,
+        Some(_) => BUSY_TRIES_AFTER_LOSS,
+    };
     let mut tries = 1;
     loop {
         match link.open_backup(filespace) {
-            Err(error) if error.kind == ErrorKind::Busy && (is_shared || tries < BUSY_TRIES) => {
+            Err(error) if error.kind == ErrorKind::Busy && (is_shared || tries < tries_max) => {
                 sys::clock::sleep(BUSY_WAIT);
             }
             other => return other,

@@ -61,6 +61,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         agent: AgentSettings::default(),
         journal: JournalChoice::default(),
         journal_full_walk_days: default_full_walk_days(),
+        wait: None,
         tuning: Tuning::default(),
     };
     // The list of servers may come from an earlier enrolment at another server.

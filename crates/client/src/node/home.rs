@@ -4,6 +4,7 @@
 //! server's CA in one file, so that a renewal replaces all three or none.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustls_pki_types::pem::PemObject as _;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
+use crate::patience::WAIT;
 use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// Folder of the system's own node, which root uses.
@@ -80,6 +82,10 @@ pub(crate) struct ClientConfig {
     #[serde(default = "default_full_walk_days", skip_serializing_if = "is_default_walk_days")]
     #[schemars(extend("default" = default_full_walk_days()))]
     pub(crate) journal_full_walk_days: u32,
+    /// Time for which a command waits for a server that is away, as in `60m`; `0` does not wait.
+    #[serde(default, with = "length", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("default" = model::show_length(WAIT)))]
+    pub(crate) wait: Option<Duration>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -93,6 +99,33 @@ pub(super) fn default_full_walk_days() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default_walk_days(days: &u32) -> bool {
     *days == default_full_walk_days()
+}
+
+/// Lengths of time in `client.toml`, such as `60m`.
+mod length {
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        length: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match length {
+            Some(length) => to.serialize_str(&model::show_length(*length)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| model::parse_length(&text))
+            .transpose()
+            .map_err(D::Error::custom)
+    }
 }
 
 /// Returns the schema of `client.toml`, with the effect and the default of each key, for the
@@ -335,7 +368,7 @@ mod tests {
         let keys = "dedup_cache_megabytes = 0\ndedup_cache_folder = \"/fast\"\n\
                     inclexcl = \"/etc/list\"\nencryption_keys = \"/etc/keys\"\n\
                     dirmc = \"LONG\"\npre_command = \"sync; true\"\npost_command = \"false\"\n\
-                    snapshot = \"reflink\"\n[tuning]\nresource_utilization = 3\n\
+                    snapshot = \"reflink\"\nwait = \"90s\"\n[tuning]\nresource_utilization = 3\n\
                     compression = \"auto\"\ndeduplication = false\ntransaction_bytes = 1\n\
                     transaction_objects = 2\nsocket_buffer_bytes = 65536\n";
         let found = config(&format!("{LEAST}{keys}")).expect("a configuration");
@@ -343,6 +376,7 @@ mod tests {
         assert_eq!(found.dedup_cache_folder.as_deref(), Some(Path::new("/fast")));
         assert_eq!(found.pre_command.as_deref(), Some("sync; true"));
         assert_eq!(found.snapshot, Stillness::Reflink);
+        assert_eq!(found.wait, Some(Duration::from_secs(90)));
         assert_eq!(found.tuning.transaction_bytes(), 1);
         let written = toml::to_string(&found).expect("text");
         assert_eq!(config(&written).expect("a configuration"), found);
@@ -354,6 +388,8 @@ mod tests {
             ("dedup_cache_megabyte = 1", "dedup_cache_megabyte"),
             ("dedup_cache_megabytes = -1", "dedup_cache_megabytes"),
             ("snapshot = \"zfs\"", "snapshot"),
+            ("wait = \"soon\"", "wait"),
+            ("wait = 60", "wait"),
             ("[tuning]\ncompression = 20", "compression"),
             ("[tuning]\ncompression = \"20\"", "compression"),
             ("[tuning]\nresource_utilization = 256", "resource_utilization"),

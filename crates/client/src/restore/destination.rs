@@ -33,6 +33,12 @@ pub(super) trait Destination: Sync {
         false
     }
 
+    /// Takes note that all entries of a window have come.
+    fn end_window(&mut self) {}
+
+    /// Takes note that the oldest window that is not complete has all its data.
+    fn complete_window(&self) {}
+
     /// Returns the memory for quanta that may be needed again soon; `None` if no quantum will be.
     fn recent(&self) -> Option<&RecentQuanta> {
         None

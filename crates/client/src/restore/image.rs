@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use sys::lock::Mutex;
@@ -16,6 +16,7 @@ use super::tally::Tally;
 use crate::browse::ObjectPlace;
 use crate::error::{ClientError, ErrorKind};
 use crate::image::{Image, directory_of, name_of, part_of};
+use crate::interruptions::Interruptions;
 use crate::link::Link;
 use crate::link::versions::{Entry, Piece};
 use crate::progress::{Phase, Progress};
@@ -55,6 +56,7 @@ pub struct ImageRestoreReport {
     pub data_bytes: u64,
     pub bytes_transferred: u64,
     pub elapsed: Duration,
+    pub interruptions: Interruptions,
     /// Ranges that are lost or damaged at the server, in order.
     pub lost: Vec<LostRange>,
 }
@@ -66,30 +68,59 @@ impl ImageRestoreReport {
     }
 }
 
-/// Reads and checks `image`, and writes it to `target` if there is one.
+/// Record of a restore of an image: the parts that are done. A restore that has lost its connection
+/// goes on with the other parts.
+#[derive(Debug, Default)]
+pub struct ImageRestoration {
+    done: Mutex<BTreeSet<u64>>,
+    /// Bytes of data of these parts.
+    data_bytes: AtomicU64,
+    lost: Mutex<Vec<LostRange>>,
+}
+
+impl ImageRestoration {
+    fn complete(&self, part: &PartFile) {
+        self.done.lock().insert(part.number);
+        self.data_bytes.fetch_add(part.data_bytes.load(Relaxed), Relaxed);
+    }
+
+    /// Returns the ranges that are lost. A part that was not done may have lost a range twice.
+    fn lost(&self) -> Vec<LostRange> {
+        let mut lost = self.lost.lock().clone();
+        lost.sort_by_key(|range| (range.offset, range.bytes));
+        lost.dedup();
+        joined(lost)
+    }
+}
+
+/// Reads and checks the parts of `image` that are not done, and writes them to `target` if there is
+/// one.
 pub(crate) fn restore(
     link: &Link,
     image: &Image,
     target: Option<&dyn ImageTarget>,
+    restoration: &ImageRestoration,
     progress: &Arc<Progress>,
 ) -> Result<ImageRestoreReport, ClientError> {
-    let started = sys::clock::monotonic();
+    progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
-    progress.bytes_expected.fetch_add(image.facts.data_bytes, Relaxed);
+    progress.bytes_expected.store(image.facts.data_bytes, Relaxed);
     progress.enter(Phase::Running);
+    let done = restoration.done.lock().clone();
     let mut parts = Parts {
         image,
         target,
+        restoration,
         progress,
         seen: BTreeSet::new(),
-        lost: Mutex::default(),
+        done,
         failure: Mutex::default(),
     };
     let received = receive(link, &image.parts(), None, &mut parts, &tally);
     if let Ok(receipt) = &received {
         parts.lose_missing(receipt.unreadable.as_ref());
     }
-    let Parts { lost, failure, .. } = parts;
+    let Parts { failure, .. } = parts;
     if let Some(error) = failure.into_inner() {
         let kind = match error.kind() {
             io::ErrorKind::StorageFull => ErrorKind::NoSpace,
@@ -98,13 +129,13 @@ pub(crate) fn restore(
         return Err(ClientError::new(kind, format!("cannot write the target: {error}")));
     }
     received?;
-    let lost = joined(lost.into_inner());
     Ok(ImageRestoreReport {
         node: link.hello().node.clone(),
-        data_bytes: progress.bytes.load(Relaxed),
+        data_bytes: restoration.data_bytes.load(Relaxed),
         bytes_transferred: progress.bytes_transferred.load(Relaxed),
-        elapsed: started.elapsed(),
-        lost,
+        elapsed: progress.attempts.elapsed(),
+        interruptions: progress.interruptions(),
+        lost: restoration.lost(),
     })
 }
 
@@ -126,9 +157,11 @@ struct Parts<'a> {
     image: &'a Image,
     /// Target; `None` only checks.
     target: Option<&'a dyn ImageTarget>,
+    restoration: &'a ImageRestoration,
     progress: &'a Progress,
     seen: BTreeSet<u64>,
-    lost: Mutex<Vec<LostRange>>,
+    /// Parts that were done before this attempt.
+    done: BTreeSet<u64>,
     /// First error of the target.
     failure: Mutex<Option<io::Error>>,
 }
@@ -144,7 +177,7 @@ impl Parts<'_> {
     fn lose_missing(&self, unreadable: Option<&ClientError>) {
         let reason = unreadable.map_or("the server has this part no longer", |e| &e.message);
         let missing = (0..self.image.facts.layout.parts()).filter(|part| !self.seen.contains(part));
-        missing.for_each(|number| self.lose(&number, reason));
+        missing.for_each(|number| self.lose(&PartFile::new(number), reason));
     }
 
     /// Notes that `range` of the image is lost.
@@ -154,7 +187,7 @@ impl Parts<'_> {
         }
         let (offset, bytes) = (range.start, range.end - range.start);
         let next = LostRange { offset, bytes, reason: reason.to_owned() };
-        let mut lost = self.lost.lock();
+        let mut lost = self.restoration.lost.lock();
         match lost.last_mut() {
             Some(last) if last.goes_on_with(&next) => last.bytes += bytes,
             _ => lost.push(next),
@@ -186,50 +219,69 @@ fn gaps(pieces: &[Piece], bytes: u64) -> Vec<Range<u64>> {
     gaps
 }
 
-impl Destination for Parts<'_> {
-    /// Number of the part.
-    type File = u64;
+/// Part that gets its data.
+struct PartFile {
+    number: u64,
+    /// Bytes of data so far.
+    data_bytes: AtomicU64,
+}
 
-    fn take(&mut self, entry: Entry) -> Option<u64> {
+impl PartFile {
+    fn new(number: u64) -> Self {
+        Self { number, data_bytes: AtomicU64::new(0) }
+    }
+}
+
+impl Destination for Parts<'_> {
+    type File = PartFile;
+
+    fn take(&mut self, entry: Entry) -> Option<PartFile> {
         let number = part_of(&entry.directory, &entry.object.name)?;
         let layout = self.image.facts.layout;
         if number >= layout.parts() || !self.seen.insert(number) {
             return None;
         }
+        if self.done.contains(&number) {
+            return None;
+        }
+        let part = PartFile::new(number);
         let range = layout.range(number);
         let is_right = entry.object.stat.size == range.end - range.start;
         let Some(pieces) = entry.pieces().filter(|_| is_right) else {
-            self.lose(&number, "the data of this part is lost or damaged at the server");
+            self.lose(&part, "the data of this part is lost or damaged at the server");
             return None;
         };
         self.clear_gaps(&range, &pieces);
-        (!pieces.is_empty()).then_some(number)
+        (!pieces.is_empty()).then_some(part)
     }
 
-    fn write(&self, number: &u64, chunk: &[u8], offset: u64) -> io::Result<()> {
+    fn write(&self, part: &PartFile, chunk: &[u8], offset: u64) -> io::Result<()> {
         if let Some(target) = self.target {
-            let start = self.image.facts.layout.range(*number).start;
+            let start = self.image.facts.layout.range(part.number).start;
             target.write_at(chunk, start + offset).inspect_err(|error| {
                 let copy = io::Error::new(error.kind(), error.to_string());
                 self.fail(copy);
             })?;
         }
+        part.data_bytes.fetch_add(chunk.len() as u64, Relaxed);
         self.progress.bytes.fetch_add(chunk.len() as u64, Relaxed);
         Ok(())
     }
 
-    fn complete(&self, _: &u64) {
+    fn complete(&self, part: &PartFile) {
         self.progress.done.fetch_add(1, Relaxed);
+        self.restoration.complete(part);
     }
 
-    fn lose(&self, number: &u64, reason: &str) {
+    fn lose(&self, part: &PartFile, reason: &str) {
         self.progress.failed.fetch_add(1, Relaxed);
-        self.lose_bytes(self.image.facts.layout.range(*number), reason);
+        self.lose_bytes(self.image.facts.layout.range(part.number), reason);
+        self.restoration.complete(part);
     }
 
     /// The rest of a part is of use without a piece of it.
-    fn lose_range(&self, number: &u64, range: Range<u64>, reason: &str) -> bool {
-        let part = self.image.facts.layout.range(*number);
+    fn lose_range(&self, part: &PartFile, range: Range<u64>, reason: &str) -> bool {
+        let part = self.image.facts.layout.range(part.number);
         let within = |offset: u64| part.start.saturating_add(offset).min(part.end);
         self.lose_bytes(within(range.start)..within(range.end), reason);
         true

@@ -180,7 +180,10 @@ impl<F: Send + Sync> Reception<'_, F> {
                 self.keep(entries)?;
             }
             Arrival::Entries(entries) => self.take_entries(entries, destination)?,
-            Arrival::EntriesEnd { window, is_last } => self.answer(window, is_last)?,
+            Arrival::EntriesEnd { window, is_last } => {
+                destination.end_window();
+                self.answer(window, is_last)?;
+            }
             Arrival::Quantum(quantum) => {
                 let window = Arc::clone(self.ready.front().ok_or_else(out_of_turn)?);
                 window.count_message()?;
@@ -234,6 +237,8 @@ impl<F: Send + Sync> Reception<'_, F> {
     fn complete<D: Destination<File = F>>(&mut self, destination: &D) -> Result<(), ClientError> {
         let window = self.ready.pop_front().ok_or_else(out_of_turn)?;
         window.lose_rest(destination);
+        destination.complete_window();
+        self.tally.progress.get_on();
         self.room.give_back(window.size());
         Ok(())
     }

@@ -1,14 +1,17 @@
 //! Verification: reads and checks everything that a restore would read, and writes nothing.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use model::{DirPath, Name, archive_number};
+use sys::lock::Mutex;
 
 use super::destination::Destination;
 use super::receive::receive;
 use super::tally::Tally;
+use crate::attempts::VerifiedPart;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection, has_data};
@@ -17,26 +20,62 @@ use crate::path::{absolute, normalise, places};
 use crate::progress::{Phase, Progress};
 use crate::report::VerifyReport;
 
-/// Checks all versions, active and inactive.
+/// Checks all versions, active and inactive. An attempt that loses its connection leaves its report
+/// to the next one, which goes on after the windows that are complete.
 pub(crate) fn verify(
     link: &Link,
     options: &VerifyOptions,
     progress: &Arc<Progress>,
 ) -> Result<VerifyReport, ClientError> {
-    let started = sys::clock::monotonic();
+    progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
     progress.enter(Phase::Running);
     let bytes = AtomicU64::new(0);
+    let verified = verify_all(link, options, &tally, &bytes);
+    let mut report = tally.into_report();
+    report.bytes_restored = bytes.into_inner();
+    let versions = match verified {
+        Ok(versions) => versions,
+        Err(error) => {
+            progress.attempts.keep_restore(report);
+            return Err(error);
+        }
+    };
+    let report = progress.attempts.join_verification(report);
+    Ok(VerifyReport {
+        node: link.hello().node.clone(),
+        versions,
+        damaged: report.failed,
+        bytes_verified: report.bytes_restored,
+        bytes_transferred: progress.bytes_transferred.load(Relaxed),
+        elapsed: progress.attempts.elapsed(),
+        interruptions: progress.interruptions(),
+        failures: report.failures,
+    })
+}
+
+/// Checks all versions, as far as the connection lasts. Returns their number.
+fn verify_all(
+    link: &Link,
+    options: &VerifyOptions,
+    tally: &Tally,
+    bytes: &AtomicU64,
+) -> Result<u64, ClientError> {
     let mut versions = 0;
     for Request { path, selections } in requests(link, options)? {
         let (mut found, mut is_damaged) = (0, false);
         for mut selection in selections {
             selection.all_versions = true;
-            let filespace = selection.filespace.clone();
-            let mut checker =
-                Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
-            let received = receive(link, &selection, None, &mut checker, &tally)?;
+            let key = [path.as_deref().unwrap_or_default(), b"\0", &selection.filespace].concat();
+            if let Some(versions) = tally.progress.attempts.verified(&key).versions {
+                found += versions;
+                continue;
+            }
+            let mut checker = Checker::new(&selection.filespace, &key, tally, bytes, options.data);
+            let received = receive(link, &selection, None, &mut checker, tally)?;
             found += received.versions;
+            let versions = Some(received.versions);
+            tally.progress.attempts.verify(&key, VerifiedPart { up_to: None, versions });
             if let Some(error) = received.unreadable {
                 let place = path.clone().unwrap_or_else(|| selection.filespace.clone());
                 tally.fail(place, error.message);
@@ -49,16 +88,7 @@ pub(crate) fn verify(
         }
         versions += found;
     }
-    let report = tally.into_report();
-    Ok(VerifyReport {
-        node: link.hello().node.clone(),
-        versions,
-        damaged: report.failed,
-        bytes_verified: bytes.load(Relaxed),
-        bytes_transferred: progress.bytes_transferred.load(Relaxed),
-        elapsed: started.elapsed(),
-        failures: report.failures,
-    })
+    Ok(versions)
 }
 
 /// Path to verify, with the selections for it.
@@ -88,10 +118,32 @@ fn requests(link: &Link, options: &VerifyOptions) -> Result<Vec<Request>, Client
 
 /// Destination that counts data instead of writing it.
 struct Checker<'a> {
-    filespace: Vec<u8>,
+    filespace: &'a [u8],
+    /// Key of the selection in the record of what was verified.
+    key: &'a [u8],
     tally: &'a Tally,
     bytes: &'a AtomicU64,
     reads: bool,
+    /// Directory before which an earlier attempt has verified everything.
+    up_to: Option<DirPath>,
+    /// Directory of the last entry.
+    last: Option<Arc<DirPath>>,
+    /// Last directories of the windows that are not complete, oldest first.
+    window_ends: Mutex<VecDeque<Option<Arc<DirPath>>>>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(
+        filespace: &'a [u8],
+        key: &'a [u8],
+        tally: &'a Tally,
+        bytes: &'a AtomicU64,
+        reads: bool,
+    ) -> Self {
+        let up_to = tally.progress.attempts.verified(key).up_to;
+        let window_ends = Mutex::default();
+        Self { filespace, key, tally, bytes, reads, up_to, last: None, window_ends }
+    }
 }
 
 /// Version whose data is checked.
@@ -104,6 +156,12 @@ impl Destination for Checker<'_> {
     type File = CheckedFile;
 
     fn take(&mut self, entry: Entry) -> Option<CheckedFile> {
+        if self.last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &entry.directory)) {
+            self.last = Some(Arc::clone(&entry.directory));
+        }
+        if self.up_to.as_ref().is_some_and(|up_to| *entry.directory < *up_to) {
+            return None;
+        }
         if !has_data(&entry.object.stat) {
             return None;
         }
@@ -129,7 +187,21 @@ impl Destination for Checker<'_> {
     }
 
     fn lose(&self, CheckedFile { directory, name }: &CheckedFile, reason: &str) {
-        let path = absolute(&self.filespace, &directory.join(name));
+        let path = absolute(self.filespace, &directory.join(name));
         self.tally.fail(path, reason);
+    }
+
+    fn end_window(&mut self) {
+        self.window_ends.lock().push_back(self.last.clone());
+    }
+
+    /// The directory in which a window ends may go on in the next window.
+    fn complete_window(&self) {
+        let end = self.window_ends.lock().pop_front().flatten();
+        if let Some(end) = end.filter(|end| self.up_to.as_ref().is_none_or(|up_to| **end > *up_to))
+        {
+            let part = VerifiedPart { up_to: Some(DirPath::clone(&end)), versions: None };
+            self.tally.progress.attempts.verify(self.key, part);
+        }
     }
 }

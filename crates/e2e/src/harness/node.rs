@@ -49,8 +49,23 @@ impl Node {
 
     /// Enrols the node at the servers with these addresses.
     #[track_caller]
+    ///
+    /// Its commands do not wait for a server that is away, so that a test of such a server is
+    /// short. A test of the wait gives `--wait`, or calls [`Self::wait_by_default`].
     pub fn enrol_at(&self, addresses: &str, token: &str) {
         self.run(&["enroll", addresses, "--token", token]).expect(&[0]);
+        self.change_settings(|settings| format!("wait = \"0\"\n{settings}"));
+    }
+
+    /// Makes the commands wait for a server as those of every node do.
+    pub fn wait_by_default(&self) {
+        self.change_settings(|settings| settings.replace("wait = \"0\"\n", ""));
+    }
+
+    fn change_settings(&self, change: impl FnOnce(String) -> String) {
+        let path = self.home.join("client.toml");
+        let settings = std::fs::read_to_string(&path).expect("the node is enrolled");
+        std::fs::write(&path, change(settings)).expect("the settings can be written");
     }
 
     pub fn home(&self) -> &Path {

@@ -21,8 +21,10 @@ mod tasks;
 mod tend;
 mod volume;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use client::ErrorKind;
 use client::admin::Admin;
 
 use super::stats;
@@ -41,6 +43,10 @@ pub(crate) struct Args {
     /// $HOLDFAST_SERVER; if it is not set, the only server that runs on this machine]
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
+    /// Time for which the command waits until it has reached the server, as in 30s
+    #[arg(long, value_name = "LENGTH", value_parser = model::parse_length, global = true)]
+    #[arg(default_value = "0")]
+    wait: Duration,
     #[command(subcommand)]
     command: AdminCommand,
 }
@@ -68,6 +74,23 @@ enum AdminCommand {
     Servers(server_list::Args),
 }
 
+/// Pause between two attempts to reach the server.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Connects, and waits at most for the time `wait` until the server is there. A connection that is
+/// lost later is not made again, because an order must not be given twice.
+fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandError> {
+    let began = sys::clock::monotonic();
+    loop {
+        match Admin::connect(folder, server::ADMIN_SOCKET) {
+            Err(error) if error.kind == ErrorKind::Retry && began.elapsed() < wait => {
+                sys::clock::sleep(PAUSE);
+            }
+            connected => return Ok(connected?),
+        }
+    }
+}
+
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let folder = servers::choose(args.server)?;
     if let AdminCommand::Catalog(args) = &args.command
@@ -75,7 +98,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     {
         return done;
     }
-    let mut admin = Admin::connect(&folder, server::ADMIN_SOCKET)?;
+    let mut admin = connect(&folder, args.wait)?;
     match args.command {
         AdminCommand::Node(args) => node::run(args, &mut admin, context),
         AdminCommand::Schedule(args) => schedule::run(args, &mut admin, context),

@@ -8,6 +8,7 @@ use super::backup;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
+use crate::waiter::LinkArgs;
 use crate::{around, moment, path};
 
 const COMMAND: &str = "holdfast archive";
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     around: backup::AroundArgs,
     #[command(flatten)]
     tuning: backup::TuningArgs,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -80,7 +83,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let report = around::run(
         &commands,
         || progress.is_stopped(),
-        || context.watch(|client, progress| client.backup(&options, progress)),
+        || context.watch(&args.link, |client, progress| client.backup(&options, progress)),
     )?;
     backup::show(&report, context);
     super::status::keep_last("archive", &report, context);

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// The archives to use
@@ -39,41 +40,42 @@ Example:
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<ArchivesCommand>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
-#[derive(clap::Subcommand, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(clap::Subcommand, Debug)]
 enum ArchivesCommand {
     /// Record that the event of an archive has happened, so that its retention begins
     #[command(after_help = "Example:\n  holdfast archives event 3")]
-    Event(NumberArgs),
+    Event(ChangeArgs),
     /// Hold an archive: keep it until its release, even after the days of its class
     #[command(after_help = "Example:\n  holdfast archives hold 3")]
-    Hold(NumberArgs),
+    Hold(ChangeArgs),
     /// Release an archive: end its hold, so that its class decides again
     #[command(after_help = "Example:\n  holdfast archives release 3")]
-    Release(NumberArgs),
+    Release(ChangeArgs),
 }
 
-#[derive(clap::Args, Clone, Copy, PartialEq, Eq, Debug)]
-struct NumberArgs {
+#[derive(clap::Args, Debug)]
+struct ChangeArgs {
     /// The number of the archive; 'holdfast archives' shows it
     #[arg(value_name = "NUMBER")]
     number: u64,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
-    let shown = match args.command {
-        None => client.archives()?,
-        Some(ArchivesCommand::Event(NumberArgs { number })) => {
-            vec![client.set_archive(number, true, None)?]
-        }
-        Some(ArchivesCommand::Hold(NumberArgs { number })) => {
-            vec![client.set_archive(number, false, Some(true))?]
-        }
-        Some(ArchivesCommand::Release(NumberArgs { number })) => {
-            vec![client.set_archive(number, false, Some(false))?]
-        }
+    let change = |args: &ChangeArgs, event, held| {
+        let client = context.waiter(&args.link)?.client()?;
+        Ok::<_, CommandError>(vec![client.set_archive(args.number, event, held)?])
+    };
+    let shown = match &args.command {
+        None => context.waiter(&args.link)?.run(|client, _| client.archives())?,
+        Some(ArchivesCommand::Event(args)) => change(args, true, None)?,
+        Some(ArchivesCommand::Hold(args)) => change(args, false, Some(true))?,
+        Some(ArchivesCommand::Release(args)) => change(args, false, Some(false))?,
     };
     if context.output.is_json() {
         shown

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use client::{
-    BackupOptions, BackupReport, Commands, CompressionChoice, Stillness, Stream, Targets, Tuning,
+    BackupOptions, BackupReport, ClientError, Commands, CompressionChoice, ErrorKind, Stillness,
+    Stream, Targets, Tuning,
 };
 use policy::Pattern;
 
@@ -14,6 +15,7 @@ use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
 use crate::report::{self, BackupDocument};
 use crate::values::{self, ValueError};
+use crate::waiter::LinkArgs;
 use crate::{around, path, stream};
 
 const COMMAND: &str = "holdfast backup";
@@ -76,6 +78,8 @@ pub(crate) struct Args {
     around: AroundArgs,
     #[command(flatten)]
     tuning: TuningArgs,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// Options that make no sense for a stream.
@@ -151,6 +155,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     }
     let stream = args.stdin.take().map(|name| (name, args.stdin_command.take()));
     let around = std::mem::take(&mut args.around);
+    let link = std::mem::take(&mut args.link);
     let options = BackupOptions {
         excludes: excludes(&args.exclude)?,
         inclexcl: args.inclexcl.clone(),
@@ -174,15 +179,16 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         &commands,
         || progress.is_stopped(),
         || match stream {
-            None => context.watch_at_any_server(|client, progress| {
+            None => context.watch(&link, |client, progress| {
                 let done = client.backup(&options, progress);
                 done.map_err(|error| report::interruption(error, progress))
             }),
             Some((name, command)) => {
                 let mut source = source(command)?;
-                let (name, source) = (name.as_bytes(), &mut *source);
-                context.watch(|client, progress| {
-                    client.backup_stream(&options, name, source, progress)
+                context.watch(&link, |client, progress| {
+                    let sent =
+                        client.backup_stream(&options, name.as_bytes(), &mut *source, progress);
+                    sent.map_err(|error| unrepeatable(error, &mut *source))
                 })
             }
         },
@@ -197,6 +203,18 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         super::baseline::compare(paths, &report, context);
     }
     Ok(report.exit_code())
+}
+
+/// Returns the error of a stream. One that cannot be read again does not wait for the server.
+fn unrepeatable(error: ClientError, source: &mut dyn Stream) -> CommandError {
+    if error.kind != ErrorKind::Retry || source.restart() {
+        return error.into();
+    }
+    CommandError::new(format!(
+        "{}; standard input cannot be read again, so nothing of it is kept; run the command again, \
+         or give --stdin-command, which goes on when the server is back",
+        error.message
+    ))
 }
 
 /// Opens the stream to back up.

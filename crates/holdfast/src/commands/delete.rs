@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
+use crate::waiter::LinkArgs;
 use crate::{moment, output, path, quantity};
 
 /// Delete versions or archived objects at the server
@@ -35,6 +36,8 @@ pub(crate) struct Args {
     /// Count what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -46,7 +49,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         inactive: !args.active,
         dry_run: args.dry_run,
     };
-    let deletion = context.client()?.delete(&options)?;
+    let deletion = context.waiter(&args.link)?.client()?.delete(&options)?;
     let versions = quantity::counted(deletion.versions, "version");
     Ok(report(context, &deletion, "version", &format!("{versions} would be deleted.\n")))
 }

@@ -7,10 +7,12 @@ use model::{Kind, ServerTime, escaped};
 use serde::Serialize;
 
 use super::list;
+use super::resumption::resumable;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::output::Output;
 use crate::path::{self, JsonPath};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// List the objects that were added, removed or changed between two times
@@ -35,6 +37,8 @@ pub(crate) struct Args {
     /// The second time [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// `diff --json`, one document per line.
@@ -67,19 +71,25 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         let message = "the time of --from must be before the time of --to";
         return Err(CommandError::usage(message, "holdfast diff"));
     }
-    let client = context.client()?;
+    let waiter = context.waiter(&args.link)?;
     let mut totals = Totals::default();
-    client.diff(&options, &mut |difference| {
+    let output = &mut context.output;
+    let mut show = |difference: &Difference, last: &ListedVersion| {
         let index = match (&difference.before, &difference.after) {
             (None, _) => 0,
             (Some(_), None) => 1,
             (Some(_), Some(_)) => 2,
         };
         totals.objects[index] += 1;
-        let last = difference.after.as_ref().or(difference.before.as_ref());
-        totals.bytes[index] += last.map_or(0, size);
-        write(difference, index, &mut context.output);
-        context.output.is_open()
+        totals.bytes[index] += size(last);
+        write(difference, index, output);
+        output.is_open()
+    };
+    resumable(&waiter, |client, shown| {
+        client.diff(&options, &mut |difference| {
+            let last = difference.after.as_ref().or(difference.before.as_ref());
+            last.is_none_or(|last| shown.visit(last, || show(difference, last)))
+        })
     })?;
     if !context.output.is_json() && !context.output.quiet {
         context.output.text(&text(&totals));

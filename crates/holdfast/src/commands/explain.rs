@@ -11,6 +11,7 @@ use super::{backup, list};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, WARNED};
 use crate::path::{self, JsonPath};
+use crate::waiter::LinkArgs;
 
 /// Show how a backup would treat a path, and by which rule
 ///
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     rules: RulesArgs,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// Rules in addition to the rules of the node and the server
@@ -60,7 +63,7 @@ impl RulesArgs {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = args.rules.options(&args.paths)?;
-    let (ruled, warnings) = context.client()?.explain(&options)?;
+    let (ruled, warnings) = context.waiter(&args.link)?.client()?.explain(&options)?;
     for object in &ruled {
         if context.output.is_json() {
             context.output.json(&RuledDocument::new(object));

@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
-use client::{FindOptions, VersionChoice};
+use client::{FindOptions, ListedVersion, VersionChoice};
 use model::ServerTime;
 
 use super::list;
+use super::resumption::resumable;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// Find stored objects by a pattern, in all filespaces of this node
@@ -37,6 +39,8 @@ pub(crate) struct Args {
     /// Maximum number of versions
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u64,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -45,20 +49,24 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         which: VersionChoice { at: args.at, inactive: false },
         all_versions: args.all,
     };
-    let client = context.client()?;
+    let waiter = context.waiter(&args.link)?;
     let is_headed = !context.output.is_json() && !context.output.quiet;
     let mut found = 0;
-    client.find(&options, &mut |version| {
+    let output = &mut context.output;
+    let mut show = |version: &ListedVersion| {
         if found == args.limit {
             found += 1;
             return false;
         }
         if found == 0 && is_headed {
-            context.output.line(&list::heading());
+            output.line(&list::heading());
         }
         found += 1;
-        list::write(version, &mut context.output);
-        context.output.is_open()
+        list::write(version, output);
+        output.is_open()
+    };
+    resumable(&waiter, |client, shown| {
+        client.find(&options, &mut |version| shown.visit(version, || show(version)))
     })?;
     if found == 0 {
         context.output.note("No stored object matches.");

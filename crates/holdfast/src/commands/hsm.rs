@@ -97,12 +97,11 @@ pub(crate) fn check_managed(paths: &[Vec<u8>], context: &Context) -> Result<(), 
     };
     match paths.iter().find(|path| !is_managed(path)) {
         None => Ok(()),
-        Some(path) => Err(CommandError {
-            message: format!("{} is in no managed file system", escaped(path)),
-            hint: Some(
-                "manage its file system with 'holdfast hsm add', or restore without --stubs-from"
-                    .to_owned(),
-            ),
-        }),
+        Some(path) => {
+            let message = format!("{} is in no managed file system", escaped(path));
+            Err(CommandError::new(message).with_hint(
+                "manage its file system with 'holdfast hsm add', or restore without --stubs-from",
+            ))
+        }
     }
 }

@@ -6,11 +6,13 @@ use client::{ListContent, ListOptions, ListedVersion, VersionChoice};
 use model::{Extent, Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
+use super::resumption::resumable;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// List versions: size, backup time, management class, A for active or I for inactive, path
@@ -40,6 +42,8 @@ pub(crate) struct Args {
     /// List the objects in this archive; 'holdfast archives' shows the numbers
     #[arg(long, value_name = "NUMBER", requires = "path", conflicts_with_all = ["inactive", "at"])]
     archive: Option<u64>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -48,42 +52,47 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             let paths = path::on_node(std::slice::from_ref(path))?;
             list_versions(&args, &paths[0], context)
         }
-        None => list_filespaces(context),
+        None => list_filespaces(&args.link, context),
     }
 }
 
 fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, CommandError> {
     let which = VersionChoice { at: args.at, inactive: args.inactive };
-    let client = context.client()?;
-    let paths = match args.archive {
-        None => client.expand(path, &which)?,
-        Some(_) => vec![path.to_vec()],
-    };
-    // A pattern names objects, and not their contents.
-    let content = match (args.recursive, paths.iter().all(|found| found == path)) {
-        (true, _) => ListContent::Everything,
-        (false, true) => ListContent::Direct,
-        (false, false) => ListContent::None,
-    };
-    let paths = if args.recursive { client::topmost(paths) } else { paths };
     // The heading is written with the first version, so that no error stands below a heading.
     let mut headed = context.output.is_json() || context.output.quiet;
-    for path in paths {
-        let (which, archive) = (which.clone(), args.archive);
-        let path = Some(path);
-        let options = ListOptions { path, which, content, all_versions: args.inactive, archive };
-        client.list(&options, &mut |version| {
-            if !headed {
-                context.output.line(&heading());
-                headed = true;
-            }
-            write(version, &mut context.output);
-            context.output.is_open()
-        })?;
-        if !context.output.is_open() {
-            break;
+    let waiter = context.waiter(&args.link)?;
+    let output = &mut context.output;
+    let mut show = |version: &ListedVersion| {
+        if !headed {
+            output.line(&heading());
+            headed = true;
         }
-    }
+        write(version, output);
+        output.is_open()
+    };
+    resumable(&waiter, |client, shown| {
+        let paths = match args.archive {
+            None => client.expand(path, &which)?,
+            Some(_) => vec![path.to_vec()],
+        };
+        // A pattern names objects, and not their contents.
+        let content = match (args.recursive, paths.iter().all(|found| found == path)) {
+            (true, _) => ListContent::Everything,
+            (false, true) => ListContent::Direct,
+            (false, false) => ListContent::None,
+        };
+        let paths = if args.recursive { client::topmost(paths) } else { paths };
+        for path in paths {
+            let (path, which, archive) = (Some(path), which.clone(), args.archive);
+            let options =
+                ListOptions { path, which, content, all_versions: args.inactive, archive };
+            client.list(&options, &mut |version| shown.visit(version, || show(version)))?;
+            if shown.is_ended() {
+                break;
+            }
+        }
+        Ok(())
+    })?;
     Ok(DONE)
 }
 
@@ -191,8 +200,8 @@ struct FilespaceDocument<'a> {
     last_backup: Option<String>,
 }
 
-fn list_filespaces(context: &mut Context) -> Result<u8, CommandError> {
-    let filespaces = context.client()?.filespaces()?;
+fn list_filespaces(link: &LinkArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let filespaces = context.waiter(link)?.run(|client, _| client.filespaces())?;
     if context.output.is_json() {
         for filespace in &filespaces {
             context.output.json(&FilespaceDocument {

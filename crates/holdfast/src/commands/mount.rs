@@ -1,16 +1,21 @@
 //! `holdfast mount`: shows the stored files as files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
+use client::{Connector, LinkChoice};
 use model::ServerTime;
 use mount::{MountSettings, StoredMount, Times};
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::waiter::Waiter;
 use crate::{moment, output};
 
+/// Time for which programs wait, unless the user sets another. They cannot be stopped meanwhile as
+/// a command can, so it is short.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// Pause between two looks at whether the mount is to end.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,24 +42,30 @@ pub(crate) struct Args {
     /// Let other users in, too. Each sees what the permissions of the files let him see
     #[arg(long)]
     allow_other: bool,
-    /// Time for which programs wait for a server that is away; then they get an error
-    #[arg(long, value_name = "TIME", value_parser = moment::parse_length, default_value = "5m")]
-    wait: i64,
+    /// Time for which programs wait for a server that is away; then they get an error. The mount
+    /// itself waits as long at its start [default: wait in client.toml, otherwise 5m]
+    #[arg(long, value_name = "LENGTH", value_parser = model::parse_length)]
+    wait: Option<Duration>,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     sys::process::raise_open_files();
-    let home = context.home()?;
     let path = std::path::absolute(&args.directory)
         .map_err(|error| CommandError::new(format!("{}: {error}", args.directory.display())))?;
+    let choice = LinkChoice { wait: args.wait };
+    let connector = Connector::new(&context.home()?, choice)?.waiting(PATIENCE);
+    let progress = context.progress()?;
+    let waiter = Waiter::new(connector, Arc::clone(&progress), context.global.quiet);
+    drop(waiter.client()?);
+    let connector = waiter.into_connector();
     let settings = MountSettings {
         path: path.clone(),
-        patience: Duration::from_secs(args.wait.unsigned_abs()),
+        patience: connector.wait(),
         for_all: args.allow_other,
         times: Times { show: time_name, parse: parse_time_name },
     };
-    let progress = context.progress()?;
-    let opener = Box::new(move || Client::open(&home));
+    let stop = Arc::clone(&progress);
+    let opener = Box::new(move || connector.connect(&stop));
     let mount = StoredMount::start(settings, opener, Box::new(output::say))
         .map_err(|error| CommandError::new(error.to_string()))?;
     context.output.note(&format!("The files are at {}.", path.display()));

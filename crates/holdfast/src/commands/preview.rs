@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::output::Output;
 use crate::quantity;
+use crate::waiter::LinkArgs;
 
 /// List the objects that a backup would include or leave out, and the rule that decides
 ///
@@ -28,6 +29,8 @@ pub(crate) struct Args {
     filter: Filter,
     #[command(flatten)]
     rules: RulesArgs,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
@@ -81,7 +84,7 @@ impl Totals {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = args.rules.options(&args.paths)?;
-    let client = context.client()?;
+    let client = context.waiter(&args.link)?.client()?;
     let (mut totals, mut is_first) = (Totals::default(), true);
     let previewed = client.preview(&options, &mut |ruled| {
         let is_listed = match args.filter {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use client::{Origin, ReplaceRule, RestoreOptions, RestorePlan, RestoreReport, VersionChoice};
+use client::{
+    ClientError, Origin, ReplaceRule, RestoreOptions, RestorePlan, RestoreReport, VersionChoice,
+};
 use model::ServerTime;
 
 use super::hsm;
@@ -13,6 +15,7 @@ use crate::moment;
 use crate::path;
 use crate::report::{self, RestoreDocument, RestorePlanDocument};
 use crate::values;
+use crate::waiter::LinkArgs;
 
 /// Bring backed-up paths back
 ///
@@ -58,6 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     #[arg(conflicts_with_all = ["to", "at", "inactive", "replace"])]
     stubs_from: Option<u64>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// [`ReplaceRule`] on the command line.
@@ -86,7 +91,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let options = RestoreOptions {
         paths: match args.filelist.paths()? {
             Some(paths) => path::of_node(&paths)?,
-            None => matches(&path::on_node(&args.paths)?, &which, context)?,
+            None => matches(&path::on_node(&args.paths)?, &which, &args.link, context)?,
         },
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which,
@@ -99,12 +104,13 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         hsm::check_managed(&options.paths, context)?;
     }
     if args.dry_run {
-        let plan = context.watch(|client, progress| client.plan_restore(&options, progress))?;
+        let plan = context
+            .watch(&args.link, |client, progress| client.plan_restore(&options, progress))?;
         show_plan(&plan, context);
         return Ok(plan.exit_code());
     }
     let report =
-        context.watch_at_any_server(|client, progress| client.restore(&options, progress))?;
+        context.watch(&args.link, |client, progress| client.restore(&options, progress))?;
     show(&report, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;
@@ -115,14 +121,16 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 fn matches(
     paths: &[Vec<u8>],
     which: &VersionChoice,
+    link: &LinkArgs,
     context: &Context,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
-    let client = context.client()?;
-    let mut all = Vec::new();
-    for path in paths {
-        all.extend(client::topmost(client.expand(path, which)?));
-    }
-    Ok(all)
+    context.waiter(link)?.run(|client, _| {
+        let mut all = Vec::new();
+        for path in paths {
+            all.extend(client::topmost(client.expand(path, which)?));
+        }
+        Ok::<_, ClientError>(all)
+    })
 }
 
 fn show_plan(plan: &RestorePlan, context: &mut Context) {

@@ -9,6 +9,7 @@ use super::restore::{self, ReplaceArg};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
+use crate::waiter::LinkArgs;
 
 /// Bring archived paths back
 ///
@@ -31,6 +32,8 @@ pub(crate) struct Args {
     /// Condition under which an existing object that differs is replaced
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -44,7 +47,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         origin: Origin::Archives(filter),
     };
     let report =
-        context.watch_at_any_server(|client, progress| client.restore(&options, progress))?;
+        context.watch(&args.link, |client, progress| client.restore(&options, progress))?;
     restore::show(&report, context);
     Ok(report.exit_code())
 }

@@ -1,7 +1,7 @@
 //! `holdfast stats` and `holdfast admin stats`: numbers of versions and the space of their data.
 
-use client::Usage;
 use client::admin::Admin;
+use client::{ClientError, Usage};
 use model::{archive_number, escaped};
 use serde::Serialize;
 
@@ -11,6 +11,7 @@ use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
 use crate::table::{self, Align};
+use crate::waiter::LinkArgs;
 
 /// Show numbers and sizes of the stored versions, by filespace and management class
 ///
@@ -21,7 +22,10 @@ use crate::table::{self, Align};
 #[command(after_help = "\
 Example:
   holdfast stats")]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    link: LinkArgs,
+}
 
 /// Show numbers and sizes of the stored versions, by node, filespace and management class
 ///
@@ -39,10 +43,22 @@ pub(crate) struct AdminArgs {
     node: Option<String>,
 }
 
-pub(super) fn run(_args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    // An attempt that the loss of the server has ended leaves nothing behind.
+    let all = context.waiter(&args.link)?.run(|client, _| {
+        let mut all = Vec::new();
+        client.usage(&mut |usage| {
+            all.push(usage);
+            true
+        })?;
+        Ok::<_, ClientError>(all)
+    })?;
     let mut report = Report::new(context);
-    client.usage(&mut |usage| report.take(usage))?;
+    for usage in all {
+        if !report.take(usage) {
+            break;
+        }
+    }
     Ok(report.end())
 }
 

@@ -9,6 +9,7 @@ use super::hsm::undelete_paths;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// Undo a deletion of 'holdfast delete', or list the deletions that can be undone
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     /// it, the command lists the deletions that can be undone. ./4 is a path
     #[arg(value_name = "NUMBER|PATH")]
     target: Option<OsString>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -33,10 +36,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if let (Some(path), None) = (&args.target, number) {
         return undelete_paths(&[path.into()], false, context);
     }
-    let client = context.client()?;
+    let waiter = context.waiter(&args.link)?;
     let shown = match number {
-        Some(number) => vec![client.undelete(number)?],
-        None => client.deletions()?,
+        Some(number) => vec![waiter.client()?.undelete(number)?],
+        None => waiter.run(|client, _| client.deletions())?,
     };
     if context.output.is_json() {
         shown

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
 use crate::report::{self, VerifyDocument};
+use crate::waiter::LinkArgs;
 
 /// Check the versions of all ages that the server keeps for this node
 #[derive(clap::Args, Debug)]
@@ -22,13 +23,14 @@ pub(crate) struct Args {
     /// Read back and check every byte, not only the server's tables
     #[arg(long)]
     data: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options =
         VerifyOptions { paths: path::on_node(&args.paths)?, data: args.data, archive: None };
-    let report =
-        context.watch_at_any_server(|client, progress| client.verify(&options, progress))?;
+    let report = context.watch(&args.link, |client, progress| client.verify(&options, progress))?;
     show(&report, context);
     Ok(report.exit_code())
 }

@@ -1,12 +1,13 @@
 //! The report of a backup: TSM's lines in TSM's order and wording, which scripts read.
 
-use client::{BackupReport, CompressorWork, JournalUse, Stages};
+use client::{BackupReport, CompressorWork, InterruptionsDocument, JournalUse, Stages};
 use model::{escaped, printable};
 use serde::Serialize;
 
 use super::estimate::{EstimateDocument, estimate_text};
 use super::lines::{
-    FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
+    FailureDocument, bytes_line, count_line, documents, failure_lines, interruption_lines, line,
+    warning_lines,
 };
 use super::stages::stages_text;
 use crate::path::JsonPath;
@@ -43,6 +44,8 @@ pub(crate) struct BackupDocument<'a> {
     dedup_reduction_percent: f64,
     total_reduction_percent: f64,
     elapsed_secs: f64,
+    #[serde(flatten)]
+    interruptions: InterruptionsDocument,
     stages: &'a Stages,
     compressors: &'a [CompressorWork],
     exit_code: u8,
@@ -120,6 +123,7 @@ impl<'a> BackupDocument<'a> {
             dedup_reduction_percent: report.dedup_reduction_percent(),
             total_reduction_percent: report.total_reduction_percent(),
             elapsed_secs: report.elapsed.as_secs_f64(),
+            interruptions: report.interruptions.into(),
             stages: &report.stages,
             compressors: &report.compressors,
             exit_code: report.exit_code(),
@@ -259,6 +263,7 @@ fn bytes(report: &BackupReport) -> String {
         line("Deduplication reduction:", &dedup, ""),
         line("Total data reduction ratio:", &total, ""),
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
+        interruption_lines(report.interruptions),
     ]
     .concat()
 }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use client::{
-    CompressorWork, Image, ImageFacts, ImageReport, ImageRestoreReport, ImageStillness, LostRange,
-    Stages,
+    CompressorWork, Image, ImageFacts, ImageReport, ImageRestoreReport, ImageStillness,
+    InterruptionsDocument, LostRange, Stages,
 };
 use model::{escaped, printable};
 use serde::Serialize;
 
-use super::lines::{bytes_line, line, warning_lines};
+use super::lines::{bytes_line, interruption_lines, line, warning_lines};
 use super::stages::stages_text;
 use crate::path::JsonPath;
 use crate::{moment, quantity};
@@ -91,6 +91,8 @@ pub(crate) struct ImageReportDocument<'a> {
     holds: Option<&'a str>,
     unreadable: Vec<RangeDocument>,
     elapsed_secs: f64,
+    #[serde(flatten)]
+    interruptions: InterruptionsDocument,
     stages: &'a Stages,
     compressors: &'a [CompressorWork],
     exit_code: u8,
@@ -114,6 +116,7 @@ impl<'a> ImageReportDocument<'a> {
             holds: facts.holds.as_deref(),
             unreadable: range_documents(facts),
             elapsed_secs: backup.elapsed.as_secs_f64(),
+            interruptions: backup.interruptions.into(),
             stages: &backup.stages,
             compressors: &backup.compressors,
             exit_code,
@@ -138,6 +141,8 @@ pub(crate) struct ImageRestoreDocument<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     different: Vec<RangeDocument>,
     elapsed_secs: f64,
+    #[serde(flatten)]
+    interruptions: InterruptionsDocument,
 }
 
 #[derive(Serialize)]
@@ -170,6 +175,7 @@ impl<'a> ImageRestoreDocument<'a> {
             different_bytes: None,
             different: Vec::new(),
             elapsed_secs: report.elapsed.as_secs_f64(),
+            interruptions: report.interruptions.into(),
         }
     }
 
@@ -202,6 +208,7 @@ pub(crate) fn image_text(name: &[u8], report: &ImageReport) -> String {
         bytes_line("Bytes transferred:", backup.bytes_transferred),
         line("State:", stillness_words(facts.stillness), ""),
         line("Elapsed processing time:", &quantity::clock(backup.elapsed), ""),
+        interruption_lines(backup.interruptions),
         format!("\n{}", stages_text(&backup.stages, &backup.compressors)),
         range_lines("Not readable, zeros in the image:", unreadable),
         warning_lines(&backup.warnings),
@@ -226,6 +233,7 @@ pub(crate) fn image_restore_text(
         bytes_line("Data in the image:", report.data_bytes),
         bytes_line("Bytes transferred:", report.bytes_transferred),
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
+        interruption_lines(report.interruptions),
         range_lines("Lost or damaged at the server:", lost),
     ]
     .concat()

@@ -1,6 +1,6 @@
 //! Lines and parts of documents that all reports have.
 
-use client::Failure;
+use client::{Failure, Interruptions};
 use model::{escaped, printable};
 use serde::Serialize;
 
@@ -41,6 +41,20 @@ pub(super) fn count_line(label: &str, count: u64) -> String {
 pub(super) fn bytes_line(label: &str, bytes: u64) -> String {
     let (value, unit) = quantity::bytes(bytes);
     line(label, &value, unit)
+}
+
+/// Returns lines about the times in which the server was away; nothing if there were none.
+pub(super) fn interruption_lines(interruptions: Interruptions) -> String {
+    if interruptions == Interruptions::default() {
+        return String::new();
+    }
+    let Interruptions { count, away } = interruptions;
+    let away = quantity::clock(away);
+    [
+        count_line("Total number of interruptions:", count),
+        line("Time without the server:", &away, ""),
+    ]
+    .concat()
 }
 
 /// Returns the failures and warnings, which even a quiet command writes.

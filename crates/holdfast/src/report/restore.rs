@@ -1,10 +1,11 @@
 //! The report of a restore.
 
-use client::RestoreReport;
+use client::{InterruptionsDocument, RestoreReport};
 use serde::Serialize;
 
 use super::lines::{
-    FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
+    FailureDocument, bytes_line, count_line, documents, failure_lines, interruption_lines, line,
+    warning_lines,
 };
 use crate::quantity;
 
@@ -20,6 +21,8 @@ pub(crate) struct RestoreDocument<'a> {
     bytes_restored: u64,
     bytes_transferred: u64,
     elapsed_secs: f64,
+    #[serde(flatten)]
+    interruptions: InterruptionsDocument,
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
     warnings: &'a [String],
@@ -37,6 +40,7 @@ impl<'a> RestoreDocument<'a> {
             bytes_restored: report.bytes_restored,
             bytes_transferred: report.bytes_transferred,
             elapsed_secs: report.elapsed.as_secs_f64(),
+            interruptions: report.interruptions.into(),
             exit_code: report.exit_code(),
             failures: documents(&report.failures),
             warnings: &report.warnings,
@@ -61,6 +65,7 @@ pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> Strin
         bytes_line("Total number of bytes restored:", report.bytes_restored),
         bytes_line("Total number of bytes transferred:", report.bytes_transferred),
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
+        interruption_lines(report.interruptions),
         kept,
         failure_lines("Not restored:", &report.failures, report.failed, failures_max),
         warning_lines(&report.warnings),
@@ -72,7 +77,7 @@ pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> Strin
 mod tests {
     use std::time::Duration;
 
-    use client::Failure;
+    use client::{Failure, Interruptions};
 
     use super::*;
 
@@ -86,6 +91,7 @@ mod tests {
             bytes_restored: 7 << 20,
             bytes_transferred: 2_000_000,
             elapsed: Duration::from_millis(61_500),
+            interruptions: Interruptions { count: 2, away: Duration::from_secs(40) },
             failures: vec![Failure {
                 path: b"/srv/b\xff".to_vec(),
                 error: "no space left on device".to_owned(),

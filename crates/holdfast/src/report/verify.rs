@@ -1,9 +1,11 @@
 //! The report of a verification.
 
-use client::VerifyReport;
+use client::{InterruptionsDocument, VerifyReport};
 use serde::Serialize;
 
-use super::lines::{FailureDocument, bytes_line, count_line, documents, failure_lines, line};
+use super::lines::{
+    FailureDocument, bytes_line, count_line, documents, failure_lines, interruption_lines, line,
+};
 use crate::quantity;
 
 /// `verify --json`.
@@ -17,6 +19,8 @@ pub(crate) struct VerifyDocument<'a> {
     bytes_verified: u64,
     bytes_transferred: u64,
     elapsed_secs: f64,
+    #[serde(flatten)]
+    interruptions: InterruptionsDocument,
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
 }
@@ -31,6 +35,7 @@ impl<'a> VerifyDocument<'a> {
             bytes_verified: report.bytes_verified,
             bytes_transferred: report.bytes_transferred,
             elapsed_secs: report.elapsed.as_secs_f64(),
+            interruptions: report.interruptions.into(),
             exit_code: report.exit_code(),
             failures: documents(&report.failures),
         }
@@ -45,6 +50,7 @@ pub(crate) fn verify_text(report: &VerifyReport, failures_max: usize) -> String 
         bytes_line("Total number of bytes verified:", report.bytes_verified),
         bytes_line("Total number of bytes transferred:", report.bytes_transferred),
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
+        interruption_lines(report.interruptions),
         failure_lines("Damaged:", &report.failures, report.damaged, failures_max),
     ]
     .concat()
@@ -54,7 +60,7 @@ pub(crate) fn verify_text(report: &VerifyReport, failures_max: usize) -> String 
 mod tests {
     use std::time::Duration;
 
-    use client::Failure;
+    use client::{Failure, Interruptions};
 
     use super::*;
 
@@ -66,6 +72,7 @@ mod tests {
             bytes_verified: 3 << 30,
             bytes_transferred: 1 << 30,
             elapsed: Duration::from_secs(30),
+            interruptions: Interruptions::default(),
             failures: vec![Failure {
                 path: b"/home/ann".to_vec(),
                 error: "pack 7 is damaged".to_owned(),

@@ -77,11 +77,19 @@ struct Scene {
     /// Statements of the node.
     list: &'static str,
     is_dry: bool,
+    sends_all: bool,
+    continues_from: Option<ServerTime>,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), list: "", is_dry: false }
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            list: "",
+            is_dry: false,
+            sends_all: false,
+            continues_from: None,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -124,7 +132,8 @@ impl Scene {
             readers: &readers,
             tally: &tally,
             rules: &rules,
-            sends_all: false,
+            sends_all: self.sends_all,
+            continues_from: self.continues_from,
             keeps_frequency: false,
             is_dry: self.is_dry,
             notes: &Notes::default(),
@@ -178,6 +187,23 @@ fn first_backup(scene: &Scene) -> Vec<Object> {
 
 fn renamed(object: &Object, name: &[u8]) -> Object {
     Object { name: Name::new(name).expect("a name"), ..object.clone() }
+}
+
+#[test]
+fn a_later_attempt_leaves_out_what_an_earlier_one_has_stored() {
+    let mut scene = Scene::new();
+    scene.write("file", b"content");
+    let old = first_backup(&scene);
+    let sent = |scene: &Scene| scene.examine(scene.segment(), &old).report.backed_up;
+    assert_eq!(sent(&scene), 0, "nothing has changed");
+    scene.sends_all = true;
+    assert_eq!(sent(&scene), 1, "the first attempt sends everything");
+    scene.continues_from = Some(ServerTime(2));
+    assert_eq!(sent(&scene), 1, "the version is older than the backup");
+    scene.continues_from = Some(ServerTime(1));
+    assert_eq!(sent(&scene), 0, "the version was stored by the backup");
+    scene.write("file", b"other content");
+    assert_eq!(sent(&scene), 1, "the file has changed since then");
 }
 
 #[test]

@@ -234,6 +234,10 @@ impl Stream for Pieces<'_> {
         Ok(())
     }
 
+    fn restart(&mut self) -> bool {
+        false
+    }
+
     fn repeats(&self) -> bool {
         false
     }

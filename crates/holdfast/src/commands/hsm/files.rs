@@ -202,9 +202,8 @@ fn run_files(
         Ok(()) => Ok(report.end(totals)),
         Err(error @ AskError::Interrupted) => {
             report.end(totals);
-            let hint =
-                Some("run the same command again to continue with the other files".to_owned());
-            Err(CommandError { message: error.to_string(), hint })
+            let hint = "run the same command again to continue with the other files";
+            Err(CommandError::new(error.to_string()).with_hint(hint))
         }
         Err(error) => Err(CommandError::chain(&error)),
     }

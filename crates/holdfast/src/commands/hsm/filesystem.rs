@@ -145,7 +145,7 @@ fn put_into_effect(home: &Path) -> Result<Option<Vec<FilesystemState>>, CommandE
             "the settings are stored, but 'holdfast hsm run' has not read them: {}",
             CommandError::chain(&error).message
         );
-        CommandError { message, hint: Some("start 'holdfast hsm run' again".to_owned()) }
+        CommandError::new(message).with_hint("start 'holdfast hsm run' again")
     })
 }
 

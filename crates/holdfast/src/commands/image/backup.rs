@@ -3,11 +3,9 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use client::{
-    Client, ClientError, CompressionChoice, ErrorKind, ImageOptions, ImageReport, ImageStillness,
-    Progress, Tuning,
+    ClientError, CompressionChoice, ErrorKind, ImageOptions, ImageReport, ImageStillness, Tuning,
 };
 use image::{Source, SourceOptions, StillnessChoice};
 use model::escaped;
@@ -16,6 +14,7 @@ use crate::commands::status;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::report::{self, ImageReportDocument};
+use crate::waiter::{LinkArgs, Waiter};
 use crate::{output, values};
 
 const COMMAND: &str = "holdfast image backup";
@@ -71,6 +70,8 @@ pub(crate) struct Args {
     /// 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     compression: Option<CompressionChoice>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 /// An image that was made, or the reason why it was not.
@@ -82,15 +83,15 @@ struct Outcome {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     check(&args)?;
-    let clients = context.clients(args.sources.len())?;
+    let waiter = context.watching_waiter(&args.link)?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
     let outcomes: Vec<Outcome> = std::thread::scope(|threads| {
-        let numbered = (0..).zip(args.sources.iter().zip(&clients));
-        let started: Vec<_> = numbered
-            .map(|(number, (source, client))| {
-                let (args, progress) = (&args, &progress);
-                threads.spawn(move || back_up(client, args, number, source, progress))
+        let started: Vec<_> = (0..)
+            .zip(&args.sources)
+            .map(|(number, source)| {
+                let (waiter, args) = (&waiter, &args);
+                threads.spawn(move || back_up(waiter, args, number, source))
             })
             .collect();
         started
@@ -116,13 +117,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn back_up(
-    client: &Client,
-    args: &Args,
-    number: u32,
-    path: &Path,
-    progress: &Arc<Progress>,
-) -> Outcome {
+fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
     let options = SourceOptions {
         snapshot: args.snapshot,
         freeze: args.freeze.clone(),
@@ -156,7 +151,8 @@ fn back_up(
         bytes_per_sec: args.rate,
         tuning: Tuning { compression: args.compression, ..Tuning::default() },
     };
-    let made = client.back_up_image(&options, &source, progress).map_err(unmade);
+    let made = waiter
+        .run(|client, progress| client.back_up_image(&options, &source, progress).map_err(unmade));
     warnings.extend(source.end());
     if let Ok(report) = &made
         && report.facts.stillness == ImageStillness::Fuzzy

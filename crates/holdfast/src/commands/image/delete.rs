@@ -9,6 +9,7 @@ use super::named;
 use crate::commands::delete;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// Delete images at the server
@@ -34,10 +35,12 @@ pub(crate) struct Args {
     /// Delete, instead of saying what would be deleted
     #[arg(long)]
     confirm: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
+    let client = context.waiter(&args.link)?.client()?;
     let found = named::find(&client, &args.name, args.at)?;
     let images = if args.all { client.images(Some(&found.name))? } else { vec![found] };
     let deletion = client.delete_images(&images, !args.confirm)?;

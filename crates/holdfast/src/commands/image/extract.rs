@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
 use crate::path::JsonPath;
 use crate::report::FAILURES_SHOWN;
+use crate::waiter::LinkArgs;
 use crate::{moment, path, quantity};
 
 /// Copy files out of an image, without restoring it
@@ -42,11 +43,13 @@ pub(crate) struct Args {
     /// Number of the partition, if the image has several
     #[arg(long, value_name = "NUMBER")]
     partition: Option<u32>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let target = open_target(&args.to)?;
-    let opened = opened::open(context, &args.name, args.at, args.partition)?;
+    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition)?;
     let progress = context.progress()?;
     let reason = |error: &io::Error| opened.reason(error);
     let is_stopped = || progress.is_stopped();

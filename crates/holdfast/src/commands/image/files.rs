@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::output::Output;
 use crate::path::JsonPath;
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// List files in an image, without restoring it
@@ -39,10 +40,12 @@ pub(crate) struct Args {
     /// Also list everything below the directories
     #[arg(long, short)]
     recursive: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let opened = opened::open(context, &args.name, args.at, args.partition)?;
+    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition)?;
     let output = &mut context.output;
     let listed = image::list(opened.root(), &args.path, args.recursive, &mut |file| {
         write(file, output);

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::report::{ImageDocument, stillness_words};
 use crate::table::{self, Align};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// List the images of this node, the newest of each disk first
@@ -22,17 +23,16 @@ pub(crate) struct Args {
     /// Name of the image [default: all]
     #[arg(value_name = "IMAGE")]
     name: Option<OsString>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
-    let images = match &args.name {
-        None => client.images(None)?,
-        Some(name) => {
-            let found = named::find(&client, name, None)?;
-            client.images(Some(&found.name))?
-        }
-    };
+    let images = context.waiter(&args.link)?.run(|client, _| {
+        let Some(name) = &args.name else { return Ok::<_, CommandError>(client.images(None)?) };
+        let found = named::find(client, name, None)?;
+        Ok(client.images(Some(&found.name))?)
+    })?;
     if context.output.is_json() {
         images.iter().for_each(|image| context.output.json(&ImageDocument::new(image)));
     } else if images.is_empty() {

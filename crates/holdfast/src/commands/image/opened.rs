@@ -8,15 +8,17 @@ use model::ServerTime;
 use super::named;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::waiter::LinkArgs;
 
 /// Opens the file system in the image `name` of the time `at`, or in one of its partitions.
 pub(super) fn open(
     context: &Context,
+    link: &LinkArgs,
     name: &OsStr,
     at: Option<ServerTime>,
     partition: Option<u32>,
 ) -> Result<OpenImage, CommandError> {
-    let client = context.client()?;
+    let client = context.waiter(link)?.client()?;
     let image = named::find(&client, name, at)?;
     let opened = OpenImage::open(client.image_reader(image), partition);
     let opened = opened.map_err(|error| match error {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use client::{ClientError, ErrorKind};
+use client::{ErrorKind, ImageRestoration};
 use image::Target;
 use model::{ServerTime, escaped};
 
@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::moment;
 use crate::report::{self, ImageRestoreDocument};
+use crate::waiter::LinkArgs;
 
 /// Write an image to a disk or a file
 ///
@@ -39,17 +40,26 @@ pub(crate) struct Args {
     /// Overwrite what the target holds
     #[arg(long)]
     confirm: bool,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
-    let image = named::find(&client, &args.name, args.at)?;
+    let waiter = context.watching_waiter(&args.link)?;
+    let image = waiter.run(|client, _| named::find(client, &args.name, args.at))?;
     let bytes = image.facts.layout.bytes;
     let target = Target::open(&args.target, bytes, args.confirm)
         .map_err(|error| CommandError::new(error.to_string()))?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
-    let restored = client.restore_image(&image, Some(&target), &progress);
+    let restoration = ImageRestoration::default();
+    let restored = waiter.run(|client, progress| {
+        let restored = client.restore_image(&image, Some(&target), &restoration, progress);
+        restored.map_err(|error| match error.kind {
+            ErrorKind::Interrupted => CommandError::new("interrupted"),
+            _ => error.into(),
+        })
+    });
     drop(meter);
     let report = restored.map_err(|error| unfinished(error, &target, &args.target))?;
     target.finish().map_err(|error| CommandError::new(error.to_string()))?;
@@ -69,12 +79,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
 }
 
 /// Says what an error leaves of the target.
-fn unfinished(error: ClientError, target: &Target, path: &Path) -> CommandError {
-    let is_interrupted = error.kind == ErrorKind::Interrupted;
-    let mut error = CommandError::from(error);
-    if is_interrupted {
-        "interrupted".clone_into(&mut error.message);
-    }
+fn unfinished(mut error: CommandError, target: &Target, path: &Path) -> CommandError {
     if target.keeps_parts() {
         let (why, path) = (&error.message, path.display());
         error.message = format!("{why}; {path} is overwritten in part and of no use");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use client::ImageTarget;
+use client::{ImageRestoration, ImageTarget};
 use image::{Comparison, Differences};
 use model::{ServerTime, escaped};
 
@@ -11,6 +11,7 @@ use super::named;
 use crate::context::Context;
 use crate::error::{CommandError, FAILED};
 use crate::report::{self, ImageRestoreDocument};
+use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
 
 /// Read and check everything that a restore of an image would read, and write nothing
@@ -30,18 +31,22 @@ pub(crate) struct Args {
     /// used, blocks of zeros are not compared
     #[arg(long, value_name = "TARGET")]
     against: Option<PathBuf>,
+    #[command(flatten)]
+    link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let client = context.client()?;
-    let image = named::find(&client, &args.name, args.at)?;
+    let waiter = context.watching_waiter(&args.link)?;
+    let image = waiter.run(|client, _| named::find(client, &args.name, args.at))?;
     let against = args.against.as_deref();
     let comparison = against.map(|path| Comparison::with(path, &image.facts)).transpose();
     let comparison = comparison.map_err(|error| CommandError::new(error.to_string()))?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
     let target = comparison.as_ref().map(|comparison| comparison as &dyn ImageTarget);
-    let checked = client.restore_image(&image, target, &progress);
+    let restoration = ImageRestoration::default();
+    let checked =
+        waiter.run(|client, progress| client.restore_image(&image, target, &restoration, progress));
     drop(meter);
     let report = checked?;
     let differences = comparison.map(Comparison::differences);

@@ -134,10 +134,8 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
     let home = context.home()?;
     let mut settings = site::settings(&home)?;
     if !settings.remove(&args.name) {
-        return Err(CommandError {
-            message: format!("there is no library {}", args.name),
-            hint: Some("'holdfast tape list' shows the libraries".to_owned()),
-        });
+        let error = CommandError::new(format!("there is no library {}", args.name));
+        return Err(error.with_hint("'holdfast tape list' shows the libraries"));
     }
     settings.store(&home).map_err(|error| of_settings(&error))?;
     context.output.note(&format!("Library {} is removed from the list.", args.name));

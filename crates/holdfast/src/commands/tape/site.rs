@@ -27,11 +27,9 @@ pub(super) fn of_word(word: &OsStr, context: &Context) -> Result<Site, CommandEr
     }
     let settings = settings(&context.home()?)?;
     let site = word.to_str().and_then(|name| settings.site(name)).cloned();
-    site.ok_or_else(|| CommandError {
-        message: format!("there is no library {}", word.display()),
-        hint: Some(
-            "'holdfast tape list' shows the libraries; the path of a folder needs a '/'".to_owned(),
-        ),
+    site.ok_or_else(|| {
+        CommandError::new(format!("there is no library {}", word.display()))
+            .with_hint("'holdfast tape list' shows the libraries; the path of a folder needs a '/'")
     })
 }
 
