@@ -60,6 +60,8 @@ mod kills;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod lost_connections;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod mutants;
