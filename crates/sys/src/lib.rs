@@ -18,6 +18,7 @@ mod apply;
 mod attributes;
 #[expect(unsafe_code, reason = "the map of a file system has no safe binding")]
 pub mod block;
+#[expect(unsafe_code, reason = "the local time has no safe binding")]
 pub mod clock;
 pub mod dir;
 pub mod disk_error;
