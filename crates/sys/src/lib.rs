@@ -50,6 +50,8 @@ pub mod net;
 mod new_file_state;
 pub mod open_files;
 pub mod pipe;
+#[expect(unsafe_code, reason = "priorities for disks have no safe binding")]
+pub mod priority;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 #[expect(unsafe_code, reason = "the generic SCSI driver has no safe binding")]
