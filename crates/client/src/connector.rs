@@ -8,6 +8,7 @@ use crate::Client;
 use crate::cache::SharedCache;
 use crate::error::ClientError;
 use crate::node::home::Home;
+use crate::pace::{Pace, RateLimits};
 use crate::patience::{Patience, WAIT};
 use crate::progress::Progress;
 
@@ -16,6 +17,8 @@ use crate::progress::Progress;
 pub struct LinkChoice {
     /// Time for which the command waits for a server that is away.
     pub wait: Option<Duration>,
+    /// Limits on the bytes of the command's connections.
+    pub limits: RateLimits,
 }
 
 /// Maker of the connections of one command. They share the grants of the node.
@@ -29,7 +32,8 @@ pub struct Connector {
 impl Connector {
     /// Makes the connector of the node that was enrolled in the folder `home`.
     pub fn new(home: &Path, choice: LinkChoice) -> Result<Self, ClientError> {
-        let home = Home::load(home)?;
+        let mut home = Home::load(home)?;
+        home.pace = Pace::new(choice.limits, &home.config.limits).map(Arc::new);
         let wait = choice.wait.or(home.config.wait);
         Ok(Self { home, wait, cache: Arc::default() })
     }
@@ -48,7 +52,8 @@ impl Connector {
     /// Connects to a server of the node. A stop of `progress` ends the attempt.
     pub fn connect(&self, progress: &Progress) -> Result<Client, ClientError> {
         // A renewal of the certificate, or another program, may have changed the folder.
-        let home = Home::load(&self.home.folder)?;
+        let mut home = Home::load(&self.home.folder)?;
+        home.pace.clone_from(&self.home.pace);
         Client::connect(home, Arc::clone(&self.cache), Some(progress))
     }
 

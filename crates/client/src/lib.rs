@@ -24,6 +24,7 @@ mod list;
 mod network;
 mod node;
 mod options;
+mod pace;
 mod path;
 mod patience;
 mod preview;
@@ -77,6 +78,7 @@ pub use options::{
     ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
     STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
+pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
@@ -142,7 +144,7 @@ impl Client {
         plan: &NetworkPlan,
         progress: &Progress,
     ) -> Result<NetworkMeasurement, ClientError> {
-        network::measure(&self.home, plan, progress).map_err(|error| match error.kind {
+        network::measure(&self.home.unlimited(), plan, progress).map_err(|error| match error.kind {
             ErrorKind::Retry => self.link.refusal(&self.home).unwrap_or(error),
             _ => error,
         })

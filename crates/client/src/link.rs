@@ -15,6 +15,7 @@ pub(crate) mod fingerprint;
 pub(crate) mod hello;
 pub(crate) mod list;
 pub(crate) mod network;
+mod paced_stream;
 pub(crate) mod pages;
 pub(crate) mod portions;
 pub(crate) mod restore;
@@ -42,7 +43,7 @@ use wire::{MESSAGE_BYTES_MAX, proto};
 
 use self::hello::{Greeting, Hello};
 use self::portions::Section;
-use self::tls::{Line, TlsConnection, Trust};
+use self::tls::{Line, Manner, TlsConnection, Trust};
 use crate::cache::SharedCache;
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::{ClientConfig, Home, Request};
@@ -272,8 +273,9 @@ async fn greet(home: &Home) -> Result<Connection, ClientError> {
 /// Connects to the first of `addresses` that answers, and greets the server.
 async fn meet(home: &Home, addresses: &str) -> Result<Connection, ClientError> {
     let trust = Trust::Pinned(home.identity()?);
-    let buffers = home.config.tuning.socket_buffer_bytes;
-    let TlsConnection { channel, line } = tls::connect(addresses, trust, buffers).await?;
+    let manner =
+        Manner { buffer_bytes: home.config.tuning.socket_buffer_bytes, pace: home.pace.clone() };
+    let TlsConnection { channel, line } = tls::connect(addresses, trust, &manner).await?;
     let mut client = NodeClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);

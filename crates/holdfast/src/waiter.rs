@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use client::{Client, Connector, LinkChoice, Patience, Progress};
+use client::{Client, Connector, LinkChoice, Patience, Progress, Rate, RateLimits};
 
 use crate::error::CommandError;
 use crate::{moment, output, quantity};
@@ -29,11 +29,33 @@ pub(crate) struct LinkArgs {
     /// [default: wait in client.toml, otherwise 60m]
     #[arg(long, value_name = "LENGTH", value_parser = model::parse_length)]
     pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+}
+
+/// Limits on the bytes of a command's connections
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct LimitArgs {
+    /// Maximum number of bytes that the command sends in a second, as in 10M [default: limits in
+    /// client.toml]
+    #[arg(long, value_name = "RATE")]
+    limit_rate_send: Option<Rate>,
+    /// Maximum number of bytes that the command receives in a second, as in 10M [default: limits in
+    /// client.toml]
+    #[arg(long, value_name = "RATE")]
+    limit_rate_receive: Option<Rate>,
 }
 
 impl LinkArgs {
     pub(crate) fn choice(&self) -> LinkChoice {
-        LinkChoice { wait: self.wait }
+        LinkChoice { wait: self.wait, limits: self.limits.limits() }
+    }
+}
+
+impl LimitArgs {
+    pub(crate) fn limits(&self) -> RateLimits {
+        RateLimits { send: self.limit_rate_send, receive: self.limit_rate_receive }
     }
 }
 

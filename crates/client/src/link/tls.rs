@@ -18,8 +18,10 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use wire::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
+use super::paced_stream::PacedStream;
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::Identity;
+use crate::pace::Pace;
 
 /// Maximum number of bytes that wait in the kernel for the network: a few quanta.
 const UNSENT_BYTES: u32 = 1 << 20;
@@ -57,14 +59,22 @@ pub(crate) struct Line {
     pub(super) socket: OwnedFd,
 }
 
+/// Manner in which a connection uses the network.
+#[derive(Default)]
+pub(crate) struct Manner {
+    /// Size of the socket buffers; `None` leaves it to the system.
+    pub(super) buffer_bytes: Option<u32>,
+    /// Limits on what is sent and received; `None` if there are none.
+    pub(super) pace: Option<Arc<Pace>>,
+}
+
 /// Connects to the first of `addresses` that answers. The addresses are separated by commas.
-/// `buffer_bytes` is the size of the socket buffers; `None` leaves it to the system.
 ///
 /// If there are several addresses and none answers, tries again for the time of a takeover.
 pub(crate) async fn connect(
     addresses: &str,
     trust: Trust,
-    buffer_bytes: Option<u32>,
+    manner: &Manner,
 ) -> Result<TlsConnection, ClientError> {
     let config = Arc::new(tls_config(trust)?);
     let all: Vec<&str> = addresses.split(',').collect();
@@ -72,7 +82,7 @@ pub(crate) async fn connect(
     loop {
         let mut failure = None;
         for address in &all {
-            match connect_to(address, &config, buffer_bytes).await {
+            match connect_to(address, &config, manner).await {
                 Err(error) if error.kind == ErrorKind::Retry => failure = Some(error),
                 other => return other,
             }
@@ -109,13 +119,14 @@ pub(super) async fn reach(
 async fn connect_to(
     address: &str,
     config: &Arc<rustls::ClientConfig>,
-    buffer_bytes: Option<u32>,
+    Manner { buffer_bytes, pace }: &Manner,
 ) -> Result<TlsConnection, ClientError> {
     let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
-    let stream = reach(address, buffer_bytes).await?;
+    let stream = reach(address, *buffer_bytes).await?;
     let server = stream.peer_addr().map_err(|error| unreachable(&error))?;
     let socket = stream.as_fd().try_clone_to_owned().map_err(|error| unreachable(&error))?;
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
+    let stream = PacedStream::new(stream, pace.clone());
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     let stream = tokio::time::timeout(CONNECT_LIMIT, handshake)
         .await
@@ -131,9 +142,10 @@ async fn connect_to(
         let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);
         async move { stream.ok_or_else(lost) }
     });
+    let window = |bytes| pace.as_ref().map_or(bytes, |pace| pace.window_bytes(bytes));
     let channel = Endpoint::from_static("https://server.holdfast.internal")
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(window(STREAM_WINDOW_BYTES))
+        .initial_connection_window_size(window(CONNECTION_WINDOW_BYTES))
         .http2_keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE_PATIENCE)
         .connect_with_connector(connector)

@@ -11,7 +11,7 @@ use super::home::{
 };
 use crate::error::{ClientError, ErrorKind};
 use crate::link::runtime::runtime;
-use crate::link::tls::{self, Trust};
+use crate::link::tls::{self, Manner, Trust};
 use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// File that keeps the identity that an enrolment replaces.
@@ -40,7 +40,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
     };
     let certificate = runtime.block_on(async {
         let trust = Trust::Fingerprint(token.ca_fingerprint);
-        let connected = tls::connect(address, trust, None).await?;
+        let connected = tls::connect(address, trust, &Manner::default()).await?;
         let mut client = proto::enrolment_client::EnrolmentClient::new(connected.channel);
         Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
     })?;
@@ -63,6 +63,7 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         journal_full_walk_days: default_full_walk_days(),
         wait: None,
         tuning: Tuning::default(),
+        limits: Vec::new(),
     };
     // The list of servers may come from an earlier enrolment at another server.
     match std::fs::remove_file(home.join(SERVERS_FILE)) {

@@ -4,6 +4,7 @@
 //! server's CA in one file, so that a renewal replaces all three or none.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, KeyPair};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
+use crate::pace::{LimitWindow, Pace, RateLimits};
 use crate::patience::WAIT;
 use crate::tuning::{JournalChoice, Stillness, Tuning};
 
@@ -90,6 +92,11 @@ pub(crate) struct ClientConfig {
     pub(crate) tuning: Tuning,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) agent: AgentSettings,
+    /// Limits on the bytes that a process sends and receives, by time of day: a section
+    /// `[[limits]]` for each window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "none"))]
+    pub(crate) limits: Vec<LimitWindow>,
 }
 
 pub(super) fn default_full_walk_days() -> u32 {
@@ -147,6 +154,8 @@ pub(super) fn default_cache_megabytes() -> u64 {
 pub(crate) struct Home {
     pub(crate) folder: PathBuf,
     pub(crate) config: ClientConfig,
+    /// Limits on the connections of this process; `None` if there are none.
+    pub(crate) pace: Option<Arc<Pace>>,
     identity_pem: Vec<u8>,
 }
 
@@ -185,13 +194,23 @@ impl Home {
             ),
             _ => ClientError::file("read", &path, &error),
         })?;
-        let config = toml::from_str(&text).map_err(|error| {
+        let invalid = |error: &dyn std::fmt::Display| {
             ClientError::new(ErrorKind::Usage, format!("{} is not valid: {error}", path.display()))
-        })?;
+        };
+        let config: ClientConfig = toml::from_str(&text).map_err(|error| invalid(&error))?;
+        if config.limits.iter().any(LimitWindow::limits_nothing) {
+            return Err(invalid(&"an entry of limits has neither send nor receive"));
+        }
+        let pace = Pace::new(RateLimits::default(), &config.limits).map(Arc::new);
         let path = folder.join(IDENTITY_FILE);
         let identity_pem =
             std::fs::read(&path).map_err(|error| ClientError::file("read", &path, &error))?;
-        Ok(Self { folder: folder.to_owned(), config, identity_pem })
+        Ok(Self { folder: folder.to_owned(), config, pace, identity_pem })
+    }
+
+    /// Returns this folder for connections without limits, which measure the network.
+    pub(crate) fn unlimited(&self) -> Self {
+        Self { pace: None, ..self.clone() }
     }
 
     pub(crate) fn identity(&self) -> Result<Identity, ClientError> {
@@ -370,7 +389,9 @@ mod tests {
                     dirmc = \"LONG\"\npre_command = \"sync; true\"\npost_command = \"false\"\n\
                     snapshot = \"reflink\"\nwait = \"90s\"\n[tuning]\nresource_utilization = 3\n\
                     compression = \"auto\"\ndeduplication = false\ntransaction_bytes = 1\n\
-                    transaction_objects = 2\nsocket_buffer_bytes = 65536\n";
+                    transaction_objects = 2\nsocket_buffer_bytes = 65536\n\
+                    [[limits]]\nfrom = \"22:00\"\nto = \"06:00\"\ndays = \"fri\"\n\
+                    send = \"10M\"\n[[limits]]\nreceive = \"20M\"\n";
         let found = config(&format!("{LEAST}{keys}")).expect("a configuration");
         assert_eq!(found.dedup_cache_megabytes, 0);
         assert_eq!(found.dedup_cache_folder.as_deref(), Some(Path::new("/fast")));
@@ -378,6 +399,7 @@ mod tests {
         assert_eq!(found.snapshot, Stillness::Reflink);
         assert_eq!(found.wait, Some(Duration::from_secs(90)));
         assert_eq!(found.tuning.transaction_bytes(), 1);
+        assert_eq!(found.limits.len(), 2);
         let written = toml::to_string(&found).expect("text");
         assert_eq!(config(&written).expect("a configuration"), found);
     }
@@ -390,6 +412,12 @@ mod tests {
             ("snapshot = \"zfs\"", "snapshot"),
             ("wait = \"soon\"", "wait"),
             ("wait = 60", "wait"),
+            ("[[limits]]\nfrom = \"8:00\"", "from"),
+            ("[[limits]]\ndays = \"fri-\"", "days"),
+            ("[[limits]]\nsend = \"1K\"", "send"),
+            ("[[limits]]\nsend = 1000000", "send"),
+            ("[[limits]]\nspeed = \"1M\"", "speed"),
+            ("[[limits]]\nfrom = \"08:00\"", "limits"),
             ("[tuning]\ncompression = 20", "compression"),
             ("[tuning]\ncompression = \"20\"", "compression"),
             ("[tuning]\nresource_utilization = 256", "resource_utilization"),

@@ -57,7 +57,7 @@ fn compression_decides_how_much_is_sent() {
 }
 
 /// Returns the number of bytes that a first backup of parts of a program sends.
-fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
+fn sent_of_program(how: &str, link_bytes_per_sec: u64, options: &[&str]) -> u64 {
     let scene = Scene::new();
     let program = File::open(binary()).unwrap();
     for part in 0..PARTS {
@@ -66,7 +66,8 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
     }
     let proxy = scene.enrol_behind_proxy();
     proxy.weather().carry(link_bytes_per_sec);
-    let outcome = scene.node.backup(&scene.tree, &["--compression", how]).expect(&[0]);
+    let options = [&["--compression", how], options].concat();
+    let outcome = scene.node.backup(&scene.tree, &options).expect(&[0]);
     proxy.weather().carry(0);
     assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{how}");
     sent(&outcome)
@@ -76,9 +77,12 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
 /// because of that.
 #[test]
 fn a_slow_link_makes_nothing_lighter() {
-    let standard = sent_of_program("standard", 0);
-    let auto = sent_of_program("auto", SLOW_BYTES_PER_SEC);
+    let standard = sent_of_program("standard", 0, &[]);
+    let auto = sent_of_program("auto", SLOW_BYTES_PER_SEC, &[]);
     assert!(auto < standard + standard / 20, "bytes sent: auto {auto}, standard {standard}");
+    // A limit is a slow link.
+    let limited = sent_of_program("auto", 0, &["--limit-rate-send", "4M"]);
+    assert!(limited < standard + standard / 20, "bytes sent: {limited}, standard {standard}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use mount::{MountSettings, StoredMount, Times};
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
-use crate::waiter::Waiter;
+use crate::waiter::{LimitArgs, Waiter};
 use crate::{moment, output};
 
 /// Time for which programs wait, unless the user sets another. They cannot be stopped meanwhile as
@@ -46,13 +46,15 @@ pub(crate) struct Args {
     /// itself waits as long at its start [default: wait in client.toml, otherwise 5m]
     #[arg(long, value_name = "LENGTH", value_parser = model::parse_length)]
     wait: Option<Duration>,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     sys::process::raise_open_files();
     let path = std::path::absolute(&args.directory)
         .map_err(|error| CommandError::new(format!("{}: {error}", args.directory.display())))?;
-    let choice = LinkChoice { wait: args.wait };
+    let choice = LinkChoice { wait: args.wait, limits: args.limits.limits() };
     let connector = Connector::new(&context.home()?, choice)?.waiting(PATIENCE);
     let progress = context.progress()?;
     let waiter = Waiter::new(connector, Arc::clone(&progress), context.global.quiet);

@@ -63,6 +63,10 @@ fn rows(root: &Map<String, Value>, prefix: &str, section: &Value, text: &mut Str
             rows(root, &format!("{key}."), definition, text);
             continue;
         }
+        if let Some(items) = property.get("items") {
+            let prefix = format!("{prefix}{key}.");
+            rows(root, &prefix, resolved(root, items), text);
+        }
         let description =
             |of: &Value| of.get("description").and_then(Value::as_str).map(str::to_owned);
         let effect = description(property).or_else(|| description(definition)).unwrap_or_default();

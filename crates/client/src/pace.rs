@@ -1,0 +1,246 @@
+//! Pace: the limits on the bytes that a process sends and receives, over all its connections.
+//!
+//! The limits come from the options of a command, and otherwise from the timetable in
+//! `client.toml`. They hold for the bytes of the TLS connections, without the headers of TCP. A
+//! limit changes in the middle of a transfer, when a window of the timetable begins or ends.
+
+mod bucket;
+mod timetable;
+
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use sys::clock::LocalTime;
+use sys::lock::Mutex;
+
+use self::bucket::Bucket;
+pub(crate) use self::timetable::LimitWindow;
+use self::timetable::{limit_at, smallest};
+
+/// Minimum limit, in bytes per second. A probe of the connection waits for the frame before it, of
+/// up to 1 MiB, and must be answered within 20 seconds.
+const RATE_MIN: u64 = 128 << 10;
+/// Interval between two looks at the timetable.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time for which data that was received may be on its way. Probes of the connection wait for it.
+const IN_FLIGHT: u64 = 4;
+
+/// Direction of bytes, as the node sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Send,
+    Receive,
+}
+
+/// Limit in bytes per second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Rate(u64);
+
+/// Reason why a limit is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RateError {
+    #[error(transparent)]
+    Size(#[from] model::SizeError),
+    #[error("a limit must be at least 128K bytes a second")]
+    TooSmall,
+}
+
+impl Rate {
+    pub fn new(bytes_per_sec: u64) -> Result<Self, RateError> {
+        if bytes_per_sec < RATE_MIN { Err(RateError::TooSmall) } else { Ok(Self(bytes_per_sec)) }
+    }
+
+    /// Returns the number of bytes in a second.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        Self::new(model::parse_bytes(text, 1)?)
+    }
+}
+
+impl TryFrom<String> for Rate {
+    type Error = RateError;
+
+    fn try_from(text: String) -> Result<Self, RateError> {
+        text.parse()
+    }
+}
+
+impl From<Rate> for String {
+    fn from(Rate(bytes): Rate) -> Self {
+        bytes.to_string()
+    }
+}
+
+/// Limits that override the timetable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RateLimits {
+    pub send: Option<Rate>,
+    pub receive: Option<Rate>,
+}
+
+impl RateLimits {
+    fn of(&self, direction: Direction) -> Option<Rate> {
+        match direction {
+            Direction::Send => self.send,
+            Direction::Receive => self.receive,
+        }
+    }
+}
+
+/// Pace of a process.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    chosen: RateLimits,
+    windows: Vec<LimitWindow>,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    send: Bucket,
+    receive: Bucket,
+    /// Time of the next look at the timetable.
+    look_at: Duration,
+}
+
+impl Pace {
+    /// Makes the pace of a process; `None` if nothing limits it.
+    pub(crate) fn new(chosen: RateLimits, windows: &[LimitWindow]) -> Option<Self> {
+        if chosen == RateLimits::default() && windows.is_empty() {
+            return None;
+        }
+        let began = sys::clock::monotonic();
+        let bucket = || Bucket::new(None, Duration::ZERO);
+        let state = State { send: bucket(), receive: bucket(), look_at: Duration::ZERO };
+        Some(Self { chosen, windows: windows.to_vec(), began, state: Mutex::new(state) })
+    }
+
+    /// Returns the time until bytes may pass in `direction`.
+    pub(crate) fn wait(&self, direction: Direction) -> Duration {
+        self.wait_at(direction, self.began.elapsed(), sys::clock::local)
+    }
+
+    /// Returns the same for the time `now` since the beginning, at which the clocks on the wall
+    /// show `time`.
+    fn wait_at(
+        &self,
+        direction: Direction,
+        now: Duration,
+        time: impl FnOnce() -> LocalTime,
+    ) -> Duration {
+        let mut state = self.state.lock();
+        if now >= state.look_at {
+            state.look_at = now + LOOK;
+            self.look(&mut state, now, time());
+        }
+        let until_look = state.look_at - now;
+        // A longer wait would miss the end of a limit.
+        state.bucket(direction).wait(now).min(until_look)
+    }
+
+    fn look(&self, state: &mut State, now: Duration, time: LocalTime) {
+        for direction in [Direction::Send, Direction::Receive] {
+            let planned = || limit_at(&self.windows, direction, time);
+            let rate = self.chosen.of(direction).or_else(planned).map(Rate::get);
+            state.bucket(direction).set_rate(rate, now);
+        }
+    }
+
+    /// Charges bytes that have passed in `direction`.
+    pub(crate) fn charge(&self, direction: Direction, bytes: usize) {
+        let now = self.began.elapsed();
+        self.state.lock().bucket(direction).charge(bytes, now);
+    }
+
+    /// Returns the window of a connection, of `bytes` if nothing limits it. With a small limit, a
+    /// large window would keep probes of the connection behind data for too long.
+    pub(crate) fn window_bytes(&self, bytes: u32) -> u32 {
+        let chosen = self.chosen.of(Direction::Receive);
+        let limit = chosen.or_else(|| smallest(&self.windows, Direction::Receive));
+        let most = limit.map_or(u64::MAX, |Rate(rate)| rate * IN_FLIGHT);
+        u32::try_from(most).unwrap_or(u32::MAX).min(bytes)
+    }
+}
+
+impl State {
+    fn bucket(&mut self, direction: Direction) -> &mut Bucket {
+        match direction {
+            Direction::Send => &mut self.send,
+            Direction::Receive => &mut self.receive,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(send: u64) -> RateLimits {
+        RateLimits { send: Some(Rate(send)), receive: None }
+    }
+
+    #[test]
+    fn nothing_is_limited_unless_somebody_asks_for_it() {
+        assert!(Pace::new(RateLimits::default(), &[]).is_none());
+        let pace = Pace::new(limits(1 << 20), &[]).expect("a limit");
+        pace.charge(Direction::Receive, 1 << 30);
+        assert_eq!(pace.wait(Direction::Receive), Duration::ZERO);
+        assert_eq!(pace.window_bytes(1 << 20), 1 << 20);
+    }
+
+    #[test]
+    fn all_users_of_a_pace_share_its_limit() {
+        let pace = Pace::new(limits(1 << 20), &[]).expect("a limit");
+        assert_eq!(pace.wait(Direction::Send), Duration::ZERO);
+        pace.charge(Direction::Send, 1 << 20);
+        let wait = pace.wait(Direction::Send);
+        assert!(wait > Duration::from_millis(500), "{wait:?}");
+    }
+
+    #[test]
+    fn a_limit_begins_and_ends_in_the_middle_of_a_transfer() {
+        let window = r#"{"from": "08:00", "to": "18:00", "days": "mon-fri", "send": "1M"}"#;
+        let windows: Vec<LimitWindow> = vec![serde_json::from_str(window).expect("a window")];
+        let pace = Pace::new(RateLimits::default(), &windows).expect("a limit");
+        let at = |secs: u64, minute: u16| {
+            let time = LocalTime { weekday: 0, minute };
+            pace.wait_at(Direction::Send, Duration::from_secs(secs), || time)
+        };
+        let send = |bytes, secs: u64| {
+            let now = Duration::from_secs(secs);
+            pace.state.lock().bucket(Direction::Send).charge(bytes, now);
+        };
+        assert_eq!(at(0, 479), Duration::ZERO);
+        send(1 << 30, 0);
+        assert_eq!(at(1, 479), Duration::ZERO, "before the window nothing is limited");
+        assert_eq!(at(60, 480), Duration::ZERO, "what was sent before it is no debt");
+        send(100 << 20, 60);
+        assert_eq!(at(61, 481), LOOK, "a long wait looks at the timetable again");
+        assert_eq!(at(62, 1080), Duration::ZERO, "the end of the window ends the wait");
+    }
+
+    #[test]
+    fn a_small_limit_makes_small_windows() {
+        let receive = Some(Rate(RATE_MIN));
+        let pace = Pace::new(RateLimits { send: None, receive }, &[]).expect("a limit");
+        assert_eq!(pace.window_bytes(8 << 20), 512 << 10);
+    }
+
+    #[test]
+    fn a_limit_that_would_stop_everything_is_refused() {
+        assert_eq!("128K".parse(), Ok(Rate(RATE_MIN)));
+        assert_eq!("127K".parse::<Rate>(), Err(RateError::TooSmall));
+        assert_eq!("0".parse::<Rate>(), Err(RateError::TooSmall));
+        assert!(matches!("fast".parse::<Rate>(), Err(RateError::Size(_))));
+    }
+}
