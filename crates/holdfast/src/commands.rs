@@ -32,8 +32,8 @@ mod verify;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::logging::{self, Level};
-use crate::options::Global;
-use crate::output::Format;
+use crate::options::{Global, Priority};
+use crate::output::{self, Format};
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -79,6 +79,11 @@ pub(crate) fn run(
         (false, false, true) => Level::Server,
         (false, false, false) => Level::Command,
     })?;
+    if global.priority == Priority::Low
+        && let Err(error) = sys::priority::lower()
+    {
+        output::say(&format!("cannot lower the priority: {error}; going on with the usual one"));
+    }
     let format = if global.json { Format::Json } else { Format::Text };
     let mut context = Context::new(global, format);
     let done = match command {

@@ -24,4 +24,16 @@ pub(crate) struct Global {
     /// Show progress even where standard error is not a terminal
     #[arg(long, global = true)]
     pub(crate) progress: bool,
+    /// Priority for processors and disks. With low (nice 10, ionice best-effort 7) other programs
+    /// come first; the programs that the command starts have it, too
+    #[arg(long, global = true, value_name = "LEVEL", value_enum)]
+    #[arg(default_value_t = Priority::Normal, hide_default_value = true)]
+    pub(crate) priority: Priority,
+}
+
+/// Priority of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum Priority {
+    Low,
+    Normal,
 }
