@@ -1,4 +1,4 @@
-//! Interruptions of a command: times in which its server was away.
+//! Interruptions of a command: times in which its server was away, and pauses.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,16 @@ pub struct Interruptions {
     pub count: u64,
     /// Time for which it was away.
     pub away: Duration,
+    /// Number of pauses that somebody has ordered, and their time.
+    pub pauses: u64,
+    pub paused: Duration,
+}
+
+impl Interruptions {
+    /// Returns the time in which the command could not work.
+    pub fn time(&self) -> Duration {
+        self.away + self.paused
+    }
 }
 
 /// Interruptions in `--json`.
@@ -20,12 +30,15 @@ pub struct Interruptions {
 pub struct InterruptionsDocument {
     pub interruptions: u64,
     pub away_secs: f64,
+    pub pauses: u64,
+    pub paused_secs: f64,
 }
 
 impl From<Interruptions> for InterruptionsDocument {
     fn from(interruptions: Interruptions) -> Self {
-        let Interruptions { count, away } = interruptions;
-        Self { interruptions: count, away_secs: away.as_secs_f64() }
+        let Interruptions { count, away, pauses, paused } = interruptions;
+        let [away_secs, paused_secs] = [away, paused].map(|time| time.as_secs_f64());
+        Self { interruptions: count, away_secs, pauses, paused_secs }
     }
 }
 

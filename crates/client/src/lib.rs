@@ -27,6 +27,7 @@ mod options;
 mod pace;
 mod path;
 mod patience;
+mod pauses;
 mod preview;
 mod progress;
 mod remains;

@@ -4,8 +4,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use model::ServerTime;
+
 use crate::attempts::Attempts;
 use crate::interruptions::{Absence, Absences, Interruptions};
+use crate::pauses::Pauses;
 
 /// Phase of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +64,7 @@ pub struct Progress {
     /// committed, windows of a restore, versions of a list.
     landmarks: AtomicU64,
     absences: Absences,
+    pauses: Pauses,
     pub(crate) attempts: Attempts,
 }
 
@@ -82,6 +86,7 @@ impl Default for Progress {
             narration: Narration::default(),
             landmarks: AtomicU64::new(0),
             absences: Absences::default(),
+            pauses: Pauses::default(),
             attempts: Attempts::default(),
         }
     }
@@ -165,8 +170,33 @@ impl Progress {
         self.absences.present()
     }
 
-    /// Returns the interruptions that have ended.
+    /// Returns the interruptions that have ended, and the pauses.
     pub fn interruptions(&self) -> Interruptions {
-        self.absences.ended()
+        let (pauses, paused) = self.pauses.sum();
+        Interruptions { pauses, paused, ..self.absences.ended() }
+    }
+
+    /// Pauses the command at its next safe place. What was sent is committed before.
+    pub fn pause(&self) {
+        self.pauses.begin();
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        self.pauses.end();
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.pauses.is_paused()
+    }
+
+    /// Returns the begin of the present pause, by the clock of this machine.
+    pub fn paused_since(&self) -> Option<ServerTime> {
+        self.pauses.since()
+    }
+
+    /// Waits until the command is not paused, or is stopped.
+    pub fn hold(&self) {
+        self.pauses.hold(|| self.is_stopped());
     }
 }

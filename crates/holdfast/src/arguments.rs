@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Name of the command, as in `holdfast image backup`.
+    #[arg(skip)]
+    pub(crate) name: String,
 }
 
 /// Reasons why a command line gives no command to run.
@@ -45,10 +48,12 @@ pub(crate) fn format(words: &[OsString]) -> Format {
 
 /// Parses a command line, which begins with the name of the program.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Arguments, Stop> {
-    Arguments::try_parse_from(&words).map_err(|error| match error.kind() {
+    let parsed = Arguments::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error),
         _ => Stop::Usage(usage_error(&error, &words)),
-    })
+    })?;
+    let (name, _) = command_named(&Arguments::command(), &words);
+    Ok(Arguments { name, ..parsed })
 }
 
 fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {

@@ -29,10 +29,11 @@ mod tape;
 mod undelete;
 mod verify;
 
+use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::logging::{self, Level};
-use crate::options::{Global, Priority};
+use crate::options::Priority;
 use crate::output::{self, Format};
 
 #[derive(clap::Subcommand, Debug)]
@@ -68,8 +69,7 @@ pub(crate) enum Command {
 
 /// Runs a command. `definition` returns the definition of the whole command line.
 pub(crate) fn run(
-    command: Command,
-    global: Global,
+    Arguments { global, command, name }: Arguments,
     definition: fn() -> clap::Command,
 ) -> Result<u8, CommandError> {
     let serves = matches!(command, Command::Server(_) | Command::Agent(_));
@@ -85,7 +85,7 @@ pub(crate) fn run(
         output::say(&format!("cannot lower the priority: {error}; going on with the usual one"));
     }
     let format = if global.json { Format::Json } else { Format::Text };
-    let mut context = Context::new(global, format);
+    let mut context = Context::new(global, format, name);
     let done = match command {
         Command::Server(args) => server::run(args, &mut context),
         Command::Admin(args) => admin::run(args, &mut context),

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use client::{Client, Connector, Progress};
 use serde::Serialize;
@@ -12,6 +12,7 @@ use crate::meter::{Meter, Mode};
 use crate::options::Global;
 use crate::output::{self, Format, Output};
 use crate::report::FAILURES_SHOWN;
+use crate::running::RunningCommand;
 use crate::waiter::{LinkArgs, Waiter};
 use crate::{home, interrupt};
 
@@ -20,14 +21,20 @@ pub(crate) struct Context {
     pub(crate) global: Global,
     pub(crate) output: Output,
     progress: OnceCell<Arc<Progress>>,
+    /// Name of the command, as in `holdfast image backup`.
+    command: String,
+    /// Record of the command for the status, from the first call of [`Self::progress`] on.
+    running: OnceCell<Option<Arc<RunningCommand>>>,
 }
 
 /// Variable with the name of the file into which a command writes its report.
 const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
 
 impl Context {
-    pub(crate) fn new(global: Global, format: Format) -> Self {
-        Self { output: Output::new(format, global.quiet), global, progress: OnceCell::new() }
+    pub(crate) fn new(global: Global, format: Format, command: String) -> Self {
+        let output = Output::new(format, global.quiet);
+        let (progress, running) = (OnceCell::new(), OnceCell::new());
+        Self { global, output, progress, command, running }
     }
 
     pub(crate) fn home(&self) -> Result<PathBuf, CommandError> {
@@ -41,21 +48,29 @@ impl Context {
 
     /// Returns a waiter for work that a signal ends at once.
     pub(crate) fn waiter(&self, link: &LinkArgs) -> Result<Waiter, CommandError> {
-        self.waiter_with(link, Arc::default())
+        self.waiter_with(link, Arc::default(), None)
     }
 
     /// Returns a waiter for work that a signal stops in an orderly way.
     pub(crate) fn watching_waiter(&self, link: &LinkArgs) -> Result<Waiter, CommandError> {
-        self.waiter_with(link, self.progress()?)
+        let progress = self.progress()?;
+        self.waiter_with(link, progress, self.running())
     }
 
     fn waiter_with(
         &self,
         link: &LinkArgs,
         progress: Arc<Progress>,
+        running: Option<Arc<RunningCommand>>,
     ) -> Result<Waiter, CommandError> {
         let connector = Connector::new(&self.home()?, link.choice())?;
-        Ok(Waiter::new(connector, progress, self.global.quiet))
+        Ok(Waiter::new(connector, progress, self.global.quiet).recorded_in(running))
+    }
+
+    /// Returns the record of the command for the status.
+    pub(crate) fn running(&self) -> Option<Arc<RunningCommand>> {
+        let begin = || Some(Arc::new(RunningCommand::begin(&self.home().ok()?, &self.command)?));
+        self.running.get_or_init(begin).clone()
     }
 
     /// Runs `work` with a display of its progress. A signal stops the work. After the loss of the
@@ -100,7 +115,15 @@ impl Context {
                 output::say(&format!("{verb:<10} {}", model::escaped(path)));
             });
         }
-        interrupt::watch(&progress, self.global.quiet)?;
+        // The thread of the signals never ends, so it must not keep the record.
+        let running = self.running().map(|running| Arc::downgrade(&running));
+        let paused = Arc::downgrade(&progress);
+        interrupt::watch(&progress, self.global.quiet, move || {
+            let running = running.as_ref().and_then(Weak::upgrade);
+            if let Some((running, progress)) = running.zip(paused.upgrade()) {
+                running.note(&progress);
+            }
+        })?;
         Ok(Arc::clone(self.progress.get_or_init(|| progress)))
     }
 

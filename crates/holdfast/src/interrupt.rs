@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first asks for an orderly end, the second ends the process at once.
+//! Signals: the first SIGINT or SIGTERM asks for an orderly end, the second ends the process at
+//! once. SIGUSR1 pauses the command, and SIGUSR2 lets it go on.
 
 use std::sync::Arc;
 
@@ -17,10 +18,6 @@ pub(crate) struct Signals {
 impl Signals {
     /// Catches the signals. The caller must be inside a tokio runtime.
     pub(crate) fn catch() -> Result<Self, CommandError> {
-        let catch = |kind| {
-            signal(kind)
-                .map_err(|error| CommandError::new(format!("cannot catch signals: {error}")))
-        };
         let interrupt = catch(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: catch(SignalKind::terminate())? })
     }
@@ -40,21 +37,59 @@ impl Signals {
     }
 }
 
-/// Stops the command of `progress` when a signal comes. The watch lasts as long as the process.
-pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), CommandError> {
+/// Catches signals of `kind`. The caller must be inside a tokio runtime.
+fn catch(kind: SignalKind) -> Result<Signal, CommandError> {
+    signal(kind).map_err(|error| CommandError::new(format!("cannot catch signals: {error}")))
+}
+
+/// Signals that pause a command and let it go on.
+struct PauseSignals {
+    pause: Signal,
+    resume: Signal,
+}
+
+impl PauseSignals {
+    fn catch() -> Result<Self, CommandError> {
+        let pause = catch(SignalKind::user_defined1())?;
+        Ok(Self { pause, resume: catch(SignalKind::user_defined2())? })
+    }
+
+    /// Waits for the next signal. Returns true if it pauses the command.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.pause.recv() => true,
+            _ = self.resume.recv() => false,
+        }
+    }
+}
+
+/// Stops the command of `progress`, pauses it and lets it go on when signals come. Calls `changed`
+/// after a pause has begun or ended. The watch lasts as long as the process.
+pub(crate) fn watch(
+    progress: &Arc<Progress>,
+    quiet: bool,
+    changed: impl Fn() + Send + 'static,
+) -> Result<(), CommandError> {
     let failed = |error| CommandError::new(format!("cannot wait for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
         .map_err(failed)?;
-    let mut signals = {
+    let (mut signals, mut pauses) = {
         let _entered = runtime.enter();
-        Signals::catch()?
+        (Signals::catch()?, PauseSignals::catch()?)
     };
     let progress = Arc::clone(progress);
     let watch = move || {
         runtime.block_on(async move {
-            signals.next().await;
+            loop {
+                let pauses = tokio::select! {
+                    () = signals.next() => break,
+                    pauses = pauses.next() => pauses,
+                };
+                turn(&progress, pauses, quiet);
+                changed();
+            }
             progress.stop();
             if !quiet {
                 output::say(
@@ -68,4 +103,22 @@ pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), Command
     // No thread joins the signal thread, which has nothing to finish.
     drop(thread.spawn(watch).map_err(failed)?);
     Ok(())
+}
+
+/// Pauses the command of `progress`, or lets it go on.
+fn turn(progress: &Progress, pauses: bool, quiet: bool) {
+    let was_paused = progress.is_paused();
+    if pauses {
+        progress.pause();
+    } else {
+        progress.resume();
+    };
+    if quiet || was_paused == pauses {
+        return;
+    }
+    output::say(if pauses {
+        "paused; SIGUSR2 lets the command go on, as in 'kill -USR2 PID'"
+    } else {
+        "going on after the pause"
+    });
 }

@@ -33,6 +33,7 @@ mod quantity;
 #[cfg(test)]
 mod reference;
 mod report;
+mod running;
 mod servers;
 mod stream;
 mod table;
@@ -51,10 +52,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     sys::process::use_small_pages();
+    // A pause that is ordered before the command has begun would end the process.
+    sys::process::ignore_user_signals();
     let words: Vec<_> = std::env::args_os().collect();
     let format = arguments::format(&words);
     let done = match arguments::parse(words) {
-        Ok(Arguments { global, command }) => commands::run(command, global, Arguments::command),
+        Ok(arguments) => commands::run(arguments, Arguments::command),
         Err(Stop::Help(help)) => {
             output::help(&help);
             Ok(DONE)

@@ -138,6 +138,9 @@ impl Counters {
         let objects = progress.objects_expected.load(Relaxed);
         let bytes = progress.bytes_expected.load(Relaxed);
         let expected = Reading { objects, bytes, ..Reading::default() };
+        if let Some(since) = progress.paused_since() {
+            return format!("paused since {}", moment::time_of_day(since));
+        }
         if let Some(absence) = progress.absence() {
             return format!(
                 "the server is away since {}; waiting until {}; press Ctrl-C to stop",

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use client::{Client, Connector, LinkChoice, Patience, Progress, Rate, RateLimits};
 
 use crate::error::CommandError;
+use crate::running::RunningCommand;
 use crate::{moment, output, quantity};
 
 /// Options of the commands that connect as this node
@@ -67,6 +68,8 @@ pub(crate) struct Waiter {
     connector: Connector,
     progress: Arc<Progress>,
     quiet: bool,
+    /// Record of the command for the status.
+    running: Option<Arc<RunningCommand>>,
 }
 
 /// Wait of a command, over all its attempts.
@@ -79,7 +82,12 @@ struct Wait<'a> {
 
 impl Waiter {
     pub(crate) fn new(connector: Connector, progress: Arc<Progress>, quiet: bool) -> Self {
-        Self { connector, progress, quiet }
+        Self { connector, progress, quiet, running: None }
+    }
+
+    /// Notes in `running` when the command waits.
+    pub(crate) fn recorded_in(self, running: Option<Arc<RunningCommand>>) -> Self {
+        Self { running, ..self }
     }
 
     pub(crate) fn into_connector(self) -> Connector {
@@ -116,12 +124,17 @@ impl Waiter {
     }
 
     fn connect(&self, wait: &mut Wait<'_>) -> Result<Client, CommandError> {
+        self.progress.hold();
         let client = self.connector.connect(&self.progress)?;
         wait.end();
         Ok(client)
     }
 
+    /// Says that the server went away or is back, and records it for the status.
     fn note(&self, line: &str) {
+        if let Some(running) = &self.running {
+            running.note(&self.progress);
+        }
         if !self.quiet {
             output::say(line);
         }
@@ -140,7 +153,7 @@ impl<'a> Wait<'a> {
             return Err(error);
         }
         if self.waiter.connector.has_several_servers() {
-            output::say(&format!("{}; continuing with another server", error.message));
+            self.waiter.note(&format!("{}; continuing with another server", error.message));
         }
         Ok(error)
     }

@@ -135,6 +135,15 @@ pub fn signal(pid: u32, signal: Signal) -> io::Result<()> {
     Ok(rustix::process::kill_process(pid, signal)?)
 }
 
+/// Ignores the two signals that programs give a meaning of their own, which otherwise end a
+/// process. A program may catch them later.
+pub fn ignore_user_signals() {
+    for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: ignoring a signal runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);

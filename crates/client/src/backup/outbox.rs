@@ -120,6 +120,7 @@ impl<'a> Outbox<'a> {
         // Time without a message since the last message.
         let mut idle = Duration::ZERO;
         loop {
+            self.hold();
             // The clock is read only if there is no message yet.
             let received = incoming
                 .try_recv()
@@ -132,6 +133,17 @@ impl<'a> Outbox<'a> {
                 Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
                 Err(RecvTimeoutError::Disconnected) => return self.note_idle(idle, None),
             }
+        }
+    }
+
+    /// Commits what was sent, and waits, while the backup is paused.
+    fn hold(&mut self) {
+        if self.tally.progress.is_paused() {
+            self.attempt(|outbox| match outbox.transaction.is_empty() {
+                true => Ok(()),
+                false => outbox.commit(),
+            });
+            self.tally.progress.hold();
         }
     }
 

@@ -417,6 +417,7 @@ impl ReadStage<'_> {
         loop {
             match inlets.work.recv_timeout(QUANTUM_WAIT) {
                 Ok(Work { segment, old }) => {
+                    self.session.tally().progress.hold();
                     let _filling = self.press.filling();
                     if self.session.check().is_ok() {
                         match old.objects(&segment.path) {

@@ -222,8 +222,10 @@ impl Session<'_> {
         self.nvcomp.map(Path::as_os_str)
     }
 
-    /// Fails if the user has stopped the backup or the session has failed.
+    /// Fails if the user has stopped the backup or the session has failed. Waits while the backup
+    /// is paused.
     pub(super) fn check(&self) -> Result<(), ClientError> {
+        self.tally().progress.hold();
         if self.tally().progress.is_stopped() {
             return Err(ClientError::interrupted());
         }

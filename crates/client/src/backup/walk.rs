@@ -144,6 +144,7 @@ impl Walk<'_> {
         let mut listing = Listing::default();
         let mut buffer = Vec::new();
         while let Some(task) = self.queue.take() {
+            self.tally.progress.hold();
             if !self.tally.progress.is_stopped() && !self.answers.has_failed() {
                 self.visit(task, &mut listing, &mut buffer, outlets);
             }

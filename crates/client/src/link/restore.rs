@@ -110,6 +110,7 @@ impl RestoreStream<'_> {
     pub(crate) fn next(&mut self, progress: &Progress) -> Result<Arrival, ClientError> {
         let ended = || ClientError::new(ErrorKind::Retry, "the server ended the restore early");
         let message = loop {
+            progress.hold();
             if progress.is_stopped() {
                 return Err(ClientError::interrupted());
             }

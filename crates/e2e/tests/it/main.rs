@@ -58,6 +58,8 @@ mod kept_baselines;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod lost_connections;

@@ -190,6 +190,7 @@ fn a_restart_of_the_server_is_waited_for() {
         return;
     }
     let mut scene = Scene::with_files(3, 300_000);
+    scene.node.wait_by_default();
     scene.backup();
     let mounted = MountPoint::new(&scene, &[]);
     let files: Vec<PathBuf> = (0..3).map(|number| scene.file(number)).collect();

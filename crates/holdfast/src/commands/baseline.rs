@@ -163,7 +163,7 @@ fn compared(
         changed: backup.backed_up + backup.updated,
         bytes: backup.bytes_before_dedup,
         new_bytes: backup.bytes_after_dedup,
-        elapsed_secs: backup.elapsed.saturating_sub(backup.interruptions.away).as_secs_f64(),
+        elapsed_secs: backup.elapsed.saturating_sub(backup.interruptions.time()).as_secs_f64(),
     };
     History::load(home)?.compare(home, &report, &outcome)
 }

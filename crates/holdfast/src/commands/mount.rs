@@ -57,7 +57,8 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     let choice = LinkChoice { wait: args.wait, limits: args.limits.limits() };
     let connector = Connector::new(&context.home()?, choice)?.waiting(PATIENCE);
     let progress = context.progress()?;
-    let waiter = Waiter::new(connector, Arc::clone(&progress), context.global.quiet);
+    let waiter = Waiter::new(connector, Arc::clone(&progress), context.global.quiet)
+        .recorded_in(context.running());
     drop(waiter.client()?);
     let connector = waiter.into_connector();
     let settings = MountSettings {

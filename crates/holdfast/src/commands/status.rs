@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::report::{LastBackupDocument, last_backup_text};
+use crate::running::{self, Record, State};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
@@ -39,10 +40,21 @@ struct StatusDocument<'a> {
     filespaces: Vec<FilespaceDocument<'a>>,
     at_risk: Vec<JsonPath<'a>>,
     libraries_away: Vec<OutageDocument<'a>>,
+    /// Commands that run with this node's folder.
+    running: Vec<RunningDocument<'a>>,
     /// The last backup, archive or image that was made with this node's folder.
     last_backup: Option<LastBackupDocument<'a>>,
     /// The last backup of each kind beside its prediction.
     predictions: &'a [Comparison],
+}
+
+#[derive(Serialize)]
+struct RunningDocument<'a> {
+    pid: u32,
+    command: &'a str,
+    began: String,
+    state: State,
+    since: String,
 }
 
 #[derive(Serialize)]
@@ -65,10 +77,12 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
     let filespaces = client.filespaces()?;
     let last = last_backup(&client.hello().node, context)?;
     let predictions = predictions(context)?;
+    let running = running::commands(&context.home()?);
     if context.output.is_json() {
         let document = StatusDocument {
             last_backup: last.as_ref().map(LastBackupDocument::new),
             predictions: &predictions,
+            running: running.iter().map(running_document).collect(),
             ..document(client.hello(), client.server(), &filespaces)
         };
         context.output.json(&document);
@@ -76,6 +90,7 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
         let last = last.as_ref().map(|last| format!("\n{}", last_backup_text(last)));
         let text = [
             text(client.hello(), client.server(), &filespaces),
+            running_text(&running),
             last.unwrap_or_default(),
             predicted(&predictions),
         ];
@@ -170,6 +185,7 @@ fn document<'a>(
         default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
         libraries_away: hello.outages.iter().map(outage).collect(),
+        running: Vec::new(),
         last_backup: None,
         predictions: &[],
         filespaces: filespaces
@@ -187,6 +203,31 @@ fn document<'a>(
 fn outage(outage: &LibraryOutage) -> OutageDocument<'_> {
     let LibraryOutage { library, drive, since } = outage;
     OutageDocument { library, drive: *drive, since: moment::rfc3339(*since) }
+}
+
+fn running_document(record: &Record) -> RunningDocument<'_> {
+    RunningDocument {
+        pid: record.pid,
+        command: &record.command,
+        began: moment::rfc3339(record.began()),
+        state: record.state,
+        since: moment::rfc3339(record.since()),
+    }
+}
+
+/// Returns a line for each command that runs.
+fn running_text(running: &[Record]) -> String {
+    let line = |record: &Record| {
+        let (pid, command) = (record.pid, printable(&record.command));
+        let (began, since) = (moment::shown(record.began()), moment::shown(record.since()));
+        let state = match record.state {
+            State::Running => String::new(),
+            State::Paused => format!(", paused since {since}"),
+            State::Waiting => format!(", waiting for the server since {since}"),
+        };
+        format!("\nRunning: {command} (process {pid}), since {began}{state}\n")
+    };
+    running.iter().map(line).collect()
 }
 
 /// Lines about libraries and drives that do not answer.

@@ -43,16 +43,17 @@ pub(super) fn bytes_line(label: &str, bytes: u64) -> String {
     line(label, &value, unit)
 }
 
-/// Returns lines about the times in which the server was away; nothing if there were none.
+/// Returns lines about the times in which the server was away, and about pauses; nothing if there
+/// were none.
 pub(super) fn interruption_lines(interruptions: Interruptions) -> String {
-    if interruptions == Interruptions::default() {
-        return String::new();
-    }
-    let Interruptions { count, away } = interruptions;
-    let away = quantity::clock(away);
+    let Interruptions { count, away, pauses, paused } = interruptions;
+    let lines = |count, label, time, of: &str| match count {
+        0 => String::new(),
+        _ => format!("{}{}", count_line(label, count), line(of, &quantity::clock(time), "")),
+    };
     [
-        count_line("Total number of interruptions:", count),
-        line("Time without the server:", &away, ""),
+        lines(count, "Total number of interruptions:", away, "Time without the server:"),
+        lines(pauses, "Total number of pauses:", paused, "Time paused:"),
     ]
     .concat()
 }

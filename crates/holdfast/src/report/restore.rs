@@ -91,7 +91,12 @@ mod tests {
             bytes_restored: 7 << 20,
             bytes_transferred: 2_000_000,
             elapsed: Duration::from_millis(61_500),
-            interruptions: Interruptions { count: 2, away: Duration::from_secs(40) },
+            interruptions: Interruptions {
+                count: 2,
+                away: Duration::from_secs(40),
+                pauses: 1,
+                paused: Duration::from_secs(5),
+            },
             failures: vec![Failure {
                 path: b"/srv/b\xff".to_vec(),
                 error: "no space left on device".to_owned(),
