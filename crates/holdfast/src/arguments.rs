@@ -228,7 +228,9 @@ mod tests {
             if !help.contains("Example") {
                 missing.push(path.to_owned());
             }
-            let own = command.get_subcommands_mut().filter(|inner| inner.get_name() != "help");
+            let own = command
+                .get_subcommands_mut()
+                .filter(|inner| inner.get_name() != "help" && !inner.is_hide_set());
             for inner in own {
                 let path = format!("{path} {}", inner.get_name());
                 visit(inner, &path, missing);
