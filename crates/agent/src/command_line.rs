@@ -21,8 +21,8 @@ const BACKUP_OPTIONS: [&str; 12] = [
     "--deduplication",
     "--txnbytelimit",
     "--txngroupmax",
-    "--limit-rate",
-    "--journal",
+    "--limit-rate-send",
+    "--no-journal",
     "--wait",
 ];
 const ARCHIVE_OPTIONS: [&str; 8] = [
@@ -35,11 +35,19 @@ const ARCHIVE_OPTIONS: [&str; 8] = [
     "--txnbytelimit",
     "--txngroupmax",
 ];
-const RESTORE_OPTIONS: [&str; 5] = ["--to", "--at", "--replace", "--stage-bytes", "--dry-run"];
+const RESTORE_OPTIONS: [&str; 5] = ["--to", "--at", "--inactive", "--replace", "--stubs-from"];
 const VERIFY_OPTIONS: [&str; 1] = ["--data"];
-const IMAGE_OPTIONS: [&str; 4] = ["--snapshot", "--compression", "--resourceutilization", "--name"];
-/// Options that run a command around a backup or archive.
-const AROUND_OPTIONS: [&str; 2] = ["--pre-command", "--post-command"];
+const IMAGE_OPTIONS: [&str; 7] = [
+    "--name",
+    "--snapshot",
+    "--all-blocks",
+    "--format",
+    "--skip-errors",
+    "--rate",
+    "--compression",
+];
+/// Options that run a command around a backup, an archive or an image.
+const AROUND_OPTIONS: [&str; 4] = ["--pre-command", "--post-command", "--freeze", "--thaw"];
 
 /// A program to run, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,8 +93,7 @@ pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<Com
         Work::Archive => (&["archive"], &ARCHIVE_OPTIONS, true),
         Work::Restore => (&["restore"], &RESTORE_OPTIONS, false),
         Work::Verify => (&["verify"], &VERIFY_OPTIONS, false),
-        Work::Drill => (&["verify", "--data", "--sample"], &[], false),
-        Work::Image => (&["image", "backup"], &IMAGE_OPTIONS, false),
+        Work::Image => (&["image", "backup"], &IMAGE_OPTIONS, true),
         _ => (&["backup"], &BACKUP_OPTIONS, true),
     };
     let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();

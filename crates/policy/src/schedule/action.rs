@@ -24,8 +24,6 @@ pub enum Work {
     Archive,
     Restore,
     Verify,
-    /// Restore of a random sample to nowhere.
-    Drill,
     Image,
     /// A shell command.
     Command,
@@ -48,14 +46,13 @@ pub enum Place {
 
 impl Work {
     /// All kinds of work, those of nodes first.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::Incremental,
         Self::Selective,
         Self::Full,
         Self::Archive,
         Self::Restore,
         Self::Verify,
-        Self::Drill,
         Self::Image,
         Self::Command,
         Self::Expire,
@@ -75,7 +72,6 @@ impl Work {
             Self::Archive => "archive",
             Self::Restore => "restore",
             Self::Verify => "verify",
-            Self::Drill => "drill",
             Self::Image => "image",
             Self::Command => "command",
             Self::Expire => "expire",
@@ -99,7 +95,6 @@ impl Work {
             | Self::Archive
             | Self::Restore
             | Self::Verify
-            | Self::Drill
             | Self::Image
             | Self::Command => Place::Node,
             Self::Expire

@@ -11,9 +11,8 @@ use crate::error::CommandError;
 #[derive(clap::Args, Debug, Default)]
 #[command(next_help_heading = "Action")]
 pub(super) struct ActionArgs {
-    /// At nodes: incremental, selective, full, archive, restore, verify, drill (a restore of a
-    /// random sample to nowhere), image, command. At the server: expire, reclaim, audit, scrub,
-    /// copy-catalog, drain
+    /// At nodes: incremental, selective, full, archive, restore, verify, image, command. At the
+    /// server: expire, reclaim, audit, scrub, copy-catalog, drain
     #[arg(long, value_name = "WORK", value_parser = parse_work)]
     action: Option<Work>,
     /// A path, a device, a shell command or a pool; may be given several times
