@@ -163,7 +163,7 @@ mod tests {
             commands: CommandRight::List(vec!["sync".to_owned()]),
             restores: false,
             commands_around: false,
-            ..all.clone()
+            ..all
         };
         let refusal = |action: &Action, settings| of_action(action, settings).err();
         let reboot = action(Work::Command, &[b"reboot"], &[]);

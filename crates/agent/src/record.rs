@@ -135,7 +135,7 @@ impl Record {
         };
         let claim = serde_json::from_slice(&text).map_err(io::Error::other)?;
         let mut record = Self { folder: folder.to_owned(), claim, attempt: 1 };
-        while record.folder.join(format!("attempt-{}", record.attempt + 1)).exists() {
+        while record.folder.join(format!("attempt-{}", record.attempt + 1)).try_exists()? {
             record.attempt += 1;
         }
         Ok(Some(record))
@@ -159,7 +159,7 @@ impl Record {
         if let Some(outcome) = self.outcome()? {
             return Ok(AttemptState::Ended(outcome));
         }
-        if !folder.exists() {
+        if !folder.try_exists()? {
             return Ok(AttemptState::Claimed);
         }
         let Some(lock) = durable::Lock::try_exclusive(&folder.join(LOCK_FILE))? else {
@@ -168,7 +168,7 @@ impl Record {
         // The keeper may have ended between the two looks.
         let state = match self.outcome()? {
             Some(outcome) => AttemptState::Ended(outcome),
-            None if folder.join(BEGUN_FILE).exists() => AttemptState::CutOff,
+            None if folder.join(BEGUN_FILE).try_exists()? => AttemptState::CutOff,
             None => AttemptState::Claimed,
         };
         drop(lock);

@@ -267,7 +267,7 @@ impl Agent {
             *event == record.name() && *control == EventControl::Cancel
         };
         if self.plan.controls.iter().any(is_cancelled) {
-            return self.refuse(&record, "cancelled by an administrator");
+            return refuse(&record, "cancelled by an administrator");
         }
         self.start(&record)
     }
@@ -277,11 +277,11 @@ impl Agent {
         let definition: Result<Definition, _> = serde_json::from_str(&record.claim.definition);
         let definition = match definition {
             Ok(definition) => definition,
-            Err(error) => return self.refuse(record, &error.to_string()),
+            Err(error) => return refuse(record, &error.to_string()),
         };
         let line = match command_line::of_action(&definition.action, &self.settings) {
             Ok(line) => line,
-            Err(refusal) => return self.refuse(record, &refusal.to_string()),
+            Err(refusal) => return refuse(record, &refusal.to_string()),
         };
         let mut home = OsString::from("--home=");
         home.push(&self.home);
@@ -313,7 +313,7 @@ impl Agent {
                 });
                 Ok(())
             }
-            Err(error) => self.refuse(record, &format!("cannot start the task: {error}")),
+            Err(error) => refuse(record, &format!("cannot start the task: {error}")),
         }
     }
 
@@ -326,13 +326,6 @@ impl Agent {
             drop(sys::durable::Lock::exclusive(&lock));
             drop(ended.send(name));
         });
-    }
-
-    /// Ends an attempt that does not run.
-    fn refuse(&mut self, record: &Record, reason: &str) -> io::Result<()> {
-        tracing::warn!(schedule = record.claim.schedule, reason, "event refused");
-        let ended = sys::clock::now().0;
-        record.end(&Outcome { ended, code: Some(FAILED_CODE), reason: reason.to_owned() })
     }
 
     /// Takes note that the keeper of an event has ended.
@@ -349,8 +342,7 @@ impl Agent {
                 reason: "the task keeper was killed".to_owned(),
             })?,
             AttemptState::Claimed => {
-                let record = record.clone();
-                self.refuse(&record, "the task keeper could not begin")?;
+                refuse(record, "the task keeper could not begin")?;
             }
             _ => {}
         }
@@ -362,7 +354,7 @@ impl Agent {
         let days = i64::from(self.settings.log_days);
         let before = ServerTime(sys::clock::now().0 - days * DAY_MICROS);
         record::prune(&self.records, |name| self.definitions.contains_key(name), before)?;
-        self.records.retain(|record| record.folder.exists());
+        self.records = record::load_all(&self.folder)?;
         Ok(())
     }
 
@@ -459,6 +451,13 @@ impl Agent {
         }
         Ok(())
     }
+}
+
+/// Ends an attempt that does not run.
+fn refuse(record: &Record, reason: &str) -> io::Result<()> {
+    tracing::warn!(schedule = record.claim.schedule, reason, "event refused");
+    let ended = sys::clock::now().0;
+    record.end(&Outcome { ended, code: Some(FAILED_CODE), reason: reason.to_owned() })
 }
 
 /// Returns the process of the keeper of the last attempt, if it lives.

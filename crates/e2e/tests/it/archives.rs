@@ -9,7 +9,7 @@ use crate::scene::{Scene, manifest, plant_files};
 
 #[track_caller]
 fn archive(scene: &Scene, options: &[&str]) -> u64 {
-    let tree = scene.tree.to_str().unwrap();
+    let tree = scene.tree.to_str().expect("is text");
     let outcome = scene.node.run(&[&["archive", tree, "--json"], options].concat()).expect(&[0]);
     let outcome = outcome.counts(&[("failed", 0)]);
     outcome.json()["archive"].as_u64().expect("a number")
@@ -23,7 +23,13 @@ fn archives(scene: &Scene) -> Vec<Value> {
 #[track_caller]
 fn retrieve(scene: &Scene, name: &str, options: &[&str]) -> std::path::PathBuf {
     let out = scene.scratch.folder(name);
-    let fixed = ["retrieve", scene.tree.to_str().unwrap(), "--to", out.to_str().unwrap(), "--json"];
+    let fixed = [
+        "retrieve",
+        scene.tree.to_str().expect("is text"),
+        "--to",
+        out.to_str().expect("is text"),
+        "--json",
+    ];
     scene
         .node
         .run(&[&fixed, options].concat())
@@ -60,11 +66,17 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
     assert_eq!(manifest(&retrieve(&scene, "c", &[])), as_second);
     let only_first = scene.file(100);
     let out = scene.scratch.folder("d");
-    let words = ["retrieve", only_first.to_str().unwrap(), "--to", out.to_str().unwrap(), "--json"];
+    let words = [
+        "retrieve",
+        only_first.to_str().expect("is text"),
+        "--to",
+        out.to_str().expect("is text"),
+        "--json",
+    ];
     scene.node.run(&words).expect(&[0]).counts(&[("restored", 1)]);
     scene.node.verify().expect(&[0]);
     // `list` shows backups, and no archives.
-    scene.node.run(&["list", scene.tree.to_str().unwrap()]).expect(&[12]);
+    scene.node.run(&["list", scene.tree.to_str().expect("is text")]).expect(&[12]);
     let number = first.to_string();
     let rows = scene.node.list(&scene.tree, &["--recursive", "--archive", &number]);
     assert!(rows.len() > 120, "{}", rows.len());
@@ -77,7 +89,7 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
 fn what_is_archived_and_backed_up_is_stored_once() {
     let scene = Scene::with_files(20, 50_000);
     scene.backup();
-    let tree = scene.tree.to_str().unwrap();
+    let tree = scene.tree.to_str().expect("is text");
     let outcome = scene.node.run(&["archive", tree, "--json"]).expect(&[0]);
     assert!(outcome.count("bytes_transferred") < 100_000, "{outcome}");
     // A backup right after an archive finds nothing to do.
@@ -100,7 +112,7 @@ fn local_files_are_deleted_only_once_the_archive_was_read_back() {
     scene.server.admin(&["policy", "activate"]);
     let list = format!("include.archive {}/none NONE\n", scene.tree.display());
     fs::write(scene.node.home().join("inclexcl"), list).unwrap();
-    let words = ["archive", scene.tree.to_str().unwrap(), "--delete", "--json"];
+    let words = ["archive", scene.tree.to_str().expect("is text"), "--delete", "--json"];
     let outcome = scene.node.run(&words).expect(&[8]);
     outcome.counts(&[("failed", 1), ("deleted", 0)]).says("no file was deleted");
     assert!(scene.file(0).try_exists().unwrap());
@@ -119,7 +131,7 @@ fn archives_expire_by_their_class() {
     let number = archive(&scene, &[]).to_string();
     let active = |scene: &Scene, name: &str| {
         let path = scene.tree.join(name);
-        let words = ["list", path.to_str().unwrap(), "--archive", &number, "--json"];
+        let words = ["list", path.to_str().expect("is text"), "--archive", &number, "--json"];
         scene.node.run(&words).code() == 0
     };
     let travel = |scene: &mut Scene, ahead: &str| {
@@ -157,7 +169,7 @@ fn an_event_begins_the_days_and_a_hold_stops_them() {
     assert_eq!(left(&mut scene, "1009d"), 1);
     scene.node.run(&["archives", "hold", &number, "--json"]).expect(&[0]);
     assert_eq!(left(&mut scene, "1020d"), 1, "a held archive should stay");
-    let path = scene.tree.to_str().unwrap();
+    let path = scene.tree.to_str().expect("is text");
     let refused = scene.node.run(&["delete", path, "--archive", &number, "--json"]);
     refused.expect(&[12]).says("held");
     scene
@@ -178,7 +190,7 @@ fn a_class_for_all_goes_before_the_rules() {
     let number = archive(&scene, &["--class", "long"]).to_string();
     let rows = scene.node.list(&scene.tree.join("a"), &["--archive", &number]);
     assert_eq!(rows[0]["mgmt_class"], "LONG");
-    let words = ["archive", scene.tree.to_str().unwrap(), "--class", "NONE", "--json"];
+    let words = ["archive", scene.tree.to_str().expect("is text"), "--class", "NONE", "--json"];
     scene.node.run(&words).expect(&[12]).says("NONE").says("STANDARD, LONG");
     assert!(Path::new(&scene.tree).is_dir());
 }
@@ -190,7 +202,7 @@ fn all_names_of_a_file_are_deleted_once_it_is_archived() {
     for name in ["b", "c"] {
         fs::hard_link(scene.tree.join("a"), scene.tree.join(name)).unwrap();
     }
-    let tree = scene.tree.to_str().unwrap();
+    let tree = scene.tree.to_str().expect("is text");
     scene.node.run(&["archive", tree, "--delete", "--json"]).expect(&[0]);
     assert_eq!(fs::read_dir(&scene.tree).unwrap().count(), 0);
     let back = retrieve(&scene, "back", &[]);
@@ -201,7 +213,7 @@ fn all_names_of_a_file_are_deleted_once_it_is_archived() {
 fn nothing_is_archived_to_a_class_that_keeps_no_archives() {
     let scene = Scene::with_files(3, 100);
     set_policy(&scene, &["class", "NOARC", "--no-archive"]);
-    let tree = scene.tree.to_str().unwrap();
+    let tree = scene.tree.to_str().expect("is text");
     let refused = scene.node.run(&["archive", tree, "--class", "NOARC", "--json"]).expect(&[12]);
     refused.says("NOARC has no archive copy group");
     assert!(archives(&scene).is_empty());

@@ -93,7 +93,7 @@ fn a_task_outlives_its_agent_and_is_reported_by_the_next_one() {
     let file = scratch.join("runs");
     let command = format!("echo run >> {}; sleep 5; exit 0", file.display());
     start_command(&server, &["web-01"], &command);
-    wait_until("the task begins", || file.exists());
+    wait_until("the task begins", || !lines(&file).is_empty());
     drop(first.kill9());
     wait_until("the server notices", || state(&events(&server, &[])[0]) == "severed");
     let _second = agent(&node);
@@ -138,7 +138,7 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
     let file = scratch.join("runs");
     let command = format!("echo run >> {}; sleep 100", file.display());
     start_command(&server, &["web-01", "web-02"], &command);
-    wait_until("the task begins", || file.exists());
+    wait_until("the task begins", || !lines(&file).is_empty());
     server.admin(&["event", "cancel", "@1"]);
     let event = || events(&server, &["--node", "web-01"]).remove(0);
     wait_until("the task ends", || state(&event()) == "failed");

@@ -196,7 +196,9 @@ fn show(event: &ScheduledEvent, log: &[u8], context: &mut Context) {
     }
     let mut text = table_of(std::slice::from_ref(event));
     if !event.session.is_empty() {
-        text.push_str(&format!("\nReport: {}\n", model::printable(&event.session)));
+        text.push_str("\nReport: ");
+        text.push_str(&model::printable(&event.session));
+        text.push('\n');
     }
     if !log.is_empty() {
         text.push_str("\nEnd of the log:\n");

@@ -77,7 +77,7 @@ pub(super) fn run(
         return Ok(detached(&started, context));
     }
     let events = wait(&started, admin, context)?;
-    Ok(finish(&events, admin, context)?)
+    finish(&events, admin, context)
 }
 
 fn detached(started: &StartedAction, context: &mut Context) -> u8 {
@@ -99,7 +99,7 @@ fn detached(started: &StartedAction, context: &mut Context) -> u8 {
 fn wait(
     started: &StartedAction,
     admin: &mut Admin,
-    context: &mut Context,
+    context: &Context,
 ) -> Result<Vec<ScheduledEvent>, CommandError> {
     let progress = context.progress()?;
     let filter = EventFilter { schedule: Some(started.schedule.clone()), ..EventFilter::default() };

@@ -212,7 +212,7 @@ pub(super) fn starts_words(starts: &Starts) -> String {
                 Days::OfWeek { weekdays, weeks } => format!("{weeks} {weekdays} of the month"),
             };
             if !months.is_all() {
-                words.push_str(&format!(" in {months}"));
+                words = format!("{words} in {months}");
             }
             format!("{words} {times}")
         }
