@@ -238,7 +238,7 @@ fn a_refusal_is_not_waited_for() {
     way.run(&list).expect(&[12]).says("is not trusted");
     drop(other);
     way.scene.server.restart();
-    way.scene.server.admin(&["node", "remove", "anna", "--with-data"]);
+    way.scene.server.admin(&["node", "remove", "anna", "--confirm"]);
     let outcome = way.run(&list).expect(&[12]);
     assert!(!outcome.stderr.contains("waiting until"), "{outcome}");
 }
