@@ -176,6 +176,14 @@ pub trait Schedules {
     /// Records that the connection to a node was lost while it worked.
     fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError>;
 
+    /// Records as severed the events of nodes that work, and whose last report came before
+    /// `before`. Returns their number.
+    fn sever_silent_events(
+        &self,
+        before: ServerTime,
+        now: ServerTime,
+    ) -> Result<usize, CatalogError>;
+
     /// Records severed events as uncertain that were severed before `before`.
     fn give_events_up(&self, before: ServerTime) -> Result<usize, CatalogError>;
 

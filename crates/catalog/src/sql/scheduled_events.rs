@@ -169,7 +169,9 @@ pub(super) fn report(sql: &dyn Sql, report: &EventReport) -> Result<(), CatalogE
     let before = Progress { state: event.state, attempt: event.attempt };
     let after = before.after(report.report);
     if after == before {
-        return Ok(());
+        // The time of the report shows that the node still works.
+        let update = "UPDATE scheduled_event SET changed = ? WHERE id = ? AND changed < ?";
+        return sql.execute(update, params![at.0, event.number, at.0]).map(drop);
     }
     let is_further = after.attempt > before.attempt && before.attempt > 0;
     let started = match report.report.phase {
@@ -207,6 +209,22 @@ pub(super) fn sever(sql: &dyn Sql, node: NodeId, now: ServerTime) -> Result<(), 
         sql.execute(update, params![state_code(severed), now.0, node.0, state_code(state)])?;
     }
     Ok(())
+}
+
+pub(super) fn sever_silent(
+    sql: &dyn Sql,
+    before: ServerTime,
+    now: ServerTime,
+) -> Result<usize, CatalogError> {
+    let mut count = 0;
+    for state in RUNNING {
+        let severed = Progress { state, attempt: 1 }.severed().state;
+        let update = "UPDATE scheduled_event SET state = ?, changed = ?
+                      WHERE node <> ? AND state = ? AND changed < ?";
+        let values = params![state_code(severed), now.0, SERVER, state_code(state), before.0];
+        count += sql.execute(update, values)?;
+    }
+    Ok(count)
 }
 
 pub(super) fn give_up(sql: &dyn Sql, before: ServerTime) -> Result<usize, CatalogError> {

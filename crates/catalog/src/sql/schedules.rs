@@ -101,6 +101,14 @@ impl<E: Engine> Schedules for E {
         self.write(move |sql| scheduled_events::sever(sql, node, now))
     }
 
+    fn sever_silent_events(
+        &self,
+        before: ServerTime,
+        now: ServerTime,
+    ) -> Result<usize, CatalogError> {
+        self.write(move |sql| scheduled_events::sever_silent(sql, before, now))
+    }
+
     fn give_events_up(&self, before: ServerTime) -> Result<usize, CatalogError> {
         self.write(move |sql| scheduled_events::give_up(sql, before))
     }

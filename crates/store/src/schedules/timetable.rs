@@ -16,6 +16,9 @@ const SEEN_MARK: &str = "events opened";
 const LOOK_BACK_MICROS: i64 = 7 * 86_400_000_000;
 /// Number of events that are opened in one transaction.
 const BATCH: usize = 1000;
+/// Time without a sign of life after which a node counts as cut off, in microseconds: half an hour.
+/// Agents give a sign every ten minutes.
+const SILENCE_MICROS: i64 = 1_800_000_000;
 /// Time after which a node that does not come back is given up, in microseconds: a week.
 const PATIENCE_MICROS: i64 = 7 * 86_400_000_000;
 /// Time for which the logs of completed events are kept, in microseconds: 30 days.
@@ -45,6 +48,7 @@ pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result
     if missed > 0 {
         tracing::warn!(missed, "events were missed");
     }
+    store.catalog.sever_silent_events(ServerTime(now.0 - SILENCE_MICROS), now)?;
     store.catalog.give_events_up(ServerTime(now.0 - PATIENCE_MICROS))?;
     let is_due = |at: ServerTime| now.0 - at.0 >= FORGET_PAUSE_MICROS || now < at;
     if timetable.forgotten.is_none_or(is_due) {

@@ -190,6 +190,13 @@ pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
     catalog.close_events(at(200)).expect("is closed");
     report(&*catalog, node, 1, Phase::Began, 105);
     assert_eq!(nightly(&*catalog, node).state, EventState::Started);
+    report(&*catalog, node, 1, Phase::Working, 200);
+    report(&*catalog, node, 1, Phase::Working, 205);
+    assert_eq!(catalog.sever_silent_events(at(205), at(208)).expect("is heard"), 0);
+    assert_eq!(catalog.sever_silent_events(at(206), at(208)).expect("is silent"), 1);
+    assert_eq!(nightly(&*catalog, node).state, EventState::Severed);
+    report(&*catalog, node, 1, Phase::Working, 209);
+    assert_eq!(nightly(&*catalog, node).state, EventState::InProgress);
     catalog.sever_events(node, at(210)).expect("is severed");
     assert_eq!(nightly(&*catalog, node).state, EventState::Severed);
     assert_eq!(catalog.give_events_up(at(210)).expect("waits"), 0);
