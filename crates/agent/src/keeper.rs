@@ -20,7 +20,9 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command_line::SHELL;
-use crate::record::{BEGUN_FILE, LOCK_FILE, LOG_FILE, OUTCOME_FILE, Outcome, REPORT_FILE};
+use crate::record::{
+    BEGUN_FILE, CANCELLED_FILE, LOCK_FILE, LOG_FILE, OUTCOME_FILE, Outcome, REPORT_FILE,
+};
 
 /// Variable with the name of the file into which a command writes its report.
 const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
@@ -110,20 +112,20 @@ async fn watch(folder: &Path, program: &OsString, arguments: &[OsString]) -> io:
         true => (Signal::STOP, Signal::CONT),
         false => (Signal::USR1, Signal::USR2),
     };
-    let mut is_cancelled = false;
+    let mut is_terminated = false;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
             _ = terminate.recv() => {
                 pass(&child, Signal::CONT);
                 pass(&child, Signal::INT);
-                is_cancelled = true;
+                is_terminated = true;
             }
             _ = pause.recv() => pass(&child, pause_signal),
             _ = resume.recv() => pass(&child, resume_signal),
         }
     };
-    Ok(outcome(folder, status, is_cancelled))
+    Ok(outcome(folder, status, is_terminated))
 }
 
 fn pass(child: &Child, signal: Signal) {
@@ -131,19 +133,21 @@ fn pass(child: &Child, signal: Signal) {
     drop(child.id().map(|pid| sys::process::signal_group(pid, signal)));
 }
 
-fn outcome(folder: &Path, status: ExitStatus, is_cancelled: bool) -> Outcome {
+fn outcome(folder: &Path, status: ExitStatus, is_terminated: bool) -> Outcome {
     let code = match (status.code(), status.signal()) {
         (Some(code @ (0 | 4 | 8)), _) => u8::try_from(code).unwrap_or(FAILED_CODE),
         (Some(code), _) => u8::try_from(code).unwrap_or(FAILED_CODE).max(FAILED_CODE),
         (None, _) => FAILED_CODE,
     };
-    let reason = match (is_cancelled, status.signal()) {
-        (true, _) => "cancelled by an administrator".to_owned(),
+    let is_cancelled = folder.join(CANCELLED_FILE).try_exists().unwrap_or(false);
+    let reason = match (is_terminated, status.signal()) {
+        (true, _) if is_cancelled => "cancelled by an administrator".to_owned(),
+        (true, _) => "ended by a signal to the task keeper".to_owned(),
         (false, Some(signal)) => format!("ended by signal {signal}"),
         (false, None) if code == 0 => String::new(),
         (false, None) => last_line(folder),
     };
-    let code = if is_cancelled { code.max(FAILED_CODE) } else { code };
+    let code = if is_terminated { code.max(FAILED_CODE) } else { code };
     Outcome { ended: 0, code: Some(code), reason }
 }
 

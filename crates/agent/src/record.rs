@@ -7,6 +7,7 @@
 //!                                    /begun   the task has begun; made once
 //!                                    /log     what the task has written
 //!                                    /report.json
+//!                                    /cancelled   an administrator has cancelled the attempt
 //!                                    /outcome.json
 //! ```
 
@@ -29,11 +30,15 @@ pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const BEGUN_FILE: &str = "begun";
 pub(crate) const LOG_FILE: &str = "log";
 pub(crate) const REPORT_FILE: &str = "report.json";
+pub(crate) const CANCELLED_FILE: &str = "cancelled";
 pub(crate) const OUTCOME_FILE: &str = "outcome.json";
 /// Size of the end of a log that is reported, in bytes.
 const LOG_BYTES: u64 = 16 << 10;
 /// Maximum size of a session's report that is reported, in bytes.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
+
+/// Number of records of a schedule that are kept.
+const RECORDS_MAX: usize = 100;
 
 /// Content of `event.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -218,8 +223,7 @@ impl Record {
                 (phase, ServerTime(ended), reason)
             }
         };
-        let is_over = matches!(phase, Phase::Ended(_) | Phase::Interrupted);
-        let (session, log) = match is_over {
+        let (session, log) = match matches!(phase, Phase::Ended(_) | Phase::Interrupted) {
             true => (self.session(), self.log_end()),
             false => (String::new(), Vec::new()),
         };
@@ -247,6 +251,11 @@ impl Record {
     /// The end of the log; empty if there is none.
     pub(crate) fn log_end(&self) -> Vec<u8> {
         end_of_file(&self.log_file(), LOG_BYTES).unwrap_or_default()
+    }
+
+    /// Records that an administrator has cancelled the last attempt.
+    pub(crate) fn mark_cancelled(&self) -> io::Result<()> {
+        durable::write(&self.attempt_folder().join(CANCELLED_FILE), b"", 0o600)
     }
 
     /// Records that the server has confirmed this report.
@@ -325,23 +334,92 @@ pub(crate) fn last_of_each(records: &[Record]) -> BTreeMap<&str, &Record> {
     records.iter().map(|record| (record.claim.schedule.as_str(), record)).collect()
 }
 
-/// Removes records that ended before `before`, were confirmed, and are not the last of a schedule
-/// in the plan.
+/// Removes records that were confirmed, and that ended before `before` or have many successors. The
+/// last record of a schedule in the plan stays.
 pub(crate) fn prune(
     records: &[Record],
     is_planned: impl Fn(&str) -> bool,
     before: ServerTime,
 ) -> io::Result<()> {
-    let last = last_of_each(records);
-    for record in records {
+    let mut later: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in records.iter().rev() {
         let name = record.claim.schedule.as_str();
-        let is_last = last.get(name).is_some_and(|last| *last == record);
+        let successors = later.entry(name).or_default();
+        let (is_last, has_many) = (*successors == 0, *successors >= RECORDS_MAX);
+        *successors += 1;
         let AttemptState::Ended(outcome) = record.state()? else { continue };
         let is_known = record.is_confirmed(&record.report(0)?);
         let is_needed = is_last && is_planned(name);
-        if is_known && !is_needed && outcome.ended < before.0 {
+        if is_known && !is_needed && (has_many || outcome.ended < before.0) {
             std::fs::remove_dir_all(&record.folder)?;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(folder: &Path, schedule: &str, planned: i64, attempt: u32) -> Record {
+        let (planned, closes) = (ServerTime(planned), ServerTime(planned + 100));
+        let start = Start { schedule: schedule.to_owned(), planned, closes, attempt };
+        let occurrence = Occurrence { planned, opens: planned, closes };
+        Record::claim(folder, &start, occurrence, "{}").expect("is recorded")
+    }
+
+    fn end(record: &Record, code: Option<u8>) {
+        let outcome = Outcome { ended: 7, code, reason: String::new() };
+        record.end(&outcome).expect("is recorded");
+    }
+
+    #[test]
+    fn an_attempt_is_claimed_runs_and_is_cut_off_or_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = begin(folder.path(), "nightly", 1, 1);
+        assert_eq!(record.state().expect("is read"), AttemptState::Claimed);
+        let attempt = record.attempt_folder();
+        let lock = durable::Lock::try_exclusive(&attempt.join(LOCK_FILE)).expect("is locked");
+        assert_eq!(record.state().expect("is read"), AttemptState::Running);
+        std::fs::write(attempt.join(BEGUN_FILE), b"").expect("is written");
+        drop(lock);
+        assert_eq!(record.state().expect("is read"), AttemptState::CutOff);
+        assert_eq!(record.report(0).expect("is made").phase, Phase::Interrupted);
+        end(&record, Some(12));
+        assert_eq!(record.report(5).expect("is made").at, ServerTime(12));
+        let again = begin(folder.path(), "nightly", 1, 2);
+        assert_eq!(load_all(folder.path()).expect("are read"), std::slice::from_ref(&again));
+        assert_eq!(again.last_event().expect("is read").course, Course::Running);
+    }
+
+    #[test]
+    fn a_record_goes_after_it_was_confirmed_and_is_old_but_the_last_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names =
+            |records: &[Record]| records.iter().map(|it| it.claim.planned).collect::<Vec<_>>();
+        for planned in 1..=3 {
+            let record = begin(folder.path(), "nightly", planned, 1);
+            end(&record, Some(0));
+            if planned != 2 {
+                record.confirm(&record.report(0).expect("is made")).expect("is confirmed");
+            }
+        }
+        let kept = |before: i64, is_planned: bool| {
+            let records = load_all(folder.path()).expect("are read");
+            prune(&records, |_| is_planned, ServerTime(before)).expect("are removed");
+            names(&load_all(folder.path()).expect("are read"))
+        };
+        assert_eq!(kept(7, true), [1, 2, 3], "they are not old");
+        assert_eq!(kept(8, true), [2, 3], "one is not confirmed, one is the last");
+        assert_eq!(kept(8, false), [2], "the schedule is gone");
+    }
+
+    #[test]
+    fn a_claim_that_was_not_finished_counts_as_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = begin(folder.path(), "nightly", 1, 1);
+        std::fs::remove_file(record.folder.join(CLAIM_FILE)).expect("is removed");
+        assert_eq!(load_all(folder.path()).expect("are read"), []);
+        assert_eq!(load_all(&folder.path().join("none")).expect("are read"), []);
+    }
 }

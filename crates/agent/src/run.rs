@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::{
     AgentSettings, ClientError, EventControl, EventName, EventReport, Order, Plan, agent_settings,
@@ -33,6 +33,8 @@ const SIGN_PAUSE: Duration = Duration::from_secs(600);
 /// Time after which a task that has begun gives the first sign of life.
 const FIRST_SIGN_PAUSE: Duration = Duration::from_secs(10);
 const DAY_MICROS: i64 = 86_400_000_000;
+/// Interval between two removals of old records.
+const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Reason why the agent does not run.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +53,7 @@ pub enum AgentError {
 /// and starts the tasks.
 pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let (settings, node) = agent_settings(home)?;
         let folder = home.join(crate::FOLDER);
         let failed = |source| AgentError::Folder { folder: folder.clone(), source };
@@ -73,6 +75,8 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             definitions: BTreeMap::new(),
             running: BTreeSet::new(),
             wishes: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            pruned: None,
             ended: ended_in,
             reports: Reports::default(),
             clock_lead_micros: 0,
@@ -80,7 +84,10 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
         agent.follow(plan);
         agent.take_over()?;
         Ok(agent.work(line, ended, stop).await?)
-    })
+    });
+    // The threads that wait for tasks end with the process. The tasks go on.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Starts the thread that waits for the alarm. Each time that the alarm goes off, the result gets a
@@ -110,6 +117,10 @@ struct Agent {
     running: BTreeSet<EventName>,
     /// Wishes that were passed on to tasks.
     wishes: BTreeMap<EventName, EventControl>,
+    /// Events that have ended, and whose end the server has confirmed.
+    settled: BTreeSet<EventName>,
+    /// Time of the last removal of old records.
+    pruned: Option<Instant>,
     /// Takes the names of events whose keepers have ended.
     ended: mpsc::UnboundedSender<EventName>,
     reports: Reports,
@@ -174,6 +185,10 @@ impl Agent {
         self.duties.clear();
         self.definitions.clear();
         for schedule in &plan.schedules {
+            if !is_schedule_name(&schedule.name) {
+                tracing::warn!(schedule = schedule.name, "this is no name of a schedule");
+                continue;
+            }
             let definition = match serde_json::from_str::<Definition>(&schedule.definition) {
                 Ok(definition) => definition,
                 Err(error) => {
@@ -258,6 +273,7 @@ impl Agent {
         let occurrence = occurrence.expect("an occurrence that is due is planned");
         let definition = &self.definitions[&start.schedule];
         let record = Record::claim(&self.folder, start, occurrence, definition)?;
+        self.settled.remove(&record.name());
         self.records.retain(|known| known.folder != record.folder);
         self.records.push(record.clone());
         self.records
@@ -286,7 +302,11 @@ impl Agent {
         let mut home = OsString::from("--home=");
         home.push(&self.home);
         let own = self.program.clone().into_os_string();
-        let (program, arguments) = line.program(own, vec![home]);
+        let mut before = vec![home];
+        if self.settings.low_priority {
+            before.push("--priority=low".into());
+        }
+        let (program, arguments) = line.program(own, before);
         let mut command = std::process::Command::new(&self.program);
         command
             .args(["agent", "keep"])
@@ -351,6 +371,10 @@ impl Agent {
     }
 
     fn prune(&mut self) -> io::Result<()> {
+        if self.pruned.is_some_and(|at| at.elapsed() < PRUNE_PAUSE) {
+            return Ok(());
+        }
+        self.pruned = Some(sys::clock::monotonic());
         let days = i64::from(self.settings.log_days);
         let before = ServerTime(sys::clock::now().0 - days * DAY_MICROS);
         record::prune(&self.records, |name| self.definitions.contains_key(name), before)?;
@@ -390,14 +414,20 @@ impl Agent {
 
     /// Reports all events whose state the server has not confirmed.
     async fn report_all(&mut self, line: &Line) -> io::Result<()> {
-        for record in self.records.clone() {
+        let open = self.records.iter().filter(|record| !self.settled.contains(&record.name()));
+        for record in open.cloned().collect::<Vec<_>>() {
             let report = record.report(self.clock_lead_micros)?;
+            let is_confirmed = record.is_confirmed(&report);
+            if is_confirmed && report.is_over() {
+                self.settled.insert(report.event);
+                continue;
+            }
             let is_sent = self.reports.sent.values().any(|sent| {
                 sent.event == report.event
                     && sent.attempt == report.attempt
                     && sent.phase == report.phase
             });
-            if !is_sent && !record.is_confirmed(&report) {
+            if !is_sent && !is_confirmed {
                 self.send(report, line).await;
             }
         }
@@ -444,13 +474,21 @@ impl Agent {
                 EventControl::Cancel => sys::process::Signal::TERM,
             };
             let record = self.records.iter().find(|record| record.name() == name);
-            if let Some(keeper) = record.and_then(keeper_of) {
+            if let Some((record, keeper)) = record.and_then(|one| Some((one, keeper_of(one)?))) {
+                if control == EventControl::Cancel {
+                    record.mark_cancelled()?;
+                }
                 sys::process::signal(keeper, signal)?;
                 self.wishes.insert(name, control);
             }
         }
         Ok(())
     }
+}
+
+/// Returns true for a name that may be part of the name of a folder.
+fn is_schedule_name(name: &str) -> bool {
+    policy::is_name(name.strip_prefix(ONCE_PREFIX).unwrap_or(name))
 }
 
 /// Ends an attempt that does not run.

@@ -43,6 +43,13 @@ pub struct EventReport {
     pub log: Vec<u8>,
 }
 
+impl EventReport {
+    /// Returns true if the attempt has ended.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_) | Phase::Interrupted)
+    }
+}
+
 /// All that the node has to do from now on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {

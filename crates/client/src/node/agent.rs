@@ -23,6 +23,8 @@ pub struct AgentSettings {
     pub restores: bool,
     /// True if the server may ask for commands before and after a backup or archive.
     pub commands_around: bool,
+    /// True if tasks give way to other programs of the machine, as with `--priority low`.
+    pub low_priority: bool,
     /// Days for which the records and logs of ended events are kept on this machine.
     pub log_days: u16,
 }
@@ -35,6 +37,7 @@ impl Default for AgentSettings {
             commands: CommandRight::Word(CommandWord::All),
             restores: true,
             commands_around: true,
+            low_priority: true,
             log_days: 14,
         }
     }
