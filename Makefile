@@ -17,7 +17,7 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test journal-test nfs-test image-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test journal-test nfs-test image-test fleet-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
@@ -27,6 +27,7 @@ help:
 	@echo "make journal-test         random changes on ext4, xfs and btrfs, backed up by the journal and compared with walks"
 	@echo "make nfs-test             use stubs over NFS, in virtual machines with an old and a new kernel"
 	@echo "make image-test           images of disks that only a virtual machine has, and of a running machine"
+	@echo "make fleet-test           fifty agents work by schedule for ten minutes, kills included"
 	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
 	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
@@ -83,6 +84,13 @@ nfs-test: rust packages-build
 # IMAGE_TESTS chooses tests by parts of their names. The emulated machine needs a quick program.
 image-test: build
 	./.ci/vm/images "$(PROGRAM)" $(IMAGE_TESTS)
+
+# Nodes with agents and a schedule each minute, while the agents and the server are killed at random.
+fleet-test: export HOLDFAST_FLEET_NODES ?= 50
+fleet-test: export HOLDFAST_FLEET_SECS ?= 600
+fleet-test: rust packages-test
+	cargo build --locked -p holdfast
+	cargo test --locked -p e2e --test it -- --nocapture schedules::no_event
 
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600
