@@ -20,6 +20,15 @@ const ONCE_PREFIX: &str = "@";
 /// Time for which a schedule of one action is kept after its window, in minutes.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
 
+/// States of events that have not ended.
+pub(super) const OPEN: [EventState; 5] = [
+    EventState::Pending,
+    EventState::Started,
+    EventState::InProgress,
+    EventState::Restarted,
+    EventState::Severed,
+];
+
 /// Events that an administrator's wish is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventTarget {
@@ -66,13 +75,7 @@ pub fn control(store: &Store, target: &EventTarget, control: Control) -> Result<
     let filter = EventFilter {
         node: target.node,
         schedule: Some(target.schedule.clone()),
-        states: vec![
-            EventState::Pending,
-            EventState::Started,
-            EventState::InProgress,
-            EventState::Restarted,
-            EventState::Severed,
-        ],
+        states: OPEN.to_vec(),
         ..EventFilter::default()
     };
     let events = store.catalog.scheduled_events(&filter, None, usize::MAX)?;

@@ -2,7 +2,6 @@
 
 use catalog::{Control, EventFilter, EventKey, Node};
 use model::ServerTime;
-use policy::schedule::event::EventState;
 
 use super::followers::Followers;
 use crate::error::StoreError;
@@ -47,13 +46,7 @@ pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
     });
     let filter = EventFilter {
         node: Some(node.id),
-        states: vec![
-            EventState::Pending,
-            EventState::Started,
-            EventState::InProgress,
-            EventState::Restarted,
-            EventState::Severed,
-        ],
+        states: super::events::OPEN.to_vec(),
         ..EventFilter::default()
     };
     let events = store.catalog.scheduled_events(&filter, None, CONTROLS_MAX)?;

@@ -114,7 +114,7 @@ fn a_change_of_the_planned_times_counts_from_then_on() {
     assert!(moved.row.since > added.row.since);
     refused(change(store, "hourly", &hourly("expire"), "bert"), "cannot move between");
     let wrong = Definition { priority: 11, ..hourly("incremental") };
-    refused(change(store, "hourly", &wrong, "bert"), "a priority is a number");
+    refused(change(store, "hourly", &wrong, "bert"), "the order is a number");
 }
 
 #[test]

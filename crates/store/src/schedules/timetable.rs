@@ -1,7 +1,7 @@
 //! The timetable: it opens the events of all nodes when their windows open, and closes those that
 //! no node has begun.
 
-use catalog::{EventKey, Write};
+use catalog::{EventFilter, EventKey, Write};
 use model::ServerTime;
 use policy::schedule::{Definition, Occurrence, Place};
 
@@ -25,6 +25,8 @@ const PATIENCE_MICROS: i64 = 7 * 86_400_000_000;
 const LOG_MICROS: i64 = 30 * 86_400_000_000;
 /// Number of microseconds in a day.
 const DAY_MICROS: i64 = 86_400_000_000;
+/// Interval between two writes of the mark while nothing opens, in microseconds: a minute.
+const MARK_PAUSE_MICROS: i64 = 60_000_000;
 /// Interval between two removals of old events, in microseconds: an hour.
 const FORGET_PAUSE_MICROS: i64 = 3_600_000_000;
 
@@ -38,18 +40,12 @@ pub struct Timetable {
 pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result<(), StoreError> {
     let seen = store.catalog.mark(SEEN_MARK)?.map(ServerTime);
     let after = seen.unwrap_or(now).max(ServerTime(now.0 - LOOK_BACK_MICROS));
-    if after < now {
-        open(store, after, now)?;
-    }
-    if seen.is_none_or(|seen| seen < now) {
+    let opened = if after < now { open(store, after, now)? } else { 0 };
+    // Events that are opened once more stay as they are, so the mark may lag behind.
+    if opened > 0 || seen.is_none_or(|seen| now.0 - seen.0 >= MARK_PAUSE_MICROS) {
         store.catalog.commit(vec![Write::SetMark { name: SEEN_MARK, value: now.0 }])?;
     }
-    let missed = store.catalog.close_events(now)?;
-    if missed > 0 {
-        tracing::warn!(missed, "events were missed");
-    }
-    store.catalog.sever_silent_events(ServerTime(now.0 - SILENCE_MICROS), now)?;
-    store.catalog.give_events_up(ServerTime(now.0 - PATIENCE_MICROS))?;
+    close(store, now)?;
     let is_due = |at: ServerTime| now.0 - at.0 >= FORGET_PAUSE_MICROS || now < at;
     if timetable.forgotten.is_none_or(is_due) {
         let kept = i64::from(store.config.event_days) * DAY_MICROS;
@@ -61,15 +57,32 @@ pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result
     Ok(())
 }
 
-/// Opens the events whose windows open after `after`, and at `now` or before.
-fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<(), StoreError> {
+/// Closes the events whose time is over.
+fn close(store: &Store, now: ServerTime) -> Result<(), StoreError> {
+    let open = EventFilter { states: super::events::OPEN.to_vec(), ..EventFilter::default() };
+    if store.catalog.scheduled_events(&open, None, 1)?.is_empty() {
+        return Ok(());
+    }
+    let missed = store.catalog.close_events(now)?;
+    if missed > 0 {
+        tracing::warn!(missed, "events were missed");
+    }
+    store.catalog.sever_silent_events(ServerTime(now.0 - SILENCE_MICROS), now)?;
+    store.catalog.give_events_up(ServerTime(now.0 - PATIENCE_MICROS))?;
+    Ok(())
+}
+
+/// Opens the events whose windows open after `after`, and at `now` or before. Returns
+/// their number.
+fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<usize, StoreError> {
     let rows = store.catalog.schedules()?;
     if rows.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let followers = Followers::read(&*store.catalog)?;
     let nodes = store.catalog.nodes()?;
     let mut events = Vec::new();
+    let mut opened = 0;
     for row in rows {
         // A definition that a newer program has written is none of this server.
         let Ok(definition) = definition(&row) else { continue };
@@ -91,6 +104,7 @@ fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<(), StoreEr
                 }
                 let (schedule, planned) = (row.name.clone(), occurrence.planned);
                 events.push((EventKey { schedule, planned, node: *node }, occurrence));
+                opened += 1;
                 if events.len() == BATCH {
                     store.catalog.open_events(&events)?;
                     events.clear();
@@ -98,7 +112,10 @@ fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<(), StoreEr
             }
         }
     }
-    Ok(store.catalog.open_events(&events)?)
+    if !events.is_empty() {
+        store.catalog.open_events(&events)?;
+    }
+    Ok(opened)
 }
 
 /// Returns the occurrences whose windows open in the given time.
