@@ -170,7 +170,7 @@ fn restored(answers: Vec<Vec<u8>>) -> Outcome {
     let outcome = watched(node.spawn_restore(Path::new(RECORDED), &out, &[]));
     // Whatever the server sends stays in the target.
     let outside = fs::read_dir(scratch.path()).unwrap().count();
-    assert_eq!(outside, 2, "only the server and the target are there");
+    assert_eq!(outside, 3, "only the server, its place in the list of servers, and the target");
     outcome
 }
 
@@ -333,7 +333,8 @@ fn the_error_of_a_server_is_one_line() {
     answer(&mut entries, "/CountSubtrees", Vec::new(), text);
     let (scratch, node) = imitation(&entries);
     let out = scratch.folder("out");
-    let outcome = node.restore(Path::new(RECORDED), &out, &[]).expect(&[12]);
+    let out = out.to_str().expect("is text");
+    let outcome = node.run(&["restore", RECORDED, "--to", out]).expect(&[12]);
     assert_printable(&outcome);
     assert_refused(outcome, "no\\x1b[2J\\x0aholdfast: all is well\\x0d\\xc2\\x9b31m");
 }

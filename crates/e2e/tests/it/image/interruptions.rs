@@ -53,7 +53,8 @@ fn an_interrupt_ends_an_image_that_is_made_slowly() {
         .says("interrupted; there is no new image");
     assert_eq!(fs::read_to_string(&state).unwrap(), "on\noff\n");
     assert_eq!(images(&scene), 0);
-    assert_eq!(names(scene.scratch.path()), [&b"disk"[..], b"server", b"source", b"state"]);
+    let expected = [&b"disk"[..], b"server", b"server.run", b"source", b"state"];
+    assert_eq!(names(scene.scratch.path()), expected);
 }
 
 #[test]
