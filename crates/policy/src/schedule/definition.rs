@@ -48,7 +48,7 @@ pub enum DefinitionError {
     Window,
     #[error("the spread is a part of the window, 0 to 100 percent")]
     Spread,
-    #[error("a priority is a number from 1 (first) to 10 (last)")]
+    #[error("the order is a number from 1 (first) to 10 (last)")]
     Priority,
     #[error(
         "a schedule has at most {RETRIES_MAX} further attempts, and as many minutes between two"
@@ -135,7 +135,7 @@ mod tests {
         );
         assert_eq!(refusal(|of| of.timing.window_minutes = 0), "a window has 1 minute to 30 days");
         assert!(refusal(|of| of.timing.spread_percent = 101).starts_with("the spread"));
-        assert!(refusal(|of| of.priority = 0).starts_with("a priority"));
+        assert!(refusal(|of| of.priority = 0).starts_with("the order"));
         assert!(refusal(|of| of.retries = 10_000).starts_with("a schedule has"));
         assert!(refusal(|of| of.description = "x".repeat(256)).starts_with("a description"));
         assert_eq!(

@@ -116,7 +116,7 @@ struct UpdateArgs {
 struct ConductArgs {
     /// Order among schedules that are due at once, 1 (first) to 10 (last) [default: 5]
     #[arg(long, value_name = "N")]
-    priority: Option<u8>,
+    order: Option<u8>,
     /// Number of further attempts after a failure [default: 2]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
@@ -174,8 +174,8 @@ impl FollowerArgs {
 
 impl ConductArgs {
     fn apply(self, definition: &mut Definition) -> Result<(), CommandError> {
-        let Self { priority, retries, retry_pause, late, suspended, description } = self;
-        definition.priority = priority.unwrap_or(definition.priority);
+        let Self { order, retries, retry_pause, late, suspended, description } = self;
+        definition.priority = order.unwrap_or(definition.priority);
         definition.retries = retries.unwrap_or(definition.retries);
         if let Some(secs) = retry_pause {
             definition.retry_pause_minutes = timing::minutes(secs, "--retry-pause")?;
@@ -430,7 +430,7 @@ fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
         ("Window", timing::minutes_words(definition.timing.window_minutes)),
         ("Spread", format!("{} % of the window", definition.timing.spread_percent)),
         ("Blackouts", blackouts.join("; ")),
-        ("Priority", definition.priority.to_string()),
+        ("Order", definition.priority.to_string()),
         (
             "Retries",
             format!(
