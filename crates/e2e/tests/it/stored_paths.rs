@@ -54,7 +54,9 @@ fn a_path_that_is_gone_names_the_option_that_brings_it_back() {
     fs::remove_file(&path).unwrap();
     scene.backup();
     let path = path.to_str().unwrap();
-    for command in [&["restore", path, "--to", "/nowhere"][..], &["list", path]] {
+    let out = scene.scratch.join("out");
+    let out = out.to_str().unwrap();
+    for command in [&["restore", path, "--to", out][..], &["list", path]] {
         let refused = scene.node.run(command).expect(&[12]);
         refused.says("no active version").says("--inactive").says("--at TIME");
     }
