@@ -89,7 +89,7 @@ struct DefineArgs {
 
 /// Change a schedule, and print its next twenty runs
 ///
-/// What is not named stays as it is.
+/// Settings that are not named stay as they are.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
