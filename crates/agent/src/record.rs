@@ -124,10 +124,16 @@ impl Record {
             definition: definition.to_owned(),
         };
         let record = Self { folder, claim, attempt: start.attempt };
-        if start.attempt == 1 {
-            let text = serde_json::to_vec(&record.claim).map_err(io::Error::other)?;
-            durable::write(&record.folder.join(CLAIM_FILE), &text, 0o600)?;
-        }
+        let text = serde_json::to_vec(&record.claim).map_err(io::Error::other)?;
+        durable::write(&record.folder.join(CLAIM_FILE), &text, 0o600)?;
+        durable::create_dir_all(&record.attempt_folder(), 0o700)?;
+        Ok(record)
+    }
+
+    /// Records that this node begins a further attempt of the event, durably.
+    pub(crate) fn begin_again(&self, attempt: u32) -> io::Result<Self> {
+        assert!(attempt > self.attempt, "attempts are numbered in their order");
+        let record = Self { attempt, ..self.clone() };
         durable::create_dir_all(&record.attempt_folder(), 0o700)?;
         Ok(record)
     }
@@ -361,9 +367,9 @@ pub(crate) fn prune(
 mod tests {
     use super::*;
 
-    fn begin(folder: &Path, schedule: &str, planned: i64, attempt: u32) -> Record {
+    fn begin(folder: &Path, schedule: &str, planned: i64) -> Record {
         let (planned, closes) = (ServerTime(planned), ServerTime(planned + 100));
-        let start = Start { schedule: schedule.to_owned(), planned, closes, attempt };
+        let start = Start { schedule: schedule.to_owned(), planned, closes, attempt: 1 };
         let occurrence = Occurrence { planned, opens: planned, closes };
         Record::claim(folder, &start, occurrence, "{}").expect("is recorded")
     }
@@ -376,7 +382,7 @@ mod tests {
     #[test]
     fn an_attempt_is_claimed_runs_and_is_cut_off_or_ends() {
         let folder = tempfile::tempdir().expect("a folder");
-        let record = begin(folder.path(), "nightly", 1, 1);
+        let record = begin(folder.path(), "nightly", 1);
         assert_eq!(record.state().expect("is read"), AttemptState::Claimed);
         let attempt = record.attempt_folder();
         let lock = durable::Lock::try_exclusive(&attempt.join(LOCK_FILE)).expect("is locked");
@@ -387,7 +393,7 @@ mod tests {
         assert_eq!(record.report(0).expect("is made").phase, Phase::Interrupted);
         end(&record, Some(12));
         assert_eq!(record.report(5).expect("is made").at, ServerTime(12));
-        let again = begin(folder.path(), "nightly", 1, 2);
+        let again = record.begin_again(2).expect("is recorded");
         assert_eq!(load_all(folder.path()).expect("are read"), std::slice::from_ref(&again));
         assert_eq!(again.last_event().expect("is read").course, Course::Running);
     }
@@ -398,7 +404,7 @@ mod tests {
         let names =
             |records: &[Record]| records.iter().map(|it| it.claim.planned).collect::<Vec<_>>();
         for planned in 1..=3 {
-            let record = begin(folder.path(), "nightly", planned, 1);
+            let record = begin(folder.path(), "nightly", planned);
             end(&record, Some(0));
             if planned != 2 {
                 record.confirm(&record.report(0).expect("is made")).expect("is confirmed");
@@ -417,7 +423,7 @@ mod tests {
     #[test]
     fn a_claim_that_was_not_finished_counts_as_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let record = begin(folder.path(), "nightly", 1, 1);
+        let record = begin(folder.path(), "nightly", 1);
         std::fs::remove_file(record.folder.join(CLAIM_FILE)).expect("is removed");
         assert_eq!(load_all(folder.path()).expect("are read"), []);
         assert_eq!(load_all(&folder.path().join("none")).expect("are read"), []);

@@ -267,12 +267,21 @@ impl Agent {
 
     /// Records an attempt and starts its task.
     fn begin(&mut self, start: &Start) -> io::Result<()> {
-        let duty = &self.duties[&start.schedule];
-        let before = ServerTime(start.planned.0 - 1);
-        let occurrence = duty.timing.occurrences(&duty.zone, before).next();
-        let occurrence = occurrence.expect("an occurrence that is due is planned");
-        let definition = &self.definitions[&start.schedule];
-        let record = Record::claim(&self.folder, start, occurrence, definition)?;
+        let is_same = |record: &&Record| {
+            record.claim.schedule == start.schedule && record.claim.planned == start.planned.0
+        };
+        // The schedule may have changed since the first attempt, which has claimed the event.
+        let record = match self.records.iter().find(is_same) {
+            Some(known) => known.begin_again(start.attempt)?,
+            None => {
+                let duty = &self.duties[&start.schedule];
+                let before = ServerTime(start.planned.0 - 1);
+                let occurrence = duty.timing.occurrences(&duty.zone, before).next();
+                let occurrence = occurrence.expect("a first attempt is of a planned occurrence");
+                let definition = &self.definitions[&start.schedule];
+                Record::claim(&self.folder, start, occurrence, definition)?
+            }
+        };
         self.settled.remove(&record.name());
         self.records.retain(|known| known.folder != record.folder);
         self.records.push(record.clone());
@@ -302,12 +311,12 @@ impl Agent {
         let mut home = OsString::from("--home=");
         home.push(&self.home);
         let own = self.program.clone().into_os_string();
-        let mut before = vec![home];
-        if self.settings.low_priority {
-            before.push("--priority=low".into());
-        }
-        let (program, arguments) = line.program(own, before);
+        let (program, arguments) = line.program(own, vec![home]);
         let mut command = std::process::Command::new(&self.program);
+        // The task inherits the priority of its keeper, shell commands too.
+        if self.settings.low_priority {
+            command.arg("--priority=low");
+        }
         command
             .args(["agent", "keep"])
             .arg(record.attempt_folder())

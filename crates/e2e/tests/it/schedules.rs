@@ -80,6 +80,8 @@ fn an_action_runs_at_once_and_its_result_is_kept() {
     let failed = run_command(&server, "web-01", "echo first; echo last; exit 3");
     assert_eq!((state(&failed), &failed["code"]), ("failed", &Value::from(12)));
     assert_eq!((&failed["reason"], &failed["log"]), (&"last".into(), &"first\nlast\n".into()));
+    let nice = run_command(&server, "web-01", "nice");
+    assert_eq!(nice["log"], "10\n", "a task gives way to other programs: {nice}");
     try_run(&server, &["web-01", "--", "mount", "/mnt"]).expect(&[12]);
     try_run(&server, &["--label", "none", "--", "backup"]).expect(&[12]);
 }
