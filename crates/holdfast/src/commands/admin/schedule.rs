@@ -34,8 +34,22 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum ScheduleCommand {
-    Define(Box<DefineArgs>),
-    Update(Box<UpdateArgs>),
+    /// Define a schedule, and print its next twenty runs
+    #[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule define nightly --action incremental \\
+    --time 22:00 --days mon-fri --window 4h --blackout 2026-12-24..2026-12-26
+  holdfast admin --server /srv/holdfast schedule define hourly --action incremental --every 1h
+  holdfast admin --server /srv/holdfast schedule define expiry --action expire --time 09:00")]
+    Define(Box<PutArgs>),
+    /// Change a schedule, and print its next twenty runs
+    ///
+    /// Settings that are not named stay as they are.
+    #[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule update nightly --time 23:00 --dry-run
+  holdfast admin --server /srv/holdfast schedule update nightly --suspended yes")]
+    Update(Box<PutArgs>),
     /// Remove a schedule; work that is under way goes on
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast schedule delete nightly")]
@@ -64,39 +78,10 @@ struct NameArgs {
     name: String,
 }
 
-/// Define a schedule, and print its next twenty runs
+/// A schedule that is defined or changed
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
-Example:
-  holdfast admin --server /srv/holdfast schedule define nightly --action incremental \\
-    --time 22:00 --days mon-fri --window 4h --blackout 2026-12-24..2026-12-26
-  holdfast admin --server /srv/holdfast schedule define hourly --action incremental --every 1h
-  holdfast admin --server /srv/holdfast schedule define expiry --action expire --time 09:00")]
-struct DefineArgs {
+struct PutArgs {
     /// The schedule: 1 to 64 letters, digits, '.', '-' or '_'
-    #[arg(value_name = "NAME")]
-    name: String,
-    #[command(flatten)]
-    action: action::ActionArgs,
-    #[command(flatten)]
-    timing: timing::TimingArgs,
-    #[command(flatten)]
-    conduct: ConductArgs,
-    /// Print the next twenty runs, and define nothing
-    #[arg(long)]
-    dry_run: bool,
-}
-
-/// Change a schedule, and print its next twenty runs
-///
-/// Settings that are not named stay as they are.
-#[derive(clap::Args, Debug)]
-#[command(after_help = "\
-Example:
-  holdfast admin --server /srv/holdfast schedule update nightly --time 23:00 --dry-run
-  holdfast admin --server /srv/holdfast schedule update nightly --suspended yes")]
-struct UpdateArgs {
-    /// The schedule
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -208,7 +193,7 @@ pub(super) fn run(
                 is_suspended: false,
             };
             args.conduct.apply(&mut definition)?;
-            put(&args.name, &definition, Some(true), args.dry_run, admin, context)
+            put(&args.name, &definition, true, args.dry_run, admin, context)
         }
         ScheduleCommand::Update(args) => {
             let known = one(admin, &args.name)?;
@@ -216,7 +201,7 @@ pub(super) fn run(
             args.action.change(&mut definition.action)?;
             args.timing.change(&mut definition)?;
             args.conduct.apply(&mut definition)?;
-            put(&known.name, &definition, Some(false), args.dry_run, admin, context)
+            put(&known.name, &definition, false, args.dry_run, admin, context)
         }
         ScheduleCommand::Delete(args) => {
             let schedule = admin.remove_schedule(&args.name)?;
@@ -248,14 +233,13 @@ fn one(admin: &mut Admin, name: &str) -> Result<Schedule, CommandError> {
 fn put(
     name: &str,
     definition: &Definition,
-    is_new: Option<bool>,
+    is_new: bool,
     is_dry: bool,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     definition.check().map_err(|error| CommandError::new(error.to_string()))?;
     let runs = runs(definition)?;
-    let is_new = is_new.unwrap_or(true);
     if is_dry {
         let schedule = Schedule {
             name: name.to_owned(),
