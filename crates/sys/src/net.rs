@@ -16,9 +16,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sockopt,
 };
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+
+/// Number of probes of an idle connection.
+const PROBES: u32 = 4;
 
 fn short(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
@@ -71,6 +74,21 @@ pub fn limit_unsent(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(connection).set_tcp_notsent_lowat(bytes)
 }
 
+/// Makes the kernel probe a connection that has been idle for `idle`. The connection breaks if
+/// there is no answer for `patience`.
+pub fn probe_when_idle(
+    connection: &impl AsFd,
+    idle: Duration,
+    patience: Duration,
+) -> io::Result<()> {
+    sockopt::set_socket_keepalive(connection, true)?;
+    sockopt::set_tcp_keepidle(connection, idle)?;
+    sockopt::set_tcp_keepintvl(connection, patience / PROBES)?;
+    sockopt::set_tcp_keepcnt(connection, PROBES)?;
+    let sent_millis = u32::try_from((idle + patience).as_millis()).unwrap_or(u32::MAX);
+    Ok(sockopt::set_tcp_user_timeout(connection, sent_millis)?)
+}
+
 /// Listens on the socket `name` in `folder`. The result is non-blocking, as an asynchronous runtime
 /// needs it.
 pub fn bind_unix(folder: &Path, name: &str) -> io::Result<UnixListener> {
@@ -116,7 +134,7 @@ pub fn connect_unix_within(path: &Path, timeout: Duration) -> io::Result<UnixStr
 
 /// Returns the process and the user at the other end of a connection within this machine.
 pub fn peer(connection: &impl AsFd) -> io::Result<(u32, u32)> {
-    let told = rustix::net::sockopt::socket_peercred(connection)?;
+    let told = sockopt::socket_peercred(connection)?;
     Ok((told.pid.as_raw_pid().unsigned_abs(), told.uid.as_raw()))
 }
 
@@ -207,6 +225,10 @@ mod tests {
         let max = buffers_max().expect("tells");
         assert!(max.send >= 4096 && max.receive >= 4096, "{max:?}");
         limit_unsent(&connection, 16 << 10).expect("TCP knows this");
+        let (idle, patience) = (Duration::from_secs(40), Duration::from_secs(20));
+        probe_when_idle(&connection, idle, patience).expect("TCP knows this");
+        let between = sockopt::tcp_keepintvl(&connection).expect("tells");
+        assert_eq!((between, sockopt::socket_keepalive(&connection)), (patience / 4, Ok(true)));
         let unix = UnixStream::pair().expect("a pair").0;
         assert!(limit_unsent(&unix, 16 << 10).is_err());
     }
