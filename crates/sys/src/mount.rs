@@ -59,6 +59,11 @@ pub struct MountedFilesystem {
     pub source: Vec<u8>,
 }
 
+/// Returns the kernel's table of mounts, as this process sees them.
+pub fn table() -> io::Result<Vec<u8>> {
+    std::fs::read("/proc/self/mountinfo")
+}
+
 /// The type of the file system that is mounted at `path`, as the kernel calls it; `None` if nothing
 /// is mounted there.
 pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
@@ -384,14 +389,27 @@ impl DetachedMount {
 
     /// Replaces the mount at `path` by this mount. Files that are open in the old mount stay open.
     /// One of the two mounts is visible at every moment. Before Linux 6.5 the old mount stays,
-    /// covered by this mount.
+    /// covered by this mount. There the old mount is removed first if its directory was removed,
+    /// because nothing can be mounted over such a directory.
     pub fn replace(self, path: &[u8]) -> io::Result<()> {
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
         match move_mount(&self.0, c"", CWD, path, beneath) {
             Ok(()) => Ok(unmount(path, UnmountFlags::DETACH)?),
-            Err(Errno::INVAL) => Ok(move_mount(&self.0, c"", CWD, path, whole)?),
+            Err(Errno::INVAL) => self.cover(path),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Mounts this mount over the mount at `path`.
+    fn cover(&self, path: &[u8]) -> io::Result<()> {
+        let cover = || move_mount(&self.0, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
+        match cover() {
+            Err(Errno::NOENT) => {
+                unmount(path, UnmountFlags::DETACH)?;
+                Ok(cover()?)
+            }
+            done => Ok(done?),
         }
     }
 }
