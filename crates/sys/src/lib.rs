@@ -54,6 +54,8 @@ pub mod pipe;
 pub mod priority;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
+#[expect(unsafe_code, reason = "the segments of a program have no safe binding")]
+pub mod program;
 #[expect(unsafe_code, reason = "the generic SCSI driver has no safe binding")]
 pub mod scsi;
 mod source;

@@ -61,6 +61,19 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
+/// Returns the resident memory of this process, in bytes; 0 if the system does not tell.
+pub fn resident_bytes() -> u64 {
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: Option<u64> = sizes.split(' ').nth(1).and_then(|word| word.parse().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Returns the number of files and connections that this process has open; 0 if the system does not
+/// tell.
+pub fn open_files() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64)
+}
+
 /// Returns the maximum of resident memory so far, in bytes.
 pub fn peak_memory_bytes() -> u64 {
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
