@@ -123,8 +123,8 @@ pub enum SettingsError {
         #[source]
         error: std::io::Error,
     },
-    #[error("{path} is not valid: {error}")]
-    Invalid { path: String, error: toml::de::Error },
+    #[error("{path} is not valid: {fault}")]
+    Invalid { path: String, fault: String },
     #[error("{mount_point}: {problem}")]
     Problem { mount_point: String, problem: &'static str },
 }
@@ -141,8 +141,10 @@ impl Settings {
             }
             Err(error) => return Err(SettingsError::File { path: shown(), error }),
         };
-        let settings: Self = toml::from_str(&text)
-            .map_err(|error| SettingsError::Invalid { path: shown(), error })?;
+        let settings: Self = toml::from_str(&text).map_err(|error| {
+            let fault = model::located(&text, error.span(), error.message());
+            SettingsError::Invalid { path: shown(), fault }
+        })?;
         settings.check()?;
         Ok(settings)
     }

@@ -1,6 +1,7 @@
 //! Errors as text.
 
 use std::error::Error;
+use std::ops::Range;
 
 /// Returns the message of the error, followed by the messages of its causes. A message that an
 /// earlier message contains is left out.
@@ -17,9 +18,39 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// Returns the message of a parser about a part of `text`, on one line: the place, the line there,
+/// and the message.
+pub fn located(text: &str, at: Option<Range<usize>>, message: &str) -> String {
+    let message = on_one_line(message);
+    let Some(before) = at.and_then(|at| text.get(..at.start)) else { return message };
+    let number = before.matches('\n').count() + 1;
+    let begin = before.rfind('\n').map_or(0, |end| end + 1);
+    let column = before[begin..].chars().count() + 1;
+    let line = text[begin..].lines().next().unwrap_or_default().trim();
+    format!("line {number}, column {column} ('{line}'): {message}")
+}
+
+/// Returns the lines of `text`, joined.
+pub fn on_one_line(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_in_a_text_has_its_place_and_its_line() {
+        let text = "a = 1\n\u{e9} = 2\n";
+        let fault = located(text, Some(11..12), "no\nlike it");
+        assert_eq!(fault, "line 2, column 5 ('\u{e9} = 2'): no like it");
+        assert_eq!(located(text, Some(0..1), "no"), "line 1, column 1 ('a = 1'): no");
+        // At the end of the text, in the middle of a character, and nowhere.
+        assert_eq!(located(text, Some(13..13), "no"), "line 3, column 1 (''): no");
+        assert_eq!(located(text, Some(7..8), "no"), "no");
+        assert_eq!(located(text, None, "no"), "no");
+    }
 
     #[derive(Debug)]
     struct Fault(&'static str, Option<Box<Self>>);

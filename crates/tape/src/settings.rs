@@ -120,12 +120,9 @@ impl Settings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(SettingsError::Read { path, source }),
         };
-        let invalid = |why: String| {
-            let why = why.replace('\n', " ").trim_end().to_owned();
-            SettingsError::Invalid { path: path.clone(), why }
-        };
-        let document: Document =
-            toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        let invalid = |why: String| SettingsError::Invalid { path: path.clone(), why };
+        let document: Document = toml::from_str(&text)
+            .map_err(|error| invalid(model::located(&text, error.span(), error.message())))?;
         let mut settings = Self::default();
         for table in &document.libraries {
             let named = |error: TableError| invalid(format!("library {}: {error}", table.name));
