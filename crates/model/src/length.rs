@@ -6,29 +6,42 @@ use std::time::Duration;
 const UNITS: [(char, u64); 5] =
     [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 7 * 86_400)];
 
+/// Longest length of time: ten years of 365 days. A longer one is a mistake, and a time so far away
+/// has no date.
+pub const LENGTH_MAX: Duration = Duration::from_secs(3650 * 86_400);
+
 /// Error for a text that is no length of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a length of time must be 0, or numbers with s, m, h, d or w, as in 90s, 60m or 1h30m")]
-pub struct LengthError;
+pub enum LengthError {
+    #[error("a length of time must be 0, or numbers with s, m, h, d or w, as in 90s, 60m or 1h30m")]
+    Form,
+    #[error("a length of time must be at most 3650d, which are ten years")]
+    TooLong,
+}
 
-/// Parses a length of time. A day has 24 hours.
+/// Parses a length of time of at most [`LENGTH_MAX`]. A day has 24 hours.
 pub fn parse_length(text: &str) -> Result<Duration, LengthError> {
+    use LengthError::{Form, TooLong};
+
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     let (mut secs, mut number) = (0_u64, None::<u64>);
     for letter in text.chars() {
         if let Some(digit) = letter.to_digit(10) {
-            let before = number.unwrap_or(0).checked_mul(10).ok_or(LengthError)?;
-            number = Some(before.checked_add(digit.into()).ok_or(LengthError)?);
+            let before = number.unwrap_or(0).saturating_mul(10);
+            number = Some(before.saturating_add(digit.into()));
             continue;
         }
-        let unit = UNITS.iter().find(|(name, _)| *name == letter).ok_or(LengthError)?.1;
-        let part = number.take().and_then(|number| number.checked_mul(unit));
-        secs = part.and_then(|part| secs.checked_add(part)).ok_or(LengthError)?;
+        let unit = UNITS.iter().find(|(name, _)| *name == letter).ok_or(Form)?.1;
+        let part = number.take().ok_or(Form)?.saturating_mul(unit);
+        secs = secs.saturating_add(part);
     }
-    let is_whole = number.is_none() && !text.is_empty();
-    if is_whole { Ok(Duration::from_secs(secs)) } else { Err(LengthError) }
+    if number.is_some() || text.is_empty() {
+        return Err(Form);
+    }
+    let length = Duration::from_secs(secs);
+    if length <= LENGTH_MAX { Ok(length) } else { Err(TooLong) }
 }
 
 /// Writes a length of time as [`parse_length`] reads it, without the part below a second.
@@ -59,15 +72,23 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in ["", "5", "m", "1y", "-1m", "1 h", "1.5h", "1h30", "99999999999999999999s"] {
-            assert_eq!(parse_length(text), Err(LengthError), "{text}");
+        for text in ["", "5", "m", "1y", "-1m", "1 h", "1.5h", "1h30"] {
+            assert_eq!(parse_length(text), Err(LengthError::Form), "{text}");
         }
-        assert_eq!(parse_length(&format!("{}w", u64::MAX)), Err(LengthError));
+    }
+
+    #[test]
+    fn ten_years_are_the_longest() {
+        assert_eq!(parse_length("3650d"), Ok(LENGTH_MAX));
+        let most = format!("{}w", u64::MAX);
+        for text in ["3650d1s", "99999999999h", "99999999999999999999s", &most] {
+            assert_eq!(parse_length(text), Err(LengthError::TooLong), "{text}");
+        }
     }
 
     proptest! {
         #[test]
-        fn a_length_that_is_shown_can_be_read(secs in any::<u64>()) {
+        fn a_length_that_is_shown_can_be_read(secs in 0..=LENGTH_MAX.as_secs()) {
             let length = Duration::from_secs(secs);
             prop_assert_eq!(parse_length(&show_length(length)), Ok(length));
         }

@@ -30,7 +30,7 @@ pub use filespace::{
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
 };
-pub use length::{LengthError, parse_length, show_length};
+pub use length::{LENGTH_MAX, LengthError, parse_length, show_length};
 pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError};
