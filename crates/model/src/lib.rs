@@ -13,6 +13,7 @@ mod length;
 mod migrated;
 mod object;
 mod path;
+mod sample;
 mod size;
 mod time;
 
@@ -34,6 +35,7 @@ pub use length::{LENGTH_MAX, LengthError, parse_length, show_length};
 pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError};
+pub use sample::{SampleAmount, SampleError};
 pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};
 
