@@ -16,6 +16,7 @@ mod path;
 mod sample;
 mod size;
 mod time;
+mod wildcards;
 
 pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
@@ -38,6 +39,7 @@ pub use path::{DirPath, Name, NameError};
 pub use sample::{SampleAmount, SampleError};
 pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};
+pub use wildcards::matches_wildcards;
 
 /// Maximum number of objects in one directory page; larger directories have several pages.
 pub const PAGE_OBJECTS_MAX: usize = 512;
