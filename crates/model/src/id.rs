@@ -47,6 +47,11 @@ number!(
     PoolId(u32)
 );
 
+number!(
+    /// Number of a person who uses the service. It is never used for another person.
+    PersonId(u32)
+);
+
 /// The registered name of a node: 1 to 64 letters, digits, `.`, `-` and `_`, starting with a letter
 /// or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

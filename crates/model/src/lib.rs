@@ -30,7 +30,8 @@ pub use filespace::{
     mount_point, space_filespace,
 };
 pub use id::{
-    ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
+    ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PersonId, PoolId,
+    SessionId,
 };
 pub use length::{LENGTH_MAX, LengthError, parse_length, show_length};
 pub use migrated::{BatchId, CopyId};
