@@ -16,6 +16,7 @@ mod path;
 mod sample;
 mod size;
 mod time;
+mod trace;
 mod wildcards;
 
 pub use chunk::{
@@ -40,6 +41,7 @@ pub use path::{DirPath, Name, NameError};
 pub use sample::{SampleAmount, SampleError};
 pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};
+pub use trace::TRACE;
 pub use wildcards::matches_wildcards;
 
 /// Maximum number of objects in one directory page; larger directories have several pages.
