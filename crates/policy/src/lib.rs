@@ -14,6 +14,7 @@ mod pattern;
 pub mod review;
 pub mod schedule;
 mod selection;
+pub mod settings;
 pub mod statement;
 
 pub use class::{
