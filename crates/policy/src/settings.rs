@@ -16,9 +16,13 @@
 //!
 //! Options of a single call, such as its dry run, its time or its target, are no settings.
 
+mod decision;
+mod rollout;
 mod table;
 mod value;
 
+pub use decision::{Offers, Rank};
+pub use rollout::{Share, ShareError, chosen_first};
 pub use table::{SETTINGS, Setting, Sway, find, of_flag};
 pub use value::{
     Kind, PathWords, PathWordsError, RATE_BYTES_MIN, VALUE_BYTES_MAX, Value, ValueError,
