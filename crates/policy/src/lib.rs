@@ -8,6 +8,7 @@ mod class;
 pub mod clock_guard;
 pub mod expiry;
 pub mod expiry_guard;
+pub mod local;
 pub mod lock;
 mod migration;
 mod pattern;
