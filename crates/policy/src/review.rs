@@ -7,6 +7,10 @@ use model::ServerTime;
 
 use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet};
 
+/// Lines of a class with a meaning of their own: its name, and the time from which days count.
+const NAME: &str = "NAME";
+const RETENTION_START: &str = "RETINIT";
+
 /// One difference between the active set and the draft.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
@@ -26,6 +30,15 @@ impl fmt::Display for Difference {
         let none = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let class = self.class.as_deref().unwrap_or("(set)");
         write!(f, "{class} {}: {} -> {}", self.what, none(&self.from), none(&self.to))
+    }
+}
+
+impl Difference {
+    /// Returns true if the draft keeps some objects for less time than the active set, or may do
+    /// so: a rule is shorter, days begin at another time, or a class or its name is gone.
+    pub fn shortens(&self) -> bool {
+        let is_promise = matches!(self.what, NAME | RETENTION_START);
+        self.keeps_less || is_promise && !self.from.is_empty()
     }
 }
 
@@ -49,7 +62,12 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
     let mut found = Vec::new();
     let default = |set: &PolicySet| set.class(set.default_class).map(|class| class.name.clone());
     let whole = [
-        ("DEFAULT", default(active).unwrap_or_default(), default(draft).unwrap_or_default(), false),
+        (
+            "DEFAULT",
+            default(active).unwrap_or_default(),
+            default(draft).unwrap_or_default(),
+            default_keeps_less(active, draft),
+        ),
         (
             "BACKRETENTION",
             active.backup_grace_days.to_string(),
@@ -79,6 +97,15 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
     found
 }
 
+/// Returns true if the default class of the draft keeps less than the one of the active set:
+/// objects without a rule of their own are bound to the default class.
+fn default_keeps_less(active: &PolicySet, draft: &PolicySet) -> bool {
+    let mut found = Vec::new();
+    let default = |set: &PolicySet| set.class(set.default_class).cloned();
+    compare(default(active).as_ref(), default(draft).as_ref(), &mut found);
+    found.iter().any(|difference| difference.keeps_less)
+}
+
 /// One line of a class.
 #[derive(Clone)]
 struct Line {
@@ -100,7 +127,7 @@ impl Line {
 
 fn lines(class: Option<&ManagementClass>) -> Vec<Line> {
     let Some(class) = class else { return Vec::new() };
-    let mut lines = vec![Line::word("NAME", class.name.clone())];
+    let mut lines = vec![Line::word(NAME, class.name.clone())];
     if let Some(group) = class.backup {
         lines.extend(group.limits().map(|(name, limit)| Line::limit(name, limit)));
         let BackupCopyGroup { mode, frequency_days, serialization, .. } = group;
@@ -111,7 +138,7 @@ fn lines(class: Option<&ManagementClass>) -> Vec<Line> {
     if let Some(group) = class.archive {
         let ArchiveCopyGroup { keep_days, starts, minimum_days } = group;
         lines.push(Line::limit("RETVER", keep_days));
-        lines.push(Line::word("RETINIT", starts.to_string().to_uppercase()));
+        lines.push(Line::word(RETENTION_START, starts.to_string().to_uppercase()));
         lines.push(Line::limit("RETMIN", Limit::AtMost(minimum_days)));
     }
     lines
@@ -189,7 +216,7 @@ fn admit_locked(
     // creation, a user could report the event at once. If the days began with the creation instead
     // of an event, the copy would not wait for the event.
     let is_shorter =
-        |difference: &&Difference| difference.keeps_less || difference.what == "RETINIT";
+        |difference: &&Difference| difference.keeps_less || difference.what == RETENTION_START;
     match found.iter().find(is_shorter) {
         Some(difference) => {
             Err(DraftFault::Shortens { class: name, what: difference.what, until: shown })
@@ -219,6 +246,7 @@ mod tests {
     use model::ClassId;
 
     use super::*;
+    use crate::RetentionStart;
 
     fn active() -> PolicySet {
         let mut set = PolicySet::standard(ClassId(1));
@@ -267,7 +295,7 @@ mod tests {
             "class LEGAL is locked until 1970-01-11: VEREXISTS may not become shorter",
         );
         check(
-            |set| legal(set).archive.as_mut().unwrap().starts = crate::RetentionStart::Event,
+            |set| legal(set).archive.as_mut().unwrap().starts = RetentionStart::Event,
             0,
             "class LEGAL is locked until 1970-01-11: RETINIT may not become shorter",
         );
@@ -311,6 +339,38 @@ mod tests {
             ["(set) BACKRETENTION: 30 -> 7", "LEGAL RETEXTRA: 30 -> 29", "NEW NAME: - -> NEW"]
         );
         assert_eq!(found.iter().map(|one| one.keeps_less).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[track_caller]
+    fn shortens(change: impl Fn(&mut PolicySet)) -> bool {
+        let mut draft = active();
+        change(&mut draft);
+        let found = differences(&active(), &draft);
+        assert!(!found.is_empty(), "the draft differs");
+        found.iter().any(Difference::shortens)
+    }
+
+    #[test]
+    fn what_shortens_is_told_from_what_does_not() {
+        let short = || {
+            let mut class = ManagementClass::new(ClassId(3), "SHORT");
+            class.backup.as_mut().unwrap().extra_days = Limit::AtMost(1);
+            class
+        };
+        assert!(!shortens(|set| set.put(short())), "nothing is bound to a new class");
+        assert!(!shortens(|set| legal(set).backup.as_mut().unwrap().extra_days = Limit::Unlimited));
+        assert!(shortens(|set| legal(set).archive = None));
+        assert!(shortens(|set| legal(set).name = "LAWFUL".to_owned()));
+        assert!(shortens(|set| set.classes.retain(|class| class.name != "LEGAL")));
+        assert!(shortens(|set| set.archive_grace_days = 1));
+        assert!(shortens(|set| {
+            legal(set).archive.as_mut().unwrap().starts = RetentionStart::Event;
+        }));
+        assert!(!shortens(|set| set.default_class = ClassId(2)), "both classes keep the same");
+        assert!(shortens(|set| {
+            set.put(short());
+            set.default_class = ClassId(3);
+        }));
     }
 
     #[test]
