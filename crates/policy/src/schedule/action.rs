@@ -1,6 +1,9 @@
 //! Actions of schedules.
 
+use model::SampleAmount;
 use serde::{Deserialize, Serialize};
+
+use super::options;
 
 /// Work of a schedule, with what it is done to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -24,6 +27,8 @@ pub enum Work {
     Archive,
     Restore,
     Verify,
+    /// Restore of a random sample to nowhere. Its one object is the amount of the sample.
+    Drill,
     Image,
     /// A shell command.
     Command,
@@ -46,13 +51,14 @@ pub enum Place {
 
 impl Work {
     /// All kinds of work, those of nodes first.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Incremental,
         Self::Selective,
         Self::Full,
         Self::Archive,
         Self::Restore,
         Self::Verify,
+        Self::Drill,
         Self::Image,
         Self::Command,
         Self::Expire,
@@ -72,6 +78,7 @@ impl Work {
             Self::Archive => "archive",
             Self::Restore => "restore",
             Self::Verify => "verify",
+            Self::Drill => "drill",
             Self::Image => "image",
             Self::Command => "command",
             Self::Expire => "expire",
@@ -95,6 +102,7 @@ impl Work {
             | Self::Archive
             | Self::Restore
             | Self::Verify
+            | Self::Drill
             | Self::Image
             | Self::Command => Place::Node,
             Self::Expire
@@ -114,8 +122,19 @@ impl Work {
 }
 
 impl Action {
+    /// Returns the amount of a drill's sample.
+    fn sample(&self) -> Option<SampleAmount> {
+        let [amount] = &self.objects[..] else { return None };
+        str::from_utf8(&amount.0).ok()?.parse().ok()
+    }
+
     /// Fails with the reason if the action cannot be carried out.
-    pub fn check(&self) -> Result<(), &'static str> {
+    pub fn check(&self) -> Result<(), String> {
+        self.check_objects()?;
+        self.options.iter().try_for_each(|option| options::check(self.work, option))
+    }
+
+    fn check_objects(&self) -> Result<(), &'static str> {
         let is_without = self.objects.is_empty();
         match self.work {
             Work::Selective if is_without => {
@@ -125,6 +144,9 @@ impl Action {
                 Err("an archive needs objects: name the files or directories")
             }
             Work::Restore if is_without => Err("a restore needs objects: name what is restored"),
+            Work::Drill if self.sample().is_none() => {
+                Err("a drill needs one object: the amount of its sample, as in 500, 2G or 5%")
+            }
             Work::Image if is_without => Err("an image needs an object: name the device"),
             Work::Command if self.objects.len() != 1 => {
                 Err("a command is one object: the text for the shell")
@@ -189,6 +211,16 @@ mod tests {
             assert_eq!(serde_json::to_string(&word).expect("is text"), json);
             assert_eq!(serde_json::from_str::<Word>(json).expect("is read"), word);
         }
+    }
+
+    #[test]
+    fn a_drill_names_one_sample() {
+        let check = |objects: &[&str]| {
+            let objects = objects.iter().map(|text| Word(text.as_bytes().to_vec())).collect();
+            Action { work: Work::Drill, objects, options: Vec::new() }.check().is_ok()
+        };
+        assert!(check(&["500"]) && check(&["2G"]) && check(&["0.5%"]));
+        assert!(!check(&[]) && !check(&["x"]) && !check(&["1", "2"]) && !check(&["101%"]));
     }
 
     #[test]
