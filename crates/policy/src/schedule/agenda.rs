@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 use model::ServerTime;
 
+use super::definition::{Definition, DefinitionError};
 use super::spread::start_of;
 use super::timing::{Occurrence, Timing};
 use super::zone::MINUTE_MICROS;
@@ -33,6 +34,23 @@ pub struct Duty {
     pub runs_late: bool,
     /// True if an attempt may be made again though nobody knows how far the last one came.
     pub is_repeatable: bool,
+}
+
+impl Duty {
+    /// Returns the duty by a definition, for occurrences that are planned from `since` on. Fails if
+    /// the definition names an unknown time zone.
+    pub fn new(definition: &Definition, since: ServerTime) -> Result<Self, DefinitionError> {
+        Ok(Self {
+            timing: definition.timing.clone(),
+            zone: definition.time_zone()?,
+            since,
+            priority: definition.priority,
+            retries: definition.retries,
+            retry_pause_minutes: definition.retry_pause_minutes,
+            runs_late: definition.runs_late,
+            is_repeatable: definition.action.work.is_repeatable(),
+        })
+    }
 }
 
 /// The last event of a schedule that a node has begun.

@@ -14,6 +14,8 @@ pub const RETRIES_DEFAULT: u32 = 2;
 pub const RETRY_PAUSE_MINUTES_DEFAULT: u32 = 20;
 /// Maximum number of further attempts, and of minutes between two: TSM's.
 const RETRIES_MAX: u32 = 9999;
+/// Maximum of the time after which an attempt is ended, in minutes: 30 days.
+const DURATION_MINUTES_MAX: u32 = 30 * 1440;
 /// Maximum length of a description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 255;
 
@@ -31,6 +33,9 @@ pub struct Definition {
     /// Number of further attempts after a failure.
     pub retries: u32,
     pub retry_pause_minutes: u32,
+    /// Time after which an attempt is ended; `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_max_minutes: Option<u32>,
     /// True if an event whose window has passed is made up for, once.
     #[serde(default)]
     pub runs_late: bool,
@@ -54,12 +59,14 @@ pub enum DefinitionError {
         "a schedule has at most {RETRIES_MAX} further attempts, and as many minutes between two"
     )]
     Retries,
+    #[error("an attempt may last 1 minute to {} days", DURATION_MINUTES_MAX / 1440)]
+    Duration,
     #[error("an interval has at least one minute, day or month")]
     Interval,
     #[error("a description has at most {DESCRIPTION_BYTES_MAX} bytes")]
     Description,
     #[error("{0}")]
-    Action(&'static str),
+    Action(String),
 }
 
 impl Definition {
@@ -91,6 +98,12 @@ impl Definition {
         }
         if self.retries > RETRIES_MAX || self.retry_pause_minutes > RETRIES_MAX {
             return Err(DefinitionError::Retries);
+        }
+        if self
+            .duration_max_minutes
+            .is_some_and(|most| !(1..=DURATION_MINUTES_MAX).contains(&most))
+        {
+            return Err(DefinitionError::Duration);
         }
         if self.description.len() > DESCRIPTION_BYTES_MAX {
             return Err(DefinitionError::Description);
@@ -137,6 +150,11 @@ mod tests {
         assert!(refusal(|of| of.timing.spread_percent = 101).starts_with("the spread"));
         assert!(refusal(|of| of.priority = 0).starts_with("the order"));
         assert!(refusal(|of| of.retries = 10_000).starts_with("a schedule has"));
+        for minutes in [0, 30 * 1440 + 1] {
+            let mut endless = nightly();
+            endless.duration_max_minutes = Some(minutes);
+            assert_eq!(endless.check(), Err(DefinitionError::Duration));
+        }
         assert!(refusal(|of| of.description = "x".repeat(256)).starts_with("a description"));
         assert_eq!(
             refusal(|of| of.action.work = Work::Selective),
