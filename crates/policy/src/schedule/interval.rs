@@ -1,4 +1,7 @@
 //! Planned times at equal intervals.
+//!
+//! Minutes count as they elapse, so a change of the clock moves the times on the wall. Days and
+//! months count on the wall, so the time of day stays.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

@@ -72,6 +72,7 @@ impl Minutes {
 /// A time on the wall, taken apart as in a calendar on paper.
 #[derive(Clone, Copy)]
 struct Paper {
+    year: i16,
     month: i8,
     day: i8,
     days_in_month: i8,
@@ -96,7 +97,7 @@ fn paper(wall: i32) -> Paper {
                     let number = first_day + i32::try_from(days.len()).expect("fits");
                     // 1 January 1970 was a Thursday.
                     let weekday = (number + 3).rem_euclid(7);
-                    days.push(Paper { month, day, days_in_month, weekday, minute: 0 });
+                    days.push(Paper { year, month, day, days_in_month, weekday, minute: 0 });
                 }
             }
         }
@@ -268,6 +269,28 @@ proptest! {
         let time = jiff::civil::time(part(minute / 60), part(minute % 60), 0, 0);
         let first = Date::constant(FIRST_YEAR, 1, 2).to_datetime(time);
         let every = Every::Days(days.unsigned_abs());
+        check(minutes, &timing(Starts::Interval(Interval { first, every })), &model, after);
+    }
+
+    #[test]
+    fn an_interval_of_months_keeps_the_day_and_the_time_on_the_wall(
+        (months, day, minute) in (1..30_i32, 1..=31_i8, prop_oneof![0..1440_i32, 90..220]),
+        (zone, after) in (0..3_usize, 0..(365 * 1440_usize)),
+    ) {
+        let minutes = &minutes()[zone];
+        let is_meant = |wall: i32| {
+            let paper = paper(wall);
+            let passed = i32::from(paper.year - FIRST_YEAR) * 12 + i32::from(paper.month - 1);
+            paper.minute == minute
+                && passed >= 0
+                && passed % months == 0
+                && paper.day == day.min(paper.days_in_month)
+        };
+        let model = minutes.planned(is_meant);
+        let part = |number: i32| i8::try_from(number).expect("fits");
+        let time = jiff::civil::time(part(minute / 60), part(minute % 60), 0, 0);
+        let first = Date::constant(FIRST_YEAR, 1, day).to_datetime(time);
+        let every = Every::Months(months.unsigned_abs());
         check(minutes, &timing(Starts::Interval(Interval { first, every })), &model, after);
     }
 

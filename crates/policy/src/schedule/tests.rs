@@ -112,3 +112,25 @@ fn starts_are_spread_over_their_part_of_the_window_and_stay_the_same() {
     let again = start_of(&timing, occurrence, "node-7");
     assert_eq!((again.0 - occurrence.opens.0) / MINUTE_MICROS, starts[7]);
 }
+
+#[test]
+fn covered_windows_are_passed_over_and_the_search_ends() {
+    let minutely = |blackout: &str, window_minutes| Timing {
+        window_minutes,
+        blackouts: vec![blackout.parse().expect("a blackout")],
+        ..hour_window(r#"{"interval":{"first":"2026-11-26T00:00","every":{"minutes":1}}}"#)
+    };
+    let day = "2026-11-26T00:00";
+    assert!(walls(&minutely("00:00-24:00", 1), day, 1).is_empty());
+    assert!(walls(&minutely("2026-01-01..9999-12-30", 60), day, 1).is_empty());
+    let zone = berlin();
+    let never = minutely("00:00-24:00", 1);
+    assert_eq!(never.latest(&zone, at(day), at("2027-11-26T00:00")), None);
+    assert_eq!(never.openings(&zone, at(day), at("2027-11-26T00:00")).count(), 0);
+
+    let expected = ["2026-11-27 18:00 to 2026-11-27 18:01", "2026-11-27 18:00 to 2026-11-27 18:02"];
+    let evening = minutely("06:00-18:00", 3);
+    assert_eq!(walls(&evening, "2026-11-27T05:59", 2), expected);
+    let passed = minutely("2026-11-26..2036-11-25", 1);
+    assert_eq!(walls(&passed, day, 1), ["2036-11-26 00:00 to 2036-11-26 00:01"]);
+}

@@ -14,6 +14,10 @@ pub const WINDOW_MINUTES_DEFAULT: u32 = 60;
 /// Maximum window, in minutes: 30 days.
 pub const WINDOW_MINUTES_MAX: u32 = 30 * 24 * 60;
 
+/// Number of planned times in a row whose windows blackouts cover, after which the search gives up.
+/// A blackout that covers many times counts as one, so a daily blackout is followed for 41 years.
+const COVERED_MAX: usize = 41 * 366;
+
 /// The times at which an action is due.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Timing {
@@ -57,15 +61,43 @@ impl Occurrence {
 }
 
 impl Timing {
-    /// Returns the occurrences that are planned after `after`, in ascending order.
+    /// Returns the occurrences that are planned after `after`, in ascending order. The list ends
+    /// where blackouts cover more than [`COVERED_MAX`] times in a row.
     pub fn occurrences<'a>(
         &'a self,
         zone: &'a TimeZone,
         after: ServerTime,
     ) -> impl Iterator<Item = Occurrence> + 'a {
-        self.planned(zone, after)
-            .take_while(|planned| self.is_within_life(*planned, zone))
-            .filter_map(|planned| self.occurrence(planned, zone))
+        self.occurrences_until(zone, after, ServerTime::MAX)
+    }
+
+    /// Returns the occurrences that are planned after `after`, and at `last` or before.
+    fn occurrences_until<'a>(
+        &'a self,
+        zone: &'a TimeZone,
+        after: ServerTime,
+        last: ServerTime,
+    ) -> impl Iterator<Item = Occurrence> + 'a {
+        let mut planned = self.planned(zone, after);
+        std::iter::from_fn(move || {
+            for _ in 0..COVERED_MAX {
+                let next = planned.next()?;
+                if next > last || !self.is_within_life(next, zone) {
+                    return None;
+                }
+                match self.occurrence(next, zone) {
+                    Ok(occurrence) => return Some(occurrence),
+                    // Windows that close before the end of the blackout are covered, too.
+                    Err(end) => {
+                        let before_end = ServerTime(end.0.saturating_sub(self.window_micros()));
+                        if before_end > next {
+                            planned = self.planned(zone, before_end);
+                        }
+                    }
+                }
+            }
+            None
+        })
     }
 
     /// Returns the occurrences whose windows open after `after`, and at `now` or before.
@@ -76,9 +108,8 @@ impl Timing {
         now: ServerTime,
     ) -> impl Iterator<Item = Occurrence> + 'a {
         // A window opens within its length after its planned time.
-        let window = i64::from(self.window_minutes) * MINUTE_MICROS;
-        self.occurrences(zone, ServerTime(after.0.saturating_sub(window)))
-            .take_while(move |occurrence| occurrence.planned <= now)
+        let from = ServerTime(after.0.saturating_sub(self.window_micros()));
+        self.occurrences_until(zone, from, now)
             .filter(move |occurrence| after < occurrence.opens && occurrence.opens <= now)
     }
 
@@ -89,9 +120,7 @@ impl Timing {
         after: ServerTime,
         now: ServerTime,
     ) -> Option<Occurrence> {
-        self.occurrences(zone, after)
-            .take_while(|occurrence| occurrence.planned <= now)
-            .last()
+        self.occurrences_until(zone, after, now).last()
     }
 
     /// Returns the end of the blackout in which `now` is; `None` if a start is allowed.
@@ -119,17 +148,22 @@ impl Timing {
         self.last_day.is_none_or(|last| zone::wall(planned, zone).date() <= last)
     }
 
-    /// Returns the occurrence that is planned at `planned`; `None` if blackouts cover its window.
-    fn occurrence(&self, planned: ServerTime, zone: &TimeZone) -> Option<Occurrence> {
-        let closes = ServerTime(planned.0 + i64::from(self.window_minutes) * MINUTE_MICROS);
+    fn window_micros(&self) -> i64 {
+        i64::from(self.window_minutes) * MINUTE_MICROS
+    }
+
+    /// Returns the occurrence that is planned at `planned`. If blackouts cover its window, returns
+    /// the end of the last one instead.
+    fn occurrence(&self, planned: ServerTime, zone: &TimeZone) -> Result<Occurrence, ServerTime> {
+        let closes = ServerTime(planned.0.saturating_add(self.window_micros()));
         let mut opens = planned;
         while let Some(end) = blackout::end_of(&self.blackouts, zone, opens) {
             assert!(end > opens, "a blackout ends after each moment in it");
             opens = end;
             if opens >= closes {
-                return None;
+                return Err(opens);
             }
         }
-        Some(Occurrence { planned, opens, closes })
+        Ok(Occurrence { planned, opens, closes })
     }
 }

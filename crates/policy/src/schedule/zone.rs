@@ -30,8 +30,9 @@ pub(super) fn moment(wall: DateTime, zone: &TimeZone) -> Option<ServerTime> {
 }
 
 fn timestamp(moment: ServerTime) -> Timestamp {
-    let bounds = (Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
-    let micros = moment.0.clamp(bounds.0, bounds.1);
+    // The last second of the calendar takes no fractions as microseconds.
+    let bounds = [Timestamp::MIN, Timestamp::MAX].map(|end| end.as_second() * 1_000_000);
+    let micros = moment.0.clamp(bounds[0], bounds[1]);
     Timestamp::from_microsecond(micros).expect("the value is within its bounds")
 }
 
