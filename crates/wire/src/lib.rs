@@ -17,7 +17,7 @@ pub use baseline::{
 pub use codec::{FIELDS_MAX, MESSAGES_MAX, PACKED_BYTES_MAX};
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
-pub use token::{Token, TokenError};
+pub use token::{Token, TokenError, TokenKind};
 pub use trust::{fingerprint, quantum_check, raw_check};
 
 /// Generated messages and services; see `proto/holdfast.proto`.
