@@ -20,6 +20,7 @@ mod batches;
 pub mod change;
 mod credentials;
 mod deletions;
+mod drills;
 mod error;
 mod events;
 mod expiry;
@@ -46,6 +47,7 @@ pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
+pub use drills::{DrillRow, Drills};
 pub use error::CatalogError;
 pub use events::{EventRow, Events, LoggedEvent};
 pub use expiry::{Day, Ending, Expiry, ExpiryState};
@@ -91,6 +93,7 @@ pub trait Catalog:
     + Expiry
     + Sessions
     + Baselines
+    + Drills
     + Marks
     + Batches
     + Send

@@ -17,6 +17,7 @@ pub(crate) mod baselines;
 pub(crate) mod batches;
 mod credentials;
 mod deletions;
+mod drills;
 mod events;
 mod expiry;
 mod filespaces;

@@ -274,6 +274,14 @@ CREATE VIEW events AS SELECT
     LEFT JOIN domain ON domain.id = node.domain;
 ";
 
+/// The last restore drills of each node.
+const RESTORE_DRILLS: &str = "
+CREATE TABLE drill(
+    node INTEGER NOT NULL, is_good INTEGER NOT NULL, ended INTEGER NOT NULL,
+    objects INTEGER NOT NULL, bytes INTEGER NOT NULL, damaged INTEGER NOT NULL,
+    reason TEXT NOT NULL, PRIMARY KEY(node, is_good)) STRICT, WITHOUT ROWID;
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

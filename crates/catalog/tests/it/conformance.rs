@@ -8,6 +8,7 @@ pub(crate) mod archives;
 pub(crate) mod baselines;
 pub(crate) mod batches;
 pub(crate) mod digests;
+pub(crate) mod drills;
 pub(crate) mod expiry;
 pub(crate) mod filespaces;
 pub(crate) mod marks;
@@ -92,6 +93,9 @@ macro_rules! conformance {
                 a_certificate_ends_when_another_supersedes_it,
                 revocation_ends_all_that_a_node_could_enter_with,
                 a_serial_is_given_once,
+            );
+            conformance!(@theme drills, $new,
+                the_last_drill_of_each_kind_is_kept,
             );
             conformance!(@theme filespaces, $new,
                 a_filespace_is_made_once,
