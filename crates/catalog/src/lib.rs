@@ -21,6 +21,7 @@ pub mod change;
 mod credentials;
 mod deletions;
 mod drills;
+mod enrolment_keys;
 mod error;
 mod events;
 mod expiry;
@@ -48,6 +49,7 @@ pub use batches::{Batches, CommitError, Write};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
 pub use drills::{DrillRow, Drills};
+pub use enrolment_keys::{EnrolmentKeyRow, EnrolmentKeys, InvalidKey, KeyError, KeyRedemption};
 pub use error::CatalogError;
 pub use events::{EventRow, Events, LoggedEvent};
 pub use expiry::{Day, Ending, Expiry, ExpiryState};
@@ -94,6 +96,7 @@ pub trait Catalog:
     + Sessions
     + Baselines
     + Drills
+    + EnrolmentKeys
     + Marks
     + Batches
     + Send

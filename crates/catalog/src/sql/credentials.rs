@@ -65,7 +65,7 @@ impl<E: Engine> Credentials for E {
     }
 }
 
-fn add_token(sql: &dyn Sql, token: &TokenRow) -> Result<(), CatalogError> {
+pub(super) fn add_token(sql: &dyn Sql, token: &TokenRow) -> Result<(), CatalogError> {
     find_node(sql, token.node)?;
     void_token(sql, token.node)?;
     let insert = "INSERT INTO token VALUES(?, ?, ?, 'new') ON CONFLICT(hash) DO NOTHING";
@@ -120,7 +120,10 @@ fn use_token(sql: &dyn Sql, hash: &[u8; 32]) -> Result<(), CatalogError> {
     }
 }
 
-fn add_certificate(sql: &dyn Sql, certificate: &Certificate) -> Result<(), CatalogError> {
+pub(super) fn add_certificate(
+    sql: &dyn Sql,
+    certificate: &Certificate,
+) -> Result<(), CatalogError> {
     find_node(sql, certificate.node)?;
     let values = params![certificate.serial, certificate.node.0, certificate.expires.0];
     let insert = "INSERT INTO certificate VALUES(?, ?, ?) ON CONFLICT(serial) DO NOTHING";

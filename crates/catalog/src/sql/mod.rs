@@ -18,6 +18,7 @@ pub(crate) mod batches;
 mod credentials;
 mod deletions;
 mod drills;
+mod enrolment_keys;
 mod events;
 mod expiry;
 mod filespaces;

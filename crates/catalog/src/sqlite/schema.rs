@@ -282,6 +282,16 @@ CREATE TABLE drill(
     reason TEXT NOT NULL, PRIMARY KEY(node, is_good)) STRICT, WITHOUT ROWID;
 ";
 
+/// Keys that enrol many nodes.
+const ENROLMENT_KEYS: &str = "
+CREATE TABLE enrolment_key(
+    hash BLOB PRIMARY KEY, name TEXT NOT NULL, nodes_max INTEGER NOT NULL, nodes INTEGER NOT NULL,
+    made INTEGER NOT NULL, made_by TEXT NOT NULL, expires INTEGER NOT NULL, revoked INTEGER,
+    domain TEXT NOT NULL, option_set TEXT, names TEXT NOT NULL, labels TEXT NOT NULL)
+    STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX enrolment_key_by_name ON enrolment_key(lower(name));
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

@@ -11,6 +11,7 @@ pub(crate) mod digests;
 pub(crate) mod drills;
 pub(crate) mod expiry;
 pub(crate) mod filespaces;
+pub(crate) mod keys;
 pub(crate) mod marks;
 pub(crate) mod nodes;
 pub(crate) mod packs;
@@ -96,6 +97,10 @@ macro_rules! conformance {
             );
             conformance!(@theme drills, $new,
                 the_last_drill_of_each_kind_is_kept,
+            );
+            conformance!(@theme keys, $new,
+                a_key_makes_as_many_nodes_as_it_may,
+                a_key_ends_by_its_time_or_an_administrator,
             );
             conformance!(@theme filespaces, $new,
                 a_filespace_is_made_once,
@@ -196,6 +201,7 @@ macro_rules! conformance {
                 readers_see_whole_batches_only,
                 one_of_many_adds_the_node,
                 one_of_many_redeems_the_token,
+                as_many_redeem_the_key_as_it_allows,
                 one_filespace_is_made_by_many,
             );
             conformance!(@theme reference, $new,

@@ -7,8 +7,8 @@ use model::{DirPath, FilespaceId};
 
 use super::Engine;
 use crate::samples::{
-    DOMAIN, NOW, add_filespace, add_node, at, dir, key, node_name, page, put, refusal, token,
-    unstorable,
+    DOMAIN, NOW, add_filespace, add_node, at, dir, enrolment_key, key, key_redemption, node_name,
+    page, put, refusal, token, unstorable,
 };
 
 const THREADS: u8 = 8;
@@ -137,6 +137,17 @@ pub(crate) fn one_of_many_redeems_the_token(engine: &dyn Engine) {
     assert_eq!(only(answers, "token"), node);
     let certificates = in_threads(|thread| catalog.certificate_node(&[thread], NOW));
     assert_eq!(only(certificates, "not found"), node);
+}
+
+pub(crate) fn as_many_redeem_the_key_as_it_allows(engine: &dyn Engine) {
+    let catalog = engine.open();
+    catalog.add_enrolment_key(&enrolment_key(1)).expect("is stored");
+    let answers =
+        in_threads(|thread| catalog.redeem_key(&key_redemption(1, &format!("node-{thread}"), NOW)));
+    let enrolled = answers.iter().filter(|answer| answer.is_ok()).count();
+    assert_eq!(enrolled, 2, "{answers:?}");
+    assert_eq!(catalog.nodes().expect("are listed").len(), 2);
+    assert_eq!(catalog.enrolment_keys().expect("one")[0].nodes, 2);
 }
 
 pub(crate) fn one_filespace_is_made_by_many(engine: &dyn Engine) {
