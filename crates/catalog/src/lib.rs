@@ -63,7 +63,7 @@ pub use policies::{OptionSet, Policies};
 pub use pools::{Collocation, PoolRow, Pools};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use schedules::{
-    Association, Control, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
+    Association, Control, EventFilter, EventKey, EventProgress, EventReport, Follower, ScheduleRow,
     ScheduledEvent, Schedules,
 };
 pub use sessions::{SessionRow, Sessions};

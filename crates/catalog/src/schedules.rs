@@ -2,7 +2,7 @@
 
 use model::{DomainId, NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
-use policy::schedule::event::{EventState, Report};
+use policy::schedule::event::{EventState, Phase, Report};
 
 use crate::CatalogError;
 
@@ -67,6 +67,12 @@ pub struct ScheduledEvent {
     pub report: String,
     /// Last wish of an administrator about the work, if there is one.
     pub control: Option<Control>,
+    /// Time until which somebody looks at the event.
+    pub watched: ServerTime,
+    /// Last progress of the attempt as JSON; empty if nobody has looked.
+    pub progress: String,
+    /// Time since which the attempt pauses, as its node has confirmed it.
+    pub paused: Option<ServerTime>,
 }
 
 /// Wish of an administrator about work that is under way.
@@ -92,6 +98,12 @@ pub struct EventFilter {
     pub from: Option<ServerTime>,
     /// Last planned time.
     pub to: Option<ServerTime>,
+    /// Only events with this wish.
+    pub control: Option<Control>,
+    /// Only events whose windows close after this time.
+    pub closes_after: Option<ServerTime>,
+    /// True for work of the server itself only.
+    pub is_of_server: bool,
 }
 
 /// A report of a node, with what belongs to it.
@@ -103,11 +115,31 @@ pub struct EventReport {
     pub report: Report,
     /// Time of the report by the node's record.
     pub at: ServerTime,
+    /// Time at which the first attempt began, if the node knows it.
+    pub began: Option<ServerTime>,
+    /// Time since which the attempt pauses.
+    pub paused: Option<ServerTime>,
     pub reason: String,
     /// Report of the session as JSON; empty if there is none.
     pub session: String,
     /// End of the log; empty if there is none.
     pub log: Vec<u8>,
+}
+
+impl EventReport {
+    /// Returns true if the attempt works, or pauses.
+    pub(crate) fn is_under_way(&self) -> bool {
+        matches!(self.report.phase, Phase::Began | Phase::Working)
+    }
+}
+
+/// Progress of an attempt, as its node tells it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventProgress {
+    pub key: EventKey,
+    pub attempt: u32,
+    /// Progress as JSON.
+    pub document: String,
 }
 
 /// Schedules and events.
@@ -137,12 +169,16 @@ pub trait Schedules {
     /// The labels of all nodes, or of one.
     fn labels(&self, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, CatalogError>;
 
+    /// The labels of all nodes, each with the time at which the node got it.
+    fn label_times(&self) -> Result<Vec<(NodeId, String, ServerTime)>, CatalogError>;
+
     /// Gives labels to a node and takes labels from it. Fails with `NotFound` for an unknown node.
     fn change_labels(
         &self,
         node: NodeId,
         added: &[String],
         removed: &[String],
+        now: ServerTime,
     ) -> Result<(), CatalogError>;
 
     /// At most `limit` events, the last opened first. The list begins with the event numbered
@@ -173,6 +209,15 @@ pub trait Schedules {
     /// Records the wish about an event. Fails with `NotFound` for an unknown event.
     fn control_event(&self, key: &EventKey, control: Control) -> Result<(), CatalogError>;
 
+    /// Notes that somebody looks at these events until `until`. Unknown events are passed over.
+    fn watch_events(&self, keys: &[EventKey], until: ServerTime) -> Result<(), CatalogError>;
+
+    /// Events of nodes that work, at which somebody looks after `now`.
+    fn watched_events(&self, now: ServerTime) -> Result<Vec<EventKey>, CatalogError>;
+
+    /// Records the progress of attempts that have not ended. Others are passed over.
+    fn put_progress(&self, progress: &[EventProgress]) -> Result<(), CatalogError>;
+
     /// Records that the connection to a node was lost while it worked.
     fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError>;
 
@@ -186,6 +231,10 @@ pub trait Schedules {
 
     /// Records severed events as uncertain that were severed before `before`.
     fn give_events_up(&self, before: ServerTime) -> Result<usize, CatalogError>;
+
+    /// Removes events that are planned after `after` and that nobody has begun. Returns their
+    /// number.
+    fn withdraw_events(&self, after: ServerTime) -> Result<usize, CatalogError>;
 
     /// Removes events that were planned before `before`, and the logs of completed events that were
     /// planned before `logs_before`.

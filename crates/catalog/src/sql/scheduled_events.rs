@@ -6,7 +6,9 @@ use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Progress};
 
 use super::{Row, Sql, ToValue, code, params, require, row_count, row_number};
-use crate::{CatalogError, Control, EventFilter, EventKey, EventReport, ScheduledEvent};
+use crate::{
+    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, ScheduledEvent,
+};
 
 /// Number of the server itself in the column of nodes. Nodes count from 1.
 const SERVER: u32 = 0;
@@ -17,7 +19,7 @@ const RUNNING: [EventState; 3] =
 
 const EVENT: &str = "SELECT scheduled_event.id, schedule, planned, scheduled_event.node,
                        node.name, opens, closes, state, attempt, started, ended, code, reason,
-                       report, control, log
+                       report, control, watched, progress, paused, log
                      FROM scheduled_event LEFT JOIN node ON node.id = scheduled_event.node";
 
 /// The column of a state.
@@ -30,6 +32,11 @@ fn node_number(node: Option<NodeId>) -> u32 {
     node.map_or(SERVER, |node| node.0)
 }
 
+/// Returns the node whose number is in the column of nodes; `None` for the server itself.
+pub(super) fn node_of(number: u32) -> Option<NodeId> {
+    Some(NodeId(number)).filter(|node| node.0 != SERVER)
+}
+
 /// Reads an event from a row of [`EVENT`].
 fn event_columns(row: &Row<'_>) -> Result<ScheduledEvent, CatalogError> {
     let node: u32 = row.get(3)?;
@@ -38,11 +45,8 @@ fn event_columns(row: &Row<'_>) -> Result<ScheduledEvent, CatalogError> {
         NodeName::new(&name)
             .map_err(|_| CatalogError::impossible(&format!("the name of node {node}")))
     });
-    let key = EventKey {
-        schedule: row.get(1)?,
-        planned: ServerTime(row.get(2)?),
-        node: Some(NodeId(node)).filter(|node| node.0 != SERVER),
-    };
+    let key =
+        EventKey { schedule: row.get(1)?, planned: ServerTime(row.get(2)?), node: node_of(node) };
     let time = |column| Ok::<_, CatalogError>(row.get::<Option<i64>>(column)?.map(ServerTime));
     Ok(ScheduledEvent {
         number: row.get(0)?,
@@ -58,6 +62,9 @@ fn event_columns(row: &Row<'_>) -> Result<ScheduledEvent, CatalogError> {
         reason: row.get(12)?,
         report: row.get(13)?,
         control: control_of(row.get(14)?)?,
+        watched: ServerTime(row.get(15)?),
+        progress: row.get(16)?,
+        paused: time(17)?,
     })
 }
 
@@ -91,6 +98,9 @@ pub(super) fn list(
     if let Some(node) = filter.node {
         add("scheduled_event.node = ?", Box::new(node.0));
     }
+    if filter.is_of_server {
+        add("scheduled_event.node = ?", Box::new(SERVER));
+    }
     if let Some(schedule) = &filter.schedule {
         add("lower(schedule) = ?", Box::new(schedule.to_ascii_lowercase()));
     }
@@ -99,6 +109,12 @@ pub(super) fn list(
     }
     if let Some(to) = filter.to {
         add("planned <= ?", Box::new(to.0));
+    }
+    if let Some(control) = filter.control {
+        add("control = ?", Box::new(code(control, &Control::ALL) + 1));
+    }
+    if let Some(after) = filter.closes_after {
+        add("closes > ?", Box::new(after.0));
     }
     if !filter.states.is_empty() {
         let codes: Vec<String> =
@@ -120,7 +136,7 @@ pub(super) fn find(
 ) -> Result<Option<(ScheduledEvent, Vec<u8>)>, CatalogError> {
     let select = format!("{EVENT} WHERE schedule = ? AND planned = ? AND scheduled_event.node = ?");
     let values = params![key.schedule, key.planned.0, node_number(key.node)];
-    sql.first(&select, values, |row| Ok((event_columns(row)?, row.get(15)?)))
+    sql.first(&select, values, |row| Ok((event_columns(row)?, row.get(18)?)))
 }
 
 pub(super) fn open(sql: &dyn Sql, events: &[(EventKey, Occurrence)]) -> Result<(), CatalogError> {
@@ -129,6 +145,11 @@ pub(super) fn open(sql: &dyn Sql, events: &[(EventKey, Occurrence)]) -> Result<(
 
 fn open_one(sql: &dyn Sql, key: &EventKey, occurrence: Occurrence) -> Result<(), CatalogError> {
     assert_eq!(key.planned, occurrence.planned, "an event is named by its planned time");
+    let select = "SELECT 1 FROM scheduled_event WHERE schedule = ? AND planned = ? AND node = ?";
+    // An insert that does nothing would use up a number all the same.
+    if sql.exists(select, params![key.schedule, key.planned.0, node_number(key.node)])? {
+        return Ok(());
+    }
     let insert = "INSERT INTO scheduled_event(schedule, planned, node, opens, closes, state,
                     attempt, changed, reason, report, log)
                   VALUES(?1, ?2, ?3, ?4, ?5, ?6, 0, ?4, '', '', ?7)
@@ -170,22 +191,34 @@ pub(super) fn report(sql: &dyn Sql, report: &EventReport) -> Result<(), CatalogE
     let after = before.after(report.report);
     if after == before {
         // The time of the report shows that the node still works.
-        let update = "UPDATE scheduled_event SET changed = ? WHERE id = ? AND changed < ?";
-        return sql.execute(update, params![at.0, event.number, at.0]).map(drop);
+        let update =
+            "UPDATE scheduled_event SET changed = ?, paused = ? WHERE id = ? AND changed < ?";
+        let is_current = report.report.attempt == event.attempt && event.state.is_running();
+        let is_news = is_current && report.is_under_way();
+        let paused = if is_news { report.paused } else { event.paused };
+        let values = params![at.0, paused.map(|time| time.0), event.number, at.0];
+        return sql.execute(update, values).map(drop);
     }
     let is_further = after.attempt > before.attempt && before.attempt > 0;
     let started = match report.report.phase {
-        Phase::Began => event.started.or(Some(*at)),
-        _ => event.started,
+        Phase::Began => Some(*at),
+        _ => None,
     };
+    let started = event.started.or(report.began).or(started);
     let (ended, code) = match report.report.phase {
         Phase::Ended(code) => (Some(*at), Some(code)),
         Phase::Interrupted => (Some(*at), None),
         _ if is_further => (None, None),
         _ => (event.ended, event.code),
     };
+    // The progress is of the attempt that works.
+    let is_on = report.report.phase == Phase::Working && !is_further;
+    let progress = if is_on { event.progress } else { String::new() };
+    let paused = report.paused.filter(|_| report.is_under_way());
     let update = "UPDATE scheduled_event SET state = ?, attempt = ?, started = ?, ended = ?,
-                    code = ?, reason = ?, report = ?, log = ?, changed = ? WHERE id = ?";
+                    code = ?, reason = ?, report = ?, log = ?, changed = ?, progress = ?,
+                    paused = ?
+                  WHERE id = ?";
     let values = params![
         state_code(after.state),
         after.attempt,
@@ -196,9 +229,51 @@ pub(super) fn report(sql: &dyn Sql, report: &EventReport) -> Result<(), CatalogE
         report.session,
         report.log,
         at.0,
+        progress,
+        paused.map(|time| time.0),
         event.number
     ];
     sql.execute(update, values).map(drop)
+}
+
+pub(super) fn watch(
+    sql: &dyn Sql,
+    keys: &[EventKey],
+    until: ServerTime,
+) -> Result<(), CatalogError> {
+    for key in keys {
+        let update = "UPDATE scheduled_event SET watched = ?
+                      WHERE schedule = ? AND planned = ? AND node = ?";
+        let node = node_number(key.node);
+        sql.execute(update, params![until.0, key.schedule, key.planned.0, node])?;
+    }
+    Ok(())
+}
+
+pub(super) fn watched(sql: &dyn Sql, now: ServerTime) -> Result<Vec<EventKey>, CatalogError> {
+    let states = RUNNING.map(|state| state_code(state).to_string()).join(", ");
+    let select = format!(
+        "SELECT schedule, planned, node FROM scheduled_event
+         WHERE state IN ({states}) AND watched > ? AND node <> ?
+         ORDER BY schedule, planned, node"
+    );
+    sql.all(&select, params![now.0, SERVER], |row: &Row<'_>| {
+        let (schedule, planned) = (row.get(0)?, ServerTime(row.get(1)?));
+        Ok(EventKey { schedule, planned, node: Some(NodeId(row.get(2)?)) })
+    })
+}
+
+pub(super) fn put_progress(sql: &dyn Sql, all: &[EventProgress]) -> Result<(), CatalogError> {
+    let states = RUNNING.map(|state| state_code(state).to_string()).join(", ");
+    let update = format!(
+        "UPDATE scheduled_event SET progress = ?
+         WHERE schedule = ? AND planned = ? AND node = ? AND attempt = ? AND state IN ({states})"
+    );
+    for EventProgress { key, attempt, document } in all {
+        let node = node_number(key.node);
+        sql.execute(&update, params![document, key.schedule, key.planned.0, node, attempt])?;
+    }
+    Ok(())
 }
 
 pub(super) fn sever(sql: &dyn Sql, node: NodeId, now: ServerTime) -> Result<(), CatalogError> {
@@ -232,6 +307,11 @@ pub(super) fn give_up(sql: &dyn Sql, before: ServerTime) -> Result<usize, Catalo
     let uncertain = Progress { state: severed, attempt: 1 }.given_up().state;
     let update = "UPDATE scheduled_event SET state = ? WHERE state = ? AND changed < ?";
     sql.execute(update, params![state_code(uncertain), state_code(severed), before.0])
+}
+
+pub(super) fn withdraw(sql: &dyn Sql, after: ServerTime) -> Result<usize, CatalogError> {
+    let delete = "DELETE FROM scheduled_event WHERE planned > ? AND attempt = 0";
+    sql.execute(delete, params![after.0])
 }
 
 pub(super) fn forget(

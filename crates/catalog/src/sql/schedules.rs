@@ -5,8 +5,8 @@ use policy::schedule::Occurrence;
 
 use super::{Engine, Row, Sql, nodes, params, require, require_new, scheduled_events};
 use crate::{
-    Association, CatalogError, Control, EventFilter, EventKey, EventReport, Follower, ScheduleRow,
-    ScheduledEvent, Schedules,
+    Association, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport,
+    Follower, ScheduleRow, ScheduledEvent, Schedules,
 };
 
 impl<E: Engine> Schedules for E {
@@ -52,14 +52,19 @@ impl<E: Engine> Schedules for E {
         self.read(|sql| labels(sql, node))
     }
 
+    fn label_times(&self) -> Result<Vec<(NodeId, String, ServerTime)>, CatalogError> {
+        self.read(label_times)
+    }
+
     fn change_labels(
         &self,
         node: NodeId,
         added: &[String],
         removed: &[String],
+        now: ServerTime,
     ) -> Result<(), CatalogError> {
         let (added, removed) = (added.to_vec(), removed.to_vec());
-        self.write(move |sql| change_labels(sql, node, &added, &removed))
+        self.write(move |sql| change_labels(sql, node, &added, &removed, now))
     }
 
     fn scheduled_events(
@@ -97,6 +102,20 @@ impl<E: Engine> Schedules for E {
         self.write(move |sql| scheduled_events::control(sql, &key, control))
     }
 
+    fn watch_events(&self, keys: &[EventKey], until: ServerTime) -> Result<(), CatalogError> {
+        let keys = keys.to_vec();
+        self.write(move |sql| scheduled_events::watch(sql, &keys, until))
+    }
+
+    fn watched_events(&self, now: ServerTime) -> Result<Vec<EventKey>, CatalogError> {
+        self.read(|sql| scheduled_events::watched(sql, now))
+    }
+
+    fn put_progress(&self, progress: &[EventProgress]) -> Result<(), CatalogError> {
+        let progress = progress.to_vec();
+        self.write(move |sql| scheduled_events::put_progress(sql, &progress))
+    }
+
     fn sever_events(&self, node: NodeId, now: ServerTime) -> Result<(), CatalogError> {
         self.write(move |sql| scheduled_events::sever(sql, node, now))
     }
@@ -111,6 +130,10 @@ impl<E: Engine> Schedules for E {
 
     fn give_events_up(&self, before: ServerTime) -> Result<usize, CatalogError> {
         self.write(move |sql| scheduled_events::give_up(sql, before))
+    }
+
+    fn withdraw_events(&self, after: ServerTime) -> Result<usize, CatalogError> {
+        self.write(move |sql| scheduled_events::withdraw(sql, after))
     }
 
     fn forget_events(
@@ -243,20 +266,27 @@ fn labels(sql: &dyn Sql, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, 
     sql.all(&select, params![node], |row: &Row<'_>| Ok((NodeId(row.get(0)?), row.get(1)?)))
 }
 
-fn change_labels(
+fn label_times(sql: &dyn Sql) -> Result<Vec<(NodeId, String, ServerTime)>, CatalogError> {
+    let select = "SELECT node, label, since FROM node_label ORDER BY node, label";
+    let columns = |row: &Row<'_>| Ok((NodeId(row.get(0)?), row.get(1)?, ServerTime(row.get(2)?)));
+    sql.all(select, &[], columns)
+}
+
+pub(super) fn change_labels(
     sql: &dyn Sql,
     node: NodeId,
     added: &[String],
     removed: &[String],
+    now: ServerTime,
 ) -> Result<(), CatalogError> {
     nodes::find_node(sql, node)?;
     for label in removed {
         sql.execute("DELETE FROM node_label WHERE node = ? AND label = ?", params![node.0, label])?;
     }
     for label in added {
-        let insert = "INSERT INTO node_label(node, label) VALUES(?, ?)
+        let insert = "INSERT INTO node_label(node, label, since) VALUES(?, ?, ?)
                       ON CONFLICT(node, label) DO NOTHING";
-        sql.execute(insert, params![node.0, label])?;
+        sql.execute(insert, params![node.0, label, now.0])?;
     }
     Ok(())
 }

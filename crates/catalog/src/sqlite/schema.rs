@@ -292,6 +292,21 @@ CREATE TABLE enrolment_key(
 CREATE UNIQUE INDEX enrolment_key_by_name ON enrolment_key(lower(name));
 ";
 
+/// Progress of events, and the time until which somebody looks at them.
+const EVENT_PROGRESS: &str = "
+ALTER TABLE scheduled_event ADD COLUMN watched INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE scheduled_event ADD COLUMN progress TEXT NOT NULL DEFAULT '';
+";
+
+/// Times since which nodes have their labels and domains. A schedule counts for them from then on.
+const FOLLOWING_TIMES: &str = "
+ALTER TABLE node_label ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN domain_since INTEGER NOT NULL DEFAULT 0;
+";
+
+/// Time since which the attempt of an event pauses, as its node has confirmed it.
+const EVENT_PAUSES: &str = "ALTER TABLE scheduled_event ADD COLUMN paused INTEGER;";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

@@ -1,8 +1,8 @@
 //! Schedules, their followers, labels and events.
 
 use catalog::{
-    Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventReport, Follower,
-    ScheduleRow, ScheduledEvent,
+    Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport,
+    Follower, ScheduleRow, ScheduledEvent,
 };
 use model::{DomainId, NodeId};
 use policy::schedule::Occurrence;
@@ -32,19 +32,21 @@ fn follow(catalog: &dyn Catalog, schedule: &str, follower: &Follower) -> Result<
 }
 
 /// An event with a window of ten seconds.
-fn event(schedule: &str, planned: i64, node: Option<NodeId>) -> (EventKey, Occurrence) {
+pub(crate) fn event(schedule: &str, planned: i64, node: Option<NodeId>) -> (EventKey, Occurrence) {
     let key = EventKey { schedule: schedule.to_owned(), planned: at(planned), node };
     (key, Occurrence { planned: at(planned), opens: at(planned), closes: at(planned + 10) })
 }
 
 /// Reports on the event of "nightly" at second 100.
-fn report(catalog: &dyn Catalog, node: NodeId, attempt: u32, phase: Phase, time: i64) {
+pub(crate) fn report(catalog: &dyn Catalog, node: NodeId, attempt: u32, phase: Phase, time: i64) {
     let (key, occurrence) = event("nightly", 100, Some(node));
     let report = EventReport {
         key,
         occurrence,
         report: Report { attempt, phase },
         at: at(time),
+        began: None,
+        paused: None,
         reason: format!("reason {time}"),
         session: format!("session {time}"),
         log: vec![0, 0xff, b'a'],
@@ -67,6 +69,50 @@ fn states(catalog: &dyn Catalog, filter: &EventFilter) -> Vec<(i64, EventState)>
         .into_iter()
         .map(|event| (event.key.planned.secs() - at(0).secs(), event.state))
         .collect()
+}
+
+/// Each report of an event used up a number, so the numbers jumped.
+pub(crate) fn events_are_numbered_one_after_the_other(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let first = event("nightly", 100, Some(node));
+    catalog.open_events(std::slice::from_ref(&first)).expect("is opened");
+    catalog.open_events(&[first]).expect("is opened before");
+    report(&*catalog, node, 1, Phase::Began, 101);
+    report(&*catalog, node, 1, Phase::Working, 102);
+    report(&*catalog, node, 1, Phase::Ended(0), 103);
+    catalog.open_events(&[event("nightly", 200, Some(node))]).expect("is opened");
+    let events = catalog.scheduled_events(&EventFilter::default(), None, 9).expect("are listed");
+    let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
+    assert_eq!(numbers, [nightly(&*catalog, node).number + 1, nightly(&*catalog, node).number]);
+}
+
+pub(crate) fn pauses_and_begins_are_those_that_the_node_tells(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let report = |phase, began: Option<i64>, paused: Option<i64>, time| {
+        let (key, occurrence) = event("nightly", 100, Some(node));
+        let report = EventReport {
+            key,
+            occurrence,
+            report: Report { attempt: 1, phase },
+            at: at(time),
+            began: began.map(at),
+            paused: paused.map(at),
+            reason: String::new(),
+            session: String::new(),
+            log: Vec::new(),
+        };
+        catalog.report_event(&report).expect("is recorded");
+        let event = nightly(&*catalog, node);
+        (event.started, event.paused)
+    };
+    assert_eq!(report(Phase::Working, None, None, 102), (None, None), "an older agent");
+    assert_eq!(report(Phase::Working, Some(101), Some(103), 104), (None, Some(at(103))));
+    assert_eq!(report(Phase::Working, Some(101), None, 105), (None, None), "the pause is over");
+    assert_eq!(report(Phase::Working, Some(101), Some(106), 107), (None, Some(at(106))));
+    assert_eq!(report(Phase::Ended(0), Some(101), None, 108), (Some(at(101)), None));
+    assert_eq!(report(Phase::Working, Some(101), Some(109), 109), (Some(at(101)), None), "late");
 }
 
 pub(crate) fn schedules_are_by_name_and_their_followers_end_with_them(engine: &dyn Engine) {
@@ -118,20 +164,23 @@ pub(crate) fn labels_are_given_and_taken(engine: &dyn Engine) {
     let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name).id);
     let texts = |labels: &[&str]| labels.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     catalog
-        .change_labels(a, &texts(&["web", "prod", "web"]), &[])
+        .change_labels(a, &texts(&["web", "prod", "web"]), &[], at(1))
         .expect("are given");
     catalog
-        .change_labels(b, &texts(&["web"]), &texts(&["none"]))
+        .change_labels(b, &texts(&["web"]), &texts(&["none"]), at(2))
         .expect("are given");
     catalog
-        .change_labels(a, &texts(&["test"]), &texts(&["prod"]))
+        .change_labels(a, &texts(&["test", "web"]), &texts(&["prod"]), at(3))
         .expect("are changed");
     let catalog = engine.reopen(catalog);
     let label = |node, text: &str| (node, text.to_owned());
     let expected = [label(a, "test"), label(a, "web"), label(b, "web")];
     assert_eq!(catalog.labels(None).expect("are listed"), expected);
     assert_eq!(catalog.labels(Some(a)).expect("are listed"), expected[..2]);
-    let unknown = catalog.change_labels(NodeId(99), &[], &[]);
+    let times = catalog.label_times().expect("are listed");
+    let times: Vec<_> = times.into_iter().map(|(_, _, since)| since).collect();
+    assert_eq!(times, [at(3), at(1), at(2)], "a label that is given again keeps its time");
+    let unknown = catalog.change_labels(NodeId(99), &[], &[], at(4));
     assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
     catalog.remove_node(a).expect("is removed");
     assert_eq!(catalog.labels(None).expect("are listed"), expected[2..]);
@@ -181,6 +230,38 @@ pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
     let unknown = catalog.control_event(&key, Control::Pause);
     assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
     assert_eq!(catalog.scheduled_event(&key).expect("is read"), None);
+}
+
+pub(crate) fn progress_is_told_of_the_attempt_that_works(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let (key, occurrence) = event("nightly", 100, Some(node));
+    let (server, _) = event("expire", 90, None);
+    catalog
+        .open_events(&[(key.clone(), occurrence), event("expire", 90, None)])
+        .expect("are opened");
+    let tell = |attempt, document: &str| {
+        let document = document.to_owned();
+        let progress = EventProgress { key: key.clone(), attempt, document };
+        catalog.put_progress(&[progress]).expect("is recorded");
+        nightly(&*catalog, node).progress
+    };
+    let watched = |now| catalog.watched_events(at(now)).expect("are listed");
+    catalog.watch_events(&[key.clone(), server], at(200)).expect("are watched");
+    assert_eq!(watched(150), [], "nobody works yet");
+    assert_eq!(tell(1, "early"), "");
+    report(&*catalog, node, 1, Phase::Began, 105);
+    assert_eq!(watched(150), std::slice::from_ref(&key));
+    assert_eq!(nightly(&*catalog, node).watched, at(200));
+    assert_eq!(watched(200), [], "nobody looks any more");
+    assert_eq!((tell(1, "1%"), tell(2, "99%")), ("1%".to_owned(), "1%".to_owned()));
+    report(&*catalog, node, 1, Phase::Working, 110);
+    assert_eq!(nightly(&*catalog, node).progress, "1%");
+    report(&*catalog, node, 1, Phase::Ended(12), 120);
+    assert_eq!((nightly(&*catalog, node).progress, watched(150)), (String::new(), Vec::new()));
+    assert_eq!(tell(1, "late"), "");
+    report(&*catalog, node, 2, Phase::Began, 130);
+    assert_eq!(tell(2, "2%"), "2%");
 }
 
 pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
@@ -237,8 +318,20 @@ pub(crate) fn events_are_selected_and_listed_in_portions(engine: &dyn Engine) {
         .scheduled_events(&of_a, Some(first[1].number - 1), 9)
         .expect("are listed");
     assert_eq!(rest.iter().map(|event| event.key.planned).collect::<Vec<_>>(), [at(100)]);
+    report(&*catalog, a, 1, Phase::Began, 300);
+    assert_eq!(catalog.withdraw_events(at(300)).expect("none is later"), 0);
+    let of_b = EventFilter { node: Some(b), ..EventFilter::default() };
+    assert_eq!(catalog.withdraw_events(at(199)).expect("are withdrawn"), 4);
+    assert_eq!(states(&*catalog, &of_b), [(100, missed)], "nobody has begun the others");
+    assert_eq!(states(&*catalog, &of_a), [(100, EventState::Started)]);
+    for second in [200, 300] {
+        catalog.open_events(&[event("nightly", second, Some(a))]).expect("are opened");
+    }
     catalog.forget_events(at(200), at(0)).expect("are forgotten");
     assert_eq!(states(&*catalog, &of_a).len(), 2);
+    catalog.open_events(&[event("expiry", 400, None)]).expect("is opened");
+    let of_server = EventFilter { is_of_server: true, ..EventFilter::default() };
+    assert_eq!(states(&*catalog, &of_server), [(400, pending)]);
 }
 
 pub(crate) fn events_of_a_node_end_with_it(engine: &dyn Engine) {
