@@ -29,6 +29,7 @@ mod filespaces;
 mod marks;
 mod move_state;
 mod nodes;
+mod option_sets;
 mod packs;
 mod pages;
 mod policies;
@@ -59,7 +60,8 @@ pub use move_state::MoveState;
 pub use nodes::{Node, NodeChange, Nodes};
 pub use packs::{PackRow, PackState, Packs};
 pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
-pub use policies::{OptionSet, Policies};
+pub use people::{NewPerson, People, Person, PersonChange, RoleRow};
+pub use policies::Policies;
 pub use pools::{Collocation, PoolRow, Pools};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use schedules::{
@@ -87,6 +89,7 @@ pub trait Catalog:
     + Pools
     + Volumes
     + Policies
+    + OptionSets
     + Events
     + Schedules
     + Tasks

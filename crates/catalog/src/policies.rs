@@ -1,19 +1,11 @@
-//! Policy domains with their classes, and option sets.
+//! Policy domains with their classes.
 
 use model::{ClassId, DomainId, ServerTime};
 use policy::{PolicyDomain, PolicySet};
 
 use crate::{CatalogError, EventRow};
 
-/// Include and exclude statements that the server gives to nodes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OptionSet {
-    pub name: String,
-    /// Statements, as `policy::statement::parse_list` reads them.
-    pub text: Vec<u8>,
-}
-
-/// The policy domains and the option sets.
+/// The policy domains.
 pub trait Policies {
     /// All policy domains, by name.
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError>;
@@ -44,13 +36,4 @@ pub trait Policies {
         set: &PolicySet,
         event: &EventRow,
     ) -> Result<(), CatalogError>;
-
-    /// All option sets, by name.
-    fn option_sets(&self) -> Result<Vec<OptionSet>, CatalogError>;
-
-    /// Makes or replaces an option set.
-    fn put_option_set(&self, set: &OptionSet) -> Result<(), CatalogError>;
-
-    /// Removes an option set, also from the nodes that have it. Fails with `NotFound`.
-    fn remove_option_set(&self, name: &str) -> Result<(), CatalogError>;
 }

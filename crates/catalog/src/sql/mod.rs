@@ -24,6 +24,7 @@ mod expiry;
 mod filespaces;
 mod marks;
 pub(crate) mod nodes;
+mod option_sets;
 pub(crate) mod packs;
 pub(crate) mod pages;
 pub(crate) mod policies;

@@ -1,10 +1,10 @@
-//! Statements about policy domains and option sets.
+//! Statements about policy domains.
 
 use model::{ClassId, DomainId, ServerTime};
 use policy::{PolicyDomain, PolicySet};
 
 use super::{Engine, Row, Sql, events, params, require, schedules};
-use crate::{CatalogError, EventRow, Follower, OptionSet, Policies};
+use crate::{CatalogError, EventRow, Follower, Policies};
 
 impl<E: Engine> Policies for E {
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError> {
@@ -43,20 +43,6 @@ impl<E: Engine> Policies for E {
     ) -> Result<(), CatalogError> {
         let (set, event) = (set.clone(), event.clone());
         self.write(move |sql| activate(sql, domain, &set, &event))
-    }
-
-    fn option_sets(&self) -> Result<Vec<OptionSet>, CatalogError> {
-        self.read(option_sets)
-    }
-
-    fn put_option_set(&self, set: &OptionSet) -> Result<(), CatalogError> {
-        let set = set.clone();
-        self.write(move |sql| put_option_set(sql, &set))
-    }
-
-    fn remove_option_set(&self, name: &str) -> Result<(), CatalogError> {
-        let name = name.to_owned();
-        self.write(move |sql| remove_option_set(sql, &name))
     }
 }
 
@@ -103,6 +89,8 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     schedules::end_associations(sql, &Follower::Domain(domain))?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM class_number WHERE domain = ?", &[&domain.0])?;
+    sql.execute("DELETE FROM domain_detail WHERE domain = ?", &[&domain.0])?;
+    sql.execute("DELETE FROM person_role WHERE domain = ?", &[&domain.0])?;
     let delete = "DELETE FROM domain WHERE id = ?";
     require(sql.execute(delete, &[&domain.0])?, "the domain")
 }
@@ -160,28 +148,6 @@ fn activate(
     let all = "UPDATE archive SET due = NULL WHERE node IN (SELECT id FROM node WHERE domain = ?)";
     sql.execute(all, &[&domain.0])?;
     events::add(sql, event)
-}
-
-fn option_sets(sql: &dyn Sql) -> Result<Vec<OptionSet>, CatalogError> {
-    let select = "SELECT name, body FROM option_set ORDER BY lower(name)";
-    sql.all(select, &[], |row| Ok(OptionSet { name: row.get(0)?, text: row.get(1)? }))
-}
-
-fn put_option_set(sql: &dyn Sql, set: &OptionSet) -> Result<(), CatalogError> {
-    let update = "UPDATE option_set SET body = ? WHERE lower(name) = ?";
-    if sql.execute(update, params![set.text, set.name.to_ascii_lowercase()])? > 0 {
-        return Ok(());
-    }
-    let insert = "INSERT INTO option_set VALUES(?, ?)";
-    sql.execute(insert, params![set.name, set.text]).map(drop)
-}
-
-fn remove_option_set(sql: &dyn Sql, name: &str) -> Result<(), CatalogError> {
-    let lower = name.to_ascii_lowercase();
-    let update = "UPDATE node SET option_set = NULL WHERE lower(option_set) = ?";
-    sql.execute(update, params![lower])?;
-    let delete = "DELETE FROM option_set WHERE lower(name) = ?";
-    require(sql.execute(delete, params![lower])?, "the option set")
 }
 
 fn parse(body: &str) -> Result<PolicySet, CatalogError> {

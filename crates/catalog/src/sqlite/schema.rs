@@ -298,6 +298,17 @@ ALTER TABLE scheduled_event ADD COLUMN watched INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE scheduled_event ADD COLUMN progress TEXT NOT NULL DEFAULT '';
 ";
 
+/// Versions of option sets. The statements of the version in force are also in `option_set`.
+const OPTION_SET_VERSIONS: &str = "
+ALTER TABLE option_set ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE option_set ADD COLUMN stage TEXT;
+CREATE TABLE option_set_version(
+    name TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL, options TEXT NOT NULL,
+    changed INTEGER NOT NULL, changed_by TEXT NOT NULL, comment TEXT NOT NULL, in_force INTEGER,
+    PRIMARY KEY(name, version)) STRICT, WITHOUT ROWID;
+INSERT INTO option_set_version SELECT lower(name), 1, body, '[]', 0, '', '', 0 FROM option_set;
+";
+
 /// Times since which nodes have their labels and domains. A schedule counts for them from then on.
 const FOLLOWING_TIMES: &str = "
 ALTER TABLE node_label ADD COLUMN since INTEGER NOT NULL DEFAULT 0;

@@ -116,6 +116,7 @@ macro_rules! conformance {
                 a_draft_is_replaced_and_thrown_away,
                 an_activated_draft_is_the_active_set,
                 option_sets_are_stored_by_name,
+                a_staged_version_is_promoted_or_withdrawn,
                 a_node_is_changed_as_far_as_is_said,
                 events_are_newest_first,
                 a_task_runs_once_at_a_time,

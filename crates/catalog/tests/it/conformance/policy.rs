@@ -1,13 +1,17 @@
 //! Domains with their policy sets, option sets, and events.
 
+use ::policy::settings::{SetOption, Share};
 use ::policy::{Limit, ManagementClass, PolicySet};
-use catalog::{Catalog, EventRow, LoggedEvent, Node, NodeChange, OptionSet, TaskEnd, TaskRun};
-use model::{ClassId, DomainId};
+use catalog::{
+    Catalog, EventRow, LoggedEvent, Node, NodeChange, OptionSet, OptionSetStage, OptionSetVersion,
+    TaskEnd, TaskRun,
+};
+use model::{ClassId, DomainId, NodeId, ServerTime};
 
 use super::Engine;
 use crate::samples::{NOW, add_node, at, refusal};
 
-fn event(seconds: i64) -> EventRow {
+pub(super) fn event(seconds: i64) -> EventRow {
     EventRow {
         time: at(seconds),
         actor: "administrator".to_owned(),
@@ -104,14 +108,47 @@ pub(crate) fn an_activated_draft_is_the_active_set(engine: &dyn Engine) {
     );
 }
 
+/// The version with this number and these statements.
+fn version(number: u64, text: &[u8]) -> OptionSetVersion {
+    OptionSetVersion {
+        number,
+        text: text.to_vec(),
+        options: vec![SetOption {
+            name: "compression".to_owned(),
+            value: number.to_string(),
+            is_forced: number.is_multiple_of(2),
+        }],
+        changed: ServerTime(1000 + i64::try_from(number).expect("small")),
+        author: "administrator (uid 0)".to_owned(),
+        comment: format!("version {number}"),
+        in_force: None,
+    }
+}
+
+fn in_force(version: OptionSetVersion) -> OptionSetVersion {
+    OptionSetVersion { in_force: Some(version.changed), ..version }
+}
+
 pub(crate) fn option_sets_are_stored_by_name(engine: &dyn Engine) {
     let catalog = engine.open();
-    let set = |name: &str, text: &[u8]| OptionSet { name: name.to_owned(), text: text.to_vec() };
-    for (name, text) in [("B", &b"exclude /b"[..]), ("A", b"\xff\0"), ("b", b"new")] {
-        catalog.put_option_set(&set(name, text)).expect("is stored");
-    }
+    let put = |name: &str, version: &OptionSetVersion| {
+        catalog.add_option_set_version(name, version, None, &event(1))
+    };
+    put("B", &version(1, b"exclude /b")).expect("is stored");
+    put("A", &version(1, b"\xff\0")).expect("is stored");
+    put("b", &version(2, b"new")).expect("is stored");
+    assert_eq!(refusal(put("B", &version(2, b"twice"))), "exists");
+    assert_eq!(refusal(put("B", &version(4, b"a gap"))), "exists");
+    let set = |name: &str, version| OptionSet {
+        name: name.to_owned(),
+        current: in_force(version),
+        stage: None,
+    };
     let sets = catalog.option_sets().expect("are listed");
-    assert_eq!(sets, [set("A", b"\xff\0"), set("B", b"new")]);
+    assert_eq!(sets, [set("A", version(1, b"\xff\0")), set("B", version(2, b"new"))]);
+    let versions = catalog.option_set_versions("B").expect("are listed");
+    let both = [version(2, b"new"), version(1, b"exclude /b")].map(in_force);
+    assert_eq!(versions, both);
     let node = add_node(&*catalog, "a");
     let takes = |name: &str| NodeChange {
         option_set: Some(Some(name.to_owned())),
@@ -119,11 +156,55 @@ pub(crate) fn option_sets_are_stored_by_name(engine: &dyn Engine) {
     };
     assert_eq!(refusal(catalog.change_node(node.id, &takes("C"))), "not found");
     catalog.change_node(node.id, &takes("b")).expect("is changed");
-    catalog.remove_option_set("b").expect("is removed");
-    assert_eq!(refusal(catalog.remove_option_set("b")), "not found");
+    catalog.remove_option_set("b", &event(2)).expect("is removed");
+    assert_eq!(refusal(catalog.remove_option_set("b", &event(3))), "not found");
     let catalog = engine.reopen(catalog);
     assert_eq!(catalog.node(&node.name).expect("is there").option_set, None);
-    assert_eq!(catalog.option_sets().expect("are listed"), [set("A", b"\xff\0")]);
+    assert_eq!(catalog.option_sets().expect("are listed"), [set("A", version(1, b"\xff\0"))]);
+    assert_eq!(catalog.option_set_versions("B").expect("are listed"), []);
+    let logged: Vec<EventRow> = catalog
+        .events(None, 9)
+        .expect("are listed")
+        .into_iter()
+        .map(|one| one.event)
+        .collect();
+    assert_eq!(logged, [event(2), event(1), event(1), event(1)], "only what has happened");
+}
+
+pub(crate) fn a_staged_version_is_promoted_or_withdrawn(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let share: Share = "5%".parse().expect("a share");
+    let nodes = [NodeId(7), NodeId(3)];
+    let stage = |number: u64| {
+        let staged = Some((share, &nodes[..]));
+        catalog.add_option_set_version("S", &version(number, b"staged"), staged, &event(5))
+    };
+    let set = || catalog.option_sets().expect("are listed").pop().expect("one");
+    catalog
+        .add_option_set_version("S", &version(1, b"first"), None, &event(1))
+        .expect("is stored");
+    stage(2).expect("is staged");
+    let found = set();
+    assert_eq!(found.current, in_force(version(1, b"first")));
+    let expected = OptionSetStage { version: version(2, b"staged"), share, nodes: nodes.to_vec() };
+    assert_eq!(found.stage, Some(expected));
+    assert_eq!(refusal(stage(3)), "exists");
+    let end = |number, promoted| catalog.end_option_set_stage("s", number, promoted, &event(9));
+    assert_eq!(refusal(end(3, None)), "not found");
+    end(2, None).expect("is withdrawn");
+    assert_eq!((set().current.number, set().stage), (1, None));
+    assert_eq!(refusal(end(2, None)), "not found");
+    stage(3).expect("is staged");
+    end(3, Some(NOW)).expect("is promoted");
+    let promoted = OptionSetVersion { in_force: Some(NOW), ..version(3, b"staged") };
+    assert_eq!((set().current, set().stage), (promoted, None));
+    let in_force: Vec<bool> = catalog
+        .option_set_versions("S")
+        .expect("are listed")
+        .iter()
+        .map(|version| version.in_force.is_some())
+        .collect();
+    assert_eq!(in_force, [true, false, true]);
 }
 
 pub(crate) fn a_node_is_changed_as_far_as_is_said(engine: &dyn Engine) {
