@@ -32,12 +32,14 @@ mod nodes;
 mod option_sets;
 mod packs;
 mod pages;
+mod people;
 mod policies;
 mod pools;
 pub mod postgres;
 mod relocate;
 mod schedules;
 mod sessions;
+mod sign_ins;
 mod sql;
 pub mod sqlite;
 mod tasks;
@@ -69,6 +71,7 @@ pub use schedules::{
     ScheduledEvent, Schedules,
 };
 pub use sessions::{SessionRow, Sessions};
+pub use sign_ins::{SignInRow, SignIns};
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
 pub use versions::{VersionKey, VersionRow, Versions};
 pub use volumes::{
@@ -100,6 +103,8 @@ pub trait Catalog:
     + Baselines
     + Drills
     + EnrolmentKeys
+    + People
+    + SignIns
     + Marks
     + Batches
     + Send

@@ -318,6 +318,55 @@ ALTER TABLE node ADD COLUMN domain_since INTEGER NOT NULL DEFAULT 0;
 /// Time since which the attempt of an event pauses, as its node has confirmed it.
 const EVENT_PAUSES: &str = "ALTER TABLE scheduled_event ADD COLUMN paused INTEGER;";
 
+/// People, their keys and sign-ins; details of nodes and domains; kept answers; approvals.
+const PEOPLE: &str = "
+DROP VIEW nodes;
+CREATE VIEW nodes AS SELECT
+    node.name AS node_name, domain.name AS domain_name, locked <> 0 AS locked,
+    datetime(registered / 1000000, 'unixepoch') AS reg_time, option_set AS cloptset,
+    deletes_backups AS backdelete, deletes_archives AS archdelete,
+    collocation_group AS collocgroup_name
+    FROM node JOIN domain ON domain.id = node.domain;
+CREATE TABLE person(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL,
+    name TEXT NOT NULL, mail TEXT NOT NULL, cost_centres TEXT NOT NULL, password TEXT,
+    second_factor BLOB, code_step INTEGER NOT NULL, locked INTEGER NOT NULL, made INTEGER NOT NULL,
+    made_by TEXT NOT NULL) STRICT;
+CREATE UNIQUE INDEX person_by_login ON person(lower(login));
+CREATE TABLE person_role(
+    person INTEGER NOT NULL, role TEXT NOT NULL, domain INTEGER NOT NULL,
+    PRIMARY KEY(person, role, domain))
+    STRICT, WITHOUT ROWID;
+CREATE TABLE api_key(
+    id TEXT PRIMARY KEY, hash BLOB NOT NULL, person INTEGER NOT NULL,
+    kind TEXT NOT NULL, description TEXT NOT NULL, uses_max INTEGER, uses INTEGER NOT NULL,
+    made INTEGER NOT NULL, made_by TEXT NOT NULL, expires INTEGER, revoked INTEGER)
+    STRICT, WITHOUT ROWID;
+CREATE INDEX api_key_by_person ON api_key(person);
+CREATE TABLE sign_in(
+    hash BLOB PRIMARY KEY, person INTEGER NOT NULL, guard BLOB NOT NULL, made INTEGER NOT NULL,
+    used INTEGER NOT NULL, expires INTEGER NOT NULL, origin TEXT NOT NULL)
+    STRICT, WITHOUT ROWID;
+CREATE INDEX sign_in_by_person ON sign_in(person);
+CREATE TABLE node_detail(
+    node INTEGER PRIMARY KEY, owner INTEGER, hostname TEXT NOT NULL, mail TEXT NOT NULL,
+    description TEXT NOT NULL, platform TEXT NOT NULL, application TEXT NOT NULL,
+    cost_centre TEXT NOT NULL) STRICT;
+CREATE INDEX node_detail_by_owner ON node_detail(owner);
+CREATE TABLE domain_detail(
+    domain INTEGER PRIMARY KEY, tag TEXT NOT NULL, description TEXT NOT NULL, nodes_max INTEGER,
+    warning_percent INTEGER NOT NULL) STRICT;
+CREATE TABLE answer(
+    caller TEXT NOT NULL, name TEXT NOT NULL, request BLOB NOT NULL,
+    made INTEGER NOT NULL, status INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY(caller, name))
+    STRICT, WITHOUT ROWID;
+CREATE INDEX answer_by_time ON answer(made);
+CREATE TABLE approval(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, operation TEXT NOT NULL,
+    request TEXT NOT NULL, summary TEXT NOT NULL, asked_by TEXT NOT NULL, asked INTEGER NOT NULL,
+    decided_by TEXT NOT NULL, decided INTEGER, state INTEGER NOT NULL, reason TEXT NOT NULL) STRICT;
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

@@ -16,6 +16,7 @@ pub(crate) mod marks;
 pub(crate) mod nodes;
 pub(crate) mod packs;
 pub(crate) mod pages;
+pub(crate) mod people;
 pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod reference;
@@ -180,6 +181,18 @@ macro_rules! conformance {
                 baselines_are_oldest_first_and_of_one_node,
                 the_oldest_baseline_makes_room_for_the_newest,
                 documents_are_kept_as_sent,
+            );
+            conformance!(@theme people, $new,
+                a_person_is_there_as_registered_and_changed,
+                a_code_of_the_second_factor_counts_once,
+                roles_are_replaced_as_a_whole,
+                keys_belong_to_people_and_end,
+                sign_ins_end_by_time_and_with_the_password,
+                all_that_a_person_has_ends_with_the_person,
+                details_are_replaced_and_end_with_their_object,
+                an_owner_and_the_service_lock_apart,
+                a_request_is_answered_once,
+                an_approval_is_decided_once,
             );
             conformance!(@theme schedules, $new,
                 schedules_are_by_name_and_their_followers_end_with_them,
