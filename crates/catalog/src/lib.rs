@@ -14,6 +14,7 @@
 //! 2. A page row and its digest row are written by the same batch.
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
+mod api_keys;
 mod archives;
 mod baselines;
 mod batches;
@@ -46,6 +47,7 @@ mod tasks;
 mod versions;
 mod volumes;
 
+pub use api_keys::{ApiKeyRow, ApiKeys};
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
@@ -104,6 +106,7 @@ pub trait Catalog:
     + Drills
     + EnrolmentKeys
     + People
+    + ApiKeys
     + SignIns
     + Marks
     + Batches
