@@ -9,6 +9,9 @@ pub enum CatalogError {
     /// The catalogue has a row for `what` already: tell the caller.
     #[error("{what} exists already")]
     Exists { what: &'static str },
+    /// A limit that somebody has set leaves no room for `what`: remove something, or raise it.
+    #[error("there is no room for {what}: the limit is {limit}")]
+    Limit { what: &'static str, limit: u64 },
     /// The catalogue's disk is full: free some space, then try again.
     #[error("no space left for the catalogue")]
     NoSpace,

@@ -21,6 +21,7 @@ mod batches;
 pub mod change;
 mod credentials;
 mod deletions;
+mod details;
 mod drills;
 mod enrolment_keys;
 mod error;
@@ -37,6 +38,7 @@ mod people;
 mod policies;
 mod pools;
 pub mod postgres;
+mod registrations;
 mod relocate;
 mod schedules;
 mod sessions;
@@ -53,6 +55,7 @@ pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
+pub use details::{Details, DomainDetails, NodeDetails};
 pub use drills::{DrillRow, Drills};
 pub use enrolment_keys::{EnrolmentKeyRow, EnrolmentKeys, InvalidKey, KeyError, KeyRedemption};
 pub use error::CatalogError;
@@ -61,12 +64,15 @@ pub use expiry::{Day, Ending, Expiry, ExpiryState};
 pub use filespaces::{Filespace, Filespaces};
 pub use marks::Marks;
 pub use move_state::MoveState;
-pub use nodes::{Node, NodeChange, Nodes};
+pub use nodes::{Locker, Locks, Node, NodeChange, Nodes};
+pub use option_sets::{OptionSet, OptionSetStage, OptionSetVersion, OptionSets};
+pub use overview::{EventOutcome, Overview, PackUsage};
 pub use packs::{PackRow, PackState, Packs};
 pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
 pub use people::{NewPerson, People, Person, PersonChange, RoleRow};
 pub use policies::Policies;
 pub use pools::{Collocation, PoolRow, Pools};
+pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use schedules::{
     Association, Control, EventFilter, EventKey, EventProgress, EventReport, Follower, ScheduleRow,
@@ -86,6 +92,7 @@ pub use volumes::{
 /// power cut. Readers see all batches that were committed before they were called.
 pub trait Catalog:
     Nodes
+    + Registrations
     + Credentials
     + Filespaces
     + Pages
@@ -108,6 +115,7 @@ pub trait Catalog:
     + People
     + ApiKeys
     + SignIns
+    + Details
     + Marks
     + Batches
     + Send

@@ -11,7 +11,9 @@ pub struct Node {
     pub name: NodeName,
     pub domain: DomainId,
     pub domain_name: String,
-    pub locked: bool,
+    /// Time at which the node moved to its domain; 0 if it has not moved.
+    pub domain_since: ServerTime,
+    pub locks: Locks,
     pub registered: ServerTime,
     /// Name of the option set whose statements the node gets in addition to its own.
     pub option_set: Option<String>,
@@ -24,10 +26,33 @@ pub struct Node {
     pub collocation_group: Option<String>,
 }
 
+/// The locks of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Locks {
+    pub by_service: bool,
+    pub by_owner: bool,
+}
+
+impl Locks {
+    /// Returns true if the node may not work.
+    pub fn any(self) -> bool {
+        self.by_service || self.by_owner
+    }
+}
+
+/// The side that locks a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locker {
+    Service,
+    Owner,
+}
+
 /// A change of a node; a field that is `None` leaves its value as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeChange {
     pub domain: Option<DomainId>,
+    /// Time of the move to a new domain; `None` if nobody needs to know it.
+    pub moved: Option<ServerTime>,
     /// New option set; `Some(None)` removes it from the node.
     pub option_set: Option<Option<String>>,
     pub deletes_backups: Option<bool>,
@@ -38,8 +63,9 @@ pub struct NodeChange {
 
 /// The registered nodes.
 pub trait Nodes {
-    /// Registers a node in the domain named `domain`. Fails with `Exists` for a known name and
-    /// `NotFound` for an unknown domain.
+    /// Registers a node in the domain named `domain`. Fails with `Exists` for a known name, with
+    /// `NotFound` for an unknown domain, and with `Limit` if the domain has as many nodes as it
+    /// may.
     fn add_node(
         &self,
         name: &NodeName,
@@ -57,8 +83,9 @@ pub trait Nodes {
     /// The node called `name`. Fails with `NotFound`.
     fn node(&self, name: &NodeName) -> Result<Node, CatalogError>;
 
-    /// Locks or unlocks a node. Fails with `NotFound`.
-    fn lock_node(&self, node: NodeId, locked: bool) -> Result<(), CatalogError>;
+    /// Locks or unlocks a node. A node works once neither the service nor the owner locks it. Fails
+    /// with `NotFound`.
+    fn lock_node(&self, node: NodeId, by: Locker, locked: bool) -> Result<(), CatalogError>;
 
     /// Renames a node. Fails with `NotFound`, and with `Exists` for a name that another node has.
     fn rename_node(&self, node: NodeId, name: &NodeName) -> Result<(), CatalogError>;

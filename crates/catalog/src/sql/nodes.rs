@@ -5,7 +5,7 @@ use model::{DomainId, NodeId, NodeName, ServerTime};
 use super::{
     Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count, schedules,
 };
-use crate::{CatalogError, Node, NodeChange, Nodes};
+use crate::{CatalogError, Locker, Locks, Node, NodeChange, Nodes};
 
 impl<E: Engine> Nodes for E {
     fn add_node(
@@ -30,8 +30,8 @@ impl<E: Engine> Nodes for E {
         self.read(|sql| node(sql, name))
     }
 
-    fn lock_node(&self, node: NodeId, locked: bool) -> Result<(), CatalogError> {
-        self.write(move |sql| lock_node(sql, node, locked))
+    fn lock_node(&self, node: NodeId, by: Locker, locked: bool) -> Result<(), CatalogError> {
+        self.write(move |sql| lock_node(sql, node, by, locked))
     }
 
     fn rename_node(&self, node: NodeId, name: &NodeName) -> Result<(), CatalogError> {
@@ -50,12 +50,14 @@ impl<E: Engine> Nodes for E {
 }
 
 const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, registered,
-                      option_set, deletes_backups, deletes_archives, collocation_group
+                      option_set, deletes_backups, deletes_archives, collocation_group,
+                      domain_since
                     FROM node JOIN domain ON domain.id = domain";
 
 /// Reads a node from a row of [`NODE`].
 fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
     let (id, name): (u32, String) = (row.get(0)?, row.get(1)?);
+    let locks: u8 = row.get(4)?;
     let name = NodeName::new(&name)
         .map_err(|_| CatalogError::impossible(&format!("the name of node {id}")))?;
     Ok(Node {
@@ -63,12 +65,16 @@ fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
         name,
         domain: DomainId(row.get(2)?),
         domain_name: row.get(3)?,
-        locked: row.get(4)?,
+        locks: Locks {
+            by_service: locks & lock_bit(Locker::Service) != 0,
+            by_owner: locks & lock_bit(Locker::Owner) != 0,
+        },
         registered: ServerTime(row.get(5)?),
         option_set: row.get(6)?,
         deletes_backups: row.get(7)?,
         deletes_archives: row.get(8)?,
         collocation_group: row.get(9)?,
+        domain_since: ServerTime(row.get(10)?),
     })
 }
 
@@ -84,7 +90,7 @@ pub(super) fn one_node(
         .ok_or(CatalogError::NotFound { what })
 }
 
-fn add_node(
+pub(super) fn add_node(
     sql: &dyn Sql,
     name: &NodeName,
     domain: &str,
@@ -98,7 +104,26 @@ fn add_node(
                   ON CONFLICT(name) DO NOTHING";
     let values = params![name.as_str(), domain, now.0];
     require_new(sql.execute(insert, values)?, "a node of this name")?;
+    check_room(sql, domain)?;
     node(sql, name)
+}
+
+/// Fails with `Limit` if the domain has more nodes than it may. Others that give nodes to the
+/// domain wait until this batch has ended.
+fn check_room(sql: &dyn Sql, domain: u32) -> Result<(), CatalogError> {
+    let lock = "UPDATE domain_detail SET nodes_max = nodes_max
+                WHERE domain = ? AND nodes_max IS NOT NULL";
+    if sql.execute(lock, params![domain])? == 0 {
+        return Ok(());
+    }
+    let select = "SELECT nodes_max FROM domain_detail WHERE domain = ?";
+    let limit: u64 = sql.one(select, params![domain], |row| row.get(0))?;
+    let count = "SELECT count(*) FROM node WHERE domain = ?";
+    let nodes: u64 = sql.one(count, params![domain], |row| row.get(0))?;
+    if nodes <= limit {
+        return Ok(());
+    }
+    Err(CatalogError::Limit { what: "another node in the domain", limit })
 }
 
 pub(crate) fn nodes(sql: &dyn Sql) -> Result<Vec<Node>, CatalogError> {
@@ -112,16 +137,38 @@ fn nodes_from(sql: &dyn Sql, from: &str, limit: usize) -> Result<Vec<Node>, Cata
     Ok(nodes)
 }
 
-fn node(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
+pub(super) fn node(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
     one_node(sql, "node.name = ?", name.as_str(), "the node")
 }
 
-fn lock_node(sql: &dyn Sql, node: NodeId, locked: bool) -> Result<(), CatalogError> {
-    let update = "UPDATE node SET locked = ? WHERE id = ?";
-    require(sql.execute(update, params![locked, node.0])?, "the node")
+/// Returns the bit for a locker in the column `locked`.
+fn lock_bit(by: Locker) -> u8 {
+    match by {
+        Locker::Service => 1,
+        Locker::Owner => 2,
+    }
 }
 
-fn rename_node(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), CatalogError> {
+pub(super) fn lock_node(
+    sql: &dyn Sql,
+    node: NodeId,
+    by: Locker,
+    locked: bool,
+) -> Result<(), CatalogError> {
+    let (bit, other) = match by {
+        Locker::Service => (lock_bit(by), lock_bit(Locker::Owner)),
+        Locker::Owner => (lock_bit(by), lock_bit(Locker::Service)),
+    };
+    let update = "UPDATE node SET locked = (locked & ?) + ? WHERE id = ?";
+    let own = if locked { bit } else { 0 };
+    require(sql.execute(update, params![other, own, node.0])?, "the node")
+}
+
+pub(super) fn rename_node(
+    sql: &dyn Sql,
+    node: NodeId,
+    name: &NodeName,
+) -> Result<(), CatalogError> {
     let taken = "SELECT 1 FROM node WHERE name = ? AND id <> ?";
     if sql.exists(taken, params![name.as_str(), node.0])? {
         return Err(CatalogError::Exists { what: "a node of this name" });
@@ -130,7 +177,11 @@ fn rename_node(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), Catal
     require(sql.execute(update, params![name.as_str(), node.0])?, "the node")
 }
 
-fn change_node(sql: &dyn Sql, node: NodeId, change: &NodeChange) -> Result<(), CatalogError> {
+pub(super) fn change_node(
+    sql: &dyn Sql,
+    node: NodeId,
+    change: &NodeChange,
+) -> Result<(), CatalogError> {
     find_node(sql, node)?;
     let NodeChange { domain, option_set, deletes_backups, deletes_archives, .. } = change;
     let set = |column: &str, value: &dyn ToValue| {
@@ -141,17 +192,18 @@ fn change_node(sql: &dyn Sql, node: NodeId, change: &NodeChange) -> Result<(), C
         if !sql.exists("SELECT 1 FROM domain WHERE id = ?", params![domain.0])? {
             return Err(CatalogError::NotFound { what: "the policy domain" });
         }
-        set("domain", &domain.0)?;
+        let join = "UPDATE node SET domain = ?, domain_since = ? WHERE id = ? AND domain <> ?";
+        let moved = change.moved.map_or(0, |moved| moved.0);
+        if sql.execute(join, params![domain.0, moved, node.0, domain.0])? > 0 {
+            check_room(sql, domain.0)?;
+        }
         let all = "UPDATE filespace SET expired_to = NULL WHERE node = ?";
         sql.execute(all, &[&node.0])?;
         sql.execute("UPDATE archive SET due = NULL WHERE node = ?", &[&node.0])?;
     }
     if let Some(option_set) = option_set {
         if let Some(name) = option_set {
-            let known = "SELECT 1 FROM option_set WHERE lower(name) = ?";
-            if !sql.exists(known, params![name.to_ascii_lowercase()])? {
-                return Err(CatalogError::NotFound { what: "the option set" });
-            }
+            find_option_set(sql, name)?;
         }
         set("option_set", option_set)?;
     }
@@ -167,6 +219,13 @@ fn change_node(sql: &dyn Sql, node: NodeId, change: &NodeChange) -> Result<(), C
     Ok(())
 }
 
+/// Fails with `NotFound` if there is no such option set.
+pub(super) fn find_option_set(sql: &dyn Sql, name: &str) -> Result<(), CatalogError> {
+    let known = "SELECT 1 FROM option_set WHERE lower(name) = ?";
+    let is_known = sql.exists(known, params![name.to_ascii_lowercase()])?;
+    require(usize::from(is_known), "the option set")
+}
+
 /// Fails with `NotFound` if the node is gone: a row that names it would belong to nobody.
 pub(super) fn find_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
     let is_known = sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])?;
@@ -177,8 +236,17 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
     for filespace in filespaces::of_node(sql, node)? {
         filespaces::empty(sql, filespace.id)?;
     }
-    for table in ["filespace", "token", "certificate", "session", "baseline", "archive", "deletion"]
-    {
+    for table in [
+        "filespace",
+        "token",
+        "certificate",
+        "session",
+        "baseline",
+        "drill",
+        "archive",
+        "deletion",
+        "node_detail",
+    ] {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         sql.execute(&delete, params![node.0])?;
     }

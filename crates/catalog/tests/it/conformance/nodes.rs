@@ -1,20 +1,23 @@
 //! Nodes: adding, locking, renaming, removing.
 
-use catalog::{Catalog, Certificate, Node, PageSpan, Write};
-use model::{DirPath, NodeId};
+use catalog::{
+    ApiKeyRow, Catalog, Certificate, DomainDetails, EventRow, Locker, Locks, Node, NodeAlteration,
+    NodeChange, NodeDetails, NodeRegistration, PageSpan, Write,
+};
+use model::{DirPath, NodeId, PersonId};
 
-use super::Engine;
+use super::{Engine, people};
 use crate::contents::{self, FilespaceContents};
 use crate::samples::{
-    DOMAIN, NO_NODE, NOW, add_node, at, dir, fill, key, node_name, page, put, refusal, session,
-    token, version,
+    DOMAIN, NO_NODE, NOW, add_node, api_key, at, dir, fill, key, node_name, page, put, refusal,
+    session, token, version,
 };
 
 pub(crate) fn a_new_node_is_there_as_registered(engine: &dyn Engine) {
     let catalog = engine.open();
     let node = add_node(&*catalog, "web-01.example");
     assert_eq!((node.name.as_str(), &*node.domain_name), ("web-01.example", DOMAIN));
-    assert_eq!((node.locked, node.registered), (false, NOW));
+    assert_eq!((node.locks, node.registered), (Locks::default(), NOW));
     assert_eq!(catalog.node(&node.name).expect("is there"), node);
     assert_eq!(catalog.nodes().expect("are listed"), [node]);
 }
@@ -75,13 +78,14 @@ pub(crate) fn an_unknown_node_is_not_found(engine: &dyn Engine) {
 
 #[track_caller]
 fn check_unknown(catalog: &dyn Catalog, id: NodeId) {
-    assert_eq!(refusal(catalog.lock_node(id, true)), "not found");
+    assert_eq!(refusal(catalog.lock_node(id, Locker::Service, true)), "not found");
     assert_eq!(refusal(catalog.rename_node(id, &node_name("c"))), "not found");
     assert_eq!(refusal(catalog.remove_node(id)), "not found");
     assert_eq!(catalog.filespaces(id).expect("none"), []);
     assert_eq!(catalog.sessions(id, 9).expect("none"), []);
     assert_eq!(catalog.baselines(id, None, 9).expect("none"), []);
     assert_eq!(refusal(catalog.add_baseline(id, NOW, b"{}")), "not found");
+    assert_eq!(catalog.drills(Some(id)).expect("none"), []);
     assert!(!catalog.is_enrolled(id).expect("it is not"));
 }
 
@@ -90,9 +94,12 @@ pub(crate) fn a_locked_node_stays_locked_until_unlocked(engine: &dyn Engine) {
     let other = add_node(&*catalog, "other");
     let node = add_node(&*catalog, "a");
     for locked in [false, true, true, false] {
-        catalog.lock_node(node.id, locked).expect("is locked or unlocked");
+        catalog
+            .lock_node(node.id, Locker::Service, locked)
+            .expect("is locked or unlocked");
         catalog = engine.reopen(catalog);
-        let expected = Node { locked, ..node.clone() };
+        let locks = Locks { by_service: locked, by_owner: false };
+        let expected = Node { locks, ..node.clone() };
         assert_eq!(catalog.nodes().expect("are listed"), [expected, other.clone()]);
     }
 }
@@ -110,6 +117,107 @@ pub(crate) fn a_renamed_node_keeps_all_but_its_name(engine: &dyn Engine) {
     assert_eq!(contents::of_node(&*catalog, node.id).expect("is read"), belongings);
     let again = add_node(&*catalog, "before");
     assert_ne!(again.id, node.id);
+}
+
+fn registration(name: &str, key: Option<&str>) -> NodeRegistration {
+    NodeRegistration {
+        name: node_name(name),
+        domain: DOMAIN.to_owned(),
+        now: NOW,
+        details: NodeDetails { hostname: format!("{name}.example"), ..NodeDetails::default() },
+        token: ([7; 32], at(1_000)),
+        api_key: key.map(str::to_owned),
+        event: happening("node added", name),
+    }
+}
+
+fn happening(what: &str, details: &str) -> EventRow {
+    let (actor, what, details) = ("anna".to_owned(), what.to_owned(), details.to_owned());
+    EventRow { time: NOW, actor, what, details }
+}
+
+fn events(catalog: &dyn Catalog) -> Vec<String> {
+    let logged = catalog.events(None, 99).expect("are listed");
+    logged.into_iter().map(|logged| logged.event.what).collect()
+}
+
+pub(crate) fn a_node_is_registered_as_a_whole_or_not_at_all(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let person = people::add(&*catalog, "anna").id;
+    let key = ApiKeyRow { uses_max: Some(1), ..api_key("k", person) };
+    catalog.add_api_key(&key).expect("is stored");
+    let owned = NodeDetails { owner: Some(PersonId(99)), ..NodeDetails::default() };
+    let wrong = NodeRegistration { details: owned, ..registration("a", Some("k")) };
+    assert_eq!(refusal(catalog.register_node(&wrong)), "not found");
+    assert_eq!((catalog.nodes().expect("none"), events(&*catalog).len()), (Vec::new(), 0));
+    assert_eq!(catalog.api_key("k").expect("is there").uses, 0);
+    let node = catalog.register_node(&registration("a", Some("k"))).expect("is registered");
+    assert_eq!(catalog.token_node(&[7; 32], NOW).expect("is known"), node);
+    assert_eq!(catalog.node_details(node.id).expect("are kept").hostname, "a.example");
+    assert_eq!(events(&*catalog), ["node added"]);
+    assert_eq!(refusal(catalog.register_node(&registration("b", Some("k")))), "limit");
+    assert_eq!(refusal(catalog.register_node(&registration("a", None))), "exists");
+    assert_eq!(catalog.nodes().expect("one"), [node]);
+}
+
+pub(crate) fn a_node_is_altered_as_a_whole_or_not_at_all(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    let alteration = NodeAlteration {
+        locks: vec![(Locker::Service, true), (Locker::Owner, true)],
+        name: Some(node_name("b")),
+        change: NodeChange { deletes_backups: Some(true), ..NodeChange::default() },
+        added_labels: vec!["web".to_owned()],
+        removed_labels: Vec::new(),
+        details: Some(NodeDetails { mail: "a@example".to_owned(), ..NodeDetails::default() }),
+        now: NOW,
+        events: vec![happening("node renamed", "b"), happening("node locked", "b")],
+    };
+    let owner = Some(PersonId(99));
+    let details = Some(NodeDetails { owner, ..NodeDetails::default() });
+    let wrong = NodeAlteration { details, ..alteration.clone() };
+    assert_eq!(refusal(catalog.alter_node(node.id, &wrong)), "not found");
+    assert_eq!(catalog.nodes().expect("one"), std::slice::from_ref(&node));
+    assert_eq!(catalog.labels(Some(node.id)).expect("none"), []);
+    assert_eq!(events(&*catalog).len(), 0);
+    catalog.alter_node(node.id, &alteration).expect("is altered");
+    let locks = Locks { by_service: true, by_owner: true };
+    let expected = Node { name: node_name("b"), locks, deletes_backups: true, ..node.clone() };
+    assert_eq!(catalog.nodes().expect("one"), [expected]);
+    assert_eq!(catalog.labels(Some(node.id)).expect("one"), [(node.id, "web".to_owned())]);
+    assert_eq!(catalog.node_details(node.id).expect("are kept").mail, "a@example");
+    assert_eq!(events(&*catalog).len(), 2);
+    assert_eq!(refusal(catalog.alter_node(NO_NODE, &alteration)), "not found");
+}
+
+pub(crate) fn a_full_domain_takes_no_node(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let lab = catalog.add_domain("LAB", NOW).expect("is added").id;
+    let limits = DomainDetails { nodes_max: Some(1), ..DomainDetails::default() };
+    catalog.put_domain_details(lab, &limits).expect("are kept");
+    let first = catalog.add_node(&node_name("a"), "LAB", NOW).expect("has room");
+    assert_eq!(refusal(catalog.add_node(&node_name("b"), "LAB", NOW)), "limit");
+    let second = NodeRegistration { domain: "LAB".to_owned(), ..registration("b", None) };
+    assert_eq!(refusal(catalog.register_node(&second)), "limit");
+    assert_eq!(refusal(catalog.add_node(&first.name, "LAB", NOW)), "exists");
+    let other = add_node(&*catalog, "c");
+    let join = NodeChange { domain: Some(lab), ..NodeChange::default() };
+    assert_eq!(refusal(catalog.change_node(other.id, &join)), "limit");
+    catalog.change_node(first.id, &join).expect("is in the domain already");
+    assert_eq!(names(&catalog.nodes().expect("two")), ["a", "c"]);
+    // A limit below what there is takes nothing away, and several at once do not go beyond it.
+    let limits = DomainDetails { nodes_max: Some(3), ..limits };
+    catalog.put_domain_details(lab, &limits).expect("are kept");
+    let added: usize = std::thread::scope(|scope| {
+        let add = |number: u8| {
+            let catalog = &*catalog;
+            let name = node_name(&format!("n{number}"));
+            scope.spawn(move || catalog.add_node(&name, "LAB", NOW).is_ok())
+        };
+        let threads: Vec<_> = (0..8).map(add).collect();
+        threads.into_iter().map(|one| usize::from(one.join().expect("ends"))).sum()
+    });
+    assert_eq!(added, 2);
 }
 
 pub(crate) fn a_taken_name_is_refused(engine: &dyn Engine) {
