@@ -14,6 +14,7 @@
 //! 2. A page row and its digest row are written by the same batch.
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
+mod answers;
 mod api_keys;
 mod archives;
 mod baselines;
@@ -49,6 +50,7 @@ mod tasks;
 mod versions;
 mod volumes;
 
+pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
@@ -116,6 +118,7 @@ pub trait Catalog:
     + ApiKeys
     + SignIns
     + Details
+    + Answers
     + Marks
     + Batches
     + Send
