@@ -16,6 +16,7 @@
 
 mod answers;
 mod api_keys;
+mod approvals;
 mod archives;
 mod baselines;
 mod batches;
@@ -52,6 +53,7 @@ mod volumes;
 
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
+pub use approvals::{ApprovalRow, ApprovalState, Approvals, Decision};
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
@@ -119,6 +121,7 @@ pub trait Catalog:
     + SignIns
     + Details
     + Answers
+    + Approvals
     + Marks
     + Batches
     + Send

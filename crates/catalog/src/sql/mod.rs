@@ -14,6 +14,7 @@
 
 mod answers;
 mod api_keys;
+mod approvals;
 mod archives;
 pub(crate) mod baselines;
 pub(crate) mod batches;

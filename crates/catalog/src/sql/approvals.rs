@@ -1,0 +1,71 @@
+//! Statements about requests for approval.
+
+use model::ServerTime;
+
+use super::{Engine, Row, code, params, row_count, row_number};
+use crate::{ApprovalRow, ApprovalState, Approvals, CatalogError, Decision};
+
+impl<E: Engine> Approvals for E {
+    fn add_approval(&self, row: &ApprovalRow) -> Result<u64, CatalogError> {
+        let row = row.clone();
+        self.write(move |sql| {
+            let insert = "INSERT INTO approval(operation, request, summary, asked_by, asked,
+                            decided_by, decided, state, reason)
+                          VALUES(?, ?, ?, ?, ?, '', NULL, ?, '')";
+            let ApprovalRow { operation, request, summary, asked_by, asked, state, .. } = &row;
+            let state = code(*state, &ApprovalState::ALL);
+            sql.execute(insert, params![operation, request, summary, asked_by, asked.0, state])?;
+            let number = "SELECT max(number) FROM approval WHERE asked_by = ? AND asked = ?";
+            sql.one(number, params![asked_by, asked.0], |row| row.get(0))
+        })
+    }
+
+    fn approvals(&self, from: Option<u64>, limit: usize) -> Result<Vec<ApprovalRow>, CatalogError> {
+        let select = format!("{APPROVAL} WHERE number <= ? ORDER BY number DESC LIMIT ?");
+        self.read(|sql| sql.all(&select, params![row_number(from), row_count(limit)], columns))
+    }
+
+    fn approval(&self, number: u64) -> Result<ApprovalRow, CatalogError> {
+        self.read(|sql| {
+            let found =
+                sql.first(&format!("{APPROVAL} WHERE number = ?"), params![number], columns)?;
+            found.ok_or(CatalogError::NotFound { what: "the request for approval" })
+        })
+    }
+
+    fn decide(
+        &self,
+        number: u64,
+        from: ApprovalState,
+        decision: &Decision,
+    ) -> Result<bool, CatalogError> {
+        let decision = decision.clone();
+        self.write(move |sql| {
+            let update = "UPDATE approval SET state = ?, decided_by = ?, decided = ?, reason = ?
+                          WHERE number = ? AND state = ?";
+            let Decision { state, by, at, reason } = &decision;
+            let states = [*state, from].map(|state| code(state, &ApprovalState::ALL));
+            let values = params![states[0], by, at.0, reason, number, states[1]];
+            Ok(sql.execute(update, values)? > 0)
+        })
+    }
+}
+
+const APPROVAL: &str = "SELECT number, operation, request, summary, asked_by, asked, decided_by,
+                          decided, state, reason FROM approval";
+
+fn columns(row: &Row<'_>) -> Result<ApprovalRow, CatalogError> {
+    let decided: Option<i64> = row.get(7)?;
+    Ok(ApprovalRow {
+        number: row.get(0)?,
+        operation: row.get(1)?,
+        request: row.get(2)?,
+        summary: row.get(3)?,
+        asked_by: row.get(4)?,
+        asked: ServerTime(row.get(5)?),
+        decided_by: row.get(6)?,
+        decided: decided.map(ServerTime),
+        state: row.coded(8, &ApprovalState::ALL)?,
+        reason: row.get(9)?,
+    })
+}
