@@ -3,8 +3,8 @@
 use model::{DirPath, FilespaceId, PackNumber, PoolId, ServerTime};
 
 use crate::{
-    ArchiveChange, CatalogError, Day, EventRow, ExpiryState, PackRow, PageKey, PageRow, PartRow,
-    SessionRow, StoredPack, TaskEnd, VersionKey, VersionRow, VolumeRow,
+    ArchiveChange, CatalogError, Day, EventRow, ExpiryState, Growth, PackRow, PageKey, PageRow,
+    PartRow, SessionRow, StoredPack, TaskEnd, VersionKey, VersionRow, VolumeRow,
 };
 
 /// One write of a batch.
@@ -29,11 +29,23 @@ pub enum Write {
         filespace: FilespaceId,
         version: VersionRow,
     },
-    /// Removes inactive versions permanently.
+    /// Removes inactive versions, which other writes put elsewhere: they count as stored.
     DropVersions {
         filespace: FilespaceId,
         directory: DirPath,
         versions: Vec<VersionKey>,
+    },
+    /// Removes inactive versions permanently, with their sizes in bytes. Those that were there no
+    /// longer count as stored.
+    FreeVersions {
+        filespace: FilespaceId,
+        directory: DirPath,
+        versions: Vec<(VersionKey, u64)>,
+    },
+    /// Changes the amount of what is stored in the filespace.
+    Grow {
+        filespace: FilespaceId,
+        growth: Growth,
     },
     /// Records that a version in the directory ended on `day`, if the directory has inactive
     /// versions: expiration will examine the directory.
@@ -77,8 +89,12 @@ pub enum Write {
         filespace: FilespaceId,
         version: VersionRow,
     },
-    /// Removes a deletion and its trash.
+    /// Removes a deletion and its trash, whose versions other writes have put back.
     EmptyTrash {
+        deletion: u64,
+    },
+    /// Removes a deletion and its trash permanently. The versions no longer count as stored.
+    PurgeTrash {
         deletion: u64,
     },
     /// Replaces a page's body, if it is still `old`; the digest stays.
@@ -130,6 +146,8 @@ impl Write {
             | Self::RemovePage { filespace, .. }
             | Self::AddVersion { filespace, .. }
             | Self::DropVersions { filespace, .. }
+            | Self::FreeVersions { filespace, .. }
+            | Self::Grow { filespace, .. }
             | Self::MarkDirectory { filespace, .. }
             | Self::UnmarkDirectory { filespace, .. }
             | Self::SetExpiry { filespace, .. }
@@ -149,7 +167,8 @@ impl Write {
             | Self::BeginTask { .. }
             | Self::EndTask { .. }
             | Self::SetArchive { .. }
-            | Self::EmptyTrash { .. } => None,
+            | Self::EmptyTrash { .. }
+            | Self::PurgeTrash { .. } => None,
         }
     }
 }

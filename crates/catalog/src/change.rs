@@ -6,7 +6,7 @@ use format::page;
 use format::page::OBJECTS_MAX;
 use model::{DirPath, DirectoryDigest, Kind, Name, Object, Payload, ServerTime};
 
-use crate::{PageKey, PageRow, VersionRow};
+use crate::{Growth, PageKey, PageRow, VersionRow};
 
 /// A change of a page. The places of all its chunks are known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,6 +51,11 @@ pub struct Effect {
     pub versions: Vec<VersionRow>,
     /// Number of objects that became inactive because they no longer exist.
     pub expired: u64,
+    /// Growth of what is stored.
+    pub growth: Growth,
+    /// Number of new versions of directories that existed: what comes and goes in them makes such
+    /// versions.
+    pub renewed_directories: i64,
     /// True if other rules may now apply to versions that ended earlier: their object exists again,
     /// or has another class.
     pub affects_ended: bool,
@@ -77,12 +82,16 @@ pub fn apply(
     let mut added = BTreeMap::new();
     for object in change.backed_up {
         let object = Object { inserted: now, ..object };
+        effect.growth = effect.growth.plus(Growth::of(&object));
         let old = match position(&objects, &object.name) {
             Ok(at) => Some(std::mem::replace(&mut objects[at], object)),
             Err(_) => added.insert(object.name.clone(), object),
         };
         match old {
-            Some(old) => effect.versions.push(deactivate(&key.directory, old, now)),
+            Some(old) => {
+                effect.renewed_directories += i64::from(old.stat.kind == Kind::Directory);
+                effect.versions.push(deactivate(&key.directory, old, now));
+            }
             None => effect.affects_ended = true,
         }
     }
@@ -98,6 +107,8 @@ pub fn apply(
         let old = std::mem::replace(object, new);
         effect.affects_ended |= old.class != object.class;
         if object.inserted == now {
+            effect.growth = effect.growth.plus(Growth::of(&old));
+            effect.renewed_directories += i64::from(old.stat.kind == Kind::Directory);
             effect.versions.push(deactivate(&key.directory, old, now));
         }
     }

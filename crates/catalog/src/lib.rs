@@ -14,6 +14,7 @@
 //! 2. A page row and its digest row are written by the same batch.
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
+mod amounts;
 mod answers;
 mod api_keys;
 mod approvals;
@@ -51,6 +52,7 @@ mod tasks;
 mod versions;
 mod volumes;
 
+pub use amounts::{Amount, Amounts, Growth};
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
 pub use approvals::{ApprovalRow, ApprovalState, Approvals, Decision};
@@ -120,6 +122,7 @@ pub trait Catalog:
     + ApiKeys
     + SignIns
     + Details
+    + Amounts
     + Answers
     + Approvals
     + Marks

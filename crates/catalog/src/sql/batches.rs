@@ -6,10 +6,10 @@ use std::path::Path;
 use model::{FilespaceId, ServerTime};
 
 use super::{
-    Engine, Sql, archives, deletions, events, expiry, filespaces, marks, packs, pages, sessions,
-    tasks, versions, volumes,
+    Engine, Sql, amounts, archives, deletions, events, expiry, filespaces, marks, packs, pages,
+    sessions, tasks, versions, volumes,
 };
-use crate::{Batches, Catalog, CatalogError, CommitError, Write};
+use crate::{Batches, Catalog, CatalogError, CommitError, CommitTimes, Write};
 
 impl<E: Engine> Batches for E {
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
@@ -33,6 +33,10 @@ impl<E: Engine> Catalog for E {
     fn database_time(&self) -> Result<Option<ServerTime>, CatalogError> {
         Engine::database_time(self)
     }
+
+    fn commit_times(&self) -> CommitTimes {
+        Engine::commit_times(self)
+    }
 }
 
 /// Performs the writes of a batch in their order.
@@ -53,6 +57,10 @@ pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogErr
         Write::DropVersions { filespace, directory, versions } => {
             versions::remove(sql, *filespace, directory, versions)
         }
+        Write::FreeVersions { filespace, directory, versions } => {
+            versions::free(sql, *filespace, directory, versions)
+        }
+        Write::Grow { filespace, growth } => amounts::grow(sql, *filespace, *growth),
         Write::MarkDirectory { filespace, directory, day } => {
             expiry::mark(sql, *filespace, directory, *day)
         }
@@ -69,6 +77,10 @@ pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogErr
             deletions::add_to_trash(sql, *deletion, *filespace, version)
         }
         Write::EmptyTrash { deletion } => deletions::empty_trash(sql, *deletion),
+        Write::PurgeTrash { deletion } => {
+            amounts::free_trash(sql, *deletion)?;
+            deletions::empty_trash(sql, *deletion)
+        }
         Write::RewritePage { filespace, key, old, new } => {
             pages::rewrite(sql, *filespace, key, old, new)
         }

@@ -12,6 +12,7 @@
 //! There is a module for each noun, with the implementation of its trait for every engine.
 //! `batches` is above the others: it gives each write of a batch to the statements of its noun.
 
+mod amounts;
 mod answers;
 mod api_keys;
 mod approvals;

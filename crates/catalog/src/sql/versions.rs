@@ -2,8 +2,8 @@
 
 use model::{DirPath, FilespaceId, Name, ServerTime};
 
-use super::{Engine, Sql, ToValue, expiry, params};
-use crate::{CatalogError, Day, PageSpan, VersionKey, VersionRow, Versions};
+use super::{Engine, Sql, ToValue, amounts, expiry, params};
+use crate::{CatalogError, Day, Growth, PageSpan, VersionKey, VersionRow, Versions};
 
 impl<E: Engine> Versions for E {
     fn version_directories(
@@ -98,14 +98,40 @@ pub(super) fn remove(
     directory: &DirPath,
     versions: &[VersionKey],
 ) -> Result<(), CatalogError> {
+    versions
+        .iter()
+        .try_for_each(|key| remove_one(sql, filespace, directory, key).map(drop))
+}
+
+/// Removes versions with their sizes in bytes. Those that were there no longer count as stored.
+pub(super) fn free(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    versions: &[(VersionKey, u64)],
+) -> Result<(), CatalogError> {
+    let mut freed = Growth::default();
+    for (key, bytes) in versions {
+        if remove_one(sql, filespace, directory, key)? {
+            let bytes = i64::try_from(*bytes).unwrap_or(i64::MAX);
+            freed = freed.plus(Growth { objects: 1, bytes });
+        }
+    }
+    if freed.is_nothing() { Ok(()) } else { amounts::grow(sql, filespace, freed.undone()) }
+}
+
+/// Removes a version. Returns true if it was there.
+fn remove_one(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    VersionKey { name, inserted, deactivated }: &VersionKey,
+) -> Result<bool, CatalogError> {
     let delete = "DELETE FROM version WHERE filespace = ? AND directory = ? AND name = ?
                   AND deactivated = ? AND inserted = ?";
-    let directory = directory.as_bytes();
-    for VersionKey { name, inserted, deactivated } in versions {
-        let name = name.as_bytes();
-        sql.execute(delete, &[&filespace.0, &directory, &name, &deactivated.0, &inserted.0])?;
-    }
-    Ok(())
+    let (directory, name) = (directory.as_bytes(), name.as_bytes());
+    let key: [&dyn ToValue; 5] = [&filespace.0, &directory, &name, &deactivated.0, &inserted.0];
+    Ok(sql.execute(delete, &key)? > 0)
 }
 
 /// Replaces the body of an inactive version, or of a version in the trash of `deletion`.

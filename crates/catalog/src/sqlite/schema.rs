@@ -367,6 +367,14 @@ CREATE TABLE approval(
     decided_by TEXT NOT NULL, decided INTEGER, state INTEGER NOT NULL, reason TEXT NOT NULL) STRICT;
 ";
 
+/// Amounts of what filespaces hold, and the limits of domains on them.
+const AMOUNTS: &str = "
+CREATE TABLE amount(
+    filespace INTEGER PRIMARY KEY, objects INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
+ALTER TABLE domain_detail ADD COLUMN objects_max INTEGER;
+ALTER TABLE domain_detail ADD COLUMN bytes_max INTEGER;
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

@@ -4,6 +4,7 @@
 //! tested with one more `impl Engine` and one more line `conformance!(name, how to make it)`. A
 //! function that the macro forgets is dead code, which the compiler reports.
 
+pub(crate) mod amounts;
 pub(crate) mod archives;
 pub(crate) mod baselines;
 pub(crate) mod batches;
@@ -207,6 +208,10 @@ macro_rules! conformance {
                 a_report_after_the_end_corrects_the_event,
                 events_are_selected_and_listed_in_portions,
                 events_of_a_node_end_with_it,
+            );
+            conformance!(@theme amounts, $new,
+                amounts_are_those_of_the_domain,
+                what_is_freed_was_there,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,
