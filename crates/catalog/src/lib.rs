@@ -14,6 +14,7 @@
 //! 2. A page row and its digest row are written by the same batch.
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
+mod alerts;
 mod amounts;
 mod answers;
 mod api_keys;
@@ -49,9 +50,11 @@ mod sign_ins;
 mod sql;
 pub mod sqlite;
 mod tasks;
+mod usage_days;
 mod versions;
 mod volumes;
 
+pub use alerts::{AlertChanges, AlertFilter, AlertRow, Alerts, Delivery, NoticeRow};
 pub use amounts::{Amount, Amounts, Growth};
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
@@ -87,6 +90,7 @@ pub use schedules::{
 pub use sessions::{SessionRow, Sessions};
 pub use sign_ins::{SignInRow, SignIns};
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
+pub use usage_days::{UsageDay, UsageDays, UsageSubject};
 pub use versions::{VersionKey, VersionRow, Versions};
 pub use volumes::{
     LibraryRow, PartRow, StoredPack, VolumeAccess, VolumePart, VolumeRow, VolumeState, Volumes,
@@ -125,6 +129,8 @@ pub trait Catalog:
     + Amounts
     + Answers
     + Approvals
+    + Alerts
+    + UsageDays
     + Marks
     + Batches
     + Send

@@ -12,6 +12,7 @@
 //! There is a module for each noun, with the implementation of its trait for every engine.
 //! `batches` is above the others: it gives each write of a batch to the statements of its noun.
 
+mod alerts;
 mod amounts;
 mod answers;
 mod api_keys;
@@ -42,6 +43,7 @@ mod sessions;
 mod sign_ins;
 pub(crate) mod tables;
 mod tasks;
+mod usage_days;
 pub(crate) mod versions;
 pub(crate) mod volumes;
 

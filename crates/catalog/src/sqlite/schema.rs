@@ -375,6 +375,25 @@ ALTER TABLE domain_detail ADD COLUMN objects_max INTEGER;
 ALTER TABLE domain_detail ADD COLUMN bytes_max INTEGER;
 ";
 
+/// Alerts and their notices; the space of each day.
+const ALERTS: &str = "
+CREATE TABLE alert(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, object TEXT NOT NULL,
+    domain INTEGER, node INTEGER, is_urgent INTEGER NOT NULL, text TEXT NOT NULL,
+    opened INTEGER NOT NULL, ended INTEGER, told INTEGER, end_told INTEGER, acknowledged INTEGER,
+    acknowledged_by TEXT NOT NULL, note TEXT NOT NULL) STRICT;
+CREATE INDEX alert_by_end ON alert(ended);
+CREATE TABLE notice(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, address TEXT NOT NULL,
+    subject TEXT NOT NULL, body TEXT NOT NULL, made INTEGER NOT NULL, due INTEGER NOT NULL,
+    attempts INTEGER NOT NULL, error TEXT NOT NULL, sent INTEGER) STRICT;
+CREATE INDEX notice_by_sending ON notice(sent, due);
+CREATE TABLE usage_day(
+    kind INTEGER NOT NULL, subject INTEGER NOT NULL, day INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    bytes_max INTEGER NOT NULL, PRIMARY KEY(kind, subject, day)) STRICT, WITHOUT ROWID;
+CREATE INDEX scheduled_event_by_time ON scheduled_event(planned);
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection

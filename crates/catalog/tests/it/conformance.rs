@@ -4,6 +4,7 @@
 //! tested with one more `impl Engine` and one more line `conformance!(name, how to make it)`. A
 //! function that the macro forgets is dead code, which the compiler reports.
 
+pub(crate) mod alerts;
 pub(crate) mod amounts;
 pub(crate) mod archives;
 pub(crate) mod baselines;
@@ -197,6 +198,17 @@ macro_rules! conformance {
                 an_owner_and_the_service_lock_apart,
                 a_request_is_answered_once,
                 an_approval_is_decided_once,
+            );
+            conformance!(@theme alerts, $new,
+                an_alert_is_there_from_its_opening_to_the_notice_of_its_end,
+                an_alert_is_acknowledged_once,
+                a_notice_waits_until_it_was_sent,
+                changes_of_alerts_happen_together,
+                facts_about_nodes_are_the_last_of_each,
+                outcomes_are_of_events_that_are_over,
+                packs_are_summed_by_domain_and_state,
+                the_space_of_a_day_is_replaced,
+                restores_are_listed_by_their_ends,
             );
             conformance!(@theme schedules, $new,
                 schedules_are_by_name_and_their_followers_end_with_them,

@@ -1,0 +1,225 @@
+//! Alerts, their notices, and what is known about many rows at once.
+
+use catalog::{
+    AlertChanges, AlertFilter, AlertRow, Catalog, Certificate, Day, Delivery, EventOutcome,
+    NoticeRow, PackState, PackUsage, RestoreRow, UsageDay, UsageSubject, Write,
+};
+use model::{DomainId, PackNumber, PoolId, ServerTime};
+use policy::schedule::event::{EventState, Phase};
+
+use super::Engine;
+use super::schedules::{event, report};
+use crate::samples::{NOW, add_node, alert, at, notice, pack, refusal, session};
+
+const STANDARD: DomainId = DomainId(1);
+
+fn opened(catalog: &dyn Catalog, objects: &[&str]) -> Vec<AlertRow> {
+    let opened = objects.iter().map(|object| alert(object)).collect();
+    let changes = AlertChanges { opened, ..AlertChanges::none(NOW) };
+    catalog.change_alerts(&changes).expect("are opened");
+    catalog.pending_alerts().expect("are listed")
+}
+
+fn objects(alerts: &[AlertRow]) -> Vec<&str> {
+    alerts.iter().map(|alert| alert.object.as_str()).collect()
+}
+
+pub(crate) fn an_alert_is_there_from_its_opening_to_the_notice_of_its_end(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let pending = opened(&*catalog, &["a", "b", "c"]);
+    assert_eq!(objects(&pending), ["a", "b", "c"]);
+    let expected = AlertRow { number: pending[0].number, ..alert("a") };
+    assert_eq!(pending[0], expected);
+    let numbers: Vec<u64> = pending.iter().map(|alert| alert.number).collect();
+    let changes = AlertChanges {
+        reworded: vec![(numbers[0], "anew".to_owned())],
+        ended: vec![numbers[0], numbers[1]],
+        told: vec![numbers[0]],
+        marks: vec![("alerts told", 5)],
+        notices: vec![notice(1), notice(2)],
+        ..AlertChanges::none(at(5))
+    };
+    catalog.change_alerts(&changes).expect("are changed");
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.mark("alerts told").expect("is set"), Some(5));
+    // Nobody has heard of the second one, so nobody has to hear of its end.
+    assert_eq!(objects(&catalog.pending_alerts().expect("are listed")), ["a", "c"]);
+    let first = catalog.alert(numbers[0]).expect("is found");
+    assert_eq!((first.text.as_str(), first.ended, first.told), ("anew", Some(at(5)), Some(at(5))));
+    let changes = AlertChanges { ends_told: vec![numbers[0]], ..AlertChanges::none(at(6)) };
+    catalog.change_alerts(&changes).expect("are changed");
+    assert_eq!(objects(&catalog.pending_alerts().expect("are listed")), ["c"]);
+    let listed = |is_open| {
+        let filter = AlertFilter { is_open };
+        catalog.alerts(filter, None, 9).expect("are listed")
+    };
+    assert_eq!(objects(&listed(None)), ["c", "b", "a"]);
+    assert_eq!(objects(&listed(Some(true))), ["c"]);
+    assert_eq!(objects(&listed(Some(false))), ["b", "a"]);
+    let one = catalog.alerts(AlertFilter::default(), Some(numbers[1]), 1).expect("one");
+    assert_eq!(objects(&one), ["b"]);
+    assert_eq!(refusal(catalog.alert(77_777)), "not found");
+    assert_eq!(catalog.forget_alerts(at(6), at(2)).expect("are forgotten").len(), 1);
+    assert_eq!(objects(&listed(None)), ["c"]);
+}
+
+pub(crate) fn an_alert_is_acknowledged_once(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let number = opened(&*catalog, &["a"])[0].number;
+    let acknowledge =
+        |by: &str| catalog.acknowledge_alert(number, by, "is known", at(3)).expect("is asked");
+    assert!(acknowledge("anna"));
+    assert!(!acknowledge("bert"));
+    let row = catalog.alert(number).expect("is found");
+    assert_eq!((row.acknowledged, row.acknowledged_by.as_str()), (Some(at(3)), "anna"));
+    assert_eq!(row.note, "is known");
+    let changes = AlertChanges { ended: vec![number], ..AlertChanges::none(at(4)) };
+    catalog.change_alerts(&changes).expect("is ended");
+    assert!(!acknowledge("carl"));
+}
+
+pub(crate) fn a_notice_waits_until_it_was_sent(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let changes = AlertChanges { notices: vec![notice(1), notice(2)], ..AlertChanges::none(at(2)) };
+    catalog.change_alerts(&changes).expect("are made");
+    let due = |now| catalog.due_notices(now, 9).expect("are listed");
+    let [first, second] = &due(at(2))[..] else { panic!("two are due") };
+    assert_eq!(*first, NoticeRow { number: first.number, ..notice(1) });
+    assert_eq!(due(at(1)), std::slice::from_ref(first));
+    let failed = Delivery::Failed { error: "away".to_owned(), due: at(60) };
+    catalog.note_delivery(first.number, &failed, at(3)).expect("is noted");
+    catalog.note_delivery(second.number, &Delivery::Sent, at(3)).expect("is noted");
+    catalog.note_delivery(77_777, &Delivery::Sent, at(3)).expect("is passed over");
+    assert_eq!(due(at(59)), []);
+    let catalog = engine.reopen(catalog);
+    let due = catalog.due_notices(at(60), 9).expect("are listed");
+    assert_eq!((due[0].attempts, due[0].error.as_str()), (1, "away"));
+    assert_eq!(catalog.waiting_notices().expect("one"), (1, Some(at(1))));
+    let all = catalog.notices(None, 9).expect("are listed");
+    assert_eq!(all[0].sent, Some(at(3)));
+    assert_eq!(catalog.notices(Some(first.number), 9).expect("one").len(), 1);
+    let lost = catalog.forget_alerts(at(0), at(9)).expect("are forgotten");
+    assert_eq!(lost.iter().map(|notice| notice.number).collect::<Vec<_>>(), [first.number]);
+    assert_eq!(catalog.waiting_notices().expect("none"), (0, None));
+}
+
+pub(crate) fn changes_of_alerts_happen_together(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let refused = AlertChanges {
+        opened: vec![alert("a")],
+        reworded: vec![(u64::MAX, String::new())],
+        ..AlertChanges::none(NOW)
+    };
+    assert!(catalog.change_alerts(&refused).is_err());
+    assert_eq!(catalog.pending_alerts().expect("none"), []);
+}
+
+pub(crate) fn facts_about_nodes_are_the_last_of_each(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name));
+    let mut numbers = Vec::new();
+    for (mount, started, complete) in
+        [(&b"/"[..], 3, true), (b"/srv", 7, true), (b"/srv", 9, false)]
+    {
+        let filespace = catalog.open_filespace(a.id, mount, NOW).expect("a filespace").id;
+        let session = session(&a, filespace, started, complete);
+        numbers.push(session.clone());
+        catalog.commit(vec![Write::AddSession(session)]).expect("is added");
+    }
+    let began = numbers[1].started;
+    assert_eq!(catalog.last_backups().expect("one"), [(a.id, began)]);
+    for (serial, node, end) in [(1, &a, 9), (2, &a, 5), (3, &b, 4)] {
+        let certificate = Certificate { serial: vec![serial], node: node.id, expires: at(end) };
+        catalog.add_certificate(&certificate).expect("is added");
+    }
+    let ends = [(a.id, at(9)), (b.id, at(4))];
+    assert_eq!(catalog.certificate_ends().expect("two"), ends);
+    let after = |number| catalog.sessions_after(number, 9).expect("are listed");
+    let all = after(0);
+    let rows: Vec<_> = all.iter().map(|(_, row)| row.clone()).collect();
+    assert_eq!(rows, numbers);
+    assert_eq!(after(all[1].0), all[2..]);
+    assert_eq!(catalog.sessions_after(0, 1).expect("one"), all[..1]);
+    assert_eq!(catalog.last_session().expect("a number"), all[2].0);
+    let of_domain =
+        |domain, from, to| catalog.domain_sessions(domain, (from, to)).expect("are listed").len();
+    assert_eq!(of_domain(STANDARD, ServerTime(0), ServerTime::MAX), 3);
+    assert_eq!(of_domain(STANDARD, numbers[1].ended, numbers[2].ended), 1);
+    assert_eq!(of_domain(DomainId(77), ServerTime(0), ServerTime::MAX), 0);
+}
+
+pub(crate) fn outcomes_are_of_events_that_are_over(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let events = [90, 100, 110].map(|planned| event("nightly", planned, Some(node)));
+    catalog.open_events(&events).expect("are opened");
+    report(&*catalog, node, 1, Phase::Ended(12), 105);
+    let outcomes = |from| catalog.event_outcomes(from).expect("are listed");
+    let [only] = &outcomes(at(0))[..] else { panic!("one is over") };
+    let expected = EventOutcome {
+        schedule: "nightly".to_owned(),
+        planned: at(100),
+        node: Some(node),
+        state: EventState::Failed,
+        reason: "reason 105".to_owned(),
+    };
+    assert_eq!(*only, expected);
+    assert_eq!(outcomes(at(101)), []);
+    let counts = catalog.event_counts(at(95)).expect("are counted");
+    assert_eq!(counts, [(EventState::Pending, 1), (EventState::Failed, 1)]);
+}
+
+pub(crate) fn packs_are_summed_by_domain_and_state(engine: &dyn Engine) {
+    let catalog = engine.open();
+    assert_eq!(catalog.pack_usage().expect("none"), []);
+    let states = [PackState::Sealed, PackState::Sealed, PackState::Damaged];
+    for (number, state) in (1..).zip(states) {
+        let row = pack(PackNumber(number), DomainId(4), state);
+        catalog.commit(vec![Write::PutPack(row)]).expect("is put");
+    }
+    let usage = |state, packs, bytes| PackUsage { domain: DomainId(4), state, packs, bytes };
+    let expected = [usage(PackState::Sealed, 2, 3_000), usage(PackState::Damaged, 1, 3_000)];
+    assert_eq!(catalog.pack_usage().expect("two states"), expected);
+}
+
+pub(crate) fn the_space_of_a_day_is_replaced(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let pool = UsageSubject::Pool(PoolId(1));
+    let day = |subject, day, bytes| UsageDay { subject, day: Day(day), bytes, bytes_max: 90 };
+    let other = day(UsageSubject::Domain(DomainId(1)), 5, 50);
+    let days = [day(pool, 4, 10), day(pool, 5, 20), other];
+    catalog.put_usage_days(&days).expect("are kept");
+    catalog.put_usage_days(&[day(pool, 5, 30)]).expect("is replaced");
+    let catalog = engine.reopen(catalog);
+    let of =
+        |subject, from, to| catalog.usage_days(subject, (Day(from), Day(to))).expect("are listed");
+    assert_eq!(of(pool, 0, 9), [day(pool, 4, 10), day(pool, 5, 30)]);
+    assert_eq!(of(pool, 5, 5), [day(pool, 5, 30)]);
+    assert_eq!(of(other.subject, 0, 9), [other]);
+    catalog.forget_usage_days(Day(5)).expect("are forgotten");
+    assert_eq!(of(pool, 0, 9), [day(pool, 5, 30)]);
+    assert_eq!(of(UsageSubject::Pool(PoolId(2)), 0, 9), []);
+}
+
+pub(crate) fn restores_are_listed_by_their_ends(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a").id;
+    let filespace = catalog.open_filespace(node, b"/", NOW).expect("a filespace").id;
+    let row = |ended| RestoreRow {
+        node,
+        filespace,
+        started: at(1),
+        ended: at(ended),
+        objects: 7,
+        bytes: 700,
+    };
+    for ended in [9, 5] {
+        catalog.add_restore(&row(ended)).expect("is recorded");
+    }
+    let catalog = engine.reopen(catalog);
+    let of = |from, to| catalog.restores((at(from), at(to))).expect("are listed");
+    assert_eq!(of(0, 10), [row(5), row(9)]);
+    assert_eq!(of(5, 9), [row(5)]);
+    catalog.forget_restores(at(9)).expect("are forgotten");
+    assert_eq!(of(0, 10), [row(9)]);
+}
