@@ -44,6 +44,7 @@ mod pools;
 pub mod postgres;
 mod registrations;
 mod relocate;
+mod restores;
 mod schedules;
 mod sessions;
 mod sign_ins;
@@ -83,6 +84,7 @@ pub use policies::Policies;
 pub use pools::{Collocation, PoolRow, Pools};
 pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
+pub use restores::{RestoreRow, Restores};
 pub use schedules::{
     Association, Control, EventFilter, EventKey, EventProgress, EventReport, Follower, ScheduleRow,
     ScheduledEvent, Schedules,
@@ -131,6 +133,7 @@ pub trait Catalog:
     + Approvals
     + Alerts
     + UsageDays
+    + Restores
     + Marks
     + Batches
     + Send

@@ -37,6 +37,7 @@ mod people;
 pub(crate) mod policies;
 pub(crate) mod pools;
 mod registrations;
+mod restores;
 mod scheduled_events;
 mod schedules;
 mod sessions;

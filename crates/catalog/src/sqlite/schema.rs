@@ -394,6 +394,15 @@ CREATE TABLE usage_day(
 CREATE INDEX scheduled_event_by_time ON scheduled_event(planned);
 ";
 
+/// Restores of nodes.
+const RESTORES: &str = "
+CREATE TABLE restored(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, filespace INTEGER NOT NULL,
+    started INTEGER NOT NULL, ended INTEGER NOT NULL, objects INTEGER NOT NULL,
+    bytes INTEGER NOT NULL) STRICT;
+CREATE INDEX restored_by_end ON restored(ended);
+";
+
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
