@@ -20,6 +20,9 @@ pub trait Filespaces {
     /// A node's filespaces, by name.
     fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError>;
 
+    /// The start of the last backup of any filespace, for each node that has one.
+    fn last_backups(&self) -> Result<Vec<(NodeId, ServerTime)>, CatalogError>;
+
     /// At most `limit` of a node's filespaces, by name. The list begins with the name `from`, or
     /// with the first name after it.
     fn filespaces_from(

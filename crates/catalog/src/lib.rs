@@ -36,6 +36,7 @@ mod marks;
 mod move_state;
 mod nodes;
 mod option_sets;
+mod overview;
 mod packs;
 mod pages;
 mod people;
@@ -132,6 +133,7 @@ pub trait Catalog:
     + Answers
     + Approvals
     + Alerts
+    + Overview
     + UsageDays
     + Restores
     + Marks

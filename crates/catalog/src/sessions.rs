@@ -21,4 +21,12 @@ pub struct SessionRow {
 pub trait Sessions {
     /// At most `limit` backups of `node`, newest first.
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
+
+    /// At most `limit` backups of `node` that began at `since` or later, newest first.
+    fn sessions_since(
+        &self,
+        node: NodeId,
+        since: ServerTime,
+        limit: usize,
+    ) -> Result<Vec<SessionRow>, CatalogError>;
 }

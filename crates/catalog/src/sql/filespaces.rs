@@ -3,12 +3,19 @@
 use model::{FilespaceId, NodeId, ServerTime, archive_filespaces};
 
 use super::pages::{PageNumbers, page_numbers};
-use super::{Engine, Row, Sql, params, require, row_count};
+use super::{Engine, Row, Sql, amounts, params, require, row_count};
 use crate::{CatalogError, Filespace, Filespaces};
 
 impl<E: Engine> Filespaces for E {
     fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError> {
         self.read(|sql| of_node(sql, node))
+    }
+
+    fn last_backups(&self) -> Result<Vec<(NodeId, ServerTime)>, CatalogError> {
+        let select = "SELECT node, max(last_backup) FROM filespace
+                      WHERE last_backup IS NOT NULL GROUP BY node ORDER BY node";
+        let columns = |row: &Row<'_>| Ok((NodeId(row.get(0)?), ServerTime(row.get(1)?)));
+        self.read(|sql| sql.all(select, &[], columns))
     }
 
     fn filespaces_from(
@@ -39,9 +46,9 @@ impl<E: Engine> Filespaces for E {
     }
 }
 
-const FILESPACE: &str = "SELECT id, node, name, last_backup FROM filespace";
+pub(super) const FILESPACE: &str = "SELECT id, node, name, last_backup FROM filespace";
 
-fn filespace_columns(row: &Row<'_>) -> Result<Filespace, CatalogError> {
+pub(super) fn columns(row: &Row<'_>) -> Result<Filespace, CatalogError> {
     Ok(Filespace {
         id: FilespaceId(row.get(0)?),
         node: NodeId(row.get(1)?),
@@ -62,7 +69,7 @@ fn of_node_from(
 ) -> Result<Vec<Filespace>, CatalogError> {
     let select = format!("{FILESPACE} WHERE node = ? AND name >= ? ORDER BY name LIMIT ?");
     let values = params![node.0, from, row_count(limit)];
-    let filespaces: Vec<Filespace> = sql.all(&select, values, filespace_columns)?;
+    let filespaces: Vec<Filespace> = sql.all(&select, values, columns)?;
     assert!(filespaces.len() <= limit, "the statement limits its rows");
     Ok(filespaces)
 }
@@ -70,7 +77,7 @@ fn of_node_from(
 fn of_archive(sql: &dyn Sql, node: NodeId, archive: u64) -> Result<Vec<Filespace>, CatalogError> {
     let select = format!("{FILESPACE} WHERE node = ? AND name >= ? AND name < ? ORDER BY name");
     let names = archive_filespaces(archive);
-    sql.all(&select, params![node.0, names.start, names.end], filespace_columns)
+    sql.all(&select, params![node.0, names.start, names.end], columns)
 }
 
 fn open_filespace(
@@ -83,7 +90,7 @@ fn open_filespace(
     let domain: Option<i64> = sql.first(domain, params![node.0], |row| row.get(0))?;
     let domain = domain.ok_or(CatalogError::NotFound { what: "the node" })?;
     let select = format!("{FILESPACE} WHERE node = ? AND name = ?");
-    if let Some(known) = sql.first(&select, params![node.0, name], filespace_columns)? {
+    if let Some(known) = sql.first(&select, params![node.0, name], columns)? {
         return Ok(known);
     }
     match sql.next_filespace(domain)? {
@@ -97,7 +104,9 @@ fn open_filespace(
             sql.execute(insert, params![number, node.0, name, now.0])?;
         }
     }
-    sql.one(&select, params![node.0, name], filespace_columns)
+    let made: Filespace = sql.one(&select, params![node.0, name], columns)?;
+    amounts::begin(sql, made.id)?;
+    Ok(made)
 }
 
 /// Fails with `NotFound` if the filespace is gone: a row that names it would belong to nobody.
@@ -110,7 +119,7 @@ pub(super) fn find(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogE
 /// Removes all rows of a filespace, except its own.
 pub(super) fn empty(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogError> {
     let PageNumbers { first, end } = page_numbers(filespace);
-    for table in ["directory", "version", "ending", "trash"] {
+    for table in ["directory", "version", "ending", "trash", "amount"] {
         let delete = format!("DELETE FROM {table} WHERE filespace = ?");
         sql.execute(&delete, params![filespace.0])?;
     }

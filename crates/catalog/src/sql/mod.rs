@@ -31,6 +31,7 @@ mod filespaces;
 mod marks;
 pub(crate) mod nodes;
 mod option_sets;
+mod overview;
 pub(crate) mod packs;
 pub(crate) mod pages;
 mod people;

@@ -7,24 +7,44 @@ use crate::{CatalogError, SessionRow, Sessions};
 
 impl<E: Engine> Sessions for E {
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {
-        self.read(|sql| sessions(sql, node, limit))
+        self.read(|sql| sessions(sql, node, ServerTime(i64::MIN), limit))
+    }
+
+    fn sessions_since(
+        &self,
+        node: NodeId,
+        since: ServerTime,
+        limit: usize,
+    ) -> Result<Vec<SessionRow>, CatalogError> {
+        self.read(|sql| sessions(sql, node, since, limit))
     }
 }
 
-fn sessions(sql: &dyn Sql, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {
-    let select = "SELECT node, filespace, started, ended, complete, report FROM session
-                  WHERE node = ? ORDER BY id DESC LIMIT ?";
-    let columns = |row: &Row<'_>| {
-        Ok(SessionRow {
-            node: NodeId(row.get(0)?),
-            filespace: FilespaceId(row.get(1)?),
-            started: ServerTime(row.get(2)?),
-            ended: ServerTime(row.get(3)?),
-            complete: row.get(4)?,
-            report: row.get(5)?,
-        })
-    };
-    let sessions: Vec<SessionRow> = sql.all(select, params![node.0, row_count(limit)], columns)?;
+/// A finished backup, and then its number.
+pub(super) const NUMBERED: &str =
+    "SELECT node, filespace, started, ended, complete, report, id FROM session";
+
+/// Reads a finished backup from a row of [`NUMBERED`].
+pub(super) fn columns(row: &Row<'_>) -> Result<SessionRow, CatalogError> {
+    Ok(SessionRow {
+        node: NodeId(row.get(0)?),
+        filespace: FilespaceId(row.get(1)?),
+        started: ServerTime(row.get(2)?),
+        ended: ServerTime(row.get(3)?),
+        complete: row.get(4)?,
+        report: row.get(5)?,
+    })
+}
+
+fn sessions(
+    sql: &dyn Sql,
+    node: NodeId,
+    since: ServerTime,
+    limit: usize,
+) -> Result<Vec<SessionRow>, CatalogError> {
+    let select = format!("{NUMBERED} WHERE node = ? AND started >= ? ORDER BY id DESC LIMIT ?");
+    let values = params![node.0, since.0, row_count(limit)];
+    let sessions: Vec<SessionRow> = sql.all(&select, values, columns)?;
     assert!(sessions.len() <= limit, "the statement limits its rows");
     Ok(sessions)
 }

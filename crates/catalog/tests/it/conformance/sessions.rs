@@ -25,6 +25,9 @@ pub(crate) fn sessions_are_newest_first(engine: &dyn Engine) {
         assert_eq!(read, rows[..rows.len().min(limit)]);
     }
     assert_eq!(catalog.sessions(b.id, 99).expect("are read").len(), rows.len());
+    let since = catalog.sessions_since(a.id, at(4), 99).expect("are read");
+    assert_eq!(since, rows[..2], "the backups that began at 4 or later");
+    assert_eq!(catalog.sessions_since(a.id, at(4), 1).expect("one"), rows[..1]);
 }
 
 pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
@@ -41,6 +44,12 @@ pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
         let opened = catalog.open_filespace(node.id, b"/home", at(9)).expect("is there");
         assert_eq!(opened, spaces[0]);
     }
+    let (never, _) = add_filespace(&*catalog, "b");
+    let last = catalog.last_backups().expect("are listed");
+    assert_eq!(last, [(node.id, at(4))], "{never:?} has none");
+    let later = Write::AddSession(session(&node, other.id, 7, true));
+    catalog.commit(vec![later]).expect("the batch is performed");
+    assert_eq!(catalog.last_backups().expect("are listed"), [(node.id, at(7))]);
 }
 
 pub(crate) fn reports_are_kept_as_sent(engine: &dyn Engine) {
