@@ -23,6 +23,7 @@ mod archives;
 mod baselines;
 mod batches;
 pub mod change;
+mod commit_times;
 mod credentials;
 mod deletions;
 mod details;
@@ -64,6 +65,7 @@ pub use approvals::{ApprovalRow, ApprovalState, Approvals, Decision};
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
+pub use commit_times::{COMMIT_BOUNDS_MICROS, CommitTimes};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
 pub use details::{Details, DomainDetails, NodeDetails};
@@ -147,4 +149,6 @@ pub trait Catalog:
     /// Returns the time by the clock of the database; `None` if the database has no other clock
     /// than this machine.
     fn database_time(&self) -> Result<Option<model::ServerTime>, CatalogError>;
+    /// Times of the writes of this process so far.
+    fn commit_times(&self) -> CommitTimes;
 }

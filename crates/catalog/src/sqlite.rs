@@ -26,8 +26,9 @@ use rusqlite::{Connection, OpenFlags, ToSql};
 use sys::fault::ProcessEnd;
 use sys::lock::{Mutex, MutexGuard};
 
+use crate::commit_times::CommitMeter;
 use crate::sql::{Columns, Engine, Row, RowVisitor, Sql, ToValue, Value, batches, pages, tables};
-use crate::{CatalogError, CommitError, MoveState, PageKey, PageRow, Write};
+use crate::{CatalogError, CommitError, CommitTimes, MoveState, PageKey, PageRow, Write};
 
 use database_error::database;
 
@@ -46,6 +47,7 @@ pub struct Sqlite {
     work: Option<Sender<Piece>>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+    meter: CommitMeter,
 }
 
 /// The work of a piece, on the writing connection.
@@ -84,6 +86,7 @@ impl Sqlite {
             work: Some(sender),
             writer: Some(writer),
             readers: Mutex::new(Vec::new()),
+            meter: CommitMeter::default(),
         })
     }
 
@@ -110,8 +113,18 @@ impl Sqlite {
         self.read(MoveState::read)
     }
 
-    /// Lets the writer perform `work`, and waits until it is durable.
+    /// Lets the writer perform `work`, waits until it is durable, and counts the time.
     fn perform<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<T, CatalogError> {
+        let began = sys::clock::monotonic();
+        let performed = self.perform_uncounted(work);
+        self.meter.count(began, &performed);
+        performed
+    }
+
+    fn perform_uncounted<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError> {
@@ -225,6 +238,10 @@ impl Engine for Sqlite {
     /// The database is in this process.
     fn database_time(&self) -> Result<Option<ServerTime>, CatalogError> {
         Ok(None)
+    }
+
+    fn commit_times(&self) -> CommitTimes {
+        self.meter.times()
     }
 }
 

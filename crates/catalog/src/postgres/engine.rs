@@ -11,9 +11,10 @@ use super::connections::{Connections, PATIENCE};
 use super::membership::{self, NO_SERVER};
 use super::session::{Abort, Session, TransactionId, WriterLock};
 use super::{batch, pages, schema};
+use crate::commit_times::CommitMeter;
 use crate::move_state::mark_left;
 use crate::sql::{Engine, Sql, params};
-use crate::{CatalogError, CommitError, MoveState, PageKey, PageRow, Write};
+use crate::{CatalogError, CommitError, CommitTimes, MoveState, PageKey, PageRow, Write};
 
 /// Maximum number of attempts at a transaction that the database aborts.
 const TRIES_MAX: usize = 20;
@@ -25,6 +26,7 @@ pub struct Postgres {
     claim: Mutex<Option<Session>>,
     /// This server's number in the list, or [`NO_SERVER`], or [`membership::GONE`].
     pub(super) server: AtomicI64,
+    meter: CommitMeter,
 }
 
 impl Postgres {
@@ -47,6 +49,7 @@ impl Postgres {
             connections: Connections::new(connector),
             claim: Mutex::default(),
             server: AtomicI64::new(NO_SERVER),
+            meter: CommitMeter::default(),
         };
         postgres.transact(WriterLock::Exclusive, &mut |session| schema::migrate(session))?;
         Ok(postgres)
@@ -116,8 +119,20 @@ impl Postgres {
         })
     }
 
-    /// Performs `work` as one transaction. Begins it again if the database aborts it.
+    /// Performs `work` as one transaction, and counts the time.
     fn transact_unchecked<T>(
+        &self,
+        locking: WriterLock,
+        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let began = sys::clock::monotonic();
+        let performed = self.transact_uncounted(locking, work);
+        self.meter.count(began, &performed);
+        performed
+    }
+
+    /// Performs `work` as one transaction. Begins it again if the database aborts it.
+    fn transact_uncounted<T>(
         &self,
         locking: WriterLock,
         work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
@@ -243,5 +258,9 @@ impl Engine for Postgres {
                         THEN CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) END";
         let time: Option<i64> = self.read(|sql| sql.one(select, params![], |row| row.get(0)))?;
         Ok(time.map(ServerTime))
+    }
+
+    fn commit_times(&self) -> CommitTimes {
+        self.meter.times()
     }
 }

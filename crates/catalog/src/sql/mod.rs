@@ -53,7 +53,7 @@ use std::path::Path;
 
 use model::{FilespaceId, ServerTime};
 
-use crate::{CatalogError, CommitError, PageKey, PageRow, Write};
+use crate::{CatalogError, CommitError, CommitTimes, PageKey, PageRow, Write};
 
 /// Transactions of a database.
 pub(crate) trait Engine: Send + Sync {
@@ -96,6 +96,8 @@ pub(crate) trait Engine: Send + Sync {
 
     /// See [`crate::Catalog::database_time`].
     fn database_time(&self) -> Result<Option<ServerTime>, CatalogError>;
+    /// See [`crate::Catalog::commit_times`].
+    fn commit_times(&self) -> CommitTimes;
 }
 
 /// A parameter of a statement.
