@@ -15,10 +15,11 @@
 //! 3. A caller waits a bounded time for a database that does not answer, and then gets an error.
 //!
 //! ```text
-//!   fleet -> engine -> connections -> session -> block, connect
-//!            (Postgres)            (one transaction)
+//!   fleet, attendance -> engine -> connections -> session -> block, connect
+//!                        (Postgres)            (one transaction)
 //! ```
 
+mod attendance;
 mod batch;
 mod block;
 mod connect;
@@ -30,6 +31,7 @@ mod pages;
 mod schema;
 mod session;
 
+pub use attendance::Attendant;
 pub use connect::is_postgres;
 pub use engine::Postgres;
 pub use fleet::{Beat, PackChanges, Roll, SILENCE, ServerRow};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use catalog::postgres::{Beat, Postgres, SILENCE};
+use catalog::postgres::{Attendant, Beat, Postgres, SILENCE};
 use catalog::{Batches as _, CommitError, EventRow, Events as _, PackRow, PackState, Write};
 use e2e::clock::pause;
-use model::{DomainId, PackNumber};
+use model::{DomainId, NodeId, PackNumber};
 
 use crate::PostgresInCluster;
 use crate::samples::{at, refusal};
@@ -57,6 +57,36 @@ fn a_reservation_lasts_until_its_server_is_gone() {
     three.leave().expect("leaves");
     assert_eq!(one.try_reserve("filespace 1").expect("is told"), first);
     assert_eq!(refusal(three.commit(vec![event()])), "fenced");
+}
+
+#[test]
+fn a_node_has_one_agent_at_all_servers() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
+    let agent = |number: u64, place: &'static [u8], address: &'static str| Attendant {
+        node: NodeId(7),
+        number,
+        place,
+        address,
+    };
+    let (here, there) = (agent(1, b"here", "10.0.0.1"), agent(5, b"there", "10.0.0.2"));
+    assert_eq!(one.attend(&here).expect("is recorded"), None);
+    assert_eq!(two.attend(&there).expect("is told").as_deref(), Some("10.0.0.1"));
+    // Another agent at the same server is that server's own matter.
+    assert_eq!(one.attend(&agent(2, b"there", "10.0.0.2")).expect("is recorded"), None);
+    assert!(one.end_attendance(NodeId(7), 1).expect("does nothing"), "it was replaced");
+    assert_eq!(two.attend(&here).expect("is told").as_deref(), Some("10.0.0.2"));
+    // An agent whose line was lost comes to the other server.
+    assert_eq!(two.attend(&there).expect("is recorded"), None);
+    assert!(!one.end_attendance(NodeId(7), 2).expect("is told"), "it is at the other server");
+    assert_eq!(one.attend(&here).expect("is told").as_deref(), Some("10.0.0.2"));
+    assert!(two.end_attendance(NodeId(7), 5).expect("ends"));
+    assert_eq!(one.attend(&here).expect("is recorded"), None);
+    // Rows of a server end with it.
+    one.leave().expect("leaves");
+    assert_eq!(two.attend(&there).expect("is recorded"), None);
+    assert!(two.end_attendance(NodeId(7), 5).expect("ends"));
+    assert_eq!(refusal(one.attend(&here)), "fenced");
 }
 
 #[test]
