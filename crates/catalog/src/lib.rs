@@ -149,6 +149,7 @@ pub trait Catalog:
     /// Returns the time by the clock of the database; `None` if the database has no other clock
     /// than this machine.
     fn database_time(&self) -> Result<Option<model::ServerTime>, CatalogError>;
+
     /// Times of the writes of this process so far.
     fn commit_times(&self) -> CommitTimes;
 }

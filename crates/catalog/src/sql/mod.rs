@@ -96,6 +96,7 @@ pub(crate) trait Engine: Send + Sync {
 
     /// See [`crate::Catalog::database_time`].
     fn database_time(&self) -> Result<Option<ServerTime>, CatalogError>;
+
     /// See [`crate::Catalog::commit_times`].
     fn commit_times(&self) -> CommitTimes;
 }

@@ -7,9 +7,28 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 11] = [
-    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8,
-    VERSION_9, VERSION_10, VERSION_11,
+const MIGRATIONS: [&str; 21] = [
+    VERSION_1,
+    VERSION_2,
+    VERSION_3,
+    VERSION_4,
+    VERSION_5,
+    VERSION_6,
+    VERSION_7,
+    VERSION_8,
+    VERSION_9,
+    VERSION_10,
+    VERSION_11,
+    RESTORE_DRILLS,
+    ENROLMENT_KEYS,
+    EVENT_PROGRESS,
+    OPTION_SET_VERSIONS,
+    FOLLOWING_TIMES,
+    EVENT_PAUSES,
+    PEOPLE,
+    AMOUNTS,
+    ALERTS,
+    RESTORES,
 ];
 
 const VERSION_1: &str = "
@@ -504,7 +523,7 @@ mod tests {
         assert_eq!(packs::packs(&connection).expect("are listed"), [pack]);
         let nodes = nodes::nodes(&connection).expect("are listed");
         let node = &nodes[0];
-        assert_eq!((node.name.as_str(), node.domain, node.locked), ("a", DomainId(1), true));
+        assert_eq!((node.name.as_str(), node.domain, node.locks.any()), ("a", DomainId(1), true));
         assert_eq!((node.registered, &node.collocation_group), (ServerTime(7), &None));
         assert_eq!((node.deletes_backups, node.deletes_archives), (true, false));
         assert_eq!(baselines::of_node(&connection, node.id, None, 9).expect("are listed"), []);

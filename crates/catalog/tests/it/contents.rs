@@ -1,10 +1,13 @@
 //! The contents of a catalogue, to be compared as a whole.
 
 use catalog::{
-    Association, BaselineRow, Catalog, CatalogError, EventFilter, Filespace, LoggedRun, Node,
-    PackRow, PageDigest, PageRow, PageSpan, ScheduleRow, ScheduledEvent, SessionRow, VersionRow,
+    AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
+    CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace, LoggedRun,
+    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, RestoreRow,
+    RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow, UsageDay, UsageSubject,
+    VersionRow,
 };
-use model::{DirPath, FilespaceId, NodeId, PackNumber};
+use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
 
 /// The rows of a filespace.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -35,10 +38,30 @@ pub(crate) struct Contents {
     pub(crate) schedules: Vec<ScheduleRow>,
     pub(crate) associations: Vec<Association>,
     pub(crate) labels: Vec<(NodeId, String)>,
+    pub(crate) drills: Vec<DrillRow>,
+    pub(crate) enrolment_keys: Vec<EnrolmentKeyRow>,
+    pub(crate) people: Vec<Person>,
+    pub(crate) roles: Vec<RoleRow>,
+    pub(crate) api_keys: Vec<ApiKeyRow>,
+    pub(crate) sign_ins: Vec<SignInRow>,
+    pub(crate) node_details: Vec<(NodeId, NodeDetails)>,
+    pub(crate) domain_details: Vec<DomainDetails>,
+    pub(crate) approvals: Vec<ApprovalRow>,
+    pub(crate) amounts: Vec<(DomainId, Amount)>,
+    pub(crate) alerts: Vec<AlertRow>,
+    pub(crate) notices: Vec<NoticeRow>,
+    pub(crate) usage_days: Vec<UsageDay>,
+    pub(crate) restores: Vec<RestoreRow>,
     pub(crate) scheduled_events: Vec<ScheduledEvent>,
 }
 
 pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
+    let people = catalog.people()?;
+    let mut sign_ins = Vec::new();
+    for person in &people {
+        sign_ins.extend(catalog.sign_ins(person.id)?);
+    }
+    let details = |domain: policy::PolicyDomain| catalog.domain_details(domain.id);
     let belongings = |node: Node| of_node(catalog, node.id).map(|has| (node, has));
     Ok(Contents {
         nodes: catalog.nodes()?.into_iter().map(belongings).collect::<Result<_, _>>()?,
@@ -48,6 +71,21 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         schedules: catalog.schedules()?,
         associations: catalog.associations()?,
         labels: catalog.labels(None)?,
+        drills: catalog.drills(None)?,
+        enrolment_keys: catalog.enrolment_keys()?,
+        people,
+        roles: catalog.roles(None)?,
+        api_keys: catalog.api_keys(None)?,
+        sign_ins,
+        node_details: catalog.all_node_details()?,
+        domain_details: catalog.domains()?.into_iter().map(details).collect::<Result<_, _>>()?,
+        approvals: catalog.approvals(None, usize::MAX)?,
+        amounts: catalog.amounts()?,
+        alerts: catalog.alerts(AlertFilter::default(), None, usize::MAX)?,
+        notices: catalog.notices(None, usize::MAX)?,
+        usage_days: catalog
+            .usage_days(UsageSubject::Pool(PoolId(1)), (Day(i64::MIN), Day(i64::MAX)))?,
+        restores: catalog.restores((ServerTime(i64::MIN), ServerTime(i64::MAX)))?,
         scheduled_events: catalog.scheduled_events(&EventFilter::default(), None, usize::MAX)?,
     })
 }

@@ -6,17 +6,18 @@ use std::path::Path;
 
 use catalog::sqlite::Sqlite;
 use catalog::{
-    Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, TokenError, VolumeRow,
-    Write,
+    AlertChanges, Catalog, CatalogError, Certificate, Day, Locks, Node, NodeDetails, PackState,
+    PageSpan, TokenError, UsageDay, UsageSubject, VolumeRow, Write,
 };
-use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId};
+use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PersonId, PoolId};
 
 use crate::SqliteInFolder;
 use crate::conformance::Engine as _;
 use crate::contents;
 use crate::samples::{
-    DOMAIN, NOW, add_version, at, dir, fill, key, library, node_name, pack, page, part, pool, put,
-    put_parts, refusal, session, token, version, volume,
+    DOMAIN, NOW, add_version, alert, answer, api_key, approval, at, dir, drill, enrolment_key,
+    fill, key, library, node_name, pack, page, part, pool, put, put_parts, refusal, session,
+    sign_in, token, version, volume,
 };
 
 /// Size of a database page, in bytes.
@@ -90,6 +91,7 @@ fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.parts(PoolId(1), PackNumber(100)));
     note(errors, catalog.domains());
     note(errors, catalog.option_sets());
+    note(errors, catalog.option_set_versions("A"));
     note(errors, catalog.events(None, 10));
     for state in [1, 5, 9, 101] {
         note(errors, catalog.token_node(&[state; 32], NOW));
@@ -143,7 +145,8 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
         name: node_name("b"),
         domain: DomainId(1),
         domain_name: DOMAIN.to_owned(),
-        locked: false,
+        domain_since: NOW,
+        locks: Locks::default(),
         registered: NOW,
         option_set: None,
         deletes_backups: false,
@@ -165,7 +168,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     }
     note(errors, catalog.commit(writes.to_vec()));
     note(errors, catalog.add_node(&node_name("new"), DOMAIN, NOW));
-    note(errors, catalog.lock_node(node.id, true));
+    note(errors, catalog.lock_node(node.id, catalog::Locker::Service, true));
     note(errors, catalog.rename_node(node.id, &node_name("renamed")));
     note(errors, catalog.open_filespace(node.id, b"/new", NOW));
     note(errors, catalog.add_token(&token(&node, 77)));
@@ -173,6 +176,22 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     let certificate = Certificate { serial: vec![77, 2], node: node.id, expires: at(9) };
     note(errors, catalog.add_certificate(&certificate));
     note(errors, catalog.add_baseline(node.id, NOW, b"{}"));
+    note(errors, catalog.put_drill(&drill(node.id, 7)));
+    note(errors, catalog.add_enrolment_key(&enrolment_key(77)));
+    note(errors, catalog.add_api_key(&api_key("77", PersonId(1))));
+    note(errors, catalog.add_sign_in(&sign_in(77, PersonId(1))));
+    note(errors, catalog.set_roles(PersonId(1), &[]));
+    note(errors, catalog.put_node_details(node.id, &NodeDetails::default()));
+    note(errors, catalog.claim_answer(&answer("a", "77")));
+    note(errors, catalog.add_approval(&approval(77)));
+    let opened = AlertChanges { opened: vec![alert("77")], ..AlertChanges::none(NOW) };
+    note(errors, catalog.change_alerts(&opened));
+    note(errors, catalog.acknowledge_alert(1, "anna", "", NOW));
+    note(errors, catalog.forget_alerts(at(9), at(9)));
+    let subject = UsageSubject::Pool(PoolId(1));
+    let day = UsageDay { subject, day: Day(77), bytes: 1, bytes_max: 2 };
+    note(errors, catalog.put_usage_days(&[day]));
+    note(errors, catalog.remove_person(PersonId(1)));
     note(errors, catalog.put_library(&library("l")));
     note(errors, catalog.add_volume(&volume("L", "W")));
     let changed = VolumeRow { id: 1, ..volume("L", "X") };

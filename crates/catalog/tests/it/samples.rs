@@ -3,13 +3,15 @@
 use std::fmt::Debug;
 
 use catalog::{
-    Catalog, CatalogError, Collocation, LibraryRow, Node, PackRow, PackState, PageKey, PageRow,
-    PartRow, PoolRow, SessionRow, StoredPack, TokenError, TokenRow, VersionRow, VolumeAccess,
-    VolumeRow, VolumeState, Write,
+    AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
+    CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, KeyRedemption,
+    LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState, PageKey, PageRow,
+    PartRow, PoolRow, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError, TokenRow,
+    UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{
-    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PoolId,
-    ServerTime,
+    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
+    PoolId, ServerTime,
 };
 
 pub(crate) const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
@@ -232,6 +234,10 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
         let document = [state, number];
         catalog.add_baseline(node.id, at(state.into()), &document).expect("is kept");
     }
+    catalog.put_drill(&drill(node.id, state.into())).expect("is kept");
+    add_alert(catalog, state.into());
+    catalog.add_enrolment_key(&enrolment_key(state)).expect("is stored");
+    add_owner(catalog, &node, state);
     for mount in [&b"/home"[..], b"/srv"] {
         let filespace = catalog.open_filespace(node.id, mount, NOW).expect("a filespace").id;
         let mut writes = Vec::new();
@@ -241,11 +247,197 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
             writes.push(add_version(filespace, version(directory, b"old", 1, i64::from(state))));
         }
         writes.push(Write::AddSession(session(&node, filespace, i64::from(state), true)));
+        let growth = Growth { objects: 9, bytes: i64::from(state) << 32 };
+        writes.push(Write::Grow { filespace, growth });
         let number = catalog.next_pack().expect("a pack's number");
         writes.push(Write::PutPack(pack(number, node.domain, PackState::Sealed)));
         catalog.commit(writes).expect("the batch is performed");
     }
     node
+}
+
+/// Adds an alert with a notice, and the space of a day.
+fn add_alert(catalog: &dyn Catalog, number: i64) {
+    let changes = AlertChanges {
+        opened: vec![alert(&number.to_string())],
+        notices: vec![notice(number)],
+        ..AlertChanges::none(NOW)
+    };
+    catalog.change_alerts(&changes).expect("is opened");
+    let subject = UsageSubject::Pool(PoolId(1));
+    let day = UsageDay { subject, day: Day(number), bytes: 7, bytes_max: 9 };
+    catalog.put_usage_days(&[day]).expect("is kept");
+    let (node, filespace) = (NodeId(1), FilespaceId(1));
+    let (started, ended) = (at(number), at(number + 1));
+    let restore = RestoreRow { node, filespace, started, ended, objects: 1, bytes: 2 };
+    catalog.add_restore(&restore).expect("is recorded");
+}
+
+/// Adds an owner of the node, who has a row in each table of the service.
+fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
+    let person = NewPerson {
+        login: format!("owner-{state}"),
+        name: "An owner".to_owned(),
+        mail: "owner@example.org".to_owned(),
+        cost_centres: vec!["C1".to_owned()],
+        password: Some("hash".to_owned()),
+        made: NOW,
+        made_by: "administrator".to_owned(),
+    };
+    let person = catalog.add_person(&person).expect("is added").id;
+    let role = RoleRow { person, role: "tenant".to_owned(), domain: Some(node.domain) };
+    catalog.set_roles(person, &[role]).expect("are set");
+    catalog
+        .add_api_key(&api_key(&format!("key-{state}"), person))
+        .expect("is stored");
+    catalog.add_sign_in(&sign_in(state, person)).expect("is stored");
+    let details = NodeDetails { owner: Some(person), ..NodeDetails::default() };
+    catalog.put_node_details(node.id, &details).expect("are kept");
+    let details = catalog::DomainDetails { nodes_max: Some(1 << 20), ..Default::default() };
+    catalog.put_domain_details(node.domain, &details).expect("are kept");
+    let caller = format!("owner-{state}");
+    assert_eq!(catalog.claim_answer(&answer(&caller, "k")).expect("is claimed"), None);
+    catalog.add_approval(&approval(state.into())).expect("is added");
+}
+
+pub(crate) fn api_key(id: &str, person: PersonId) -> ApiKeyRow {
+    ApiKeyRow {
+        id: id.to_owned(),
+        hash: [5; 32],
+        person,
+        kind: "full".to_owned(),
+        description: String::new(),
+        uses_max: None,
+        uses: 0,
+        made: NOW,
+        made_by: "administrator".to_owned(),
+        expires: Some(at(60)),
+        revoked: None,
+    }
+}
+
+/// A sign-in that ends after a minute.
+pub(crate) fn sign_in(number: u8, person: PersonId) -> SignInRow {
+    SignInRow {
+        hash: [number; 32],
+        person,
+        guard: [number; 16],
+        made: NOW,
+        used: NOW,
+        expires: at(60),
+        origin: "192.0.2.7".to_owned(),
+    }
+}
+
+/// The claim of a key by a caller.
+pub(crate) fn answer(caller: &str, key: &str) -> AnswerRow {
+    AnswerRow {
+        caller: caller.to_owned(),
+        key: key.to_owned(),
+        request: [6; 32],
+        made: NOW,
+        status: 0,
+        body: Vec::new(),
+    }
+}
+
+/// An open alert of which nobody was told.
+pub(crate) fn alert(object: &str) -> AlertRow {
+    AlertRow {
+        number: 0,
+        kind: "no-backup".to_owned(),
+        object: object.to_owned(),
+        domain: Some(DomainId(1)),
+        node: Some(NodeId(1)),
+        is_urgent: true,
+        text: "a node has no backup".to_owned(),
+        opened: NOW,
+        ended: None,
+        told: None,
+        end_told: None,
+        acknowledged: None,
+        acknowledged_by: String::new(),
+        note: String::new(),
+    }
+}
+
+/// A notice that waits since the second `number`.
+pub(crate) fn notice(number: i64) -> NoticeRow {
+    NoticeRow {
+        number: 0,
+        channel: "mail".to_owned(),
+        address: "anna@example.org".to_owned(),
+        subject: format!("notice {number}"),
+        body: "text\n".to_owned(),
+        made: at(number),
+        due: at(number),
+        attempts: 0,
+        error: String::new(),
+        sent: None,
+    }
+}
+
+pub(crate) fn approval(number: i64) -> ApprovalRow {
+    ApprovalRow {
+        number: 0,
+        operation: "nodes.remove".to_owned(),
+        request: format!("{{\"number\":{number}}}"),
+        summary: "removes a node".to_owned(),
+        asked_by: "anna".to_owned(),
+        asked: at(number),
+        decided_by: String::new(),
+        decided: None,
+        state: ApprovalState::Waiting,
+        reason: String::new(),
+    }
+}
+
+/// Result of a good drill, which ended at `number`.
+pub(crate) fn drill(node: NodeId, number: u64) -> DrillRow {
+    DrillRow {
+        node,
+        is_good: true,
+        at: at(i64::try_from(number).expect("a small number")),
+        objects: number,
+        bytes: number << 40,
+        damaged: 0,
+        reason: String::new(),
+    }
+}
+
+/// A key for two nodes.
+pub(crate) fn enrolment_key(number: u8) -> EnrolmentKeyRow {
+    EnrolmentKeyRow {
+        name: format!("key-{number}"),
+        hash: [number; 32],
+        nodes_max: 2,
+        nodes: 0,
+        made: at(1),
+        made_by: "administrator".to_owned(),
+        expires: at(9),
+        revoked: None,
+        domain: DOMAIN.to_owned(),
+        option_set: None,
+        names: "web-*".to_owned(),
+        labels: vec!["web".to_owned(), "prod".to_owned()],
+    }
+}
+
+/// Redemption of the key of this number by the node `name`.
+pub(crate) fn key_redemption(number: u8, name: &str, now: ServerTime) -> KeyRedemption {
+    KeyRedemption {
+        hash: [number; 32],
+        name: node_name(name),
+        serial: name.into(),
+        expires: at(9),
+        now,
+        event: EventRow {
+            time: now,
+            actor: "server".to_owned(),
+            what: "node enrolled".to_owned(),
+            details: name.to_owned(),
+        },
+    }
 }
 
 /// Name of the error in `answer`.
@@ -258,6 +450,7 @@ pub(crate) fn refusal<T: Debug, E: Into<TokenError> + Debug>(answer: Result<T, E
     match error {
         CatalogError::NotFound { .. } => "not found",
         CatalogError::Exists { .. } => "exists",
+        CatalogError::Limit { .. } => "limit",
         CatalogError::NoSpace => "no space",
         CatalogError::Damaged(_) => "damaged",
         CatalogError::Away(_) => "away",
