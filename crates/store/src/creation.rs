@@ -15,24 +15,38 @@ use crate::pools::buckets::Buckets;
 use crate::pools::first::first_row;
 use crate::pools::place::{self, Stores};
 
+/// Description of a new server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewServer<'a> {
+    /// Address and port to which nodes connect.
+    pub listen: &'a str,
+    /// URL of its first pool; `None` for a folder in the server's folder.
+    pub pool: Option<&'a str>,
+    /// URL of its catalogue; `None` for a file in the server's folder.
+    pub catalog: Option<&'a str>,
+    /// Address and port of the REST API, if it has one.
+    pub api: Option<&'a str>,
+}
+
 /// Creates a server in `folder`, which must be empty or absent.
 ///
 /// The configuration is written last, because a folder without a configuration is not a server.
 pub fn init(
     folder: &Path,
     credentials: &Credentials,
-    listen: &str,
-    pool: Option<&str>,
-    catalog: Option<&str>,
+    new: NewServer<'_>,
 ) -> Result<Config, InitError> {
     let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
-    let config = Config::new(listen, pool, catalog);
+    let NewServer { listen, pool, catalog, api } = new;
+    let config = Config { api: api.map(str::to_owned), ..Config::new(listen, pool, catalog) };
     config.check_catalog()?;
     let first = first_row(&config);
     let buckets = Buckets::new(folder, config.bucket_bytes);
     let first = place::spec(&first, folder, Stores::without_volumes(&buckets))?;
-    std::net::ToSocketAddrs::to_socket_addrs(listen)
-        .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
+    for address in [Some(listen), api].into_iter().flatten() {
+        std::net::ToSocketAddrs::to_socket_addrs(address)
+            .map_err(|source| InitError::Listen { address: address.to_owned(), source })?;
+    }
     let unusable = |source| ConfigError::Bucket { url: config.pool.clone(), source };
     if first.read_mark().map_err(unusable)?.is_some() {
         return Err(InitError::PoolTaken { pool: first.place().display().to_string() });

@@ -43,7 +43,7 @@ mod shelving;
 mod store;
 pub mod volumes;
 
-pub use creation::init;
+pub use creation::{NewServer, init};
 pub use error::StoreError;
 pub use folder::secrets::Secrets;
 pub use names::check_name;

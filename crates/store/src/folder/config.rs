@@ -9,6 +9,7 @@ use pool::Reserve;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+
 pub const CONFIG_FILE: &str = "server.toml";
 pub const MASTER_KEY: &str = "master.key";
 pub const CATALOG_FILE: &str = "catalog.sqlite";
@@ -29,6 +30,28 @@ const CATALOG_IN_FOLDER: &str = "sqlite:";
 pub struct Config {
     /// Address and port to which nodes connect.
     pub listen: String,
+    /// Address and port of the REST API. Without this key, the API has no address of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub api: Option<String>,
+    /// File with the certificate of the API and its chain, in PEM. Without this key, the server's
+    /// own authority certifies the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub api_certificate: Option<PathBuf>,
+    /// File with the private key of `api_certificate`, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub api_key: Option<PathBuf>,
+    /// Further names of hosts, and addresses, in the certificate that the server's own authority
+    /// gives to the API.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-default" = "none"))]
+    pub api_names: Vec<String>,
+    /// True if removing nodes, and policies that shorten how long something is kept, need the
+    /// approval of a second person.
+    #[serde(default)]
+    pub two_person: bool,
     /// URL of the first pool: `file:///FOLDER` is a folder, `file:FOLDER` is a folder in the
     /// server's folder, `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
     pub pool: String,
@@ -280,6 +303,11 @@ impl Config {
     pub(crate) fn new(listen: &str, pool: Option<&str>, catalog: Option<&str>) -> Self {
         Self {
             listen: listen.to_owned(),
+            api: None,
+            api_certificate: None,
+            api_key: None,
+            api_names: Vec::new(),
+            two_person: false,
             pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
             catalog: catalog.unwrap_or(CATALOG_IN_FOLDER).to_owned(),
             connections_max: default_connections(),
