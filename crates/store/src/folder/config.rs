@@ -9,6 +9,7 @@ use pool::Reserve;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::alerting::{AlertSettings, AlertSettingsError};
 
 pub const CONFIG_FILE: &str = "server.toml";
 pub const MASTER_KEY: &str = "master.key";
@@ -148,6 +149,9 @@ pub struct Config {
     /// is not stored.
     #[serde(default = "default_index_share_minutes")]
     pub index_share_minutes: u32,
+    /// Alerts: which states are worth one, and who gets its notice.
+    #[serde(default, skip_serializing_if = "AlertSettings::is_default")]
+    pub alerts: AlertSettings,
 }
 
 /// A number of connections that is enough for 1,000 nodes: an agent and some commands of each.
@@ -257,8 +261,10 @@ pub struct Credentials {
 pub enum ConfigError {
     #[error("{path} cannot be read; if there is no server yet, 'holdfast server init' makes one")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is not valid")]
-    Syntax { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{path} is not valid: {fault}")]
+    Syntax { path: PathBuf, fault: String },
+    #[error("the section [alerts] of {path} is not valid")]
+    Alerts { path: PathBuf, source: AlertSettingsError },
     #[error(
         "{url} is not a pool that this version can use; give file:///FOLDER, s3://BUCKET/PREFIX or \
          tape:LIBRARY"
@@ -332,6 +338,7 @@ impl Config {
             gpu: false,
             nvcomp: None,
             index_share_minutes: default_index_share_minutes(),
+            alerts: AlertSettings::default(),
         }
     }
 
@@ -339,9 +346,13 @@ impl Config {
         let path = folder.join(CONFIG_FILE);
         let text = std::fs::read_to_string(&path)
             .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-        let config: Self = toml::from_str(&text)
-            .map_err(|source| ConfigError::Syntax { path, source: Box::new(source) })?;
+        let config: Self = toml::from_str(&text).map_err(|error| {
+            let fault = model::located(&text, error.span(), error.message());
+            ConfigError::Syntax { path: path.clone(), fault }
+        })?;
         config.check_catalog()?;
+        let alerts = config.alerts.check();
+        alerts.map_err(|source| ConfigError::Alerts { path, source })?;
         Ok(config)
     }
 
