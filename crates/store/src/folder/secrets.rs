@@ -43,6 +43,12 @@ impl Secrets {
         i64::from_le_bytes(numbers[0]) & i64::MAX
     }
 
+    /// Returns a key for one purpose, which `context` names. The same context must not be used for
+    /// another purpose.
+    pub fn derived_key(&self, context: &str) -> [u8; 32] {
+        blake3::derive_key(context, &self.master)
+    }
+
     /// Returns the key of a deduplication domain. The nodes of the domain know this key.
     pub fn domain_key(&self, domain: DomainId) -> DomainKey {
         let material = [&self.master[..], &domain.0.to_le_bytes()].concat();
