@@ -13,6 +13,7 @@
 //! | `shelving` | writing packs to volumes, emptying and importing volumes |
 //! | [`fleet`] | several servers of one catalogue |
 //! | [`domains`] | policy domains, drafts, locks |
+//! | [`nodes`] | registered nodes |
 //! | [`schedules`] | schedules, their events, the server's own work |
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
 //! | [`ownership`] | the right of one process to use a folder and its pools |
@@ -31,6 +32,7 @@ mod histories;
 pub mod intake;
 pub mod lifecycle;
 mod names;
+pub mod nodes;
 pub mod ownership;
 mod pages;
 mod places;

@@ -1,0 +1,424 @@
+//! Nodes: registered, changed and removed by an administrator.
+//!
+//! Callers end the connections of a node that is locked, revoked or removed, after the change.
+
+use catalog::{
+    CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
+    NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
+};
+use model::{BACKUP_FILESPACE_MIN, DirPath, NodeName, ServerTime};
+use policy::PolicyDomain;
+
+use crate::counts::counted;
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::{domains, option_sets, schedules};
+
+/// Maximum number of filespaces in the description of a node.
+const FILESPACES_SHOWN_MAX: usize = 1000;
+/// Default lifetime of a token.
+const TOKEN_SECS: i64 = 24 * 3600;
+/// Maximum lifetime of a token, in seconds: 30 days.
+const TOKEN_SECS_MAX: i64 = 30 * 24 * 3600;
+
+/// A node as administrators see it.
+#[derive(Clone, Debug)]
+pub struct NodeSummary {
+    pub node: Node,
+    pub is_enrolled: bool,
+    pub labels: Vec<String>,
+    /// Version of the option set; 0 without one.
+    pub option_set_version: u64,
+    pub filespaces: Vec<FilespaceSummary>,
+    pub drills: Vec<DrillRow>,
+}
+
+/// A filespace with its size.
+#[derive(Clone, Debug)]
+pub struct FilespaceSummary {
+    pub filespace: Filespace,
+    pub active_objects: u64,
+}
+
+/// A node that an administrator registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewNode {
+    pub name: String,
+    pub domain: String,
+    /// Lifetime of its token; `None` for a day.
+    pub token_secs: Option<i64>,
+    /// True to make a new token for a node that exists. The node's old certificates stay valid
+    /// until it uses the token.
+    pub again: bool,
+    /// Details of a new node.
+    pub details: NodeDetails,
+    /// Key of a program whose use is counted.
+    pub api_key: Option<String>,
+}
+
+/// A registered node, with the secret of its token. The catalogue keeps only the secret's hash.
+pub struct AddedNode {
+    pub summary: NodeSummary,
+    pub secret: [u8; 16],
+    pub expires: ServerTime,
+}
+
+/// Changes of a node; a field that is `None` or empty leaves its value as it is. An empty name of
+/// an option set or a group takes the node out of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeOrder {
+    pub locked: Option<bool>,
+    /// Lock of the node's owner.
+    pub locked_by_owner: Option<bool>,
+    pub new_name: Option<String>,
+    pub domain: Option<String>,
+    pub option_set: Option<String>,
+    pub deletes_backups: Option<bool>,
+    pub deletes_archives: Option<bool>,
+    pub collocation_group: Option<String>,
+    pub added_labels: Vec<String>,
+    pub removed_labels: Vec<String>,
+    pub details: Option<NodeDetails>,
+}
+
+/// Returns the hash of a token's secret, which the catalogue keeps in place of the secret.
+pub fn token_hash(secret: &[u8]) -> [u8; 32] {
+    *blake3::hash(secret).as_bytes()
+}
+
+fn parse(name: &str) -> Result<NodeName, StoreError> {
+    NodeName::new(name).map_err(|error| StoreError::usage(error.to_string()))
+}
+
+/// Finds a node by its name.
+pub fn find(store: &Store, name: &str) -> Result<Node, StoreError> {
+    store.catalog.node(&parse(name)?).map_err(|error| match error {
+        CatalogError::NotFound { .. } => StoreError::not_found(format!(
+            "there is no node {name}; 'holdfast admin node list' shows all nodes"
+        )),
+        error => StoreError::from(error),
+    })
+}
+
+/// Finds one node, or all nodes.
+pub fn select(store: &Store, name: Option<&str>) -> Result<Vec<Node>, StoreError> {
+    match name {
+        Some(name) => Ok(vec![find(store, name)?]),
+        None => Ok(store.catalog.nodes()?),
+    }
+}
+
+/// Lists at most `limit` of a node's filespaces, sorted by name, starting at `from`.
+pub fn filespaces(
+    store: &Store,
+    node: &Node,
+    from: &[u8],
+    limit: usize,
+) -> Result<Vec<FilespaceSummary>, StoreError> {
+    let describe = |filespace: Filespace| {
+        let everything = DirPath::above_root();
+        let active_objects = store.catalog.count_objects(filespace.id, &everything)?;
+        Ok(FilespaceSummary { filespace, active_objects })
+    };
+    let filespaces = store.catalog.filespaces_from(node.id, from, limit)?;
+    filespaces.into_iter().map(describe).collect()
+}
+
+/// Describes a node.
+pub fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
+    describe_with(store, node, &store.catalog.option_sets()?)
+}
+
+fn describe_with(
+    store: &Store,
+    node: Node,
+    option_sets: &[OptionSet],
+) -> Result<NodeSummary, StoreError> {
+    let is_enrolled = store.catalog.is_enrolled(node.id)?;
+    let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, FILESPACES_SHOWN_MAX)?;
+    let labels = store.catalog.labels(Some(node.id))?.into_iter().map(|(_, label)| label);
+    let labels = labels.collect();
+    let drills = store.catalog.drills(Some(node.id))?;
+    let option_set_version = option_sets::number_of(option_sets, &node);
+    Ok(NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills })
+}
+
+/// Lists the node `name`, or without a name at most `limit` nodes, sorted by name, starting at
+/// `from`.
+pub fn list(
+    store: &Store,
+    name: Option<&str>,
+    from: &str,
+    limit: usize,
+) -> Result<Vec<NodeSummary>, StoreError> {
+    let nodes = match name {
+        Some(name) => vec![find(store, name)?],
+        None => store.catalog.nodes_from(from, limit)?,
+    };
+    let option_sets = store.catalog.option_sets()?;
+    nodes.into_iter().map(|node| describe_with(store, node, &option_sets)).collect()
+}
+
+/// Registers a node and makes the secret of a token for it.
+pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, StoreError> {
+    let now = sys::clock::now();
+    let name = parse(&new.name)?;
+    let lifetime = match new.token_secs {
+        None => TOKEN_SECS,
+        Some(secs @ 1..=TOKEN_SECS_MAX) => secs,
+        Some(_) => return Err(StoreError::usage("a token must live from 1 second to 30 days")),
+    };
+    let secret = sys::entropy::bytes();
+    let expires = ServerTime(now.0 + lifetime * 1_000_000);
+    let registration = NodeRegistration {
+        name: name.clone(),
+        domain: new.domain.clone(),
+        now,
+        details: new.details.clone(),
+        token: (token_hash(&secret), expires),
+        api_key: new.api_key.clone(),
+        event: event(actor, "node added", format!("{name} in domain {}", new.domain)),
+    };
+    let node = match store.catalog.register_node(&registration) {
+        Err(CatalogError::Exists { .. }) if new.again => {
+            let node = find(store, &new.name)?;
+            let row = TokenRow { hash: token_hash(&secret), node: node.id, expires };
+            store.catalog.add_token(&row)?;
+            let details = format!("{name} in domain {}", node.domain_name);
+            note(store, actor, "node token issued", details)?;
+            node
+        }
+        Err(CatalogError::Exists { .. }) => {
+            return Err(StoreError::conflict(format!(
+                "node {name} exists already; give it a new token with --again"
+            )));
+        }
+        other => other?,
+    };
+    tracing::info!(node = %node.name, "a token was made");
+    Ok(AddedNode { summary: describe(store, node)?, secret, expires })
+}
+
+/// Changes a node: all that the order names, or nothing.
+pub fn change(
+    store: &Store,
+    name: &str,
+    order: &NodeOrder,
+    actor: &str,
+) -> Result<NodeSummary, StoreError> {
+    let before = find(store, name)?;
+    let new_name = order.new_name.as_deref().map(parse).transpose()?;
+    let domain = order.domain.as_ref().map(|name| domains::find(store, name)).transpose()?;
+    let change = change_of(store, &before, order, domain.as_ref())?;
+    let labels =
+        schedules::label_change(store, before.id, &order.added_labels, &order.removed_labels)?;
+    let mut after = changed(&before, order, new_name.clone(), &change);
+    after.domain_name = domain.map_or(after.domain_name, |domain| domain.name);
+    let details_before = store.catalog.node_details(before.id)?;
+    let details = order.details.clone().filter(|details| *details != details_before);
+    let mut events: Vec<EventRow> = differences(&before, &after)
+        .into_iter()
+        .map(|(what, details)| event(actor, what, details))
+        .collect();
+    let words = labels.words().map(|words| format!("{}: {words}", after.name));
+    events.extend(words.map(|words| event(actor, "node labels changed", words)));
+    let changed = details.as_ref().map(|_| after.name.to_string());
+    events.extend(changed.map(|name| event(actor, "node details changed", name)));
+    let by_service = order.locked.map(|locked| (Locker::Service, locked));
+    let by_owner = order.locked_by_owner.map(|locked| (Locker::Owner, locked));
+    let alteration = NodeAlteration {
+        locks: by_service.into_iter().chain(by_owner).collect(),
+        name: new_name,
+        change,
+        added_labels: labels.added,
+        removed_labels: labels.removed,
+        details,
+        now: sys::clock::now(),
+        events,
+    };
+    store.catalog.alter_node(before.id, &alteration)?;
+    let gets_other_plan = !alteration.added_labels.is_empty()
+        || !alteration.removed_labels.is_empty()
+        || order.domain.is_some()
+        || order.option_set.is_some();
+    if gets_other_plan {
+        schedules::announce(store)?;
+    }
+    tracing::info!(node = %after.name, locked = after.locks.any(), "node changed");
+    describe(store, store.catalog.node(&after.name)?)
+}
+
+/// Returns the node as it is after a change.
+fn changed(
+    before: &Node,
+    order: &NodeOrder,
+    new_name: Option<NodeName>,
+    change: &NodeChange,
+) -> Node {
+    let mut after = before.clone();
+    after.name = new_name.unwrap_or(after.name);
+    after.locks.by_service = order.locked.unwrap_or(after.locks.by_service);
+    after.locks.by_owner = order.locked_by_owner.unwrap_or(after.locks.by_owner);
+    after.domain = change.domain.unwrap_or(after.domain);
+    after.option_set = change.option_set.clone().unwrap_or(after.option_set);
+    after.deletes_backups = change.deletes_backups.unwrap_or(after.deletes_backups);
+    after.deletes_archives = change.deletes_archives.unwrap_or(after.deletes_archives);
+    after.collocation_group = change.collocation_group.clone().unwrap_or(after.collocation_group);
+    after
+}
+
+/// Adds an event about a node to the audit trail.
+pub fn note(store: &Store, actor: &str, what: &str, details: String) -> Result<(), StoreError> {
+    Ok(store.catalog.commit(vec![Write::AddEvent(event(actor, what, details))])?)
+}
+
+fn event(actor: &str, what: &str, details: String) -> EventRow {
+    let (actor, what) = (actor.to_owned(), what.to_owned());
+    EventRow { time: sys::clock::now(), actor, what, details }
+}
+
+/// Returns the kind and the details of an event for each difference between two states of a node.
+fn differences(before: &Node, after: &Node) -> Vec<(&'static str, String)> {
+    let name = &after.name;
+    let mut all = Vec::new();
+    if before.name != *name {
+        all.push(("node renamed", format!("{} is now called {name}", before.name)));
+    }
+    if before.locks != after.locks {
+        let what = if after.locks.any() { "node locked" } else { "node unlocked" };
+        all.push((what, name.to_string()));
+    }
+    let word = |allowed| if allowed { "yes" } else { "no" };
+    let of_right = |right, allowed| format!("{name}: {right} {}", word(allowed));
+    if before.deletes_backups != after.deletes_backups {
+        all.push(("node rights changed", of_right("BACKDELETE", after.deletes_backups)));
+    }
+    if before.deletes_archives != after.deletes_archives {
+        all.push(("node rights changed", of_right("ARCHDELETE", after.deletes_archives)));
+    }
+    let mut compare = |what, before: Option<&str>, after: Option<&str>| {
+        if before != after {
+            let [before, after] = [before, after].map(|value| value.unwrap_or("none"));
+            all.push((what, format!("{name}: from {before} to {after}")));
+        }
+    };
+    compare("node domain changed", Some(&before.domain_name), Some(&after.domain_name));
+    let (old, new) = (before.option_set.as_deref(), after.option_set.as_deref());
+    compare("node option set changed", old, new);
+    let (old, new) = (before.collocation_group.as_deref(), after.collocation_group.as_deref());
+    compare("node collocation group changed", old, new);
+    all
+}
+
+/// The changes of a node except its name and its lock.
+fn change_of(
+    store: &Store,
+    node: &Node,
+    order: &NodeOrder,
+    domain: Option<&PolicyDomain>,
+) -> Result<NodeChange, StoreError> {
+    if domain.is_some_and(|domain| domain.id != node.domain) {
+        domains::check_unlocked(store, node, "moving")?;
+    }
+    let filled = |name: String| Some(name).filter(|name| !name.is_empty());
+    Ok(NodeChange {
+        domain: domain.map(|domain| domain.id),
+        moved: Some(sys::clock::now()),
+        option_set: order.option_set.clone().map(filled),
+        deletes_backups: order.deletes_backups,
+        deletes_archives: order.deletes_archives,
+        collocation_group: order.collocation_group.clone().map(filled),
+    })
+}
+
+/// Removes a node. A node with backups or archives is removed only together with its data.
+pub fn remove(
+    store: &Store,
+    name: &str,
+    with_data: bool,
+    actor: &str,
+) -> Result<NodeSummary, StoreError> {
+    let info = describe(store, find(store, name)?)?;
+    let node = &info.node;
+    let archives = store.catalog.archives(node.id)?;
+    let has_data = !info.filespaces.is_empty() || !archives.is_empty();
+    if has_data && !with_data {
+        return Err(StoreError::conflict(format!(
+            "node {} has {} with backups and {}; --confirm removes them too",
+            node.name,
+            counted(info.filespaces.len() as u64, "filespace"),
+            counted(archives.len() as u64, "archive")
+        )));
+    }
+    if let Some(held) = archives.iter().find(|archive| archive.held) {
+        return Err(StoreError::conflict(format!(
+            "archive {} of node {} is held; the node can release it",
+            held.number, node.name
+        )));
+    }
+    if has_data {
+        domains::check_unlocked(store, node, "removing")?;
+    }
+    store.catalog.remove_node(node.id)?;
+    tracing::info!(node = %node.name, "node removed");
+    let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();
+    let details = format!("{} with {}", node.name, counted(objects, "active object"));
+    note(store, actor, "node removed", details)?;
+    Ok(info)
+}
+
+/// Ends all certificates of a node and its unused token. Returns the number of certificates.
+pub fn revoke(store: &Store, node: &Node, actor: &str) -> Result<u64, StoreError> {
+    let revoked = store.catalog.revoke_certificates(node.id, sys::clock::system())? as u64;
+    tracing::info!(node = %node.name, certificates = revoked, "certificates revoked");
+    let details = format!("{}: {}", node.name, counted(revoked, "certificate"));
+    note(store, actor, "node revoked", details)?;
+    Ok(revoked)
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::Locks;
+
+    use super::*;
+
+    #[test]
+    fn each_difference_is_an_event() {
+        let node = |name: &str| Node {
+            id: model::NodeId(1),
+            name: NodeName::new(name).expect("a name"),
+            domain: model::DomainId(1),
+            domain_name: "STANDARD".to_owned(),
+            domain_since: ServerTime(0),
+            locks: Locks::default(),
+            registered: ServerTime(0),
+            option_set: None,
+            deletes_backups: false,
+            deletes_archives: true,
+            collocation_group: None,
+        };
+        assert_eq!(differences(&node("web-1"), &node("web-1")), []);
+        let after = Node {
+            locks: Locks { by_service: true, by_owner: false },
+            domain_name: "LONG".to_owned(),
+            option_set: Some("LINUX".to_owned()),
+            deletes_backups: true,
+            deletes_archives: false,
+            ..node("web-2")
+        };
+        let events = differences(&node("web-1"), &after);
+        let shown: Vec<String> =
+            events.iter().map(|(what, details)| format!("{what} | {details}")).collect();
+        assert_eq!(
+            shown,
+            [
+                "node renamed | web-1 is now called web-2",
+                "node locked | web-2",
+                "node rights changed | web-2: BACKDELETE yes",
+                "node rights changed | web-2: ARCHDELETE no",
+                "node domain changed | web-2: from STANDARD to LONG",
+                "node option set changed | web-2: from none to LINUX",
+            ]
+        );
+    }
+}
