@@ -33,6 +33,7 @@ pub mod intake;
 pub mod lifecycle;
 mod names;
 pub mod nodes;
+pub mod option_sets;
 pub mod ownership;
 mod pages;
 mod places;

@@ -20,6 +20,7 @@ mod plan;
 mod timetable;
 mod work;
 
+pub(crate) use announcement::announce;
 pub use announcement::generation;
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
 pub use events::{EventTarget, control, find_event, node_events, report, run_now, sever};
