@@ -22,6 +22,20 @@ const GUARDED_VERSIONS_MIN: u64 = 100;
 pub struct DomainSummary {
     pub domain: PolicyDomain,
     pub node_count: usize,
+    pub stored: Amount,
+    /// Details with the limits of the domain.
+    pub details: DomainDetails,
+}
+
+/// A change of the limits of a domain. A limit that is `None` stays as it is; `Some(None)` removes
+/// it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LimitChange {
+    pub nodes: Option<Option<u64>>,
+    pub objects: Option<Option<u64>>,
+    pub bytes: Option<Option<u64>>,
+    /// Share of a limit from which there are warnings, in per cent.
+    pub warning_percent: Option<u8>,
 }
 
 /// A change of the draft of a domain.
@@ -116,6 +130,16 @@ pub struct ReviewReport {
     pub differences: Vec<review::Difference>,
     /// The reason why the draft cannot be activated.
     pub problem: Option<review::DraftFault>,
+    /// Digest of the draft and of the active set, by which an activation names what was reviewed.
+    /// It is empty without a draft.
+    pub mark: String,
+}
+
+impl ReviewReport {
+    /// Returns true if the draft keeps some objects for less time than the active set.
+    pub fn shortens(&self) -> bool {
+        self.differences.iter().any(review::Difference::shortens)
+    }
 }
 
 /// Finds a domain by its name, in upper or lower case.
@@ -146,20 +170,22 @@ pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<DomainSummary>, Sto
 
 fn describe(store: &Store, domain: PolicyDomain) -> Result<DomainSummary, StoreError> {
     let node_count = nodes_of(store, &domain)?.len();
-    Ok(DomainSummary { domain, node_count })
+    let stored = store.catalog.amount(domain.id)?;
+    let details = store.catalog.domain_details(domain.id)?;
+    Ok(DomainSummary { domain, node_count, stored, details })
 }
 
 /// Creates a domain.
-pub fn add(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
+pub fn add(store: &Store, name: &str, actor: &str) -> Result<DomainSummary, StoreError> {
     check_name(name, "a domain")?;
     let now = sys::clock::now();
     let domain = store.catalog.add_domain(name, now)?;
-    note(store, now, "domain added", name)?;
+    note_by(store, actor, now, ("domain added", name))?;
     describe(store, domain)
 }
 
 /// Removes a domain without nodes.
-pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
+pub fn remove(store: &Store, name: &str, actor: &str) -> Result<DomainSummary, StoreError> {
     let info = describe(store, find(store, name)?)?;
     let domain = &info.domain;
     if domain.name == policy::STANDARD {
@@ -177,8 +203,35 @@ pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
     }
     assert_eq!(info.node_count, 0, "a domain with nodes stays");
     store.catalog.remove_domain(domain.id)?;
-    note(store, sys::clock::now(), "domain removed", &domain.name)?;
+    note_by(store, actor, sys::clock::now(), ("domain removed", domain.name.as_str()))?;
     Ok(info)
+}
+
+/// Changes the limits of a domain. They hold from now on; what is stored already stays.
+pub fn set_limits(
+    store: &Store,
+    name: &str,
+    change: LimitChange,
+    actor: &str,
+) -> Result<DomainSummary, StoreError> {
+    let LimitChange { nodes, objects, bytes, warning_percent } = change;
+    if warning_percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
+        return Err(StoreError::usage("warnings begin at 1 to 100 per cent of a limit"));
+    }
+    let limits = [nodes, objects, bytes];
+    if limits.into_iter().flatten().flatten().any(|max| i64::try_from(max).is_err()) {
+        return Err(StoreError::usage("a limit is at most 2^63 - 1"));
+    }
+    let domain = find(store, name)?;
+    let mut details = store.catalog.domain_details(domain.id)?;
+    details.nodes_max = nodes.unwrap_or(details.nodes_max);
+    details.objects_max = objects.unwrap_or(details.objects_max);
+    details.bytes_max = bytes.unwrap_or(details.bytes_max);
+    details.warning_percent = warning_percent.unwrap_or(details.warning_percent);
+    store.catalog.put_domain_details(domain.id, &details)?;
+    store.quotas.forget();
+    note_by(store, actor, sys::clock::now(), ("domain changed", domain.name.as_str()))?;
+    describe(store, domain)
 }
 
 /// Actor of events that an administrator causes.
@@ -186,17 +239,22 @@ pub const ADMINISTRATOR: &str = "administrator";
 
 /// Adds an event to the audit trail, with the administrator as its actor.
 pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Result<(), StoreError> {
-    let event = event(time, what, details);
+    note_by(store, ADMINISTRATOR, time, (what, details))
+}
+
+/// Adds an event of `actor` to the audit trail: its kind, and its details.
+pub fn note_by(
+    store: &Store,
+    actor: &str,
+    time: ServerTime,
+    (what, details): (&str, &str),
+) -> Result<(), StoreError> {
+    let event = event_by(actor, time, what, details);
     Ok(store.catalog.commit(vec![catalog::Write::AddEvent(event)])?)
 }
 
-fn event(time: ServerTime, what: &str, details: &str) -> EventRow {
-    EventRow {
-        time,
-        actor: ADMINISTRATOR.to_owned(),
-        what: what.to_owned(),
-        details: details.to_owned(),
-    }
+fn event_by(actor: &str, time: ServerTime, what: &str, details: &str) -> EventRow {
+    EventRow { time, actor: actor.to_owned(), what: what.to_owned(), details: details.to_owned() }
 }
 
 /// Edits the draft of a domain, and returns the review of the draft. A domain without a draft first
@@ -271,15 +329,27 @@ fn put_class(
 
 /// Compares the draft with the active set.
 pub fn review(store: &Store, name: &str) -> Result<ReviewReport, StoreError> {
-    let domain = find(store, name)?;
+    Ok(review_of(&find(store, name)?))
+}
+
+fn review_of(domain: &PolicyDomain) -> ReviewReport {
+    let name = domain.name.clone();
     let Some(draft) = &domain.draft else {
-        return Ok(ReviewReport { domain: domain.name, differences: Vec::new(), problem: None });
+        let (differences, mark) = (Vec::new(), String::new());
+        return ReviewReport { domain: name, differences, problem: None, mark };
     };
-    Ok(ReviewReport {
+    ReviewReport {
         differences: review::differences(&domain.active, draft),
         problem: review::admit(&domain.active, draft, sys::clock::now()).err(),
-        domain: domain.name,
-    })
+        mark: mark(&domain.active, draft),
+        domain: name,
+    }
+}
+
+/// Returns the digest of two sets, in hexadecimal.
+fn mark(active: &PolicySet, draft: &PolicySet) -> String {
+    let text = serde_json::to_vec(&[active, draft]).expect("a policy set has only text as keys");
+    blake3::hash(&text).to_hex().to_string()
 }
 
 fn draft_of(domain: &PolicyDomain) -> Result<&PolicySet, StoreError> {
@@ -307,34 +377,84 @@ fn simulate_draft(
     expire::run(store, &nodes_of(store, domain)?, order, listener)
 }
 
-/// Makes the draft the active set, and returns its review. Without confirmation it fails if most of
-/// the inactive versions would expire.
-pub fn activate(store: &Store, name: &str, is_confirmed: bool) -> Result<ReviewReport, StoreError> {
-    let domain = find(store, name)?;
-    let draft = draft_of(&domain)?;
-    let now = sys::clock::now();
-    review::admit(&domain.active, draft, now).map_err(|unfit| {
+/// A draft that may become the active set.
+struct Candidate {
+    domain: PolicyDomain,
+    draft: PolicySet,
+    review: ReviewReport,
+}
+
+/// Returns the draft of a domain if it may become the active set now. Without confirmation it may
+/// not if most of the inactive versions would expire.
+fn admit(store: &Store, domain: PolicyDomain, is_confirmed: bool) -> Result<Candidate, StoreError> {
+    let draft = draft_of(&domain)?.clone();
+    review::admit(&domain.active, &draft, sys::clock::now()).map_err(|unfit| {
         let name = &domain.name;
         StoreError::conflict(format!("the draft of {name} cannot be activated: {unfit}"))
     })?;
-    let reviewed = review(store, &domain.name)?;
-    if reviewed.differences.is_empty() {
+    let review = review_of(&domain);
+    if review.differences.is_empty() {
         return Err(StoreError::conflict(format!(
             "the draft of {} is the same as the active set",
             domain.name
         )));
     }
     if !is_confirmed {
-        guard(store, &domain, draft)?;
+        guard(store, &domain, &draft)?;
     }
     assert!(draft.class(draft.default_class).is_some(), "an admitted draft has its default class");
-    let differences: Vec<String> = reviewed.differences.iter().map(ToString::to_string).collect();
+    Ok(Candidate { domain, draft, review })
+}
+
+/// Returns the review of a draft that [`activate`] would make the active set. Fails as it does.
+pub fn check_activation(
+    store: &Store,
+    name: &str,
+    is_confirmed: bool,
+) -> Result<ReviewReport, StoreError> {
+    Ok(admit(store, find(store, name)?, is_confirmed)?.review)
+}
+
+/// Makes the draft the active set, and returns its review. Without confirmation it fails if most of
+/// the inactive versions would expire.
+pub fn activate(
+    store: &Store,
+    name: &str,
+    is_confirmed: bool,
+    actor: &str,
+) -> Result<ReviewReport, StoreError> {
+    put_into_force(store, admit(store, find(store, name)?, is_confirmed)?, actor)
+}
+
+/// Does what [`activate`] does, if the draft and the active set are those of the review with this
+/// mark.
+pub fn activate_reviewed(
+    store: &Store,
+    name: &str,
+    mark: &str,
+    is_confirmed: bool,
+    actor: &str,
+) -> Result<ReviewReport, StoreError> {
+    let admitted = admit(store, find(store, name)?, is_confirmed)?;
+    if admitted.review.mark != mark {
+        return Err(StoreError::conflict(format!(
+            "the policy of {name} or its draft has changed since it was reviewed; review it again"
+        )));
+    }
+    put_into_force(store, admitted, actor)
+}
+
+fn put_into_force(
+    store: &Store,
+    Candidate { domain, draft, review }: Candidate,
+    actor: &str,
+) -> Result<ReviewReport, StoreError> {
+    let differences: Vec<String> = review.differences.iter().map(ToString::to_string).collect();
     let details = format!("{}: {}", domain.name, differences.join("; "));
-    store
-        .catalog
-        .activate(domain.id, draft, &event(now, "policy activated", &details))?;
+    let event = event_by(actor, sys::clock::now(), "policy activated", &details);
+    store.catalog.activate(domain.id, &draft, &event)?;
     tracing::info!(domain = %domain.name, "policy activated");
-    Ok(reviewed)
+    Ok(review)
 }
 
 /// Refuses a draft under which most of the inactive versions would expire.

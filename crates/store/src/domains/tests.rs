@@ -40,12 +40,12 @@ fn domain(server: &TestServer) -> PolicyDomain {
 fn a_draft_changes_nothing_before_it_is_activated() {
     let server = TestServer::new();
     let before = domain(&server).active;
-    refused(activate(&server.store, DOMAIN, true), "has no draft");
+    refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), "has no draft");
     refused(simulate(&server.store, DOMAIN, &mut |_| true), "has no draft");
     let review = do_edit(&server, class("WEEKLY", keeping(9)));
     assert!(!review.differences.is_empty() && review.problem.is_none());
     assert_eq!(domain(&server).active, before);
-    let activated = activate(&server.store, DOMAIN, false).expect("nothing expires");
+    let activated = activate(&server.store, DOMAIN, false, ADMINISTRATOR).expect("nothing expires");
     assert_eq!(activated.differences, review.differences);
     let after = domain(&server);
     assert_eq!(after.draft, None);
@@ -55,6 +55,20 @@ fn a_draft_changes_nothing_before_it_is_activated() {
     assert_eq!(group.extra_days, defaults.extra_days, "an omitted rule has its default");
     let events = server.store.catalog.events(None, 9).expect("are listed");
     assert!(events.iter().any(|logged| logged.event.what == "policy activated"), "{events:?}");
+}
+
+#[test]
+fn a_draft_is_activated_as_it_was_reviewed_or_not_at_all() {
+    let server = TestServer::new();
+    let reviewed = do_edit(&server, class("WEEKLY", keeping(9)));
+    do_edit(&server, class("WEEKLY", keeping(1)));
+    let activate = |mark: &str| activate_reviewed(&server.store, DOMAIN, mark, true, "anna");
+    refused(activate(&reviewed.mark), "has changed since it was reviewed");
+    let reviewed = check_activation(&server.store, DOMAIN, true).expect("may be activated");
+    assert_eq!(domain(&server).active.named("WEEKLY"), None, "a check changes nothing");
+    activate(&reviewed.mark).expect("is what was reviewed");
+    let group = domain(&server).active.named("WEEKLY").expect("exists").backup;
+    assert_eq!(group.expect("has a group").versions_existing_max, Limit::AtMost(1));
 }
 
 #[test]
@@ -121,13 +135,16 @@ fn a_draft_that_breaks_a_rule_or_changes_nothing_is_not_activated() {
     do_edit(&server, PolicyEdit::RemoveClass { name: standard });
     let reviewed = review(&server.store, DOMAIN).expect("is reviewed");
     assert_eq!(reviewed.problem, Some(review::DraftFault::NoClass));
-    refused(activate(&server.store, DOMAIN, true), "the draft has no class");
+    refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), "the draft has no class");
     do_edit(&server, class("WEEKLY", keeping(9)));
-    refused(activate(&server.store, DOMAIN, true), "the draft's default class is gone");
+    refused(
+        activate(&server.store, DOMAIN, true, ADMINISTRATOR),
+        "the draft's default class is gone",
+    );
     do_edit(&server, PolicyEdit::Discard);
     let grace = domain(&server).active.backup_grace_days;
     do_edit(&server, PolicyEdit::GraceDays { backup: Some(grace), archive: None });
-    refused(activate(&server.store, DOMAIN, true), "the same as the active set");
+    refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), "the same as the active set");
 }
 
 #[test]
@@ -135,7 +152,7 @@ fn a_locked_class_is_only_made_to_keep_longer() {
     let server = TestServer::new();
     do_edit(&server, class("WORM", keeping(5)));
     do_edit(&server, locked("WORM", days_from_now(30)));
-    activate(&server.store, DOMAIN, true).expect("is activated");
+    activate(&server.store, DOMAIN, true, ADMINISTRATOR).expect("is activated");
     let shorter = [
         class("WORM", keeping(4)),
         locked("WORM", days_from_now(20)),
@@ -143,12 +160,12 @@ fn a_locked_class_is_only_made_to_keep_longer() {
     ];
     for order in shorter {
         do_edit(&server, order);
-        refused(activate(&server.store, DOMAIN, true), "class WORM is locked until");
+        refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), "class WORM is locked until");
         do_edit(&server, PolicyEdit::Discard);
     }
     for order in [class("WORM", keeping(6)), locked("WORM", days_from_now(40))] {
         do_edit(&server, order);
-        activate(&server.store, DOMAIN, true).expect("keeps longer");
+        activate(&server.store, DOMAIN, true, ADMINISTRATOR).expect("keeps longer");
     }
     let error = refused(check_unlocked(&server.store, &server.node, "removing"), "WORM");
     assert!(error.to_string().starts_with("removing node a could drop versions"), "{error}");
@@ -179,16 +196,16 @@ fn an_activation_under_which_most_versions_expire_is_confirmed_first() {
         };
         let standard = domain(&server).active.classes[0].name.clone();
         do_edit(&server, class(&standard, unlimited));
-        activate(&server.store, DOMAIN, false).expect("nothing expires");
+        activate(&server.store, DOMAIN, false, ADMINISTRATOR).expect("nothing expires");
         with_versions(&server, count);
         do_edit(&server, class(&standard, keeping(1)));
         let simulated = simulate(&server.store, DOMAIN, &mut |_| true).expect("counts");
         assert_eq!(simulated.expired, count as u64);
-        let activated = activate(&server.store, DOMAIN, false);
+        let activated = activate(&server.store, DOMAIN, false, ADMINISTRATOR);
         assert_eq!(activated.is_err(), is_guarded, "{activated:?}");
         if is_guarded {
             refused(activated, "would expire 100 of 100 inactive versions");
-            activate(&server.store, DOMAIN, true).expect("is confirmed");
+            activate(&server.store, DOMAIN, true, ADMINISTRATOR).expect("is confirmed");
         }
         let rows = server.store.catalog.versions(server.filespace, &directory("/"));
         assert_eq!(rows.expect("are read").len(), count, "only expiration drops versions");
@@ -198,10 +215,10 @@ fn an_activation_under_which_most_versions_expire_is_confirmed_first() {
 #[test]
 fn a_domain_with_nodes_stays() {
     let server = TestServer::new();
-    add(&server.store, "OTHER").expect("is made");
-    assert!(matches!(add(&server.store, "OTHER"), Err(StoreError::Conflict(_))));
-    refused(add(&server.store, "no name"), "name");
-    refused(remove(&server.store, DOMAIN), "the domain STANDARD cannot be removed");
+    add(&server.store, "OTHER", ADMINISTRATOR).expect("is made");
+    assert!(matches!(add(&server.store, "OTHER", ADMINISTRATOR), Err(StoreError::Conflict(_))));
+    refused(add(&server.store, "no name", ADMINISTRATOR), "name");
+    refused(remove(&server.store, DOMAIN, ADMINISTRATOR), "the domain STANDARD cannot be removed");
     let counts = |server: &TestServer| {
         let all = list(&server.store, None).expect("are listed").into_iter();
         all.map(|info| (info.domain.name, info.node_count)).collect::<Vec<_>>()
@@ -213,10 +230,10 @@ fn a_domain_with_nodes_stays() {
     let other = find(&server.store, "other").expect("names are known in any case").id;
     let moved = catalog::NodeChange { domain: Some(other), ..Default::default() };
     server.store.catalog.change_node(server.node.id, &moved).expect("is changed");
-    refused(remove(&server.store, "OTHER"), "domain OTHER has 1 node;");
+    refused(remove(&server.store, "OTHER", ADMINISTRATOR), "domain OTHER has 1 node;");
     let standard = domain(&server).id;
     let back = catalog::NodeChange { domain: Some(standard), ..Default::default() };
     server.store.catalog.change_node(server.node.id, &back).expect("is changed");
-    remove(&server.store, "OTHER").expect("has no node");
+    remove(&server.store, "OTHER", ADMINISTRATOR).expect("has no node");
     refused(list(&server.store, Some("OTHER")).map(drop), "'holdfast admin domain list'");
 }
