@@ -23,19 +23,23 @@
 //! Crash rule: the moment up to which a filespace is done is written after its last drop. The run
 //! after an interrupted run examines the same directories again.
 
+mod by_class;
+mod pace;
+
+pub use self::by_class::{ByClass, ClassCount};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::error::StoreError;
 use catalog::{
-    ArchiveChange, ArchiveRow, Day, Ending, EventRow, ExpiryState, Filespace, Node, PageKey,
-    PageSpan, VersionKey, VersionRow, Write,
+    ArchiveChange, ArchiveRow, Day, Ending, EventRow, ExpiryState, Filespace, Growth, Node,
+    PageKey, PageSpan, VersionKey, VersionRow, Write,
 };
 use format::page;
-use model::{ClassId, DirPath, Kind, Name, ServerTime, archive_number, image_name};
+use model::{ClassId, DirPath, Kind, Name, Object, ServerTime, archive_number, image_name};
 use policy::{PolicySet, expiry};
 
+use self::pace::Pace;
 use crate::counts::counted;
 use crate::lifecycle::archive;
 use crate::lifecycle::clock::{self, Refusal};
@@ -106,6 +110,16 @@ pub fn run(
     order: Order<'_>,
     listener: Listener<'_>,
 ) -> Result<Outcome, StoreError> {
+    run_by_class(store, nodes, order, listener).map(|(outcome, _)| outcome)
+}
+
+/// Expires versions and archive copies of `nodes`. Returns what was dropped by class, too.
+pub fn run_by_class(
+    store: &Store,
+    nodes: &[Node],
+    order: Order<'_>,
+    listener: Listener<'_>,
+) -> Result<(Outcome, ByClass), StoreError> {
     let _only = order_of(store, &order)?;
     let domains = store.catalog.domains()?;
     let mut targets = Vec::new();
@@ -130,6 +144,7 @@ pub fn run(
         pace: Pace::new(order.rate),
         of_nodes: BTreeSet::new(),
         heads: DroppedHeads::default(),
+        by_class: ByClass::new(),
     };
     for target in &targets {
         round.filespace(target)?;
@@ -143,7 +158,7 @@ pub fn run(
     if !order.is_dry {
         archive::purge(store, order.now)?;
     }
-    Ok(round.outcome)
+    Ok((round.outcome, round.by_class))
 }
 
 /// Locks out other runs that drop versions, until the guard is dropped. Returns `None` for a run
@@ -152,14 +167,19 @@ fn order_of<'a>(store: &'a Store, order: &Order<'_>) -> Result<Option<DropGuard<
     if order.is_dry {
         return Ok(None);
     }
+    keep_out(store).map(Some)
+}
+
+/// Keeps out expirations until the guard is dropped. Fails with `Busy` while one is running.
+pub(crate) fn keep_out(store: &Store) -> Result<DropGuard<'_>, StoreError> {
     if store.expiring.swap(true, Ordering::AcqRel) {
         return Err(StoreError::busy("another expiration is running; try again later"));
     }
-    Ok(Some(DropGuard { flag: &store.expiring }))
+    Ok(DropGuard { flag: &store.expiring })
 }
 
 /// Guard of the only run that drops versions.
-struct DropGuard<'a> {
+pub(crate) struct DropGuard<'a> {
     flag: &'a AtomicBool,
 }
 
@@ -179,6 +199,7 @@ struct Round<'a> {
     of_nodes: BTreeSet<model::NodeId>,
     /// Heads of images that the run drops from the present filespace.
     heads: DroppedHeads,
+    by_class: ByClass,
 }
 
 /// Heads of images that are dropped, by the times at which they were inserted.
@@ -193,10 +214,12 @@ struct DroppedHeads {
 /// Versions of one directory that a run drops, or counts.
 #[derive(Default)]
 struct Drops {
-    versions: Vec<VersionKey>,
+    /// Versions with their sizes in bytes.
+    versions: Vec<(VersionKey, u64)>,
     bytes: u64,
     due_anyway: u64,
     heads: DroppedHeads,
+    by_class: ByClass,
 }
 
 impl Round<'_> {
@@ -396,6 +419,7 @@ impl Round<'_> {
             let pages = self.store.catalog.pages(filespace, &span, after.as_ref(), PAGES_BATCH)?;
             let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
             let mut writes = Vec::new();
+            let before = Growth { objects: change.objects_added, bytes: change.bytes_added };
             for page in pages {
                 let mut objects = match decode_page(&page) {
                     Err(StoreError::Damaged(reason)) => {
@@ -416,6 +440,8 @@ impl Round<'_> {
                     let bytes = if object.stat.kind == Kind::File { object.stat.size } else { 0 };
                     self.outcome.expired += 1;
                     self.outcome.expired_bytes += bytes;
+                    let count = ClassCount { expired: 1, expired_bytes: bytes };
+                    self.by_class.entry(object.class).or_default().add(count);
                     change.objects_added -= 1;
                     change.bytes_added -= bytes.cast_signed();
                     let anyway = end(active, object.class).is_some_and(|ends| ends <= now);
@@ -428,6 +454,10 @@ impl Round<'_> {
                     }
                     writes.push(rewritten(filespace, page.key, &objects));
                 }
+            }
+            if !writes.is_empty() {
+                let after = Growth { objects: change.objects_added, bytes: change.bytes_added };
+                writes.push(Write::Grow { filespace, growth: after.plus(before.undone()) });
             }
             self.write(&mut writes)?;
             after = Some(last);
@@ -447,8 +477,11 @@ impl Round<'_> {
         let rows = self.store.catalog.versions(filespace, path)?;
         debug_assert!(rows.is_sorted_by_key(|row| &row.name), "versions are sorted by name");
         self.pace.wait(rows.len());
-        let Drops { versions: dropped, bytes, due_anyway, heads } =
+        let Drops { versions: dropped, bytes, due_anyway, heads, by_class } =
             self.drops(target, path, &rows)?;
+        for (class, count) in by_class {
+            self.by_class.entry(class).or_default().add(count);
+        }
         self.heads.by_run.extend(heads.by_run);
         self.heads.by_active.extend(heads.by_active);
         self.outcome.directories += 1;
@@ -464,7 +497,7 @@ impl Round<'_> {
         let goes = |row: &&VersionRow| {
             !dropped
                 .iter()
-                .any(|gone| gone.name == row.name && gone.deactivated == row.deactivated)
+                .any(|(gone, _)| gone.name == row.name && gone.deactivated == row.deactivated)
         };
         let left: BTreeSet<Day> =
             rows.iter().filter(goes).map(|row| Day::of(row.deactivated)).collect();
@@ -472,7 +505,7 @@ impl Round<'_> {
         let done: BTreeSet<Day> = all_days.filter(|day| !left.contains(day)).collect();
         if count > 0 {
             let directory = path.clone();
-            writes.push(Write::DropVersions { filespace, directory, versions: dropped });
+            writes.push(Write::FreeVersions { filespace, directory, versions: dropped });
         }
         let unmark = |day| Write::UnmarkDirectory { filespace, directory: path.clone(), day };
         writes.extend(done.into_iter().map(unmark));
@@ -510,10 +543,13 @@ impl Round<'_> {
             drops.heads.by_run.extend(dropped.iter().filter(|_| is_head).map(inserted));
             for rank in dropped {
                 let row = &of_object[rank];
-                let stat = object_of(row)?.stat;
-                drops.bytes += if stat.kind == Kind::File { stat.size } else { 0 };
+                let Object { stat, class, .. } = object_of(row)?;
+                let bytes = if stat.kind == Kind::File { stat.size } else { 0 };
+                drops.bytes += bytes;
+                let count = ClassCount { expired: 1, expired_bytes: bytes };
+                drops.by_class.entry(class).or_default().add(count);
                 let VersionRow { name, inserted, deactivated, .. } = row.clone();
-                drops.versions.push(VersionKey { name, inserted, deactivated });
+                drops.versions.push((VersionKey { name, inserted, deactivated }, bytes));
             }
         }
         Ok(drops)
@@ -642,7 +678,7 @@ fn has_locks(set: &PolicySet, now: ServerTime) -> bool {
     set.classes.iter().any(|class| class.is_locked(now))
 }
 
-fn object_of(row: &VersionRow) -> Result<model::Object, StoreError> {
+fn object_of(row: &VersionRow) -> Result<Object, StoreError> {
     let damaged = || {
         let path = model::escaped(&row.directory.join(&row.name));
         StoreError::damaged(format!("the catalogue's version of {path} is damaged"))
@@ -677,29 +713,6 @@ fn windows(ages: &BTreeSet<u16>, done_to: Day, now: Day) -> Vec<(Day, Day)> {
     let is_before = |later: &(Day, Day), earlier: &(Day, Day)| earlier.1.0 < later.0.0;
     debug_assert!(windows.is_sorted_by(is_before), "no day is in two ranges");
     windows
-}
-
-/// Limit of a run to a number of versions in a second.
-struct Pace {
-    started: Instant,
-    rate: Option<u32>,
-    versions: u64,
-}
-
-impl Pace {
-    fn new(rate: Option<u32>) -> Self {
-        Self { started: sys::clock::monotonic(), rate, versions: 0 }
-    }
-
-    fn wait(&mut self, versions: usize) {
-        self.versions += versions as u64;
-        let Some(rate) = self.rate.filter(|rate| *rate > 0) else { return };
-        let due = Duration::from_micros(self.versions.saturating_mul(1_000_000) / u64::from(rate));
-        let early = due.saturating_sub(self.started.elapsed());
-        if !early.is_zero() {
-            sys::clock::sleep(early);
-        }
-    }
 }
 
 /// Confirmation by the administrator who orders an expiration.

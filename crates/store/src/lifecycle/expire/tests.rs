@@ -3,7 +3,7 @@
 mod images;
 
 use catalog::change::{Change, PageStart, apply};
-use model::{Extent, FilespaceId, NodeName, Object};
+use model::{Extent, FilespaceId, NodeName};
 use policy::{BackupCopyGroup, Limit, ManagementClass};
 use proptest::prelude::*;
 use proptest::sample::select;
