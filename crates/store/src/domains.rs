@@ -1,6 +1,10 @@
 //! Policy as administrators work on it: domains, drafts, review, simulation, activation.
 
-use catalog::{EventRow, Node};
+mod simulation;
+
+pub use simulation::{Simulation, simulate_by_node};
+
+use catalog::{Amount, DomainDetails, EventRow, Node};
 use model::ServerTime;
 use policy::{
     ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
