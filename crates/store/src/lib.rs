@@ -38,6 +38,7 @@ pub mod ownership;
 mod pages;
 mod places;
 pub mod pools;
+pub mod quotas;
 #[cfg(test)]
 mod samples;
 pub mod schedules;

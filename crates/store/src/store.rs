@@ -38,6 +38,7 @@ use crate::intake::opener::Opener;
 use crate::ownership::{LostOwnership, Ownership};
 use crate::pools::buckets::Buckets;
 use crate::pools::place::{self, Stores};
+use crate::quotas::Quotas;
 use crate::volumes::holdings::Volumes;
 
 /// Maximum number of attempts to commit while other servers condemn packs.
@@ -93,6 +94,8 @@ pub struct Store {
     pub(crate) node_clocks: NodeClocks,
     /// True while a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
+    /// Amounts that domains store, and may store.
+    pub quotas: Quotas,
     /// True from the moment at which the server begins to stop.
     pub stopping: AtomicBool,
 }
@@ -195,6 +198,7 @@ impl Store {
             recovered: AtomicBool::new(hold::is_held(folder)),
             node_clocks: NodeClocks::default(),
             expiring: AtomicBool::new(false),
+            quotas: Quotas::default(),
             stopping: AtomicBool::new(false),
         };
         if let Some(fleet) = &store.fleet {

@@ -14,7 +14,7 @@ use sys::lock::Mutex;
 
 use crate::error::StoreError;
 use catalog::change::{Change, ChangeError, Effect, apply, deactivate};
-use catalog::{ArchiveChange, PageKey, PageRow, PageSpan, Write};
+use catalog::{ArchiveChange, Growth, PageKey, PageRow, PageSpan, Write};
 use format::page;
 use model::{ClassId, DirPath, Kind, Name, Object, PackNumber, ServerTime};
 use pool::Hold;
@@ -58,6 +58,10 @@ pub(super) struct Preparation {
     pub(super) holds: BTreeMap<PackNumber, Hold>,
     /// Growth of the archive that the session writes.
     pub(super) archived: ArchiveChange,
+    /// Growth of what is stored.
+    pub(super) growth: Growth,
+    /// Number of new versions of directories that existed.
+    pub(super) renewed_directories: i64,
 }
 
 impl Preparation {
@@ -71,6 +75,8 @@ impl Preparation {
             let held = self.holds.entry(pack).or_insert(hold);
             *held = held.and(hold);
         }
+        self.growth = self.growth.plus(other.growth);
+        self.renewed_directories += other.renewed_directories;
         self.archived.objects_added += other.archived.objects_added;
         let bytes_added = other.archived.bytes_added;
         self.archived.bytes_added = self.archived.bytes_added.saturating_add(bytes_added);
@@ -131,6 +137,8 @@ impl Intake {
                 pages.extend(changed.removed.iter().map(|key| (key.clone(), None)));
             }
             prepared.expired_objects += changed.expired;
+            prepared.growth = prepared.growth.plus(changed.growth);
+            prepared.renewed_directories += changed.renewed_directories;
             prepared.writes.extend(writes(self.filespace.id, &directory, changed, at.now));
         }
         Ok(())
@@ -179,6 +187,7 @@ impl Intake {
             rebound = self::rebound(&current, &change.updated);
             holding.add(&change.backed_up, &mut prepared.holds);
         }
+        let before = prepared.archived;
         if self.archive.is_some() {
             archive::grow(&mut prepared.archived, &current, &change.backed_up);
         }
@@ -187,6 +196,7 @@ impl Intake {
         if self.archive.is_some() {
             // If one command archives an object twice, only its second state is kept.
             changed.versions.clear();
+            changed.growth = archive::growth(before, prepared.archived);
         }
         if let Some(holding) = self.holding.as_ref().filter(|_| !rebound.is_empty()) {
             for page in &changed.pages {

@@ -198,9 +198,17 @@ impl Intake {
             let change = std::mem::take(&mut prepared.archived);
             prepared.writes.push(Write::SetArchive { number, change });
         }
+        let growth = prepared.growth;
+        let (catalog, filespace) = (&*self.store.catalog, self.filespace.id);
+        let renewed = prepared.renewed_directories;
+        let admission = self.store.quotas.admit(catalog, &self.node, growth, renewed)?;
+        if !growth.is_nothing() {
+            prepared.writes.push(Write::Grow { filespace, growth });
+        }
         let writes = std::mem::take(&mut prepared.writes);
         object_lock::apply(&self.store, &prepared.holds)?;
         self.store.commit_filled(&self.filling, condemned.generation, writes)?;
+        admission.keep();
         Ok(prepared)
     }
 
@@ -252,6 +260,7 @@ impl Intake {
         if self.archive.is_some() {
             return self.store.commit(Vec::new());
         }
+        self.store.tallies.add(is_complete, report);
         let session = SessionRow {
             node: self.node.id,
             filespace: self.filespace.id,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use catalog::change::deactivate;
 use catalog::{
-    ArchiveChange, ArchiveRow, DeletionRow, EventRow, Filespace, Node, PageKey, PageRow, PageSpan,
-    VersionKey, VersionRow, Write,
+    ArchiveChange, ArchiveRow, DeletionRow, EventRow, Filespace, Growth, Node, PageKey, PageRow,
+    PageSpan, VersionKey, VersionRow, Write,
 };
 use format::page;
 use model::{ClassId, DirPath, FilespaceId, Kind, Name, Object, ServerTime, archive_number};
@@ -98,7 +98,7 @@ impl DeletionOrder {
         let span = PageSpan::Directory(DirPath::root());
         let parts = vec![Part { span, name: Some(images::head()) }];
         let choice = Choice::All;
-        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX };
+        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX, sample: None };
         Self { selection, chosen: ChosenVersions::Images(taken), is_dry }
     }
 }
@@ -181,6 +181,14 @@ pub fn grow(change: &mut ArchiveChange, current: &[Object], new: &[Object]) {
             change.objects_added -= 1;
             change.bytes_added = change.bytes_added.saturating_sub(file_bytes(old));
         }
+    }
+}
+
+/// Returns the growth of what is stored between two changes of an archive.
+pub(crate) fn growth(before: ArchiveChange, after: ArchiveChange) -> Growth {
+    Growth {
+        objects: after.objects_added - before.objects_added,
+        bytes: after.bytes_added.saturating_sub(before.bytes_added),
     }
 }
 
@@ -631,7 +639,7 @@ fn put_back(
         });
     }
     let mut change = ArchiveChange { due: Some(None), ..ArchiveChange::default() };
-    let mut writes = Vec::new();
+    let (mut writes, mut lost) = (Vec::new(), Growth::default());
     for (at, row) in pages.iter().enumerate() {
         let next = pages.get(at + 1).map(|next| &next.key.first[..]);
         let is_here = |version: &&VersionRow| {
@@ -643,15 +651,24 @@ fn put_back(
             let mut back: Vec<Object> = page::decode(&version.body)
                 .map_err(|_| StoreError::damaged("a deleted version is damaged"))?;
             let Some(object) = back.pop() else { continue };
-            if let Err(at) = objects.binary_search_by(|known| known.name.cmp(&object.name)) {
-                change.objects_added += 1;
-                change.bytes_added += file_bytes(&object);
-                objects.insert(at, object);
+            match objects.binary_search_by(|known| known.name.cmp(&object.name)) {
+                Err(at) => {
+                    change.objects_added += 1;
+                    change.bytes_added += file_bytes(&object);
+                    objects.insert(at, object);
+                }
+                // An interrupted run has put it back.
+                Ok(at) if objects[at] == object => {}
+                // Another object has its name: this one is gone for good.
+                Ok(_) => lost = lost.plus(Growth::of(&object)),
             }
         }
         writes.push(rewritten(filespace, row.key.clone(), &objects));
     }
     writes.push(Write::SetArchive { number, change });
+    if !lost.is_nothing() {
+        writes.push(Write::Grow { filespace, growth: lost.undone() });
+    }
     Ok(store.catalog.commit(writes)?)
 }
 
@@ -661,7 +678,7 @@ pub fn purge(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     for row in store.catalog.deletions(None)? {
         if row.time.0 + keeps <= now.0 {
             let deletion = row.number;
-            store.catalog.commit(vec![Write::EmptyTrash { deletion }])?;
+            store.catalog.commit(vec![Write::PurgeTrash { deletion }])?;
         }
     }
     Ok(())

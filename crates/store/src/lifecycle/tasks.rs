@@ -37,6 +37,7 @@ pub fn run<T>(
     warning: impl FnOnce(&T) -> Option<String>,
 ) -> Result<T, StoreError> {
     let name = task.name().to_owned();
+    let _span = tracing::info_span!(target: model::TRACE, "task", name).entered();
     let started = sys::clock::now();
     record(catalog, Write::BeginTask { task: name.clone(), due: due.min(started), started });
     let outcome = work();

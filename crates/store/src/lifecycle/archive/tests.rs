@@ -31,7 +31,8 @@ fn filespace_of(server: &TestServer, name: &[u8]) -> Filespace {
 fn order(filespace: &Filespace, states: States, is_dry: bool) -> DeletionOrder {
     let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
     let choice = Choice::Active;
-    let selection = Selection { filespace: filespace.id, choice, parts, range: 0..u64::MAX };
+    let selection =
+        Selection { filespace: filespace.id, choice, parts, range: 0..u64::MAX, sample: None };
     DeletionOrder { selection, chosen: ChosenVersions::States(states), is_dry }
 }
 
