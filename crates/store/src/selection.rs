@@ -2,11 +2,14 @@
 
 mod ahead;
 mod condition;
+pub mod drill;
 mod recipient;
 mod restore;
+mod sample;
 pub(crate) mod select;
 mod staging;
 
+pub use crate::store::drills::{Delivery, Sample};
 pub use condition::VersionCondition;
 pub use recipient::{Answer, DirectoryVersions, Message, Recipient, WindowEnd};
 pub use restore::serve;

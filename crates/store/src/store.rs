@@ -4,6 +4,7 @@ mod claims;
 mod commit_failure;
 mod condemned_packs;
 mod derived_index;
+pub(crate) mod drills;
 mod following;
 mod node_clocks;
 mod rebuild;
@@ -24,6 +25,7 @@ use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use self::claims::Claims;
 use self::condemned_packs::condemned_packs;
 use self::derived_index::DerivedIndex;
+use self::drills::Drills;
 use self::node_clocks::NodeClocks;
 use self::users::Users;
 use crate::error::StoreError;
@@ -83,6 +85,8 @@ pub struct Store {
     /// Users of packs on this server.
     pub(crate) users: Arc<Users>,
     pub(crate) ownership: Ownership,
+    /// Restore drills that are under way.
+    pub(crate) drills: Drills,
     /// Lock for copying, moving and repairing packs, and for changing pools.
     tending: Mutex<()>,
     /// Lock for copying the catalogue to the pools.
@@ -197,6 +201,7 @@ impl Store {
             copying: Mutex::default(),
             recovered: AtomicBool::new(hold::is_held(folder)),
             node_clocks: NodeClocks::default(),
+            drills: Drills::default(),
             expiring: AtomicBool::new(false),
             quotas: Quotas::default(),
             stopping: AtomicBool::new(false),

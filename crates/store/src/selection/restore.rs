@@ -20,6 +20,7 @@ use super::ahead::ReadAhead;
 use super::recipient::{DirectoryVersions, Message, Recipient, WindowEnd};
 use super::select::{Selection, VersionBatch, has_data, split};
 use crate::places::places;
+use crate::store::drills::Delivery;
 
 /// Maximum number of directories in a window, even if the client can keep more of them open.
 const WINDOW_DIRECTORIES_MAX: u32 = 2048;
@@ -47,6 +48,12 @@ struct Content {
     position: usize,
     /// Places of chunks with their lengths.
     chunks: Vec<(Place, u32)>,
+}
+
+impl Content {
+    fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|&(_, bytes)| u64::from(bytes)).sum()
+    }
 }
 
 struct Window {
@@ -88,7 +95,8 @@ impl Window {
 }
 
 /// Sends all versions that `selection` selects. Blocks, and ends early when the client is gone. If
-/// the catalogue cannot read some of them, sends all others, and fails then.
+/// the catalogue cannot read some of them, sends all others, and fails then. Returns the files that
+/// were sent.
 ///
 /// `directories` is the number of directories that the client can keep open, if the client tells
 /// it.
@@ -98,7 +106,7 @@ pub fn serve(
     reader: Reader,
     directories: Option<u32>,
     recipient: &mut dyn Recipient,
-) -> Result<(), StoreError> {
+) -> Result<Delivery, StoreError> {
     let directories = directories.unwrap_or(WINDOW_DIRECTORIES);
     let directories_max = directories.min(WINDOW_DIRECTORIES_MAX);
     let mut sender = Sender {
@@ -108,10 +116,12 @@ pub fn serve(
         range: selection.range.clone(),
         waiting: VecDeque::new(),
         window: Window::new(0, directories_max as usize),
+        damaged: HashSet::new(),
+        delivery: Delivery::default(),
     };
     let unreadable = selection.walk_readable(&*store.catalog, |batch| sender.add(batch))?;
-    sender.finish(unreadable.is_none())?;
-    unreadable.map_or(Ok(()), |unreadable| Err(unreadable.into()))
+    let delivery = sender.finish(unreadable.is_none())?;
+    unreadable.map_or(Ok(delivery), |unreadable| Err(unreadable.into()))
 }
 
 /// Collects the packs on volumes that the selection needs, in the order in which it needs them.
@@ -168,6 +178,9 @@ struct Sender<'a> {
     /// Windows whose entries have been sent, oldest first.
     waiting: VecDeque<SentWindow>,
     window: Window,
+    /// Places of the oldest window that could not be read.
+    damaged: HashSet<Place>,
+    delivery: Delivery,
 }
 
 impl Sender<'_> {
@@ -203,6 +216,7 @@ impl Sender<'_> {
                 let chunks = self.chunks(&version.object);
                 chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
                 let chunks = within(&version.object, chunks, &self.range);
+                self.delivery.selected += 1;
                 self.window.contents.push(Content { position, chunks });
             }
             deactivated.push(version.deactivated);
@@ -251,12 +265,12 @@ impl Sender<'_> {
     }
 
     /// Ends the last window. If `is_whole` is false, an error comes after the last data.
-    fn finish(mut self, is_whole: bool) -> Result<(), StoreError> {
+    fn finish(mut self, is_whole: bool) -> Result<Delivery, StoreError> {
         self.end_window(true)?;
         while !self.waiting.is_empty() {
             self.send_data(is_whole && self.waiting.len() == 1)?;
         }
-        Ok(())
+        Ok(self.delivery)
     }
 
     /// Waits for the client's answer to the oldest window, and sends the data that it lacks.
@@ -298,7 +312,23 @@ impl Sender<'_> {
                 }
             }
         }
-        self.send(Message::DataEnd(WindowEnd { window: number, last }))
+        self.send(Message::DataEnd(WindowEnd { window: number, last }))?;
+        for content in &contents {
+            self.count(content, is_lacking(content.position));
+        }
+        self.damaged.clear();
+        Ok(())
+    }
+
+    /// Counts a file of a window whose data was sent. A client does not ask for a file that has
+    /// only holes.
+    fn count(&mut self, content: &Content, is_lacking: bool) {
+        let is_sent = is_lacking || content.chunks.is_empty();
+        let is_sound = !content.chunks.iter().any(|(place, _)| self.damaged.contains(place));
+        if is_sent && is_sound {
+            self.delivery.delivered += 1;
+            self.delivery.bytes = self.delivery.bytes.saturating_add(content.bytes());
+        }
     }
 
     /// Requests the packs of `places` that are on volumes only. Also requests packs of later
@@ -400,6 +430,7 @@ impl Sender<'_> {
     ) -> Result<(), StoreError> {
         for &index in indexes {
             let place = Place::new(pack, index);
+            self.damaged.insert(place);
             self.send(Message::Damaged { place, reason: reason.to_owned() })?;
         }
         Ok(())

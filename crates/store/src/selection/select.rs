@@ -18,6 +18,7 @@ use model::{
 };
 
 use crate::pages::decode_page;
+use crate::store::drills::Sample;
 
 /// Number of pages that are read from the catalogue at once.
 const PAGES_BATCH: usize = 64;
@@ -309,6 +310,8 @@ pub struct Selection {
     pub parts: Vec<Part>,
     /// Range of bytes that a restore sends of each file.
     pub range: Range<u64>,
+    /// Sample whose versions are selected; `None` for all versions of the choice.
+    pub sample: Option<Sample>,
 }
 
 /// A span of directories, or one object of a directory.
@@ -340,6 +343,11 @@ impl Selection {
             while let Some(mut batch) = walk.next()? {
                 if let Some(name) = &part.name {
                     batch.versions.retain(|version| version.object.name == *name);
+                }
+                if let Some(sample) = &self.sample {
+                    let VersionBatch { directory, versions } = &mut batch;
+                    versions
+                        .retain(|version| sample.has(self.filespace, directory, &version.object));
                 }
                 if !batch.versions.is_empty() {
                     visit(batch)?;

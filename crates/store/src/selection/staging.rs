@@ -165,6 +165,7 @@ fn find(store: &Store, filespace: FilespaceId, order: &[CopyId]) -> Result<Searc
             choice: Choice::Newest,
             parts: vec![select::Part { span, name: None }],
             range: 0..u64::MAX,
+            sample: None,
         };
         let mut here = Vec::new();
         let damage = selection.walk_readable(&*store.catalog, |batch| {

@@ -108,7 +108,8 @@ impl Recipient for Client {
 fn everything(server: &TestServer, range: Range<u64>) -> Selection {
     let span = catalog::PageSpan::Subtree(DirPath::above_root());
     let parts = vec![Part { span, name: None }];
-    Selection { filespace: server.filespace, choice: Choice::Active, parts, range }
+    let sample = None;
+    Selection { filespace: server.filespace, choice: Choice::Active, parts, range, sample }
 }
 
 fn restore(
@@ -116,7 +117,7 @@ fn restore(
     selection: &Selection,
     directories: Option<u32>,
     client: &mut Client,
-) -> Result<(), StoreError> {
+) -> Result<Delivery, StoreError> {
     serve(&server.store, selection, Reader::server(), directories, client)
 }
 

@@ -82,7 +82,7 @@ impl World {
     fn select(&self, span: PageSpan, choice: Choice) -> Vec<Entry> {
         let parts = vec![Part { span, name: None }];
         let filespace = self.server.filespace;
-        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX };
+        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX, sample: None };
         let mut found = Vec::new();
         let walked = selection.walk_readable(&*self.server.store.catalog, |batch| {
             found.extend(batch.versions.into_iter().map(|version| Entry {
@@ -171,7 +171,8 @@ fn a_part_with_a_name_selects_the_versions_of_one_object() {
     let span = PageSpan::Directory(directory("/a/"));
     let parts = vec![Part { span, name: Some(name("x")) }];
     let filespace = world.server.filespace;
-    let selection = Selection { filespace, choice: Choice::All, parts, range: 0..u64::MAX };
+    let selection =
+        Selection { filespace, choice: Choice::All, parts, range: 0..u64::MAX, sample: None };
     assert_eq!(selection.path(), b"/a/x");
     let mut found = Vec::new();
     let walked = selection.walk_readable(&*world.server.store.catalog, |batch| {
