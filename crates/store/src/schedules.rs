@@ -13,6 +13,8 @@
 //! and closes those that no node began. It runs at the server that keeps house.
 
 mod announcement;
+mod attendance;
+mod audience;
 mod define;
 mod events;
 mod followers;
@@ -22,6 +24,8 @@ mod work;
 
 pub(crate) use announcement::announce;
 pub use announcement::generation;
+pub use attendance::{attend, end_attendance};
+pub use audience::{put_progress, watch, watched};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
 pub use events::{EventTarget, control, find_event, node_events, report, run_now, sever};
 pub use followers::label_nodes;
