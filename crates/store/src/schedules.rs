@@ -18,6 +18,7 @@ mod audience;
 mod define;
 mod events;
 mod followers;
+mod future;
 mod plan;
 mod timetable;
 mod work;

@@ -1,0 +1,83 @@
+//! Events of the future. The catalogue has no record of them: they are computed from the schedules.
+
+use catalog::{EventFilter, EventKey, Node, ScheduledEvent};
+use model::ServerTime;
+use policy::schedule::Occurrence;
+use policy::schedule::event::EventState;
+
+use super::define::definition;
+use super::followers::Followers;
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// Lists the next `limit` events whose windows open after `now`, the last one first. They have no
+/// number. The states in `filter` do not count.
+pub fn future_events(
+    store: &Store,
+    filter: &EventFilter,
+    now: ServerTime,
+    limit: usize,
+) -> Result<Vec<ScheduledEvent>, StoreError> {
+    let followers = Followers::read(&*store.catalog)?;
+    let nodes = store.catalog.nodes()?;
+    let mut events = Vec::new();
+    for row in store.catalog.schedules()? {
+        if filter
+            .schedule
+            .as_ref()
+            .is_some_and(|name| !name.eq_ignore_ascii_case(&row.name))
+        {
+            continue;
+        }
+        let Ok(definition) = definition(&row) else { continue };
+        let Ok(zone) = definition.time_zone() else { continue };
+        let mut places = followers.places(&row, &definition, &nodes);
+        places.retain(|(node, _)| filter.node.is_none() || *node == filter.node);
+        if definition.is_suspended || places.is_empty() {
+            continue;
+        }
+        // A window opens within its length after its planned time.
+        let window = i64::from(definition.timing.window_minutes) * 60_000_000;
+        let after = now.0 - window;
+        let after = filter.from.map_or(after, |from| after.max(from.0.saturating_sub(1)));
+        let to = filter.to.unwrap_or(ServerTime::MAX);
+        let occurrences = definition.timing.occurrences(&zone, ServerTime(after));
+        let own = occurrences
+            .take_while(|occurrence| occurrence.planned <= to)
+            .filter(|occurrence| occurrence.opens > now)
+            .take(limit)
+            .flat_map(|occurrence| places.iter().map(move |place| (occurrence, *place)))
+            .filter(|(occurrence, (_, since))| occurrence.planned >= *since)
+            .take(limit);
+        for (occurrence, (node, _)) in own {
+            let key = EventKey { schedule: row.name.clone(), planned: occurrence.planned, node };
+            let node = nodes.iter().find(|known| Some(known.id) == node);
+            events.push(future(key, node, occurrence));
+        }
+    }
+    events.sort_by(|one, other| one.opens.cmp(&other.opens).then(one.key.cmp(&other.key)));
+    events.truncate(limit);
+    events.reverse();
+    Ok(events)
+}
+
+fn future(key: EventKey, node: Option<&Node>, occurrence: Occurrence) -> ScheduledEvent {
+    ScheduledEvent {
+        number: 0,
+        key,
+        node_name: node.map(|node| node.name.clone()),
+        opens: occurrence.opens,
+        closes: occurrence.closes,
+        state: EventState::Future,
+        attempt: 0,
+        started: None,
+        ended: None,
+        code: None,
+        reason: String::new(),
+        report: String::new(),
+        control: None,
+        watched: ServerTime(0),
+        progress: String::new(),
+        paused: None,
+    }
+}
