@@ -33,4 +33,5 @@ pub use changes::{
 pub use first::FIRST;
 pub use outcome::{Listener, Outcome};
 pub use renewal::drain_anew;
+pub(crate) use tend::ends;
 pub use tend::{VolumeWork, copy, drain, refresh, repair, tend, tend_volumes};

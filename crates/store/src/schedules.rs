@@ -28,8 +28,12 @@ pub use announcement::generation;
 pub use attendance::{attend, end_attendance};
 pub use audience::{put_progress, watch, watched};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
-pub use events::{EventTarget, control, find_event, node_events, report, run_now, sever};
-pub use followers::label_nodes;
+pub use events::{
+    EventTarget, control, find_event, node_events, report, run_now, sever, start_task,
+};
+pub use followers::LabelChange;
+pub(crate) use followers::label_change;
+pub use future::future_events;
 pub use plan::{Plan, PlannedControl, PlannedSchedule, plan_of};
 pub use timetable::{Timetable, tick};
 pub use work::run_due;

@@ -315,7 +315,7 @@ pub fn drain(
 }
 
 /// Returns the pool `name` and its next pool.
-pub(super) fn ends(store: &Store, name: &str) -> Result<(PoolRow, PoolRow), StoreError> {
+pub(crate) fn ends(store: &Store, name: &str) -> Result<(PoolRow, PoolRow), StoreError> {
     let row = find(store, name)?;
     let Some(next) = row.next else {
         return Err(StoreError::conflict(format!(

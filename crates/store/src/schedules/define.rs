@@ -1,13 +1,14 @@
 //! Schedules as administrators make them.
 
 use catalog::{Association, Follower, ScheduleRow};
-use policy::schedule::{Definition, Place};
+use policy::schedule::{Action, Definition, Place, Work};
 
 use super::announcement::announce;
 use super::followers::Followers;
-use crate::domains::note;
+use crate::domains::note_by;
 use crate::error::StoreError;
 use crate::names::check_name;
+use crate::pools;
 use crate::store::Store;
 
 /// A schedule with its followers.
@@ -64,6 +65,7 @@ pub fn add(
     author: &str,
 ) -> Result<Schedule, StoreError> {
     check_name(name, "a schedule")?;
+    check_pool(store, definition)?;
     let now = sys::clock::now();
     let row = ScheduleRow {
         name: name.to_owned(),
@@ -79,11 +81,12 @@ pub fn add(
         error => error.into(),
     })?;
     announce(store)?;
-    note(store, now, "schedule defined", name)?;
+    note_by(store, author, now, ("schedule defined", name))?;
     find(store, name)
 }
 
-/// Changes a schedule. Occurrences count from now on if the planned times change.
+/// Changes a schedule. Occurrences count from now on if the planned times change, or if the
+/// schedule was suspended: the time of the suspension is not made up for.
 pub fn change(
     store: &Store,
     name: &str,
@@ -97,28 +100,30 @@ pub fn change(
             old.row.name
         )));
     }
+    check_pool(store, definition)?;
     let now = sys::clock::now();
     let has_same_times = old.definition.timing.starts == definition.timing.starts
         && old.definition.zone == definition.zone;
+    let is_resumed = old.definition.is_suspended && !definition.is_suspended;
     let row = ScheduleRow {
         body: encode(definition)?,
-        since: if has_same_times { old.row.since } else { now },
+        since: if has_same_times && !is_resumed { old.row.since } else { now },
         changed: now,
         changed_by: author.to_owned(),
         ..old.row
     };
     store.catalog.change_schedule(&row)?;
     announce(store)?;
-    note(store, now, "schedule changed", &row.name)?;
+    note_by(store, author, now, ("schedule changed", row.name.as_str()))?;
     find(store, name)
 }
 
 /// Removes a schedule. Work that is under way goes on.
-pub fn remove(store: &Store, name: &str) -> Result<Schedule, StoreError> {
+pub fn remove(store: &Store, name: &str, author: &str) -> Result<Schedule, StoreError> {
     let schedule = find(store, name)?;
     store.catalog.remove_schedule(name)?;
     announce(store)?;
-    note(store, sys::clock::now(), "schedule removed", &schedule.row.name)?;
+    note_by(store, author, sys::clock::now(), ("schedule removed", schedule.row.name.as_str()))?;
     Ok(schedule)
 }
 
@@ -127,6 +132,7 @@ pub fn associate(
     store: &Store,
     name: &str,
     followers: &[Follower],
+    author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find(store, name)?;
     if schedule.definition.place() == Place::Server {
@@ -143,6 +149,8 @@ pub fn associate(
         })?;
     }
     announce(store)?;
+    let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
+    note_by(store, author, sys::clock::now(), ("schedule associated", details.as_str()))?;
     find(store, name)
 }
 
@@ -151,6 +159,7 @@ pub fn dissociate(
     store: &Store,
     name: &str,
     followers: &[Follower],
+    author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find(store, name)?;
     for follower in followers {
@@ -163,7 +172,33 @@ pub fn dissociate(
         }
     }
     announce(store)?;
+    let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
+    note_by(store, author, sys::clock::now(), ("schedule dissociated", details.as_str()))?;
     find(store, name)
+}
+
+/// Returns the names of followers, for the audit trail.
+fn names(store: &Store, followers: &[Follower]) -> Result<String, StoreError> {
+    let (nodes, domains) = (store.catalog.nodes()?, store.catalog.domains()?);
+    let name = |follower: &Follower| match follower {
+        Follower::Node(id) => {
+            let node = nodes.iter().find(|node| node.id == *id);
+            node.map_or_else(String::new, |node| format!("node {}", node.name))
+        }
+        Follower::Label(label) => format!("label {label}"),
+        Follower::Domain(id) => {
+            let domain = domains.iter().find(|domain| domain.id == *id);
+            domain.map_or_else(String::new, |domain| format!("domain {}", domain.name))
+        }
+    };
+    Ok(followers.iter().map(name).collect::<Vec<_>>().join(", "))
+}
+
+/// Fails if the schedule drains a pool that cannot be drained.
+pub(super) fn check_pool(store: &Store, definition: &Definition) -> Result<(), StoreError> {
+    let Action { work: Work::Drain, objects, .. } = &definition.action else { return Ok(()) };
+    let Some(pool) = objects.first() else { return Ok(()) };
+    pools::ends(store, &String::from_utf8_lossy(&pool.0)).map(drop)
 }
 
 pub(super) fn encode(definition: &Definition) -> Result<String, StoreError> {

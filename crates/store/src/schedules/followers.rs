@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{Association, Catalog, Follower, Node};
+use catalog::{Association, Catalog, Follower, Node, ScheduleRow};
 use model::{NodeId, ServerTime};
+use policy::schedule::{Definition, Place};
 
-use super::announcement::announce;
 use crate::error::StoreError;
 use crate::names::check_name;
 use crate::store::Store;
@@ -13,20 +13,22 @@ use crate::store::Store;
 /// All followers, as the catalogue has them at one time.
 pub(super) struct Followers {
     associations: Vec<Association>,
-    labels: BTreeSet<(NodeId, String)>,
+    /// Labels of nodes, with the time at which the node got each.
+    labels: BTreeMap<(NodeId, String), ServerTime>,
 }
 
 impl Followers {
     pub(super) fn read(catalog: &dyn Catalog) -> Result<Self, StoreError> {
-        let labels = catalog.labels(None)?.into_iter().collect();
+        let labels = catalog.label_times()?.into_iter();
+        let labels = labels.map(|(node, label, since)| ((node, label), since)).collect();
         Ok(Self { associations: catalog.associations()?, labels })
     }
 
     /// Returns the schedules that `node` follows, each with the time since which it does so.
     pub(super) fn of_node(&self, node: &Node) -> BTreeMap<&str, ServerTime> {
         let mut schedules = BTreeMap::new();
-        for association in self.associations.iter().filter(|one| self.includes(one, node)) {
-            let since = association.since.max(node.registered);
+        for association in &self.associations {
+            let Some(since) = self.since(association, node) else { continue };
             let known: &mut ServerTime =
                 schedules.entry(association.schedule.as_str()).or_insert(since);
             *known = since.min(*known);
@@ -43,11 +45,25 @@ impl Followers {
     ) -> Vec<(&'a Node, ServerTime)> {
         let own: Vec<&Association> =
             self.associations.iter().filter(|one| one.schedule == schedule).collect();
-        let since = |node: &Node| {
-            let all = own.iter().filter(|one| self.includes(one, node));
-            all.map(|one| one.since.max(node.registered)).min()
-        };
+        let since = |node: &Node| own.iter().filter_map(|one| self.since(one, node)).min();
         nodes.iter().filter_map(|node| Some((node, since(node)?))).collect()
+    }
+
+    /// Returns the places at which the schedule is carried out, each with the time since which it
+    /// is. `None` is the server.
+    pub(super) fn places(
+        &self,
+        row: &ScheduleRow,
+        definition: &Definition,
+        nodes: &[Node],
+    ) -> Vec<(Option<NodeId>, ServerTime)> {
+        match definition.place() {
+            Place::Server => vec![(None, row.since)],
+            Place::Node => {
+                let followers = self.of_schedule(&row.name, nodes).into_iter();
+                followers.map(|(node, since)| (Some(node.id), since.max(row.since))).collect()
+            }
+        }
     }
 
     /// Returns the followers of the schedule.
@@ -56,25 +72,57 @@ impl Followers {
         own.map(|one| one.follower.clone()).collect()
     }
 
-    fn includes(&self, association: &Association, node: &Node) -> bool {
-        match &association.follower {
-            Follower::Node(id) => *id == node.id,
-            Follower::Domain(domain) => *domain == node.domain,
-            Follower::Label(label) => self.labels.contains(&(node.id, label.clone())),
-        }
+    /// Returns the time since which `node` follows by the association; `None` if it does not. A
+    /// node that gets the label or the domain later does not make up for what was due before.
+    fn since(&self, association: &Association, node: &Node) -> Option<ServerTime> {
+        let belongs = match &association.follower {
+            Follower::Node(id) => (*id == node.id).then_some(node.registered),
+            Follower::Domain(domain) => (*domain == node.domain).then_some(node.domain_since),
+            Follower::Label(label) => self.labels.get(&(node.id, label.clone())).copied(),
+        };
+        Some(belongs?.max(association.since).max(node.registered))
     }
 }
 
-/// Gives labels to a node and takes labels from it.
-pub fn label_nodes(
+/// Returns what giving labels to a node and taking labels from it changes. A label that is both
+/// given and taken is given.
+pub(crate) fn label_change(
     store: &Store,
     node: NodeId,
     added: &[String],
     removed: &[String],
-) -> Result<(), StoreError> {
+) -> Result<LabelChange, StoreError> {
     for label in added {
         check_name(label, "a label")?;
     }
-    store.catalog.change_labels(node, added, removed)?;
-    announce(store)
+    let before = store.catalog.labels(Some(node))?.into_iter().map(|(_, label)| label);
+    Ok(LabelChange::of(&before.collect(), added, removed))
+}
+
+/// Labels that a node has got and lost.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LabelChange {
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+}
+
+impl LabelChange {
+    fn of(before: &BTreeSet<String>, added: &[String], removed: &[String]) -> Self {
+        let added: BTreeSet<String> = added.iter().cloned().collect();
+        let removed: BTreeSet<String> = removed.iter().cloned().collect();
+        let lost = |label: &&String| before.contains(*label) && !added.contains(*label);
+        Self {
+            added: added.difference(before).cloned().collect(),
+            removed: removed.iter().filter(lost).cloned().collect(),
+        }
+    }
+
+    /// Returns the change in words, for the audit trail; `None` if nothing has changed.
+    pub fn words(&self) -> Option<String> {
+        let signed = |sign: char, labels: &[String]| {
+            labels.iter().map(|label| format!("{sign}{label}")).collect::<Vec<_>>()
+        };
+        let words = [signed('+', &self.added), signed('-', &self.removed)].concat().join(" ");
+        Some(words).filter(|words| !words.is_empty())
+    }
 }

@@ -1,5 +1,7 @@
 //! The plan of a node: the schedules that it follows, as its agent gets them.
 
+use std::collections::BTreeMap;
+
 use catalog::{Control, EventFilter, EventKey, Node};
 use model::ServerTime;
 
@@ -15,7 +17,8 @@ const CONTROLS_MAX: usize = 1000;
 pub struct Plan {
     /// Schedules, by name.
     pub schedules: Vec<PlannedSchedule>,
-    /// Wishes about events that have not ended.
+    /// Wishes about events that have not ended, and the cancellations of all whose windows are
+    /// open: a node may try an event again until its window closes.
     pub controls: Vec<PlannedControl>,
 }
 
@@ -44,15 +47,21 @@ pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
         let since = *followed.get(row.name.as_str())?;
         Some(PlannedSchedule { name: row.name, body: row.body, since: since.max(row.since) })
     });
-    let filter = EventFilter {
-        node: Some(node.id),
-        states: super::events::OPEN.to_vec(),
-        ..EventFilter::default()
+    let of_node = EventFilter { node: Some(node.id), ..EventFilter::default() };
+    let open = EventFilter { states: super::events::OPEN.to_vec(), ..of_node.clone() };
+    let cancelled = EventFilter {
+        control: Some(Control::Cancel),
+        closes_after: Some(sys::clock::now()),
+        ..of_node
     };
-    let events = store.catalog.scheduled_events(&filter, None, CONTROLS_MAX)?;
-    let controls = events.into_iter().filter_map(|event| {
-        let control = event.control?;
-        Some(PlannedControl { key: event.key, control })
-    });
+    let mut controls = BTreeMap::new();
+    for filter in [open, cancelled] {
+        for event in store.catalog.scheduled_events(&filter, None, CONTROLS_MAX)? {
+            if let Some(control) = event.control {
+                controls.insert(event.key, control);
+            }
+        }
+    }
+    let controls = controls.into_iter().map(|(key, control)| PlannedControl { key, control });
     Ok(Plan { schedules: own.collect(), controls: controls.collect() })
 }
