@@ -36,6 +36,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns true if the same request fails each time.
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, Self::Usage(_) | Self::Conflict(_) | Self::NotFound(_))
+    }
+
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
     }
@@ -80,7 +85,7 @@ impl From<CatalogError> for StoreError {
         let text = model::chain(&error);
         match error {
             CatalogError::NotFound { .. } => Self::NotFound(text),
-            CatalogError::Exists { .. } => Self::Conflict(text),
+            CatalogError::Exists { .. } | CatalogError::Limit { .. } => Self::Conflict(text),
             CatalogError::NoSpace => Self::NoSpace(text),
             CatalogError::Damaged(_) => Self::Damaged(text),
             CatalogError::Away(_)

@@ -6,17 +6,22 @@ use catalog::{
 };
 use model::{NodeId, ServerTime};
 use policy::schedule::event::EventState;
-use policy::schedule::{Definition, Occurrence, Place, Starts, Timing};
+use policy::schedule::{
+    Action, Definition, Occurrence, PRIORITY_DEFAULT, Place, RETRY_PAUSE_MINUTES_DEFAULT, Starts,
+    Timing,
+};
 
 use super::announcement::announce;
 use super::define::encode;
 use crate::counts::counted;
-use crate::domains::note;
+use crate::domains::note_by;
 use crate::error::StoreError;
 use crate::store::Store;
 
 /// Prefix of the names of schedules that were made for one action. No other name begins like this.
-const ONCE_PREFIX: &str = "@";
+pub(super) const ONCE_PREFIX: &str = "@";
+/// Time in which a task that a person has asked for must have begun, in minutes: a day.
+const TASK_WINDOW_MINUTES: u32 = 1440;
 /// Time for which a schedule of one action is kept after its window, in minutes.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
 
@@ -37,9 +42,20 @@ pub struct EventTarget {
     pub node: Option<NodeId>,
 }
 
-/// Records what a node reports.
+/// Records what a node reports. No time that it tells is later than the present.
 pub fn report(store: &Store, report: &EventReport) -> Result<(), StoreError> {
-    Ok(store.catalog.report_event(report)?)
+    let report = plausible(report.clone(), sys::clock::now());
+    Ok(store.catalog.report_event(&report)?)
+}
+
+/// Bounds the times of a report: an attempt begins after its window has opened and before the time
+/// of the report, and nothing has happened in the future.
+fn plausible(report: EventReport, now: ServerTime) -> EventReport {
+    let at = report.at.min(now);
+    let opens = report.occurrence.opens.min(at);
+    let within = |time: ServerTime| time.clamp(opens, at);
+    let (began, paused) = (report.began.map(within), report.paused.map(within));
+    EventReport { at, began, paused, ..report }
 }
 
 /// Records that the connection to `node` was lost.
@@ -70,18 +86,26 @@ pub fn find_event(store: &Store, number: u64) -> Result<(ScheduledEvent, Vec<u8>
     store.catalog.scheduled_event(&event.key)?.ok_or_else(unknown)
 }
 
-/// Records a wish about all events of the target that have not ended. Returns their number.
-pub fn control(store: &Store, target: &EventTarget, control: Control) -> Result<u64, StoreError> {
-    let filter = EventFilter {
-        node: target.node,
-        schedule: Some(target.schedule.clone()),
-        states: OPEN.to_vec(),
-        ..EventFilter::default()
-    };
-    let events = store.catalog.scheduled_events(&filter, None, usize::MAX)?;
+/// Records a wish about all events of the target that have not ended. Returns their number. A
+/// cancellation is final, and also stops further attempts of an event that has failed.
+pub fn control(
+    store: &Store,
+    target: &EventTarget,
+    control: Control,
+    author: &str,
+) -> Result<u64, StoreError> {
+    let events = controllable(store, target, control)?;
     if events.is_empty() {
         return Err(StoreError::not_found(format!(
-            "schedule {} has no event that is pending or under way",
+            "schedule {} has no event that is pending or under way, and that is not cancelled",
+            target.schedule
+        )));
+    }
+    let is_of_server = events.iter().any(|event| event.key.node.is_none());
+    if is_of_server && control != Control::Cancel {
+        return Err(StoreError::usage(format!(
+            "schedule {} is work of the server, which cannot pause; 'holdfast admin event cancel \
+             {0}' ends it",
             target.schedule
         )));
     }
@@ -95,8 +119,41 @@ pub fn control(store: &Store, target: &EventTarget, control: Control) -> Result<
         Control::Cancel => "events cancelled",
     };
     let details = format!("{}: {}", target.schedule, counted(events.len() as u64, "event"));
-    note(store, sys::clock::now(), what, &details)?;
+    note_by(store, author, sys::clock::now(), (what, details.as_str()))?;
     Ok(events.len() as u64)
+}
+
+/// Returns the events of the target to which the wish can apply.
+fn controllable(
+    store: &Store,
+    target: &EventTarget,
+    control: Control,
+) -> Result<Vec<ScheduledEvent>, StoreError> {
+    let all = EventFilter {
+        node: target.node,
+        schedule: Some(target.schedule.clone()),
+        ..EventFilter::default()
+    };
+    let open = EventFilter { states: OPEN.to_vec(), ..all.clone() };
+    let mut events = store.catalog.scheduled_events(&open, None, usize::MAX)?;
+    if control != Control::Cancel {
+        events.retain(|event| event.control != Some(Control::Cancel));
+        return Ok(events);
+    }
+    let rows = store.catalog.schedules()?;
+    let row = rows.iter().find(|row| row.name.eq_ignore_ascii_case(&target.schedule));
+    let Some(definition) = row.and_then(|row| super::define::definition(row).ok()) else {
+        return Ok(events);
+    };
+    let states = match definition.action.work.is_repeatable() {
+        true => vec![EventState::Failed, EventState::Uncertain],
+        false => vec![EventState::Failed],
+    };
+    let failed = EventFilter { states, closes_after: Some(sys::clock::now()), ..all };
+    let mut failed = store.catalog.scheduled_events(&failed, None, usize::MAX)?;
+    failed.retain(|event| event.attempt <= definition.retries);
+    events.extend(failed);
+    Ok(events)
 }
 
 /// Makes a schedule for one action, which is due now at `nodes`, and opens its events. Returns the
@@ -110,6 +167,69 @@ pub fn run_now(
     if template.place() == Place::Server {
         return Err(StoreError::usage("nodes do not carry out work of the server"));
     }
+    let places: Vec<_> = nodes.iter().map(|node| Some(node.id)).collect();
+    let name = once(store, template, &places, author)?;
+    let work = template.action.work.name();
+    let details = format!("{name}: {work} at {}", counted(nodes.len() as u64, "node"));
+    note_by(store, author, sys::clock::now(), ("action started", details.as_str()))?;
+    Ok(name)
+}
+
+/// Starts work of the server now, and returns its event. Work of the same kind that a person has
+/// asked for and that has not ended is refused.
+pub fn start_task(
+    store: &Store,
+    action: &Action,
+    author: &str,
+) -> Result<ScheduledEvent, StoreError> {
+    if action.work.place() != Place::Server {
+        return Err(StoreError::usage("this is work of nodes; start it at nodes"));
+    }
+    let open = EventFilter { states: OPEN.to_vec(), is_of_server: true, ..Default::default() };
+    let schedules = store.catalog.schedules()?;
+    for event in store.catalog.scheduled_events(&open, None, usize::MAX)? {
+        let row = schedules.iter().find(|row| row.name == event.key.schedule);
+        let definition = row.and_then(|row| super::define::definition(row).ok());
+        if definition.is_some_and(|definition| definition.action == *action) {
+            let text = format!("this task is under way, or waits, as event {}", event.number);
+            return Err(StoreError::conflict(text));
+        }
+    }
+    let template = Definition {
+        description: String::new(),
+        action: action.clone(),
+        timing: Timing {
+            starts: Starts::Once(sys::clock::now().0),
+            window_minutes: TASK_WINDOW_MINUTES,
+            spread_percent: 0,
+            last_day: None,
+            blackouts: Vec::new(),
+        },
+        zone: "UTC".to_owned(),
+        priority: PRIORITY_DEFAULT,
+        retries: 0,
+        retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
+        duration_max_minutes: None,
+        runs_late: false,
+        is_suspended: false,
+    };
+    super::define::check_pool(store, &template)?;
+    let name = once(store, &template, &[None], author)?;
+    let details = format!("{name}: {}", action.work.name());
+    note_by(store, author, sys::clock::now(), ("task started", details.as_str()))?;
+    let own = EventFilter { schedule: Some(name), ..EventFilter::default() };
+    let made = store.catalog.scheduled_events(&own, None, 1)?.pop();
+    made.ok_or_else(|| StoreError::damaged("the event of a task that was started is missing"))
+}
+
+/// Makes a schedule that is due once, now, at these places, and opens its events. Returns the name
+/// of the schedule.
+fn once(
+    store: &Store,
+    template: &Definition,
+    places: &[Option<NodeId>],
+    author: &str,
+) -> Result<String, StoreError> {
     let now = sys::clock::now();
     forget_old(store, now)?;
     let timing =
@@ -127,19 +247,17 @@ pub fn run_now(
     let closes = ServerTime(now.0 + i64::from(definition.timing.window_minutes) * 60_000_000);
     let occurrence = Occurrence { planned: now, opens: now, closes };
     let mut events = Vec::new();
-    for node in nodes {
-        let follower = Follower::Node(node.id);
-        store
-            .catalog
-            .associate(&Association { schedule: name.clone(), follower, since: now })?;
-        let key = EventKey { schedule: name.clone(), planned: now, node: Some(node.id) };
+    for place in places {
+        if let Some(node) = *place {
+            let follower = Follower::Node(node);
+            let association = Association { schedule: name.clone(), follower, since: now };
+            store.catalog.associate(&association)?;
+        }
+        let key = EventKey { schedule: name.clone(), planned: now, node: *place };
         events.push((key, occurrence));
     }
     store.catalog.open_events(&events)?;
     announce(store)?;
-    let work = definition.action.work.name();
-    let details = format!("{name}: {work} at {}", counted(nodes.len() as u64, "node"));
-    note(store, now, "action started", &details)?;
     Ok(name)
 }
 
