@@ -76,6 +76,11 @@ impl Watch {
     }
 }
 
+/// Returns true if the server's clock agrees with the record of time. Keeps the record.
+pub fn is_trusted(store: &Store) -> Result<bool, StoreError> {
+    Ok(check(store)?.is_none())
+}
+
 /// Compares the server's clock with the record of time, and keeps the record.
 pub(super) fn check(store: &Store) -> Result<Option<Refusal>, StoreError> {
     check_at(store, &read())

@@ -1,13 +1,19 @@
 //! The timetable: it opens the events of all nodes when their windows open, and closes those that
 //! no node has begun.
+//!
+//! 1. While the server's clock is not trusted, no event is opened, closed or forgotten: a clock
+//!    that is wrong by weeks would record thousands of events as missed, and remove the history.
+//! 2. A mark or an event in the future comes from a clock that was wrong. The mark is taken back,
+//!    and events that nobody has begun are withdrawn. They open again when their time comes.
 
 use catalog::{EventFilter, EventKey, Write};
 use model::ServerTime;
-use policy::schedule::{Definition, Occurrence, Place};
+use policy::schedule::{Definition, Occurrence};
 
 use super::define::definition;
 use super::followers::Followers;
 use crate::error::StoreError;
+use crate::lifecycle::clock;
 use crate::store::Store;
 
 /// Mark with the time up to which events have been opened.
@@ -25,6 +31,13 @@ const PATIENCE_MICROS: i64 = 7 * 86_400_000_000;
 const LOG_MICROS: i64 = 30 * 86_400_000_000;
 /// Number of microseconds in a day.
 const DAY_MICROS: i64 = 86_400_000_000;
+/// Time by which an event may be ahead of the clock, in microseconds: an hour, as small corrections
+/// of a clock set it back.
+pub(super) const AHEAD_MICROS: i64 = 3_600_000_000;
+/// Mark with the time up to which events were looked for that last for long.
+const LONG_MARK: &str = "long events noted";
+/// Time after which an event that is under way is noted in the audit trail, in microseconds.
+const LONG_MICROS: i64 = DAY_MICROS;
 /// Interval between two writes of the mark while nothing opens, in microseconds: a minute.
 const MARK_PAUSE_MICROS: i64 = 60_000_000;
 /// Interval between two removals of old events, in microseconds: an hour.
@@ -34,15 +47,30 @@ const FORGET_PAUSE_MICROS: i64 = 3_600_000_000;
 #[derive(Debug, Default)]
 pub struct Timetable {
     forgotten: Option<ServerTime>,
+    /// True if the clock was not trusted at the last look.
+    is_held: bool,
 }
 
-/// Opens and closes events up to `now`.
+/// Opens and closes events up to `now`, if the server's clock is trusted.
 pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result<(), StoreError> {
+    let was_held = std::mem::replace(&mut timetable.is_held, !clock::is_trusted(store)?);
+    if timetable.is_held {
+        if !was_held {
+            tracing::warn!("schedules wait until the server's clock is trusted");
+        }
+        return Ok(());
+    }
     let seen = store.catalog.mark(SEEN_MARK)?.map(ServerTime);
-    let after = seen.unwrap_or(now).max(ServerTime(now.0 - LOOK_BACK_MICROS));
+    let is_ahead = seen.is_some_and(|seen| seen > now);
+    if seen.is_some_and(|seen| seen.0 - now.0 > AHEAD_MICROS) {
+        let withdrawn = store.catalog.withdraw_events(ServerTime(now.0 + AHEAD_MICROS))?;
+        tracing::warn!(withdrawn, "events of the future were withdrawn: the clock was ahead");
+    }
+    let after = seen.unwrap_or(now).clamp(ServerTime(now.0 - LOOK_BACK_MICROS), now);
     let opened = if after < now { open(store, after, now)? } else { 0 };
     // Events that are opened once more stay as they are, so the mark may lag behind.
-    if opened > 0 || seen.is_none_or(|seen| now.0 - seen.0 >= MARK_PAUSE_MICROS) {
+    let is_old = seen.is_none_or(|seen| now.0 - seen.0 >= MARK_PAUSE_MICROS);
+    if opened > 0 || is_old || is_ahead {
         store.catalog.commit(vec![Write::SetMark { name: SEEN_MARK, value: now.0 }])?;
     }
     close(store, now)?;
@@ -52,9 +80,32 @@ pub fn tick(store: &Store, timetable: &mut Timetable, now: ServerTime) -> Result
         store
             .catalog
             .forget_events(ServerTime(now.0 - kept), ServerTime(now.0 - LOG_MICROS))?;
+        note_long(store, now)?;
         timetable.forgotten = Some(now);
     }
     Ok(())
+}
+
+/// Notes the events that have been under way for a day since the last call. Each is noted once.
+fn note_long(store: &Store, now: ServerTime) -> Result<(), StoreError> {
+    let seen = store.catalog.mark(LONG_MARK)?.unwrap_or(now.0 - FORGET_PAUSE_MICROS);
+    let open = EventFilter { states: super::events::OPEN.to_vec(), ..EventFilter::default() };
+    for event in store.catalog.scheduled_events(&open, None, usize::MAX)? {
+        let Some(started) = event.started else { continue };
+        if (seen + 1..=now.0).contains(&(started.0 + LONG_MICROS)) {
+            let place = event
+                .node_name
+                .map_or_else(|| "the server".to_owned(), |name| format!("node {name}"));
+            let details = format!(
+                "event {} of schedule {} at {place} is under way for a day; 'holdfast admin event \
+                 cancel' ends it, and 'schedule update --duration-max' sets a limit",
+                event.number, event.key.schedule
+            );
+            store.record("event takes long", details)?;
+        }
+    }
+    let mark = Write::SetMark { name: LONG_MARK, value: now.0 };
+    Ok(store.catalog.commit(vec![mark])?)
 }
 
 /// Closes the events whose time is over.
@@ -90,13 +141,7 @@ fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<usize, Stor
         if openings.is_empty() {
             continue;
         }
-        let places: Vec<_> = match definition.place() {
-            Place::Server => vec![(None, row.since)],
-            Place::Node => {
-                let followers = followers.of_schedule(&row.name, &nodes);
-                followers.into_iter().map(|(node, since)| (Some(node.id), since)).collect()
-            }
-        };
+        let places = followers.places(&row, &definition, &nodes);
         for occurrence in openings {
             for (node, since) in &places {
                 if occurrence.planned < *since {
