@@ -16,6 +16,7 @@ mod announcement;
 mod attendance;
 mod audience;
 mod define;
+mod errand;
 mod events;
 mod followers;
 mod future;
@@ -36,7 +37,7 @@ pub(crate) use followers::label_change;
 pub use future::future_events;
 pub use plan::{Plan, PlannedControl, PlannedSchedule, plan_of};
 pub use timetable::{Timetable, tick};
-pub use work::run_due;
+pub use work::{Line, run_due};
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,16 @@
 //! Schedules on a real catalogue: who follows them, which events open, and what the server does.
 
-use catalog::{Control, EventFilter, EventReport, Follower, Node, ScheduledEvent};
+use catalog::{
+    Control, EventFilter, EventReport, Follower, Node, NodeChange, ScheduledEvent, Write,
+};
 use model::{NodeName, ServerTime};
 use policy::schedule::event::{EventState, Phase, Report};
-use policy::schedule::{Definition, Occurrence};
+use policy::schedule::{Action, Definition, Occurrence, Work};
 
+use super::errand::Errand;
 use super::*;
+use crate::error::StoreError;
+use crate::nodes::{NodeOrder, NodeSummary};
 use crate::samples::{TestServer, refused};
 use crate::store::Store;
 
@@ -21,6 +26,12 @@ fn hourly(work: &str) -> Definition {
             "zone":"UTC","priority":5,"retries":1,"retry_pause_minutes":1}}"#
     );
     serde_json::from_str(&text).expect("is a definition")
+}
+
+/// Gives a label to a node.
+fn label(store: &Store, node: &Node, label: &str) -> Result<NodeSummary, StoreError> {
+    let order = NodeOrder { added_labels: vec![label.to_owned()], ..NodeOrder::default() };
+    crate::nodes::change(store, node.name.as_str(), &order, "anna")
 }
 
 fn add_node(store: &Store, name: &str) -> Node {
@@ -53,21 +64,26 @@ fn a_node_follows_by_its_name_its_label_and_its_domain() {
     }
     refused(add(store, "bynode", &hourly("incremental"), "anna"), "exists already");
     refused(add(store, "two words", &hourly("incremental"), "anna"), "cannot be the name");
-    associate(store, "bynode", &[Follower::Node(a.id)]).expect("is associated");
-    associate(store, "bylabel", &[Follower::Label("web".to_owned())]).expect("is associated");
-    associate(store, "bydomain", &[Follower::Domain(a.domain)]).expect("is associated");
+    associate(store, "bynode", &[Follower::Node(a.id)], "anna").expect("is associated");
+    associate(store, "bylabel", &[Follower::Label("web".to_owned())], "anna")
+        .expect("is associated");
+    associate(store, "bydomain", &[Follower::Domain(a.domain)], "anna").expect("is associated");
     assert_eq!(plan_names(store, &a), ["ByDomain", "ByNode"]);
     assert_eq!(plan_names(store, &b), ["ByDomain"]);
     let before = generation(store).expect("is read");
-    label_nodes(store, b.id, &["web".to_owned()], &[]).expect("is labelled");
+    label(store, &b, "web").expect("is labelled");
     assert_eq!(plan_names(store, &b), ["ByDomain", "ByLabel"]);
     assert!(generation(store).expect("is read") > before);
-    refused(label_nodes(store, b.id, &["two words".to_owned()], &[]), "name of a label");
-    let ended = dissociate(store, "ByDomain", &[Follower::Domain(a.domain)]).expect("is ended");
+    refused(label(store, &b, "two words"), "name of a label");
+    let ended =
+        dissociate(store, "ByDomain", &[Follower::Domain(a.domain)], "anna").expect("is ended");
     assert_eq!(ended.followers, []);
-    refused(dissociate(store, "ByDomain", &[Follower::Domain(a.domain)]), "is not associated");
+    refused(
+        dissociate(store, "ByDomain", &[Follower::Domain(a.domain)], "anna"),
+        "is not associated",
+    );
     assert_eq!(plan_names(store, &a), ["ByNode"]);
-    remove(store, "BYNODE").expect("is removed");
+    remove(store, "BYNODE", "anna").expect("is removed");
     refused(list(store, Some("ByNode")), "there is no schedule ByNode");
     assert_eq!(plan_names(store, &a), [""; 0]);
 }
@@ -78,7 +94,7 @@ fn windows_open_and_close_and_are_missed_by_nodes_that_never_came() {
     let store = &*server.store;
     let node = add_node(store, "web-1");
     add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
-    associate(store, "hourly", &[Follower::Node(node.id)]).expect("is associated");
+    associate(store, "hourly", &[Follower::Node(node.id)], "anna").expect("is associated");
     let mut timetable = Timetable::default();
     tick(store, &mut timetable, next_hour(-1)).expect("looks");
     assert_eq!(events(store), []);
@@ -109,6 +125,12 @@ fn a_change_of_the_planned_times_counts_from_then_on() {
     let described = change(store, "hourly", &described, "bert").expect("is changed");
     assert_eq!(described.row.since, added.row.since);
     assert_eq!(described.row.changed_by, "bert");
+    let suspended = Definition { is_suspended: true, ..hourly("incremental") };
+    let suspended = change(store, "hourly", &suspended, "bert").expect("is changed");
+    assert_eq!(suspended.row.since, added.row.since);
+    let resumed = change(store, "hourly", &hourly("incremental"), "bert").expect("is changed");
+    assert!(resumed.row.since > added.row.since, "nothing is made up for");
+    let added = resumed;
     let moved = Definition { zone: "Asia/Tokyo".to_owned(), ..hourly("incremental") };
     let moved = change(store, "hourly", &moved, "bert").expect("is changed");
     assert!(moved.row.since > added.row.since);
@@ -136,7 +158,7 @@ fn an_action_for_now_is_a_schedule_of_its_own() {
     assert!(events(store).iter().all(|event| event.key.planned == due.planned));
 
     let target = EventTarget { schedule: "@1".to_owned(), node: Some(nodes[1].id) };
-    assert_eq!(control(store, &target, Control::Cancel).expect("is cancelled"), 1);
+    assert_eq!(control(store, &target, Control::Cancel, "anna").expect("is cancelled"), 1);
     let controls = plan_of(store, &nodes[1]).expect("is read").controls;
     assert_eq!(controls.iter().map(|one| one.control).collect::<Vec<_>>(), [Control::Cancel]);
     assert_eq!(plan_of(store, &nodes[0]).expect("is read").controls, []);
@@ -162,6 +184,8 @@ fn an_event_keeps_its_report_and_the_end_of_its_log() {
         },
         report: Report { attempt: 1, phase: Phase::Ended(4) },
         at: sys::clock::now(),
+        began: None,
+        paused: None,
         reason: "2 files failed".to_owned(),
         session: "{}".to_owned(),
         log: b"the end".to_vec(),
@@ -172,7 +196,7 @@ fn an_event_keeps_its_report_and_the_end_of_its_log() {
     assert_eq!((event.reason.as_str(), log.as_slice()), ("2 files failed", &b"the end"[..]));
     refused(find_event(store, event.number + 1), "there is no event");
     let target = EventTarget { schedule: event.key.schedule, node: None };
-    refused(control(store, &target, Control::Pause), "no event that is pending");
+    refused(control(store, &target, Control::Pause, "anna"), "no event that is pending");
 }
 
 #[test]
@@ -184,15 +208,18 @@ fn the_server_does_its_own_work_once_and_notices_what_was_cut_off() {
     // The occurrence must not lie before the definition.
     definition.timing.starts = policy::schedule::Starts::Once(sys::clock::now().0 + 200_000);
     add(store, "expiry", &definition, "anna").expect("is added");
-    refused(associate(store, "expiry", &[Follower::Label("x".to_owned())]), "work of the server");
-    run_due(store, true).expect("nothing is due");
+    refused(
+        associate(store, "expiry", &[Follower::Label("x".to_owned())], "anna"),
+        "work of the server",
+    );
+    assert!(run_due(store, Line::Planned, true).expect("nothing is due"));
     assert_eq!(events(store), []);
     sys::clock::sleep(std::time::Duration::from_millis(300));
-    run_due(store, false).expect("is done");
+    run_due(store, Line::Planned, false).expect("is done");
     let done = events(store);
     assert_eq!((done.len(), done[0].state, done[0].code), (1, EventState::Completed, Some(0)));
     assert_eq!(done[0].reason, "0 versions expired");
-    run_due(store, false).expect("nothing is due");
+    run_due(store, Line::Planned, false).expect("nothing is due");
     assert_eq!(events(store), done);
 
     // The server dies while it works; the work may be done again.
@@ -205,13 +232,290 @@ fn the_server_does_its_own_work_once_and_notices_what_was_cut_off() {
         },
         report: Report { attempt: 2, phase: Phase::Began },
         at: sys::clock::now(),
+        began: None,
+        paused: None,
         reason: String::new(),
         session: String::new(),
         log: Vec::new(),
     };
     report(store, &began).expect("is recorded");
-    run_due(store, false).expect("another thread works");
+    run_due(store, Line::Planned, false).expect("another thread works");
     assert_eq!(events(store)[0].state, EventState::Restarted);
-    run_due(store, true).expect("is noticed");
+    run_due(store, Line::Planned, true).expect("is noticed");
     assert_eq!(events(store)[0].state, EventState::Uncertain, "no attempt is left");
+}
+
+/// A clock that was 50 days ahead for seconds left thousands of missed events, removed the history,
+/// and no event was opened for 50 days after that.
+#[test]
+fn a_clock_that_was_ahead_neither_opens_nor_forgets_events_nor_holds_them_up() {
+    let server = TestServer::new();
+    let store = &server.store;
+    let node = add_node(store, "web-1");
+    add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
+    associate(store, "hourly", &[Follower::Node(node.id)], "anna").expect("is associated");
+    let mut timetable = Timetable::default();
+    let ahead = next_hour(50 * 24 * 60);
+    tick(store, &mut timetable, next_hour(-1)).expect("looks");
+    tick(store, &mut timetable, next_hour(0)).expect("looks");
+    assert_eq!(events(store).len(), 1);
+
+    // The record of time says that the clock went back: no trusted clock reads this time.
+    let seen = |value| vec![Write::SetMark { name: "clock seen", value }];
+    let no_start = Write::SetMark { name: "clock start", value: 0 };
+    let distrust = [seen(ahead.0), vec![no_start]].concat();
+    store.catalog.commit(distrust).expect("is written");
+    tick(store, &mut timetable, next_hour(3 * 60)).expect("waits");
+    tick(store, &mut Timetable::default(), next_hour(200 * 24 * 60)).expect("waits");
+    assert!(!run_due(store, Line::Planned, true).expect("waits"));
+    assert_eq!(events(store).len(), 1);
+    store.catalog.commit(seen(sys::clock::now().0)).expect("is written");
+
+    // An earlier version has opened events of the future.
+    tick(store, &mut timetable, ahead).expect("opens");
+    assert!(events(store).iter().any(|event| event.key.planned == ahead));
+    tick(store, &mut timetable, next_hour(60)).expect("takes the mark back");
+    assert!(events(store).iter().all(|event| event.key.planned <= next_hour(120)));
+    tick(store, &mut timetable, next_hour(180)).expect("looks");
+    assert_eq!(events(store)[0].key.planned, next_hour(180));
+    assert_eq!(events(store)[0].state, EventState::Pending);
+}
+
+/// A cancelled event counts as failed, so that the node tried it again with the next plan.
+#[test]
+fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "web-1");
+    run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
+        .expect("is started");
+    let event = events(store).remove(0);
+    let window =
+        Occurrence { planned: event.key.planned, opens: event.opens, closes: event.closes };
+    let ended = |attempt| EventReport {
+        key: event.key.clone(),
+        occurrence: window,
+        report: Report { attempt, phase: Phase::Ended(12) },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    };
+    let target = EventTarget { schedule: "@1".to_owned(), node: None };
+    report(store, &ended(1)).expect("is recorded");
+    // The action is tried a second time within its window.
+    refused(control(store, &target, Control::Pause, "anna"), "no event that is pending");
+    assert_eq!(control(store, &target, Control::Cancel, "anna").expect("is cancelled"), 1);
+    let controls = || plan_of(store, &node).expect("is read").controls;
+    assert_eq!(controls(), [PlannedControl { key: event.key.clone(), control: Control::Cancel }]);
+    report(store, &ended(2)).expect("is recorded");
+    assert_eq!(controls().len(), 1);
+    refused(control(store, &target, Control::Cancel, "anna"), "no event that is pending");
+
+    run_now(store, std::slice::from_ref(&node), &hourly("verify"), "anna").expect("is started");
+    let target = EventTarget { schedule: "@2".to_owned(), node: None };
+    assert_eq!(control(store, &target, Control::Cancel, "anna").expect("is cancelled"), 1);
+    refused(control(store, &target, Control::Resume, "anna"), "that is not cancelled");
+}
+
+/// A node that got the label of a schedule made up at once for a window before that.
+#[test]
+fn a_node_follows_from_the_time_at_which_it_gets_the_label_or_the_domain() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "web-1");
+    for name in ["ByLabel", "ByDomain"] {
+        add(store, name, &hourly("incremental"), "anna").expect("is added");
+    }
+    associate(store, "ByLabel", &[Follower::Label("web".to_owned())], "anna")
+        .expect("is associated");
+    let standard = node.domain;
+    associate(store, "ByDomain", &[Follower::Domain(standard)], "anna").expect("is associated");
+    let since = |name: &str| {
+        let node = store.catalog.node(&node.name).expect("is found");
+        let schedules = plan_of(store, &node).expect("is read").schedules;
+        schedules.into_iter().find(|one| one.name == name).expect("is followed").since
+    };
+    let before = sys::clock::now();
+    assert!(since("ByDomain") < before);
+    label(store, &node, "web").expect("is labelled");
+    let labelled = since("ByLabel");
+    assert!(labelled >= before);
+    label(store, &node, "web").expect("has it already");
+    assert_eq!(since("ByLabel"), labelled);
+    let move_to = |domain, moved| {
+        let change =
+            NodeChange { domain: Some(domain), moved: Some(moved), ..NodeChange::default() };
+        store.catalog.change_node(node.id, &change).expect("is changed");
+    };
+    let later = ServerTime(before.0 + MINUTE);
+    move_to(standard, later);
+    assert!(since("ByDomain") < before, "it was in this domain before");
+    crate::domains::add(store, "OTHER", "anna").expect("is made");
+    let other = crate::domains::find(store, "OTHER").expect("is found").id;
+    move_to(other, before);
+    move_to(standard, later);
+    assert_eq!(since("ByDomain"), later);
+}
+
+#[test]
+fn events_of_the_future_are_computed_for_each_follower() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let [a, b] = ["web-1", "db-1"].map(|name| add_node(store, name));
+    for name in ["hourly", "other", "idle"] {
+        add(store, name, &hourly("incremental"), "anna").expect("is added");
+    }
+    add(store, "expiry", &hourly("expire"), "anna").expect("is added");
+    let followers = [Follower::Node(a.id), Follower::Node(b.id)];
+    associate(store, "hourly", &followers, "anna").expect("is associated");
+    associate(store, "other", &followers[..1], "anna").expect("is associated");
+    let suspended = Definition { is_suspended: true, ..hourly("incremental") };
+    change(store, "other", &suspended, "anna").expect("is changed");
+    let list = |filter: &EventFilter, limit| {
+        let events = future_events(store, filter, next_hour(0), limit).expect("are listed");
+        assert!(events.iter().all(|event| event.state == EventState::Future));
+        let name = |event: ScheduledEvent| (event.key.schedule, event.key.planned, event.key.node);
+        events.into_iter().map(name).collect::<Vec<_>>()
+    };
+    let event = |name: &str, hours: i64, node| (name.to_owned(), next_hour(hours * 60), node);
+    let expected =
+        [event("hourly", 1, Some(b.id)), event("hourly", 1, Some(a.id)), event("expiry", 1, None)];
+    assert_eq!(list(&EventFilter::default(), 3), expected);
+    let of_a = EventFilter { node: Some(a.id), ..EventFilter::default() };
+    let of_a = EventFilter { to: Some(next_hour(120)), ..of_a };
+    let expected = [event("hourly", 2, Some(a.id)), event("hourly", 1, Some(a.id))];
+    assert_eq!(list(&of_a, 9), expected);
+}
+
+#[test]
+fn a_drain_names_a_pool_that_can_be_drained() {
+    let server = TestServer::new();
+    let mut drain = hourly("drain");
+    drain.action.objects = vec![policy::schedule::Word(b"nopool".to_vec())];
+    refused(add(&server.store, "drain", &drain, "anna"), "nopool");
+    let mut nightly = hourly("incremental");
+    nightly.action.options = vec!["--bogus".to_owned()];
+    refused(add(&server.store, "nightly", &nightly, "anna"), "the option '--bogus'");
+}
+
+#[test]
+fn a_task_that_a_person_asks_for_is_done_at_once_and_once() {
+    let server = TestServer::new();
+    let store = &server.store;
+    let action = |work| Action { work, objects: Vec::new(), options: Vec::new() };
+    refused(start_task(store, &action(Work::Incremental), "anna"), "work of nodes");
+    let event = start_task(store, &action(Work::Expire), "anna").expect("is started");
+    assert_eq!((event.state, event.key.node), (EventState::Pending, None));
+    refused(start_task(store, &action(Work::Expire), "bert"), "is under way, or waits");
+    run_due(store, Line::Planned, false).expect("nothing is due");
+    assert_eq!(events(store)[0].state, EventState::Pending);
+    run_due(store, Line::Asked, false).expect("is done");
+    let done = events(store).remove(0);
+    assert_eq!((done.state, done.code), (EventState::Completed, Some(0)));
+    let numbers: serde_json::Value = serde_json::from_str(&done.report).expect("is JSON");
+    assert_eq!(numbers["expired"], 0);
+    let again = start_task(store, &action(Work::Expire), "bert").expect("the first has ended");
+    let target = EventTarget { schedule: again.key.schedule, node: None };
+    control(store, &target, Control::Cancel, "anna").expect("is cancelled");
+    run_due(store, Line::Asked, false).expect("does nothing");
+    let ended = events(store).remove(0);
+    assert_eq!((ended.number, ended.state), (again.number, EventState::Failed));
+    assert_eq!(ended.reason, "an administrator has cancelled the event");
+}
+
+/// Nobody saw how far a task of the server had come.
+#[test]
+fn a_task_tells_those_who_look_how_far_it_has_come() {
+    let server = TestServer::new();
+    let store = &server.store;
+    let action = Action { work: Work::Scrub, objects: Vec::new(), options: Vec::new() };
+    let event = start_task(store, &action, "anna").expect("is started");
+    let report = |phase| EventReport {
+        key: event.key.clone(),
+        occurrence: Occurrence {
+            planned: event.key.planned,
+            opens: event.opens,
+            closes: event.closes,
+        },
+        report: Report { attempt: 1, phase },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    };
+    super::report(store, &report(Phase::Began)).expect("is recorded");
+    let look = || Errand::new(store, (&event.key, 1), None).goes_on(&|| serde_json::json!(7));
+    assert!(look());
+    assert_eq!(events(store)[0].progress, "", "nobody looks");
+    watch(store, &events(store), sys::clock::now()).expect("is noted");
+    assert!(look());
+    assert_eq!(events(store)[0].progress, "7");
+}
+
+/// The cancellation of work under way at the server was acknowledged, and nothing happened.
+#[test]
+fn work_of_the_server_under_way_ends_when_it_is_cancelled() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    add(store, "scrub", &hourly("scrub"), "anna").expect("is added");
+    let mut timetable = Timetable::default();
+    tick(store, &mut timetable, next_hour(-1)).expect("looks");
+    tick(store, &mut timetable, next_hour(0)).expect("looks");
+    let key = events(store).remove(0).key;
+    let mut errand = Errand::new(store, (&key, 1), None);
+    assert!(errand.goes_on(&|| serde_json::Value::Null));
+    let target = EventTarget { schedule: "scrub".to_owned(), node: None };
+    refused(control(store, &target, Control::Pause, "anna"), "cannot pause");
+    control(store, &target, Control::Cancel, "anna").expect("is cancelled");
+    assert!(!Errand::new(store, (&key, 1), None).goes_on(&|| serde_json::Value::Null));
+}
+
+#[test]
+fn work_of_the_server_ends_after_its_maximum_duration() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let (schedule, planned) = ("scrub".to_owned(), ServerTime(1));
+    let key = catalog::EventKey { schedule, planned, node: None };
+    let goes_on = |most| Errand::new(store, (&key, 1), most).goes_on(&|| serde_json::Value::Null);
+    assert!(goes_on(None) && goes_on(Some(std::time::Duration::from_secs(60))));
+    assert!(!goes_on(Some(std::time::Duration::ZERO)));
+}
+
+#[test]
+fn an_event_that_takes_a_day_is_noted_once() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "web-1");
+    run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
+        .expect("is started");
+    let event = events(store).remove(0);
+    let (planned, opens, closes) = (event.key.planned, event.opens, event.closes);
+    let began = EventReport {
+        key: event.key,
+        occurrence: Occurrence { planned, opens, closes },
+        report: Report { attempt: 1, phase: Phase::Began },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    };
+    report(store, &began).expect("is recorded");
+    let notes = |minutes: i64| {
+        let mut timetable = Timetable::default();
+        let now = ServerTime(began.at.0 + minutes * MINUTE);
+        tick(store, &mut timetable, now).expect("looks");
+        let log = store.catalog.events(None, 1000).expect("are listed");
+        let notes = log.iter().filter(|one| one.event.what == "event takes long");
+        notes.map(|one| one.event.details.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((notes(0).len(), notes(24 * 60 - 1).len()), (0, 0));
+    assert!(notes(24 * 60 + 1)[0].contains("of schedule @1 at node web-1"));
+    assert_eq!((notes(24 * 60 + 2).len(), notes(48 * 60).len()), (1, 1));
 }

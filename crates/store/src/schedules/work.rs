@@ -3,86 +3,116 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use catalog::{Control, EventFilter, EventKey, EventReport, ScheduleRow, ScheduledEvent};
+use catalog::{Control, EventFilter, EventKey, EventReport, ScheduledEvent};
+use model::ServerTime;
 use policy::schedule::agenda::{Course, Duty, LastEvent, Start, look};
 use policy::schedule::event::{EventState, FAILED_CODE, Phase, Report};
 use policy::schedule::{Action, Definition, Occurrence, Place, Work};
+use serde_json::{Value, json};
 
 use super::define::definition;
+use super::errand::{Errand, Numbers};
+use super::events::ONCE_PREFIX;
+use super::timetable::AHEAD_MICROS;
 use crate::counts::counted;
 use crate::error::StoreError;
 use crate::lifecycle::expire::{self, Confirmation};
-use crate::lifecycle::{audit, catalog_copy, reclaim};
+use crate::lifecycle::{audit, catalog_copy, clock, reclaim};
 use crate::pools;
 use crate::store::Store;
 
 /// Return code of work that was done in part.
 const WARNED_CODE: u8 = 8;
 
-/// Carries out what schedules of the server ask for now, one after the other. `is_fresh` is true
-/// for the first call of this process: work that is recorded as running was cut off then.
-pub fn run_due(store: &Arc<Store>, is_fresh: bool) -> Result<(), StoreError> {
+/// A line of work of the server. The work of one line is done one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Line {
+    /// Work that schedules ask for at their times.
+    Planned,
+    /// Work that a person has asked for once.
+    Asked,
+}
+
+impl Line {
+    fn has(self, schedule: &str) -> bool {
+        schedule.starts_with(ONCE_PREFIX) == (self == Self::Asked)
+    }
+}
+
+/// Carries out what schedules of the server ask for now in this line. `is_fresh` is true for the
+/// first call of this process: work that is recorded as running was cut off then. Returns false if
+/// nothing was looked at, because the server's clock is not trusted.
+pub fn run_due(store: &Arc<Store>, line: Line, is_fresh: bool) -> Result<bool, StoreError> {
+    if !clock::is_trusted(store)? {
+        return Ok(false);
+    }
+    let now = sys::clock::now();
     let mut duties = BTreeMap::new();
     let mut last_events = BTreeMap::new();
     let mut definitions = BTreeMap::new();
     for row in store.catalog.schedules()? {
         let Ok(definition) = definition(&row) else { continue };
+        if !line.has(&row.name) {
+            continue;
+        }
         if definition.place() != Place::Server || definition.is_suspended {
             continue;
         }
-        let Some(duty) = duty(&row, &definition) else { continue };
-        if let Some(last) = last_event(store, &row.name, is_fresh)? {
+        let Ok(duty) = Duty::new(&definition, row.since) else { continue };
+        if let Some(last) = last_event(store, &row.name, now, is_fresh)? {
             last_events.insert(row.name.clone(), last);
         }
         duties.insert(row.name.clone(), duty);
         definitions.insert(row.name, definition);
     }
-    let agenda = look(&duties, &last_events, "", sys::clock::now());
+    let agenda = look(&duties, &last_events, "", now);
     for start in agenda.due {
         if store.stopping.load(Ordering::Relaxed) {
             break;
         }
-        perform(store, &start, &definitions[&start.schedule].action)?;
+        perform(store, &start, &definitions[&start.schedule])?;
     }
-    Ok(())
-}
-
-fn duty(row: &ScheduleRow, definition: &Definition) -> Option<Duty> {
-    Some(Duty {
-        timing: definition.timing.clone(),
-        zone: definition.time_zone().ok()?,
-        since: row.since,
-        priority: definition.priority,
-        retries: definition.retries,
-        retry_pause_minutes: definition.retry_pause_minutes,
-        runs_late: definition.runs_late,
-        is_repeatable: definition.action.work.is_repeatable(),
-    })
+    Ok(true)
 }
 
 /// Returns the last event of the schedule that was begun.
 fn last_event(
     store: &Store,
     schedule: &str,
+    now: ServerTime,
     is_fresh: bool,
 ) -> Result<Option<LastEvent>, StoreError> {
-    let filter = EventFilter { schedule: Some(schedule.to_owned()), ..EventFilter::default() };
+    // An event of the far future comes from a clock that was wrong. It must not hold up the others.
+    let to = Some(ServerTime(now.0 + AHEAD_MICROS));
+    let filter = EventFilter { schedule: Some(schedule.to_owned()), to, ..EventFilter::default() };
     // Events of one schedule open in order, and a missed event may follow the last one that began.
     let events = store.catalog.scheduled_events(&filter, None, 1000)?;
     let Some(event) = events.into_iter().find(|event| event.attempt > 0) else { return Ok(None) };
+    let last = LastEvent {
+        planned: event.key.planned,
+        closes: event.closes,
+        attempt: event.attempt,
+        course: Course::Running,
+    };
     let course = match event.state {
         EventState::Completed => Course::Succeeded,
+        // A cancelled event is not tried again.
+        EventState::Failed | EventState::Uncertain if event.control == Some(Control::Cancel) => {
+            Course::Succeeded
+        }
         EventState::Failed => Course::Failed { at: event.ended.unwrap_or(event.opens) },
         state if state.is_running() && is_fresh => {
-            report(store, &event.key, event_window(&event), event.attempt, Phase::Interrupted, "")?;
+            let of =
+                Attempt { window: event_window(&event), key: event.key, number: event.attempt };
+            of.report(store, Phase::Interrupted, Outcome::default())?;
             Course::Interrupted { at: sys::clock::now() }
         }
         state if state.is_running() => Course::Running,
         _ => Course::Interrupted { at: event.ended.unwrap_or(event.opens) },
     };
-    let (planned, closes, attempt) = (event.key.planned, event.closes, event.attempt);
-    Ok(Some(LastEvent { planned, closes, attempt, course }))
+    Ok(Some(LastEvent { course, ..last }))
 }
 
 fn event_window(event: &ScheduledEvent) -> Occurrence {
@@ -90,99 +120,179 @@ fn event_window(event: &ScheduledEvent) -> Occurrence {
 }
 
 /// Does the work of one attempt, and records its begin and end.
-fn perform(store: &Arc<Store>, start: &Start, action: &Action) -> Result<(), StoreError> {
+fn perform(store: &Arc<Store>, start: &Start, definition: &Definition) -> Result<(), StoreError> {
     let key = EventKey { schedule: start.schedule.clone(), planned: start.planned, node: None };
     let known = store.catalog.scheduled_event(&key)?.map(|(event, _)| event);
     let opens = known.as_ref().map_or(start.planned, |event| event.opens);
     let window = Occurrence { planned: start.planned, opens, closes: start.closes };
-    report(store, &key, window, start.attempt, Phase::Began, "")?;
+    let attempt = Attempt { key, window, number: start.attempt };
+    attempt.report(store, Phase::Began, Outcome::default())?;
     let is_cancelled = known.is_some_and(|event| event.control == Some(Control::Cancel));
     let outcome = if is_cancelled {
-        Err(StoreError::cancelled("an administrator has cancelled the event"))
+        Err(cancelled())
     } else {
-        work(store, action)
+        let minutes_max = definition.duration_max_minutes.map(u64::from);
+        let duration_max = minutes_max.map(|minutes| Duration::from_secs(minutes * 60));
+        let mut errand = Errand::new(store, (&attempt.key, attempt.number), duration_max);
+        let outcome = work(store, &definition.action, &mut |numbers| errand.goes_on(numbers));
+        match (errand.is_cancelled, errand.is_spent.then_some(duration_max).flatten()) {
+            (true, _) => Err(cancelled()),
+            (false, Some(most)) => Err(spent(most)),
+            (false, None) => outcome,
+        }
     };
-    let (code, reason) = match outcome {
-        Ok(outcome) => (outcome.code, outcome.words),
-        Err(error) => (FAILED_CODE, error.to_string()),
-    };
+    let outcome = outcome.unwrap_or_else(|error| Outcome {
+        code: FAILED_CODE,
+        words: error.to_string(),
+        numbers: Value::Null,
+    });
+    let code = outcome.code;
     tracing::info!(schedule = start.schedule, code, "scheduled work ended");
-    report(store, &key, window, start.attempt, Phase::Ended(code), &reason)
+    attempt.report(store, Phase::Ended(code), outcome)
 }
 
-fn report(
-    store: &Store,
-    key: &EventKey,
-    occurrence: Occurrence,
-    attempt: u32,
-    phase: Phase,
-    reason: &str,
-) -> Result<(), StoreError> {
-    let report = EventReport {
-        key: key.clone(),
-        occurrence,
-        report: Report { attempt, phase },
-        at: sys::clock::now(),
-        reason: reason.to_owned(),
-        session: String::new(),
-        log: Vec::new(),
-    };
-    Ok(store.catalog.report_event(&report)?)
+fn cancelled() -> StoreError {
+    StoreError::cancelled("an administrator has cancelled the event")
 }
 
-/// Outcome of work, for people.
+fn spent(duration_max: Duration) -> StoreError {
+    let length = model::show_length(duration_max);
+    StoreError::cancelled(format!("ended after its maximum duration of {length}"))
+}
+
+/// An attempt to do the work of an event.
+struct Attempt {
+    key: EventKey,
+    window: Occurrence,
+    number: u32,
+}
+
+impl Attempt {
+    /// Records what has become of the attempt.
+    fn report(&self, store: &Store, phase: Phase, outcome: Outcome) -> Result<(), StoreError> {
+        let session = match outcome.numbers {
+            Value::Null => String::new(),
+            numbers => numbers.to_string(),
+        };
+        let report = EventReport {
+            key: self.key.clone(),
+            occurrence: self.window,
+            report: Report { attempt: self.number, phase },
+            at: sys::clock::now(),
+            began: None,
+            paused: None,
+            reason: outcome.words,
+            session,
+            log: Vec::new(),
+        };
+        Ok(store.catalog.report_event(&report)?)
+    }
+}
+
+/// Outcome of work.
+#[derive(Default)]
 struct Outcome {
     code: u8,
+    /// The outcome for people.
     words: String,
+    /// The numbers of the work, for programs.
+    numbers: Value,
 }
 
 impl Outcome {
-    fn new(is_whole: bool, words: String) -> Self {
-        Self { code: if is_whole { 0 } else { WARNED_CODE }, words }
+    fn new(is_whole: bool, words: String, numbers: Value) -> Self {
+        Self { code: if is_whole { 0 } else { WARNED_CODE }, words, numbers }
     }
 }
 
-fn work(store: &Arc<Store>, action: &Action) -> Result<Outcome, StoreError> {
-    let goes_on = || !store.stopping.load(Ordering::Relaxed);
+/// Function that is called with the numbers of work under way. It returns false to end the work.
+type GoesOn<'a> = &'a mut dyn FnMut(Numbers<'_>) -> bool;
+
+fn work(store: &Arc<Store>, action: &Action, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
     match action.work {
-        Work::Expire => {
-            let nodes = store.catalog.nodes()?;
-            let order = expire::Order::due();
-            let confirmation = Confirmation::None;
-            let done =
-                expire::run_by_clock(store, &nodes, order, confirmation, &mut |_| goes_on())?;
-            let words = format!("{} expired", counted(done.expired, "version"));
-            Ok(Outcome::new(done.damaged == 0, words))
-        }
-        Work::Reclaim => {
-            let dead_percent = store.config.reclaim_dead_percent.max(1);
-            let recompress = store.config.reclaim_recompress;
-            let order = reclaim::Order { is_dry: false, dead_percent, recompress };
-            let done = reclaim::run(store, order, &mut |_| goes_on())?;
-            let (removed, unread) = (done.packs_removed, done.packs_unread);
-            let words = format!("{} removed", counted(removed, "pack"));
-            Ok(Outcome::new(unread == 0 && done.packs_stuck == 0, words))
-        }
-        Work::Audit | Work::Scrub => {
-            let order = audit::Order { data: action.work == Work::Scrub, rate: None };
-            let done = audit::run(store, order, &mut |_| goes_on())?;
-            let faults = done.damages.len() + done.catalog.faults.len();
-            let faults = faults + done.catalog.directories.len();
-            let words = format!("{} found", counted(faults as u64, "fault"));
-            Ok(Outcome::new(faults == 0 && done.away.is_empty(), words))
-        }
+        Work::Expire => expire(store, goes_on),
+        Work::Reclaim => reclaim(store, goes_on),
+        Work::Audit | Work::Scrub => audit(store, action.work == Work::Scrub, goes_on),
         Work::CopyCatalog => {
             let order = catalog_copy::Order::default();
-            let done = catalog_copy::run(store, order, &mut |_| goes_on())?;
-            Ok(Outcome::new(true, format!("copy {} made", done.number)))
+            let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| of_copy(now));
+            let done = catalog_copy::run(store, order, &mut listener)?;
+            Ok(Outcome::new(true, format!("copy {} made", done.number), of_copy(&done)))
         }
         Work::Drain => {
             let pool = action.objects.first().map_or(&[][..], |word| &word.0);
-            let pool = String::from_utf8_lossy(pool);
-            let done = pools::drain(store, &pool, false, &mut |_| goes_on())?;
-            let words = format!("{} drained", counted(done.packs_done, "pack"));
-            Ok(Outcome::new(done.failures.is_empty() && done.volumes.is_empty(), words))
+            drain(store, &String::from_utf8_lossy(pool), goes_on)
         }
         work => Err(StoreError::usage(format!("the server cannot do {}", work.name()))),
     }
+}
+
+fn expire(store: &Store, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
+    let nodes = store.catalog.nodes()?;
+    let (order, confirmation) = (expire::Order::due(), Confirmation::None);
+    let mut listener = |now: &expire::Outcome| goes_on(&|| of_expiration(now));
+    let done = expire::run_by_clock(store, &nodes, order, confirmation, &mut listener)?;
+    let words = format!("{} expired", counted(done.expired, "version"));
+    Ok(Outcome::new(done.damaged == 0, words, of_expiration(&done)))
+}
+
+fn of_expiration(done: &expire::Outcome) -> Value {
+    json!({
+        "done": done.filespaces_done, "total": done.filespaces, "examined": done.examined,
+        "expired": done.expired, "expired_bytes": done.expired_bytes, "damaged": done.damaged,
+    })
+}
+
+fn reclaim(store: &Arc<Store>, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
+    let dead_percent = store.config.reclaim_dead_percent.max(1);
+    let recompress = store.config.reclaim_recompress;
+    let order = reclaim::Order { is_dry: false, dead_percent, recompress };
+    let mut listener = |now: &reclaim::Outcome| goes_on(&|| of_reclamation(now));
+    let done = reclaim::run(store, order, &mut listener)?;
+    let words = format!("{} removed", counted(done.packs_removed, "pack"));
+    let is_whole = done.packs_unread == 0 && done.packs_stuck == 0;
+    Ok(Outcome::new(is_whole, words, of_reclamation(&done)))
+}
+
+fn of_reclamation(done: &reclaim::Outcome) -> Value {
+    json!({
+        "examined": done.examined, "packs": done.packs, "dead_bytes": done.dead_bytes,
+        "packs_removed": done.packs_removed, "bytes_removed": done.bytes_removed,
+        "packs_rewritten": done.packs_rewritten, "bytes_rewritten": done.bytes_rewritten,
+    })
+}
+
+fn audit(store: &Arc<Store>, data: bool, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
+    let order = audit::Order { data, rate: None };
+    let mut listener = |now: &audit::Outcome| goes_on(&|| of_audit(now));
+    let done = audit::run(store, order, &mut listener)?;
+    let faults = done.damages.len() + done.catalog.faults.len() + done.catalog.directories.len();
+    let words = format!("{} found", counted(faults as u64, "fault"));
+    Ok(Outcome::new(faults == 0 && done.away.is_empty(), words, of_audit(&done)))
+}
+
+fn of_audit(done: &audit::Outcome) -> Value {
+    json!({
+        "done": done.packs_done, "total": done.packs, "quanta": done.quanta, "bytes": done.bytes,
+        "damaged": done.damages.len(),
+    })
+}
+
+fn of_copy(done: &catalog_copy::Outcome) -> Value {
+    json!({ "done": done.bytes_done, "total": done.bytes, "bytes_new": done.bytes_new })
+}
+
+fn drain(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
+    let mut listener = |now: &pools::Outcome| goes_on(&|| of_drain(now));
+    let done = pools::drain(store, pool, false, &mut listener)?;
+    let words = format!("{} drained", counted(done.packs_done, "pack"));
+    let is_whole = done.failures.is_empty() && done.volumes.is_empty();
+    Ok(Outcome::new(is_whole, words, of_drain(&done)))
+}
+
+fn of_drain(done: &pools::Outcome) -> Value {
+    json!({
+        "done": done.packs_done, "total": done.packs, "bytes_done": done.bytes_done,
+        "bytes": done.bytes, "failures": done.failures.len() + done.volumes.len(),
+    })
 }
