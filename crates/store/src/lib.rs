@@ -45,6 +45,7 @@ pub mod schedules;
 pub mod selection;
 mod shelving;
 mod store;
+pub mod tallies;
 pub mod volumes;
 
 pub use creation::{NewServer, init};

@@ -130,7 +130,8 @@ pub(crate) fn memory() -> PathBuf {
 /// them. Nodes share all chunks, because the chunks of tests are short.
 pub(crate) fn server(folder: &Path) -> Config {
     let credentials = Credentials { ca_certificate: String::new(), ca_key: String::new() };
-    let made = crate::init(folder, &credentials, "127.0.0.1:0", None, None).expect("a server");
+    let new = crate::NewServer { listen: "127.0.0.1:0", pool: None, catalog: None, api: None };
+    let made = crate::init(folder, &credentials, new).expect("a server");
     Config { shared_chunk_bytes_min: 0, ..made }
 }
 

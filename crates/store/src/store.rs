@@ -41,6 +41,7 @@ use crate::ownership::{LostOwnership, Ownership};
 use crate::pools::buckets::Buckets;
 use crate::pools::place::{self, Stores};
 use crate::quotas::Quotas;
+use crate::tallies::Tallies;
 use crate::volumes::holdings::Volumes;
 
 /// Maximum number of attempts to commit while other servers condemn packs.
@@ -102,6 +103,8 @@ pub struct Store {
     pub quotas: Quotas,
     /// True from the moment at which the server begins to stop.
     pub stopping: AtomicBool,
+    /// Sums over the backups that have ended at this server.
+    pub tallies: Tallies,
 }
 
 /// A chunk, and the key under which the index has it.
@@ -153,10 +156,9 @@ impl Store {
         check_master_key(&*catalog, &secrets, folder)?;
         let catalog_packs = catalog.packs()?;
         let known = known_packs(&catalog_packs);
-        let has_packs = !catalog_packs.is_empty();
         let buckets = Buckets::new(folder, config.bucket_bytes);
         let stores = Stores { volumes: Some(&volumes), buckets: &buckets };
-        let specs = place::begin(&*catalog, folder, config, has_packs, stores)?;
+        let specs = place::begin(&*catalog, folder, config, !catalog_packs.is_empty(), stores)?;
         // The pools are claimed before any pack is opened, because opening the pools seals the
         // packs that were left open.
         match fleet {
@@ -171,9 +173,7 @@ impl Store {
         })
         .map_err(|source| OpenError::Pool { place: specs[0].place(), source })?;
         pools.keep_reserve(config.reserve());
-        for (pack, error) in &opened.damaged {
-            tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
-        }
+        log_damage(&opened);
         if fleet.is_some() {
             fetch_index(&pools, folder);
         }
@@ -205,6 +205,7 @@ impl Store {
             expiring: AtomicBool::new(false),
             quotas: Quotas::default(),
             stopping: AtomicBool::new(false),
+            tallies: Tallies::default(),
         };
         if let Some(fleet) = &store.fleet {
             if let Some(last) = opened.last {
@@ -396,6 +397,8 @@ impl Store {
         generation: Option<u64>,
         check: &dyn Fn() -> Result<(), StoreError>,
     ) -> Result<(), CommitFailure> {
+        let rows = writes.len();
+        let _span = tracing::info_span!(target: model::TRACE, "commit", rows).entered();
         self.pools.sync().map_err(StoreError::from)?;
         check()?;
         // Other servers see that these packs are being filled, until the commit records the packs.
@@ -652,6 +655,12 @@ fn fetch_index(pools: &Pools, folder: &Path) {
         Ok(Some(complete_to)) => tracing::info!(%complete_to, "the chunk index was fetched"),
         // The server reads the tables of the packs instead.
         Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
+    }
+}
+
+fn log_damage(opened: &pool::Inventory) {
+    for (pack, error) in &opened.damaged {
+        tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
     }
 }
 

@@ -503,6 +503,7 @@ impl World {
         }
         self.standing.model = Model::of(holding);
         let store = self.store().expect("it runs");
+        crate::lifecycle::amounts::check(store);
         let order = audit::Order { data: true, rate: None };
         let audit = audit::run(store, order, &mut |_| true).expect("reads everything");
         assert_eq!(audit.damages, [], "the audit finds damage");
@@ -602,7 +603,9 @@ fn change(directory: usize) -> PageChange {
 fn make(folder: &Path, root: &Path) -> Config {
     let credentials = Credentials { ca_certificate: String::new(), ca_key: String::new() };
     let pool = format!("file://{}", root.join("primary").display());
-    crate::init(folder, &credentials, "127.0.0.1:0", Some(&pool), None).expect("a server")
+    let new =
+        crate::NewServer { listen: "127.0.0.1:0", pool: Some(&pool), catalog: None, api: None };
+    crate::init(folder, &credentials, new).expect("a server")
 }
 
 /// Adds a next pool for the first pool, and a copy pool.
