@@ -47,6 +47,7 @@ mod refusal;
 mod run;
 mod sessions;
 mod stop;
+mod succession;
 mod timetable;
 mod tls;
 mod unknown;

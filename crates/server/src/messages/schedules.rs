@@ -1,6 +1,8 @@
 //! Schedules, plans of nodes, and events.
 
-use catalog::{Control, EventFilter, EventKey, EventReport, Follower, Node, ScheduledEvent};
+use catalog::{
+    Control, EventFilter, EventKey, EventProgress, EventReport, Follower, Node, ScheduledEvent,
+};
 use model::ServerTime;
 use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Definition, Occurrence};
@@ -16,6 +18,8 @@ const NAME_BYTES_MAX: usize = 64;
 const LOG_BYTES_MAX: usize = 64 << 10;
 const SESSION_BYTES_MAX: usize = wire::REPORT_BYTES_MAX;
 const REASON_BYTES_MAX: usize = 4096;
+/// Maximum length of the progress of an event, in bytes.
+const PROGRESS_BYTES_MAX: usize = 4 << 10;
 
 /// Parses the definition of a schedule.
 pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
@@ -68,6 +72,7 @@ pub(crate) fn plan(plan: Plan) -> proto::Plan {
         digest: bytes::Bytes::new(),
         schedules: schedules.collect(),
         controls: controls.collect(),
+        option_set: None,
     }
 }
 
@@ -124,10 +129,29 @@ pub(crate) fn report(node: &Node, message: proto::EventReport) -> Result<EventRe
         },
         report: Report { attempt: message.attempt, phase },
         at: ServerTime(message.at),
-        reason: message.reason,
-        session: message.session,
+        began: time(message.began),
+        paused: time(message.paused),
+        // A database may refuse a NUL in text.
+        reason: message.reason.replace('\0', " "),
+        session: message.session.replace('\0', " "),
         log: message.log.into(),
     })
+}
+
+/// Parses a time that may be missing.
+fn time(micros: i64) -> Option<ServerTime> {
+    (micros != 0).then_some(ServerTime(micros))
+}
+
+/// Parses the progress of an event of `node`; `None` if it is malformed.
+pub(crate) fn progress(node: &Node, message: proto::EventProgress) -> Option<EventProgress> {
+    let proto::EventProgress { event, attempt, document } = message;
+    let proto::EventName { schedule, planned } = event?;
+    let is_short = schedule.len() <= NAME_BYTES_MAX && document.len() <= PROGRESS_BYTES_MAX;
+    let fields: Option<serde_json::Map<String, serde_json::Value>> =
+        is_short.then(|| serde_json::from_str(&document).ok()).flatten();
+    let key = EventKey { schedule, planned: ServerTime(planned), node: Some(node.id) };
+    fields.map(|_| EventProgress { key, attempt, document })
 }
 
 /// Parses the selection of events, except for the node.
@@ -144,6 +168,7 @@ pub(crate) fn filter(message: &proto::ScheduledEventsRequest) -> Result<EventFil
         states: message.states.iter().map(state).collect::<Result<_, _>>()?,
         from: message.from.map(ServerTime),
         to: message.to.map(ServerTime),
+        ..EventFilter::default()
     })
 }
 
@@ -163,5 +188,7 @@ pub(crate) fn event(event: ScheduledEvent) -> proto::ScheduledEvent {
         reason: event.reason,
         session: event.report,
         control: control(event.control).into(),
+        progress: if event.state.is_running() { event.progress } else { String::new() },
+        paused: event.paused.filter(|_| event.state.is_running()).map(|time| time.0),
     }
 }
