@@ -1,10 +1,11 @@
-//! The timetable at work: it looks each second whether schedules have changed, and opens and closes
-//! events at the server that keeps house.
+//! The timetable at work: it looks each second whether schedules have changed, and whether somebody
+//! looks at events. It opens and closes events at the server that keeps house.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::schedules::{self, Timetable};
+use catalog::{EventKey, EventProgress};
+use store::schedules::{self, Line, Timetable};
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
@@ -29,14 +30,23 @@ pub(crate) async fn run_by_itself(edge: Arc<Edge>, mut stop: watch::Receiver<boo
         looks += 1;
         let store = Arc::clone(&edge.store);
         let mut looking = std::mem::take(&mut timetable);
+        let progress = edge.attendances.take_progress();
+        let (looking_edge, unended) = (Arc::clone(&edge), edge.attendances.take_unended());
         let look = move || {
-            let looked = look(&store, &mut looking, is_tick);
+            let looked = look(&store, &mut looking, is_tick, &progress);
+            // The next look tells the catalogue again if it does not answer now.
+            let is_unknown =
+                |(node, number): &_| schedules::end_attendance(&store, *node, *number).is_err();
+            looking_edge
+                .attendances
+                .note_unended(unended.into_iter().filter(is_unknown).collect::<Vec<_>>());
             (looking, looked)
         };
         match tokio::task::spawn_blocking(look).await {
-            Ok((looked, Ok(generation))) => {
+            Ok((looked, Ok((generation, watched)))) => {
                 timetable = looked;
                 edge.attendances.announce(generation);
+                edge.attendances.announce_watched(watched);
             }
             Ok((looked, Err(error))) => {
                 timetable = looked;
@@ -47,16 +57,24 @@ pub(crate) async fn run_by_itself(edge: Arc<Edge>, mut stop: watch::Receiver<boo
     }
 }
 
-/// Returns the generation of the schedules, after a look at the timetable if it is time.
-fn look(store: &Store, timetable: &mut Timetable, is_tick: bool) -> Result<i64, StoreError> {
+/// Returns the generation of the schedules and the events at which somebody looks, after a look at
+/// the timetable if it is time. Records the progress that nodes have told.
+fn look(
+    store: &Store,
+    timetable: &mut Timetable,
+    is_tick: bool,
+    progress: &[EventProgress],
+) -> Result<(i64, Vec<EventKey>), StoreError> {
+    let now = sys::clock::now();
     if is_tick && store.keeps_house() {
-        schedules::tick(store, timetable, sys::clock::now())?;
+        schedules::tick(store, timetable, now)?;
     }
-    schedules::generation(store)
+    schedules::put_progress(store, progress)?;
+    Ok((schedules::generation(store)?, schedules::watched(store, now)?))
 }
 
-/// Does the work of the server that schedules ask for.
-pub(crate) async fn work_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+/// Does the work of the server in this line.
+pub(crate) async fn work_by_itself(store: Arc<Store>, line: Line, mut stop: watch::Receiver<bool>) {
     let mut is_fresh = true;
     loop {
         tokio::select! {
@@ -67,9 +85,9 @@ pub(crate) async fn work_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
             continue;
         }
         let working = Arc::clone(&store);
-        let work = move || schedules::run_due(&working, is_fresh);
+        let work = move || schedules::run_due(&working, line, is_fresh);
         match tokio::task::spawn_blocking(work).await {
-            Ok(Ok(())) => is_fresh = false,
+            Ok(Ok(has_looked)) => is_fresh &= !has_looked,
             Ok(Err(error)) => {
                 tracing::warn!(error = model::chain(&error), "scheduled work cannot be done");
             }
