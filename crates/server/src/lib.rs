@@ -14,12 +14,14 @@
 //! | `port`, `gate` | the port of nodes with its threads, and the check of each request |
 //! | `enrol`, `authority`, `tls`, `connection` | certificates and connections |
 //! | `identities` | nodes that are connected, and from where |
+//! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `budget` | memory that the backups of one node may take |
 //! | `measurements`, `plain` | measurements of the network, over TLS and without it |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
+mod activities;
 mod admin;
 mod attendance;
 mod attendances;
@@ -54,7 +56,12 @@ mod unknown;
 mod upkeep;
 mod usage;
 
-pub use authority::AuthorityError;
+pub use activities::{Activity, ActivityKind};
+pub use actor::Actor;
+pub use admin::keys::{EnrolmentKey, NewEnrolmentKey};
+pub use authority::{AuthorityError, Identity};
+pub use guesses::Guesses;
+pub use identities::ConnectedNode;
 pub use init::{InitError, init};
 pub use run::{Readiness, RunError, run};
 pub use tls::TlsError;

@@ -15,11 +15,11 @@ mod transaction;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Filespace, Node};
-use model::{BACKUP_FILESPACE_MIN, DirPath, Object, ServerTime, archive_number};
+use catalog::Node;
+use model::{BACKUP_FILESPACE_MIN, Object, ServerTime, archive_number};
 use store::lifecycle::{archive, baselines};
-use store::selection::{self, DirectoryVersions, VersionBatch, VersionCondition};
-use store::{DOMAIN, Store, StoreError};
+use store::selection::{self, DirectoryVersions, VersionBatch, VersionCondition, drill};
+use store::{DOMAIN, Store, StoreError, nodes};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 use wire::proto;
@@ -28,11 +28,11 @@ use wire::version::{self, Role, Speaker};
 
 use self::filespace_names::{filespace, find_filespace};
 use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
+use crate::activities::ActivityKind;
 use crate::connection::Peer;
 use crate::edge::Edge;
 use crate::gate::Caller;
 use crate::messages::changes::directory;
-use crate::messages::nodes::FilespaceSummary;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::{attendance, messages, refusal, unknown, usage};
 
@@ -137,7 +137,7 @@ impl NodeService for NodeSessions {
             let portion = Portion::parse(request.portion);
             let least = if request.archives { b"" } else { BACKUP_FILESPACE_MIN };
             let from = portion.first().max(least);
-            let filespaces = filespaces(store, node, from, portion.read_max())?;
+            let filespaces = nodes::filespaces(store, node, from, portion.read_max())?;
             let filespaces = filespaces.into_iter().map(messages::nodes::filespace).collect();
             let Section { items, next } =
                 portion.cut(filespaces, |filespace: &proto::Filespace| filespace.name.clone());
@@ -198,9 +198,13 @@ impl NodeService for NodeSessions {
     ) -> Result<Response<Self::AttendStream>, Status> {
         let edge = Arc::clone(&self.edge);
         let caller = Caller::of(&request);
+        let peer = request.extensions().get::<Peer>();
+        let address = peer.expect("each connection has a peer").address;
         let right = Some(Arc::clone(&caller.right));
+        let mut messages = request.into_inner();
+        let agent = attendance::admit(&edge, &caller.node, address, &mut messages).await?;
         let (orders, receiver) = mpsc::channel(REPLIES_WAITING);
-        tokio::spawn(attendance::serve(edge, caller, request.into_inner(), orders));
+        tokio::spawn(attendance::serve(edge, caller, agent, messages, orders));
         Ok(Response::new(stream::body(right, receiver)))
     }
 
@@ -256,15 +260,8 @@ impl NodeService for NodeSessions {
         &self,
         request: Request<proto::ArchivesRequest>,
     ) -> Result<Response<proto::ArchivesReply>, Status> {
-        self.answer(request, |store, node, request| {
-            let portion = Portion::parse(request.portion);
-            let archives = archive::list(store, node, portion.first_number()?, portion.read_max())?;
-            let archives = archives.into_iter().map(messages::archives::archive).collect();
-            let Section { items, next } =
-                portion.cut(archives, |archive: &proto::Archive| number_key(archive.number));
-            Ok(proto::ArchivesReply { archives: items, next })
-        })
-        .await
+        self.answer(request, |store, node, request| archives(store, node, request.portion))
+            .await
     }
 
     async fn set_archive(
@@ -353,7 +350,7 @@ impl NodeService for NodeSessions {
         &self,
         request: Request<Streaming<proto::RestoreRequest>>,
     ) -> Result<Response<Self::RestoreStream>, Status> {
-        let store = Arc::clone(&self.edge.store);
+        let edge = Arc::clone(&self.edge);
         let Caller { node, right, .. } = Caller::of(&request);
         let mut requests = request.into_inner();
         let first = stream::opening(requests.message()).await?;
@@ -369,14 +366,28 @@ impl NodeService for NodeSessions {
         let of_body = Some(Arc::clone(&right));
         let stream = replying(of_body, move |replies| {
             let _right = right;
-            let mut client = restore::Client::new(answers, replies);
+            let store = &edge.store;
+            let seat = edge.activities.begin(node.id, ActivityKind::Restore, &start.filespace);
+            let mut client = restore::Client::new(answers, replies, seat);
+            let span = tracing::info_span!(target: model::TRACE, "restore", node = %node.name);
             let serve = || {
-                let filespace = filespace(&store, &node, &start.filespace)?;
-                let selection = messages::selection::parse(&start, filespace.id)?;
+                let started = sys::clock::now();
+                let filespace = filespace(store, &node, &start.filespace)?;
+                let mut selection = messages::selection::parse(&start, filespace.id)?;
+                let drill = messages::positive(start.drill);
+                selection.sample =
+                    drill.map(|number| drill::sample(store, node.id, number)).transpose()?;
                 let _reading = store.use_packs(false);
-                selection::serve(&store, &selection, reader, directories, &mut client)
+                let sent = selection::serve(store, &selection, reader, directories, &mut client)?;
+                match drill {
+                    Some(number) => {
+                        drill::note_delivery(store, node.id, number, (filespace.id, sent));
+                    }
+                    None => selection::note_restore(store, &filespace, started, &sent),
+                }
+                Ok(())
             };
-            let served = serve();
+            let served = span.in_scope(serve);
             client.end(served)
         });
         Ok(Response::new(stream))
@@ -388,7 +399,9 @@ impl NodeService for NodeSessions {
         &self,
         request: Request<proto::StageRequest>,
     ) -> Result<Response<Self::StageStream>, Status> {
-        Ok(self.stream(request, |store, node, request, replies| {
+        let activities = self.edge.activities.clone();
+        Ok(self.stream(request, move |store, node, request, replies| {
+            let _seat = activities.begin(node.id, ActivityKind::Recall, &request.filespace);
             let filespace = filespace(store, node, &request.filespace)?;
             let order = messages::recall::order(&request)?;
             let reader = messages::recall::reader(node, request.purpose);
@@ -449,6 +462,41 @@ impl NodeService for NodeSessions {
         let peer = request.extensions().get::<Peer>();
         let origin = peer.expect("each connection has a peer").origin;
         network::ticket(&self.edge, &caller, origin, request.into_inner()).map(Response::new)
+    }
+
+    async fn begin_drill(
+        &self,
+        request: Request<proto::BeginDrillRequest>,
+    ) -> Result<Response<proto::BeginDrillReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let amount = messages::drills::amount(&request)?;
+            let number = drill::begin(store, node, amount, request.seed)?;
+            Ok(proto::BeginDrillReply { number })
+        })
+        .await
+    }
+
+    async fn end_drill(
+        &self,
+        request: Request<proto::EndDrillRequest>,
+    ) -> Result<Response<proto::DrillResult>, Status> {
+        self.answer(request, |store, node, request| {
+            let number = request.number;
+            let confirmation = messages::drills::confirmation(request);
+            drill::end(store, node, number, &confirmation).map(messages::drills::result)
+        })
+        .await
+    }
+
+    async fn drills(
+        &self,
+        request: Request<proto::DrillsRequest>,
+    ) -> Result<Response<proto::DrillsReply>, Status> {
+        self.answer(request, |store, node, _| {
+            let last = messages::drills::last(store.catalog.drills(Some(node.id))?);
+            Ok(proto::DrillsReply { last: Some(last) })
+        })
+        .await
     }
 
     type StatsStream = ReplyStream<proto::StatsReply>;
@@ -532,7 +580,7 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
         classes: policy.classes.iter().map(messages::domains::class).collect(),
         default_class: u32::from(policy.default_class.0),
         directory_class: u32::from(policy.directory_class().0),
-        option_set: Some(option_set(store, node)?),
+        option_set: Some(messages::option_sets::of_node(store::option_sets::of_node(store, node)?)),
         damaged_packs: store
             .condemned()
             .damaged
@@ -543,15 +591,6 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
         servers: store.addresses(),
         outages: store.volumes.outages().into_iter().map(messages::libraries::outage).collect(),
     })
-}
-
-/// The option set of the node. A node without an option set gets an empty set.
-fn option_set(store: &Store, node: &Node) -> Result<proto::OptionSet, StoreError> {
-    let Some(name) = &node.option_set else { return Ok(proto::OptionSet::default()) };
-    let sets = store.catalog.option_sets()?;
-    let set = sets.into_iter().find(|set| set.name.eq_ignore_ascii_case(name));
-    let set = set.ok_or_else(|| StoreError::damaged("the node's option set is missing"))?;
-    Ok(messages::nodes::option_set(set))
 }
 
 /// Makes a certificate that supersedes the others of the node.
@@ -572,23 +611,22 @@ fn renew(
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
-/// Lists at most `limit` of a node's filespaces, sorted by name, starting at `from`.
-pub(crate) fn filespaces(
+/// Returns a portion of the archives of a node.
+pub(crate) fn archives(
     store: &Store,
     node: &Node,
-    from: &[u8],
-    limit: usize,
-) -> Result<Vec<FilespaceSummary>, StoreError> {
-    let describe = |filespace: Filespace| {
-        let everything = DirPath::above_root();
-        let active_objects = store.catalog.count_objects(filespace.id, &everything)?;
-        Ok(FilespaceSummary { filespace, active_objects })
-    };
-    let filespaces = store.catalog.filespaces_from(node.id, from, limit)?;
-    filespaces.into_iter().map(describe).collect()
+    portion: Option<proto::Portion>,
+) -> Result<proto::ArchivesReply, StoreError> {
+    let portion = Portion::parse(portion);
+    let archives = archive::list(store, node, portion.first_number()?, portion.read_max())?;
+    let archives = archives.into_iter().map(messages::archives::archive).collect();
+    let Section { items, next } =
+        portion.cut(archives, |archive: &proto::Archive| number_key(archive.number));
+    Ok(proto::ArchivesReply { archives: items, next })
 }
 
-fn send_list(
+/// Sends the versions in a filespace of a node.
+pub(crate) fn send_list(
     store: &Store,
     node: &Node,
     (selection, condition): (&proto::Selection, &VersionCondition),

@@ -11,13 +11,14 @@
 //!
 //! Receiving continues while a transaction commits.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::Node;
 use prost::Message as _;
 use store::StoreError;
-use store::intake::{self, Intake, Origin, StoredQuantum};
+use store::intake::{self, Intake, Origin, PageChange, StoredQuantum};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
 use tonic::{Status, Streaming};
@@ -26,6 +27,7 @@ use wire::{REPORT_BYTES_MAX, proto};
 use super::arrivals::Arrivals;
 use super::stream::opening;
 use super::transaction::{StoreTask, Transaction};
+use crate::activities::{ActivityKind, Seat};
 use crate::budget::NodeBudget;
 use crate::edge::Edge;
 use crate::gate::{OPEN, admitted};
@@ -77,26 +79,30 @@ async fn receive(
         Some(_) => return Err(malformed("a backup must begin with open")),
         None => return Ok(()),
     };
-    let budget = edge.budgets.of(node.id);
+    let (budget, id) = (edge.budgets.of(node.id), node.id);
+    let span = tracing::info_span!(target: model::TRACE, "backup", node = %node.name);
     let store = Arc::clone(&edge.store);
+    let filespace = open.filespace.clone();
     let opening = move || Intake::open(&store, node, &open.filespace);
     let intake = stored(tokio::task::spawn_blocking(opening).await)?;
+    let seat = Arc::new(edge.activities.begin(id, ActivityKind::Backup, &filespace));
     let opened = proto::Opened { session: intake.id().0 };
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
     let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
     let origin = intake.origin();
     let takes_parts = open.takes_parts;
-    let committer = Committer { intake, budget: Arc::clone(&budget), takes_parts };
+    let committer =
+        Committer { intake, budget: Arc::clone(&budget), takes_parts, seat: Arc::clone(&seat) };
     let mut committer = tokio::task::spawn_blocking({
         let (replies, store) = (replies.clone(), Arc::clone(&edge.store));
         let is_admitted = move || admitted(&store, &serial, OPEN).map(drop);
-        move || commit_all(committer, &is_admitted, waiting, &replies)
+        move || span.in_scope(|| commit_all(committer, &is_admitted, waiting, &replies))
     });
     // If a commit fails, the session ends at once: the client may be waiting for the answer.
     let transaction = Transaction::default();
     let storing = Arc::new(Semaphore::new(STORING_MAX));
-    let collector = Collector { edge, origin, work, arrivals, budget, storing, transaction };
+    let collector = Collector { edge, origin, work, arrivals, budget, storing, transaction, seat };
     let received = tokio::select! {
         received = collector.run(stream) => received,
         committed = &mut committer => return super::stream::ended(committed),
@@ -142,6 +148,7 @@ struct Collector<'a> {
     storing: Arc<Semaphore>,
     /// The transaction that the client has not closed yet.
     transaction: Transaction,
+    seat: Arc<Seat>,
 }
 
 impl Collector<'_> {
@@ -206,6 +213,7 @@ impl Collector<'_> {
     }
 
     async fn take_quantum(&mut self, quantum: proto::Quantum) -> Result<(), Status> {
+        self.seat.count(quantum.record.len(), 0);
         let memory = self.transaction.add_chunks(&quantum.record).map_err(refusal::status)?;
         self.hold(memory).await?;
         let stored = (quantum.number, self.store(quantum).await?);
@@ -278,6 +286,7 @@ struct Committer {
     budget: Arc<NodeBudget>,
     /// True if the client takes the answer to a transaction in several messages.
     takes_parts: bool,
+    seat: Arc<Seat>,
 }
 
 impl Committer {
@@ -303,13 +312,21 @@ impl Committer {
         number: u64,
         mut transaction: Transaction,
     ) -> Result<proto::Committed, StoreError> {
+        let quanta = transaction.quanta.len();
+        let _span = tracing::info_span!(target: model::TRACE, "transaction", quanta).entered();
         let quanta = wait_for(std::mem::take(&mut transaction.quanta))?;
         let changes = &transaction.changes;
         let expanding = self.budget.expand();
+        // A transaction that meets others is parsed again.
+        let objects = Cell::new(0);
         let committed = self.intake.commit(quanta, &|budget| {
-            changes.iter().map(|change| changes::parse(change, budget)).collect()
+            let changes = changes.iter().map(|change| changes::parse(change, budget));
+            let changes: Vec<PageChange> = changes.collect::<Result<_, _>>()?;
+            objects.set(changes.iter().map(|one| one.backed_up.len() + one.updated.len()).sum());
+            Ok(changes)
         })?;
         drop(expanding);
+        self.seat.count(0, objects.get());
         Ok(changes::committed(number, committed))
     }
 }

@@ -9,6 +9,7 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use super::stream::{REPLIES_WAITING, Replies, SILENCE_MAX, silent};
+use crate::activities::Seat;
 use crate::messages::selection;
 use crate::{refusal, unknown};
 
@@ -21,15 +22,20 @@ pub(super) struct Client<'a> {
     replies: &'a Replies<proto::RestoreReply>,
     /// Status for a message that was not an answer.
     refusal: Option<Status>,
+    seat: Seat,
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(answers: Answers, replies: &'a Replies<proto::RestoreReply>) -> Self {
-        Self { answers, replies, refusal: None }
+    pub(super) fn new(
+        answers: Answers,
+        replies: &'a Replies<proto::RestoreReply>,
+        seat: Seat,
+    ) -> Self {
+        Self { answers, replies, refusal: None, seat }
     }
 
     /// Returns the result of a restore that the store has ended with `served`.
-    pub(super) fn end(self, served: Result<(), StoreError>) -> Result<(), Status> {
+    pub(super) fn end<T>(self, served: Result<T, StoreError>) -> Result<T, Status> {
         match self.refusal {
             Some(refusal) => Err(refusal),
             None => served.map_err(refusal::status),
@@ -40,6 +46,14 @@ impl<'a> Client<'a> {
 impl Recipient for Client<'_> {
     fn send(&mut self, message: Message) -> bool {
         sys::fault::point("restore");
+        match &message {
+            Message::Entries(directories) => {
+                let objects = directories.iter().map(|one| one.deactivated.len()).sum();
+                self.seat.count(0, objects);
+            }
+            Message::Quantum { record, .. } => self.seat.count(record.len(), 0),
+            _ => {}
+        }
         let reply = proto::RestoreReply { message: Some(encode(message)) };
         self.replies.blocking_send(Ok(reply)).is_ok()
     }
