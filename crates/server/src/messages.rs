@@ -9,6 +9,7 @@ pub(crate) mod baselines;
 pub(crate) mod changes;
 pub(crate) mod copies;
 pub(crate) mod domains;
+pub(crate) mod drills;
 pub(crate) mod libraries;
 pub(crate) mod log;
 pub(crate) mod nodes;

@@ -5,6 +5,7 @@ use store::lifecycle::usage::{self, Usage};
 use store::{Store, StoreError};
 use wire::proto;
 
+use crate::messages::drills;
 use crate::sessions::stream::Replies;
 
 /// Sends the usage of `nodes`.
@@ -15,6 +16,7 @@ pub(crate) fn send(
 ) -> Result<(), StoreError> {
     let classes = usage::class_names(store)?;
     for node in nodes {
+        let mut drills = Some(drills::last(store.catalog.drills(Some(node.id))?));
         for filespace in store.catalog.filespaces(node.id)? {
             let mut goes_on = || !replies.is_closed();
             let by_class = usage::of_filespace(store, &filespace, &mut goes_on)?;
@@ -24,7 +26,8 @@ pub(crate) fn send(
                 class: classes.get(&class).cloned().unwrap_or_else(|| class.0.to_string()),
                 ..message(usage)
             });
-            replies.blocking_send(Ok(proto::StatsReply { usage: usage.collect() }))?;
+            let reply = proto::StatsReply { usage: usage.collect(), drills: drills.take() };
+            replies.blocking_send(Ok(reply))?;
         }
     }
     Ok(())

@@ -41,7 +41,7 @@ pub(crate) fn parse(
         0 => u64::MAX,
         bytes => message.from.saturating_add(bytes),
     };
-    Ok(Selection { filespace, choice, parts, range: message.from..end })
+    Ok(Selection { filespace, choice, parts, range: message.from..end, sample: None })
 }
 
 /// Parses the conditions on the versions of a selection.
