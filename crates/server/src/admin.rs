@@ -1,6 +1,7 @@
 //! Administration over the socket in the server's folder. Everybody who may open the socket may do
 //! everything.
 
+pub(crate) mod keys;
 mod nodes;
 mod options;
 mod progress;

@@ -11,6 +11,7 @@ use rcgen::{
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 use store::folder::Credentials;
 use store::folder::config::{CA_CERTIFICATE, CA_KEY};
+use wire::{Token, TokenKind};
 
 /// Lifetime of the CA in days.
 const CA_DAYS: i64 = 30 * 365;
@@ -45,10 +46,10 @@ pub(crate) struct IssuedCertificate {
 }
 
 /// The certificate of the server itself, with its key.
-pub(crate) struct Identity {
-    pub(crate) chain: Vec<CertificateDer<'static>>,
+pub struct Identity {
+    pub chain: Vec<CertificateDer<'static>>,
     /// Private key in the form PKCS#8.
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
 }
 
 /// Makes a CA.
@@ -97,22 +98,44 @@ impl Authority {
         Ok(Self { issuer, ca_pem, ca_der, node_days: node_days.into() })
     }
 
+    pub(crate) fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
     pub(crate) fn ca(&self) -> &CertificateDer<'static> {
         &self.ca_der
     }
 
+    /// Returns the text of a token with this secret.
+    pub(crate) fn token(&self, kind: TokenKind, secret: [u8; 16]) -> String {
+        Token { kind, secret, ca_fingerprint: self.fingerprint() }.to_string()
+    }
+
     /// SHA-256 of the CA certificate.
-    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+    fn fingerprint(&self) -> [u8; 32] {
         wire::fingerprint(&self.ca_der)
     }
 
     /// Makes a key and a certificate for the server itself. They are used until the process ends;
     /// no client stores them.
     pub(crate) fn identity(&self, now: ServerTime) -> Result<Identity, AuthorityError> {
+        self.identity_of(&[wire::SERVER_NAME.to_owned()], now)
+    }
+
+    /// Makes a key and a certificate for a server that clients know by `names`, which are names of
+    /// hosts and addresses.
+    pub(crate) fn identity_of(
+        &self,
+        names: &[String],
+        now: ServerTime,
+    ) -> Result<Identity, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = named("Holdfast server", now, CA_DAYS)?;
-        let server_name = wire::SERVER_NAME.try_into()?;
-        params.subject_alt_names = vec![rcgen::SanType::DnsName(server_name)];
+        let name = |name: &String| match name.parse() {
+            Ok(address) => Ok(rcgen::SanType::IpAddress(address)),
+            Err(_) => Ok::<_, rcgen::Error>(rcgen::SanType::DnsName(name.as_str().try_into()?)),
+        };
+        params.subject_alt_names = names.iter().map(name).collect::<Result<_, _>>()?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let leaf = params.signed_by(&key, &self.issuer)?;

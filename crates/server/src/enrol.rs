@@ -1,10 +1,16 @@
 //! Enrolment: a node gives its token and gets a certificate.
+//!
+//! The secret of a node's token stands for one node that an administrator has registered. The
+//! secret of an enrolment key registers a new node, under the name that the machine gives.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::TokenError;
+use catalog::{CatalogError, EventRow, KeyError, KeyRedemption, TokenError};
+use model::{NodeName, matches_wildcards};
 use store::StoreError;
+use store::nodes::token_hash;
 use tonic::{Code, Request, Response, Status};
 use wire::proto;
 use wire::proto::enrolment_server::Enrolment;
@@ -22,11 +28,6 @@ pub(crate) struct EnrolmentApi {
     pub(crate) edge: Arc<Edge>,
 }
 
-/// The hash of a token's secret, which the catalogue keeps in place of the secret.
-pub(crate) fn token_hash(secret: &[u8]) -> [u8; 32] {
-    *blake3::hash(secret).as_bytes()
-}
-
 #[tonic::async_trait]
 impl Enrolment for EnrolmentApi {
     async fn enrol(
@@ -34,15 +35,19 @@ impl Enrolment for EnrolmentApi {
         request: Request<proto::EnrolRequest>,
     ) -> Result<Response<proto::Certificate>, Status> {
         let peer = request.extensions().get::<Peer>();
-        let origin = peer.expect("each connection has a peer").origin;
-        let admitted = self.edge.guesses.admit(origin, sys::clock::monotonic());
+        let Peer { origin, address, .. } = *peer.expect("each connection has a peer");
+        let admitted = self.edge.guesses.admit(&origin, sys::clock::monotonic());
         admitted.map_err(|pause| too_many(origin, pause))?;
         let edge = Arc::clone(&self.edge);
         let request = request.into_inner();
-        let enrolled = tokio::task::spawn_blocking(move || enrol(&edge, &request)).await;
+        let enrolling = move || match request.node.is_empty() {
+            true => enrol(&edge, &request),
+            false => enrol_by_key(&edge, &request, address),
+        };
+        let enrolled = tokio::task::spawn_blocking(enrolling).await;
         let enrolled = enrolled.map_err(|_| refusal::panicked())?;
         match &enrolled {
-            Ok(_) => self.edge.guesses.succeeded(origin),
+            Ok(_) => self.edge.guesses.succeeded(&origin),
             Err(status) if status.code() == Code::PermissionDenied => {
                 self.edge.guesses.failed(origin, sys::clock::monotonic());
             }
@@ -78,6 +83,60 @@ fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificat
         .map_err(refused)?;
     tracing::info!(node = %node.name, "enrolled");
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
+}
+
+/// Registers a new node with an enrolment key, and gives it a certificate.
+fn enrol_by_key(
+    edge: &Edge,
+    request: &proto::EnrolRequest,
+    address: IpAddr,
+) -> Result<proto::Certificate, Status> {
+    let now = sys::clock::now();
+    let hash = token_hash(&request.secret);
+    let catalog = &edge.store.catalog;
+    // A machine without a valid key learns nothing about names.
+    let key = catalog.valid_key(&hash, now).map_err(|error| key_refused(error, ""))?;
+    let name = NodeName::new(&request.node)
+        .map_err(|error| refusal::status(StoreError::usage(error.to_string())))?;
+    if !key.names.is_empty() && !matches_wildcards(&key.names, name.as_str()) {
+        return Err(refusal::status(StoreError::usage(format!(
+            "the enrolment key is for nodes whose names match '{}', and {name} does not; give \
+             another name with --name",
+            key.names
+        ))));
+    }
+    let issued = edge
+        .authority
+        .issue(&name, &request.signing_request, sys::clock::system())
+        .map_err(|error| refusal::status(StoreError::malformed(model::chain(&error))))?;
+    let event = EventRow {
+        time: now,
+        actor: format!("node {name}"),
+        what: "node enrolled by key".to_owned(),
+        details: format!("{name} by key {} from {address}", key.name),
+    };
+    let redemption =
+        KeyRedemption { hash, name, serial: issued.serial, expires: issued.expires, now, event };
+    let node = catalog
+        .redeem_key(&redemption)
+        .map_err(|error| key_refused(error, redemption.name.as_str()))?;
+    tracing::info!(node = %node.name, key = key.name, %address, "enrolled by a key");
+    Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
+}
+
+/// Maps an error as [`refused`] does. A name that another node has is a conflict.
+fn key_refused(error: KeyError, name: &str) -> Status {
+    match error {
+        KeyError::Invalid(reason) => Status::permission_denied(reason.to_string()),
+        KeyError::Catalog(CatalogError::Exists { .. }) => {
+            refusal::status(StoreError::conflict(format!(
+                "node {name} exists already, and an enrolment key makes only new nodes; choose \
+                 another name with --name, or ask the administrator for a token of this node \
+                 ('holdfast admin node add {name} --again')"
+            )))
+        }
+        KeyError::Catalog(error) => refusal::status(error.into()),
+    }
 }
 
 /// Maps an error: an invalid token is a refusal of access, and every other error is mapped as an

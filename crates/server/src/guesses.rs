@@ -26,10 +26,15 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 /// Maximum number of origins. With one more, the origin is forgotten whose last attempt is oldest.
 const ORIGINS_MAX: usize = 4096;
 
-/// Failed enrolments of all origins.
-#[derive(Default)]
-pub(crate) struct Guesses {
-    origins: Mutex<BTreeMap<Origin, Failures>>,
+/// Failed attempts of all origins.
+pub struct Guesses<K = Origin> {
+    origins: Mutex<BTreeMap<K, Failures>>,
+}
+
+impl<K> Default for Guesses<K> {
+    fn default() -> Self {
+        Self { origins: Mutex::default() }
+    }
 }
 
 /// Failed enrolments of one origin since its last success.
@@ -54,8 +59,8 @@ fn pause(failures: u32) -> Duration {
     pause.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
 }
 
-impl Guesses {
-    fn origins(&self) -> MutexGuard<'_, BTreeMap<Origin, Failures>> {
+impl<K: Ord + Clone> Guesses<K> {
+    fn origins(&self) -> MutexGuard<'_, BTreeMap<K, Failures>> {
         self.origins.lock()
     }
 
@@ -63,9 +68,9 @@ impl Guesses {
     ///
     /// After the free failures, one attempt is admitted in each pause, even if several come at
     /// once.
-    pub(crate) fn admit(&self, origin: Origin, now: Instant) -> Result<(), Duration> {
+    pub fn admit(&self, origin: &K, now: Instant) -> Result<(), Duration> {
         let mut origins = self.origins();
-        let Some(failures) = origins.get_mut(&origin) else { return Ok(()) };
+        let Some(failures) = origins.get_mut(origin) else { return Ok(()) };
         let remaining = failures.remaining(now);
         if !remaining.is_zero() {
             return Err(remaining);
@@ -75,22 +80,23 @@ impl Guesses {
     }
 
     /// Counts an attempt with a token that is not valid.
-    pub(crate) fn failed(&self, origin: Origin, now: Instant) {
+    pub fn failed(&self, origin: K, now: Instant) {
         let mut origins = self.origins();
         origins.retain(|_, other| now.saturating_duration_since(other.last) < FORGOTTEN_AFTER);
         let count = origins.get(&origin).map_or(0, |failures| failures.count);
         let failures = Failures { count: count.saturating_add(1), last: now };
         if origins.insert(origin, failures).is_none() && origins.len() > ORIGINS_MAX {
             let oldest = origins.iter().min_by_key(|(_, failures)| failures.last);
-            let oldest = oldest.map(|(origin, _)| *origin).expect("there are several origins");
+            let oldest =
+                oldest.map(|(origin, _)| origin.clone()).expect("there are several origins");
             origins.remove(&oldest);
         }
         assert!(origins.len() <= ORIGINS_MAX, "the memory is bounded");
     }
 
     /// Forgets the failures of an origin that has shown a valid token.
-    pub(crate) fn succeeded(&self, origin: Origin) {
-        self.origins().remove(&origin);
+    pub fn succeeded(&self, origin: &K) {
+        self.origins().remove(origin);
     }
 }
 
@@ -120,9 +126,9 @@ mod tests {
         let now = sys::clock::monotonic();
         let guesses = failed(failures, now);
         let expected = if secs == 0 { Ok(()) } else { Err(Duration::from_secs(secs)) };
-        assert_eq!(guesses.admit(origin(1), now), expected, "after {failures} failures");
-        assert_eq!(guesses.admit(origin(1), after(now, secs)), Ok(()));
-        assert_eq!(guesses.admit(origin(2), now), Ok(()), "it is another origin");
+        assert_eq!(guesses.admit(&origin(1), now), expected, "after {failures} failures");
+        assert_eq!(guesses.admit(&origin(1), after(now, secs)), Ok(()));
+        assert_eq!(guesses.admit(&origin(2), now), Ok(()), "it is another origin");
     }
 
     #[test]
@@ -141,22 +147,22 @@ mod tests {
         let now = sys::clock::monotonic();
         let guesses = failed(FREE_MAX + 1, now);
         let later = after(now, 2);
-        assert_eq!(guesses.admit(origin(1), later), Ok(()));
-        assert_eq!(guesses.admit(origin(1), later), Err(Duration::from_secs(2)));
+        assert_eq!(guesses.admit(&origin(1), later), Ok(()));
+        assert_eq!(guesses.admit(&origin(1), later), Err(Duration::from_secs(2)));
         guesses.failed(origin(1), later);
-        assert_eq!(guesses.admit(origin(1), after(later, 3)), Err(Duration::from_secs(1)));
+        assert_eq!(guesses.admit(&origin(1), after(later, 3)), Err(Duration::from_secs(1)));
     }
 
     #[test]
     fn a_success_and_time_make_the_server_forget() {
         let now = sys::clock::monotonic();
         let guesses = failed(20, now);
-        guesses.succeeded(origin(1));
-        assert_eq!(guesses.admit(origin(1), now), Ok(()));
+        guesses.succeeded(&origin(1));
+        assert_eq!(guesses.admit(&origin(1), now), Ok(()));
         let guesses = failed(20, now);
         let later = now + FORGOTTEN_AFTER;
         guesses.failed(origin(1), later);
-        assert_eq!(guesses.admit(origin(1), later), Ok(()), "the failures of yesterday count");
+        assert_eq!(guesses.admit(&origin(1), later), Ok(()), "the failures of yesterday count");
     }
 
     #[test]
@@ -166,6 +172,6 @@ mod tests {
         let last = u32::try_from(ORIGINS_MAX).expect("a small number") + 1;
         (2..=last).for_each(|number| guesses.failed(origin(number), after(now, 1)));
         assert_eq!(guesses.origins().len(), ORIGINS_MAX);
-        assert_eq!(guesses.admit(origin(1), now), Ok(()));
+        assert_eq!(guesses.admit(&origin(1), now), Ok(()));
     }
 }

@@ -9,13 +9,13 @@ const NETWORK_BYTES: usize = 8;
 
 /// An IPv4 address, or a network of IPv6 addresses (/64).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Origin {
+pub enum Origin {
     Address(Ipv4Addr),
     Network([u8; NETWORK_BYTES]),
 }
 
 impl Origin {
-    pub(crate) fn of(address: IpAddr) -> Self {
+    pub fn of(address: IpAddr) -> Self {
         let address = match address {
             IpAddr::V4(address) => return Self::Address(address),
             IpAddr::V6(address) => address,
