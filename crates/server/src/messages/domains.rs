@@ -7,8 +7,8 @@ use policy::review::Difference;
 use policy::{ArchiveCopyGroup, BackupCopyGroup, InvalidWord, Limit, ManagementClass, PolicySet};
 use store::StoreError;
 use store::domains::{
-    ArchiveGroupEdit, BackupGroupEdit, ClassEdit, DomainSummary, GroupRemoval, PolicyEdit,
-    ReviewReport,
+    ArchiveGroupEdit, BackupGroupEdit, ClassEdit, DomainSummary, GroupRemoval, LimitChange,
+    PolicyEdit, ReviewReport,
 };
 use wire::proto;
 use wire::proto::edit_policy_request::Edit;
@@ -19,13 +19,30 @@ pub(crate) fn name(name: &str) -> &str {
 }
 
 pub(crate) fn domain(info: DomainSummary) -> proto::Domain {
-    let DomainSummary { domain, node_count } = info;
+    let DomainSummary { domain, node_count, stored, details } = info;
     proto::Domain {
         active: Some(set(&domain.active)),
         draft: domain.draft.as_ref().map(set),
         name: domain.name,
         nodes: u32::try_from(node_count).unwrap_or(u32::MAX),
+        objects: stored.objects,
+        bytes: stored.bytes,
+        nodes_max: details.nodes_max,
+        objects_max: details.objects_max,
+        bytes_max: details.bytes_max,
     }
+}
+
+pub(crate) fn limits(request: &proto::SetDomainRequest) -> Result<LimitChange, StoreError> {
+    let limit = |limit: Option<proto::DomainLimit>| limit.map(|limit| limit.max);
+    let percent = u8::try_from(request.warning_percent);
+    let percent = percent.map_err(|_| StoreError::malformed("a percentage above 255"))?;
+    Ok(LimitChange {
+        nodes: limit(request.nodes),
+        objects: limit(request.objects),
+        bytes: limit(request.bytes),
+        warning_percent: Some(percent).filter(|percent| *percent > 0),
+    })
 }
 
 fn set(set: &PolicySet) -> proto::PolicySet {

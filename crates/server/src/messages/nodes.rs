@@ -1,6 +1,6 @@
 //! Nodes and their filespaces.
 
-use catalog::{Filespace, Node, OptionSet};
+use store::nodes::{FilespaceSummary, NodeSummary};
 use wire::proto;
 
 /// Maximum length of all names of filespaces in the description of a node, in bytes. A catalogue
@@ -8,27 +8,13 @@ use wire::proto;
 /// from fitting into a message.
 const FILESPACE_NAMES_BYTES_MAX: usize = 4 << 20;
 
-/// A node as administrators see it.
-pub(crate) struct NodeSummary {
-    pub(crate) node: Node,
-    pub(crate) is_enrolled: bool,
-    pub(crate) labels: Vec<String>,
-    pub(crate) filespaces: Vec<FilespaceSummary>,
-}
-
-/// A filespace with its size.
-pub(crate) struct FilespaceSummary {
-    pub(crate) filespace: Filespace,
-    pub(crate) active_objects: u64,
-}
-
 pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
-    let NodeSummary { node, is_enrolled, labels, filespaces } = info;
+    let NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills } = info;
     proto::NodeInfo {
         id: node.id.0,
         name: node.name.to_string(),
         domain: node.domain_name,
-        locked: node.locked,
+        locked: node.locks.any(),
         enrolled: is_enrolled,
         registered: node.registered.0,
         filespaces: shown(filespaces).map(filespace).collect(),
@@ -37,6 +23,8 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         deletes_archives: node.deletes_archives,
         collocation_group: node.collocation_group.unwrap_or_default(),
         labels,
+        drills: Some(super::drills::last(drills)),
+        option_set_version,
     }
 }
 
@@ -57,8 +45,4 @@ pub(crate) fn filespace(info: FilespaceSummary) -> proto::Filespace {
         active_objects,
         last_backup: filespace.last_backup.map_or(0, |time| time.0),
     }
-}
-
-pub(crate) fn option_set(set: OptionSet) -> proto::OptionSet {
-    proto::OptionSet { name: set.name, text: set.text.into() }
 }
