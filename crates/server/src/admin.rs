@@ -1,31 +1,30 @@
-//! Administration over the socket in the server's folder. Everybody who may open the socket may do
-//! everything.
+//! The calls of administrators. They come over the socket in the server's folder, where everybody
+//! who may open the socket may do everything, or from the service above, which checks its callers.
 
 pub(crate) mod keys;
 mod nodes;
-mod options;
 mod progress;
 mod schedules;
+mod tasks;
+mod work;
 
 use std::sync::Arc;
 
-use catalog::OptionSet;
-use store::domains::ADMINISTRATOR;
 use store::lifecycle::expire::{self, Confirmation, Order};
 use store::lifecycle::{audit, audit_trail, catalog_copy, object_lock, reclaim, recovery};
-use store::{Store, StoreError, domains, pools};
-use tonic::transport::server::UdsConnectInfo;
+use store::option_sets::{self, Mode, OptionSetChange};
+use store::{StoreError, domains, pools};
 use tonic::{Request, Response, Status};
 use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
+use crate::actor::actor;
 use crate::edge::Edge;
-use crate::messages;
-use crate::messages::outcomes;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
 use crate::messages::servers::Health;
+use crate::messages::{self, outcomes};
 use crate::refusal;
 use crate::sessions::stream::{ReplyStream, streaming};
 use crate::usage;
@@ -33,60 +32,6 @@ use crate::usage;
 /// The service for administrators.
 pub(crate) struct AdminApi {
     pub(crate) edge: Arc<Edge>,
-}
-
-impl AdminApi {
-    /// Runs `work` on a thread that may block.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<Response<T>, Status> {
-        let store = Arc::clone(&self.edge.store);
-        let joined = tokio::task::spawn_blocking(move || work(&store)).await;
-        joined
-            .map_err(|_| refusal::panicked())?
-            .map(Response::new)
-            .map_err(refusal::status)
-    }
-
-    /// Runs `work` as [`Self::blocking`] does. Agents learn of the schedules that it changes.
-    async fn changing<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<Response<T>, Status> {
-        let edge = Arc::clone(&self.edge);
-        self.blocking(move |store| {
-            let done = work(store)?;
-            edge.attendances.announce(store::schedules::generation(store)?);
-            Ok(done)
-        })
-        .await
-    }
-
-    /// Returns the store for work that only the server that keeps house does. Fails at other
-    /// servers.
-    fn house(&self) -> Result<Arc<Store>, Status> {
-        self.edge.store.check_keeps_house().map_err(refusal::status)?;
-        Ok(Arc::clone(&self.edge.store))
-    }
-
-    /// Runs `work` as [`Self::blocking`] does, but only at the server that keeps house.
-    async fn housekeeping<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<Response<T>, Status> {
-        self.house()?;
-        self.blocking(work).await
-    }
-}
-
-/// Returns the administrator who sends a request, for the audit trail.
-fn actor<T>(request: &Request<T>) -> String {
-    let connection = request.extensions().get::<UdsConnectInfo>();
-    match connection.and_then(|connection| connection.peer_cred) {
-        Some(user) => format!("{ADMINISTRATOR} (uid {})", user.uid()),
-        None => ADMINISTRATOR.to_owned(),
-    }
 }
 
 #[tonic::async_trait]
@@ -105,17 +50,8 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ListNodesRequest>,
     ) -> Result<Response<proto::ListNodesReply>, Status> {
-        let proto::ListNodesRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let portion = Portion::parse(portion);
-            let (from, limit) = (portion.first_name()?, portion.read_max());
-            let nodes = nodes::list(store, messages::name(&name), from, limit)?;
-            let nodes = nodes.into_iter().map(messages::nodes::node).collect();
-            let Section { items, next } =
-                portion.cut(nodes, |node: &proto::NodeInfo| node.name.clone().into());
-            Ok(proto::ListNodesReply { nodes: items, next })
-        })
-        .await
+        let request = request.into_inner();
+        self.blocking(move |store| nodes::portion(store, request)).await
     }
 
     async fn set_node(
@@ -125,7 +61,7 @@ impl Admin for AdminApi {
         let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.changing(move |_| nodes::set(&edge, &request, &actor).map(messages::nodes::node))
+        self.changing(move |_| nodes::set(&edge, request, &actor).map(messages::nodes::node))
             .await
     }
 
@@ -136,8 +72,11 @@ impl Admin for AdminApi {
         let actor = actor(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::remove(&edge, &request, &actor).map(messages::nodes::node))
-            .await
+        self.blocking(move |_| {
+            let proto::RemoveNodeRequest { name, with_data } = request;
+            edge.remove_node(&name, with_data, &actor).map(messages::nodes::node)
+        })
+        .await
     }
 
     async fn revoke_node(
@@ -148,6 +87,33 @@ impl Admin for AdminApi {
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
         self.blocking(move |_| nodes::revoke(&edge, &request, &actor)).await
+    }
+
+    async fn add_enrolment_key(
+        &self,
+        request: Request<proto::AddEnrolmentKeyRequest>,
+    ) -> Result<Response<proto::AddEnrolmentKeyReply>, Status> {
+        let actor = actor(&request);
+        let request = request.into_inner();
+        let edge = Arc::clone(&self.edge);
+        self.blocking(move |_| keys::add(&edge, request, &actor)).await
+    }
+
+    async fn enrolment_keys(
+        &self,
+        request: Request<proto::EnrolmentKeysRequest>,
+    ) -> Result<Response<proto::EnrolmentKeysReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |store| keys::list(store, request)).await
+    }
+
+    async fn revoke_enrolment_key(
+        &self,
+        request: Request<proto::EnrolmentKeysRequest>,
+    ) -> Result<Response<proto::EnrolmentKey>, Status> {
+        let actor = actor(&request);
+        let name = request.into_inner().name;
+        self.blocking(move |store| keys::revoke(store, &name, &actor)).await
     }
 
     async fn domains(
@@ -171,19 +137,36 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::DomainRequest>,
     ) -> Result<Response<proto::Domain>, Status> {
+        let actor = actor(&request);
         let name = request.into_inner().name;
-        self.blocking(move |store| domains::add(store, &name).map(messages::domains::domain))
-            .await
+        self.blocking(move |store| {
+            domains::add(store, &name, &actor).map(messages::domains::domain)
+        })
+        .await
     }
 
     async fn remove_domain(
         &self,
         request: Request<proto::DomainRequest>,
     ) -> Result<Response<proto::Domain>, Status> {
+        let actor = actor(&request);
         let name = request.into_inner().name;
         self.blocking(move |store| {
             let name = messages::domains::name(&name);
-            domains::remove(store, name).map(messages::domains::domain)
+            domains::remove(store, name, &actor).map(messages::domains::domain)
+        })
+        .await
+    }
+
+    async fn set_domain(
+        &self,
+        request: Request<proto::SetDomainRequest>,
+    ) -> Result<Response<proto::Domain>, Status> {
+        let actor = actor(&request);
+        let request = request.into_inner();
+        self.blocking(move |store| {
+            let change = messages::domains::limits(&request)?;
+            domains::set_limits(store, &request.name, change, &actor).map(messages::domains::domain)
         })
         .await
     }
@@ -230,10 +213,11 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ActivatePolicyRequest>,
     ) -> Result<Response<proto::PolicyReview>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
         self.blocking(move |store| {
             let domain = messages::domains::name(&request.domain);
-            domains::activate(store, domain, request.confirm).map(messages::domains::review)
+            domains::activate(store, domain, request.confirm, &actor).map(messages::domains::review)
         })
         .await
     }
@@ -249,7 +233,7 @@ impl Admin for AdminApi {
         let proto::ExpireRequest { node, dry_run, rate, all, confirm_clock } = request;
         let rate = messages::positive(rate);
         Ok(Response::new(report(outcomes::expiration, move |listener| {
-            let nodes = nodes::select(&store, messages::name(&node))?;
+            let nodes = store::nodes::select(&store, messages::name(&node))?;
             let order = Order { is_dry: dry_run, rate, all, ..Order::due() };
             let confirmation = match confirm_clock {
                 true => Confirmation::Clock,
@@ -543,11 +527,10 @@ impl Admin for AdminApi {
     ) -> Result<Response<proto::OptionSetsReply>, Status> {
         let proto::OptionSetsRequest { name, portion } = request.into_inner();
         self.blocking(move |store| {
-            let sets = options::list(store, messages::name(&name))?;
             let Section { items, next } = Portion::parse(portion).of_list(
-                sets,
-                |set| set.name.to_lowercase().into(),
-                messages::nodes::option_set,
+                option_sets::list(store, messages::name(&name))?,
+                |uses| uses.set.name.to_ascii_lowercase().into(),
+                |uses| messages::option_sets::of_node(Some((uses.set.name, uses.set.current))),
             );
             Ok(proto::OptionSetsReply { sets: items, next })
         })
@@ -558,11 +541,12 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::OptionSet>,
     ) -> Result<Response<proto::OptionSet>, Status> {
-        let proto::OptionSet { name, text } = request.into_inner();
-        self.blocking(move |store| {
-            let set = OptionSet { name, text: text.to_vec() };
-            options::put(store, &set)?;
-            Ok(messages::nodes::option_set(set))
+        let actor = actor(&request);
+        let proto::OptionSet { name, text, .. } = request.into_inner();
+        self.changing(move |store| {
+            let change = OptionSetChange { text: Some(text.to_vec()), ..Default::default() };
+            let put = option_sets::change(store, &name, Mode::Put, change, &actor, false)?;
+            Ok(messages::option_sets::of_node(Some((put.name, put.after))))
         })
         .await
     }
@@ -571,10 +555,72 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::OptionSet>,
     ) -> Result<Response<proto::OptionSet>, Status> {
+        let actor = actor(&request);
         let set = request.into_inner();
-        self.blocking(move |store| {
-            options::remove(store, &set.name)?;
+        self.changing(move |store| {
+            option_sets::remove(store, &set.name, &actor)?;
             Ok(set)
+        })
+        .await
+    }
+
+    async fn option_set_uses(
+        &self,
+        request: Request<proto::OptionSetsRequest>,
+    ) -> Result<Response<proto::OptionSetUsesReply>, Status> {
+        let proto::OptionSetsRequest { name, portion } = request.into_inner();
+        self.blocking(move |store| {
+            let Section { items, next } = Portion::parse(portion).of_list(
+                option_sets::list(store, messages::name(&name))?,
+                |uses| uses.set.name.to_ascii_lowercase().into(),
+                messages::option_sets::uses,
+            );
+            Ok(proto::OptionSetUsesReply { uses: items, next })
+        })
+        .await
+    }
+
+    async fn option_set_versions(
+        &self,
+        request: Request<proto::OptionSetsRequest>,
+    ) -> Result<Response<proto::OptionSetVersionsReply>, Status> {
+        let proto::OptionSetsRequest { name, portion } = request.into_inner();
+        self.blocking(move |store| {
+            let Section { items, next } = Portion::parse(portion).of_list(
+                option_sets::versions(store, &name)?,
+                // Newest first.
+                |version| number_key(u64::MAX - version.number),
+                messages::option_sets::version,
+            );
+            Ok(proto::OptionSetVersionsReply { versions: items, next })
+        })
+        .await
+    }
+
+    async fn change_option_set(
+        &self,
+        request: Request<proto::ChangeOptionSetRequest>,
+    ) -> Result<Response<proto::ChangeOptionSetReply>, Status> {
+        let actor = actor(&request);
+        let request = request.into_inner();
+        self.changing(move |store| {
+            let (name, is_dry) = (request.name.clone(), request.dry_run);
+            let mode = if request.is_new { Mode::Define } else { Mode::Update };
+            let change = messages::option_sets::change(request)?;
+            option_sets::change(store, &name, mode, change, &actor, is_dry)
+                .map(messages::option_sets::report)
+        })
+        .await
+    }
+
+    async fn end_option_set_stage(
+        &self,
+        request: Request<proto::EndOptionSetStageRequest>,
+    ) -> Result<Response<proto::ChangeOptionSetReply>, Status> {
+        let actor = actor(&request);
+        let proto::EndOptionSetStageRequest { name, promote } = request.into_inner();
+        self.changing(move |store| {
+            option_sets::end_stage(store, &name, promote, &actor).map(messages::option_sets::report)
         })
         .await
     }
@@ -622,32 +668,36 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::PutScheduleRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::put(store, &request)).await
+        self.changing(move |store| schedules::put(store, &request, &actor)).await
     }
 
     async fn remove_schedule(
         &self,
         request: Request<proto::SchedulesRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
+        let actor = actor(&request);
         let name = request.into_inner().name;
-        self.changing(move |store| schedules::remove(store, &name)).await
+        self.changing(move |store| schedules::remove(store, &name, &actor)).await
     }
 
     async fn follow_schedule(
         &self,
         request: Request<proto::FollowScheduleRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::follow(store, request)).await
+        self.changing(move |store| schedules::follow(store, request, &actor)).await
     }
 
     async fn run_action(
         &self,
         request: Request<proto::RunActionRequest>,
     ) -> Result<Response<proto::RunActionReply>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::run(store, request)).await
+        self.changing(move |store| schedules::run(store, request, &actor)).await
     }
 
     async fn scheduled_events(
@@ -662,16 +712,17 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ScheduledEventLogRequest>,
     ) -> Result<Response<proto::ScheduledEventLogReply>, Status> {
-        let number = request.into_inner().number;
-        self.blocking(move |store| schedules::event_log(store, number)).await
+        let request = request.into_inner();
+        self.blocking(move |store| schedules::event_log(store, &request)).await
     }
 
     async fn control_events(
         &self,
         request: Request<proto::ControlEventsRequest>,
     ) -> Result<Response<proto::ControlEventsReply>, Status> {
+        let actor = actor(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::control(store, &request)).await
+        self.changing(move |store| schedules::control(store, &request, &actor)).await
     }
 
     type StatsStream = ReplyStream<proto::StatsReply>;
@@ -683,9 +734,27 @@ impl Admin for AdminApi {
         let store = Arc::clone(&self.edge.store);
         let name = request.into_inner().node;
         Ok(Response::new(streaming(move |replies| {
-            let nodes = nodes::select(&store, messages::name(&name))?;
+            let nodes = store::nodes::select(&store, messages::name(&name))?;
             usage::send(&store, &nodes, replies)
         })))
+    }
+
+    type NodeVersionsStream = ReplyStream<proto::VersionsReply>;
+
+    async fn node_versions(
+        &self,
+        request: Request<proto::NodeVersionsRequest>,
+    ) -> Result<Response<Self::NodeVersionsStream>, Status> {
+        let (store, request) = (Arc::clone(&self.edge.store), request.into_inner());
+        Ok(Response::new(streaming(move |replies| nodes::versions(&store, &request, replies))))
+    }
+
+    async fn node_archives(
+        &self,
+        request: Request<proto::NodeArchivesRequest>,
+    ) -> Result<Response<proto::ArchivesReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |store| nodes::archives(store, request)).await
     }
 
     async fn task_runs(
@@ -693,13 +762,6 @@ impl Admin for AdminApi {
         request: Request<proto::TaskRunsRequest>,
     ) -> Result<Response<proto::TaskRunsReply>, Status> {
         let portion = Portion::parse(request.into_inner().portion);
-        self.blocking(move |store| {
-            let runs = store.catalog.task_runs(portion.first_number()?, portion.read_max())?;
-            let runs = runs.into_iter().map(messages::log::task_run).collect();
-            let Section { items, next } =
-                portion.cut(runs, |run: &proto::TaskRun| number_key(run.number));
-            Ok(proto::TaskRunsReply { runs: items, next })
-        })
-        .await
+        self.blocking(move |store| tasks::runs(store, &portion)).await
     }
 }

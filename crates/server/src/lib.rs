@@ -22,6 +22,7 @@
 //! | `refusal` | errors of the store as a client gets them |
 
 mod activities;
+mod actor;
 mod admin;
 mod attendance;
 mod attendances;

@@ -13,6 +13,7 @@ pub(crate) mod drills;
 pub(crate) mod libraries;
 pub(crate) mod log;
 pub(crate) mod nodes;
+pub(crate) mod option_sets;
 pub(crate) mod outcomes;
 pub(crate) mod pools;
 pub(crate) mod portions;

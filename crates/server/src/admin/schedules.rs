@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use catalog::{Follower, Node};
 use model::NodeId;
+use policy::schedule::event::EventState;
 use store::schedules::{self, EventTarget};
-use store::{Store, StoreError, domains};
+use store::{Store, StoreError, domains, nodes};
 use wire::proto;
 
-use super::nodes;
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
 
-/// Author of changes over the socket in the server's folder.
-const AUTHOR: &str = "administrator";
 /// Maximum number of events in one message: their reports are long.
 const EVENTS_MAX: usize = 1000;
 
@@ -38,17 +37,22 @@ pub(super) fn list(
 pub(super) fn put(
     store: &Store,
     request: &proto::PutScheduleRequest,
+    author: &str,
 ) -> Result<proto::Schedule, StoreError> {
     let definition = forms::definition(&request.definition)?;
     let schedule = match request.is_new {
-        true => schedules::add(store, &request.name, &definition, AUTHOR)?,
-        false => schedules::change(store, &request.name, &definition, AUTHOR)?,
+        true => schedules::add(store, &request.name, &definition, author)?,
+        false => schedules::change(store, &request.name, &definition, author)?,
     };
     forms::schedule(store, schedule)
 }
 
-pub(super) fn remove(store: &Store, name: &str) -> Result<proto::Schedule, StoreError> {
-    let schedule = schedules::remove(store, name)?;
+pub(super) fn remove(
+    store: &Store,
+    name: &str,
+    author: &str,
+) -> Result<proto::Schedule, StoreError> {
+    let schedule = schedules::remove(store, name, author)?;
     forms::schedule(store, schedule)
 }
 
@@ -56,11 +60,12 @@ pub(super) fn remove(store: &Store, name: &str) -> Result<proto::Schedule, Store
 pub(super) fn follow(
     store: &Store,
     request: proto::FollowScheduleRequest,
+    author: &str,
 ) -> Result<proto::Schedule, StoreError> {
     let followers = followers(store, request.followers)?;
     let schedule = match request.ends {
-        true => schedules::dissociate(store, &request.name, &followers)?,
-        false => schedules::associate(store, &request.name, &followers)?,
+        true => schedules::dissociate(store, &request.name, &followers, author)?,
+        false => schedules::associate(store, &request.name, &followers, author)?,
     };
     forms::schedule(store, schedule)
 }
@@ -86,6 +91,7 @@ fn followers(store: &Store, messages: Vec<proto::Follower>) -> Result<Vec<Follow
 pub(super) fn run(
     store: &Store,
     request: proto::RunActionRequest,
+    author: &str,
 ) -> Result<proto::RunActionReply, StoreError> {
     let definition = forms::definition(&request.definition)?;
     let followers = followers(store, request.nodes)?;
@@ -107,7 +113,7 @@ pub(super) fn run(
         return Err(StoreError::not_found(text));
     }
     let nodes: Vec<Node> = chosen.into_values().collect();
-    let schedule = schedules::run_now(store, &nodes, &definition, AUTHOR)?;
+    let schedule = schedules::run_now(store, &nodes, &definition, author)?;
     let nodes = nodes.iter().map(|node| node.name.to_string()).collect();
     Ok(proto::RunActionReply { schedule, nodes })
 }
@@ -122,8 +128,25 @@ pub(super) fn events(
     }
     let portion = Portion::parse(request.portion).at_most(EVENTS_MAX);
     let (from, limit) = (portion.first_number()?, portion.read_max());
+    let now = sys::clock::now();
+    // Events of the future come first, and have no number: the next portion begins with another.
+    let mut future = Vec::new();
+    if filter.states.contains(&EventState::Future) {
+        filter.states.retain(|state| *state != EventState::Future);
+        if from.is_none() {
+            future = schedules::future_events(store, &filter, now, limit.min(EVENTS_MAX))?;
+            future.drain(..future.len().saturating_sub(limit - 1));
+        }
+        if filter.states.is_empty() {
+            let events = future.into_iter().map(forms::event).collect();
+            return Ok(proto::ScheduledEventsReply { events, next: Bytes::new() });
+        }
+    }
     let events = schedules::node_events(store, &filter, from, limit)?;
-    let events = events.into_iter().map(forms::event).collect();
+    if request.watches {
+        schedules::watch(store, &events, now)?;
+    }
+    let events = future.into_iter().chain(events).map(forms::event).collect();
     let Section { items, next } =
         portion.cut(events, |event: &proto::ScheduledEvent| number_key(event.number));
     Ok(proto::ScheduledEventsReply { events: items, next })
@@ -131,15 +154,19 @@ pub(super) fn events(
 
 pub(super) fn event_log(
     store: &Store,
-    number: u64,
+    request: &proto::ScheduledEventLogRequest,
 ) -> Result<proto::ScheduledEventLogReply, StoreError> {
-    let (event, log) = schedules::find_event(store, number)?;
+    let (event, log) = schedules::find_event(store, request.number)?;
+    if request.watches {
+        schedules::watch(store, std::slice::from_ref(&event), sys::clock::now())?;
+    }
     Ok(proto::ScheduledEventLogReply { event: Some(forms::event(event)), log: log.into() })
 }
 
 pub(super) fn control(
     store: &Store,
     request: &proto::ControlEventsRequest,
+    author: &str,
 ) -> Result<proto::ControlEventsReply, StoreError> {
     let node = match messages::name(&request.node) {
         Some(name) => Some(nodes::find(store, name)?.id),
@@ -147,6 +174,6 @@ pub(super) fn control(
     };
     let target = EventTarget { schedule: request.schedule.clone(), node };
     let control = forms::parse_control(request.control())?;
-    let events = schedules::control(store, &target, control)?;
+    let events = schedules::control(store, &target, control, author)?;
     Ok(proto::ControlEventsReply { events })
 }
