@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use store::Store;
-use tokio::sync::Semaphore;
+use catalog::Node;
+use store::nodes::{self, NodeOrder, NodeSummary};
+use store::{Store, StoreError};
+use tokio::sync::{Semaphore, watch};
 
+use crate::activities::Activities;
 use crate::attendances::Attendances;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::NodeBudgets;
@@ -21,6 +24,8 @@ pub(crate) struct Edge {
     pub(crate) store: Arc<Store>,
     pub(crate) authority: Authority,
     pub(crate) identities: Identities,
+    /// Work of nodes that is under way.
+    pub(crate) activities: Activities,
     /// Limit on the quanta that are stored at once: storing one needs a processor and memory.
     pub(crate) storing: Arc<Semaphore>,
     pub(crate) limits: Limits,
@@ -30,10 +35,15 @@ pub(crate) struct Edge {
     pub(crate) measurements: Measurements,
     /// Agents that are connected.
     pub(crate) attendances: Attendances,
+    /// The signal to stop the server, for calls that never end by themselves.
+    pub(crate) stop: watch::Receiver<bool>,
 }
 
 impl Edge {
-    pub(crate) fn new(store: Arc<Store>) -> Result<Self, AuthorityError> {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, AuthorityError> {
         let authority = Authority::load(&store.folder, store.config.certificate_days)?;
         let at_once = STORING_PER_PROCESSOR * sys::process::processors();
         let storing = Arc::new(Semaphore::new(at_once));
@@ -44,12 +54,48 @@ impl Edge {
             store,
             authority,
             identities,
+            activities: Activities::default(),
             storing,
             limits,
             budgets,
             guesses,
             measurements,
             attendances: Attendances::default(),
+            stop,
         })
+    }
+    /// Changes a node. Locking it ends its sessions at once.
+    pub(crate) fn change_node(
+        &self,
+        name: &str,
+        order: &NodeOrder,
+        actor: &str,
+    ) -> Result<NodeSummary, StoreError> {
+        let id = nodes::find(&self.store, name)?.id;
+        let changed = nodes::change(&self.store, name, order, actor)?;
+        if order.locked == Some(true) || order.locked_by_owner == Some(true) {
+            self.identities.cut(id);
+        }
+        Ok(changed)
+    }
+
+    /// Removes a node, and ends its sessions. A node with data is removed only `with_data`.
+    pub(crate) fn remove_node(
+        &self,
+        name: &str,
+        with_data: bool,
+        actor: &str,
+    ) -> Result<NodeSummary, StoreError> {
+        let removed = nodes::remove(&self.store, name, with_data, actor)?;
+        self.identities.cut(removed.node.id);
+        Ok(removed)
+    }
+
+    /// Ends all certificates of a node, its unused token and its sessions. Returns the number of
+    /// certificates.
+    pub(crate) fn revoke_node(&self, node: &Node, actor: &str) -> Result<u64, StoreError> {
+        let revoked = nodes::revoke(&self.store, node, actor)?;
+        self.identities.cut(node.id);
+        Ok(revoked)
     }
 }

@@ -143,7 +143,7 @@ pub(crate) const OPEN: ServerTime = ServerTime(i64::MIN);
 /// admit the node, or not with this certificate.
 pub(crate) fn admitted(store: &Store, serial: &[u8], moment: ServerTime) -> Result<Node, Status> {
     match store.catalog.certificate_node(serial, moment) {
-        Ok(node) if node.locked => Err(Status::permission_denied(format!(
+        Ok(node) if node.locks.any() => Err(Status::permission_denied(format!(
             "node {} is locked; ask the administrator to unlock it",
             node.name
         ))),

@@ -71,6 +71,14 @@ pub(crate) struct TwoPlaces {
     pub(crate) new: IpAddr,
 }
 
+/// A node that is connected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConnectedNode {
+    pub node: NodeId,
+    /// Addresses of its connections; an address occurs once for each connection.
+    pub addresses: Vec<IpAddr>,
+}
+
 struct Place {
     address: IpAddr,
     /// The connection's switch; gone once the connection has ended.
@@ -113,6 +121,19 @@ impl Identities {
         }
         presence.reported = Some(now);
         Some(TwoPlaces { known, new: address })
+    }
+
+    /// Returns the nodes that are connected, by number.
+    pub(crate) fn connected(&self) -> Vec<ConnectedNode> {
+        let nodes = self.0.lock();
+        let describe = |(node, presence): (&NodeId, &Presence)| {
+            let live = presence.places.iter().filter(|place| place.cutter.strong_count() > 0);
+            let addresses: Vec<_> = live.map(|place| place.address).collect();
+            (!addresses.is_empty()).then_some(ConnectedNode { node: *node, addresses })
+        };
+        let mut connected: Vec<_> = nodes.iter().filter_map(describe).collect();
+        connected.sort_unstable_by_key(|one| one.node);
+        connected
     }
 
     /// Lets [`Self::cut`] end one more connection of `node`, which comes from an address of the

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use store::NewServer;
 use store::folder::{self, Config};
 
 use crate::authority::{self, AuthorityError};
@@ -16,14 +17,8 @@ pub enum InitError {
 }
 
 /// Makes a server in `folder`, which must be empty or absent, with a certificate authority of its
-/// own. The server listens at `listen`. `pool` and `catalog` are the URLs of its first pool and of
-/// its catalogue; without a URL they are in the folder.
-pub fn init(
-    folder: &Path,
-    listen: &str,
-    pool: Option<&str>,
-    catalog: Option<&str>,
-) -> Result<Config, InitError> {
+/// own.
+pub fn init(folder: &Path, new: NewServer<'_>) -> Result<Config, InitError> {
     let credentials = authority::make_ca(sys::clock::system())?;
-    Ok(store::init(folder, &credentials, listen, pool, catalog)?)
+    Ok(store::init(folder, &credentials, new)?)
 }

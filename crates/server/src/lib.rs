@@ -18,6 +18,7 @@
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `budget` | memory that the backups of one node may take |
 //! | `measurements`, `plain` | measurements of the network, over TLS and without it |
+//! | `office` | the server as the service above it sees it |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
 
@@ -42,6 +43,7 @@ mod limits;
 mod lists;
 mod measurements;
 mod messages;
+mod office;
 mod origin;
 mod plain;
 mod port;
@@ -64,7 +66,9 @@ pub use authority::{AuthorityError, Identity};
 pub use guesses::Guesses;
 pub use identities::ConnectedNode;
 pub use init::{InitError, init};
-pub use run::{Readiness, RunError, run};
+pub use office::{Office, Registration};
+pub use origin::Origin;
+pub use run::{Beside, Readiness, RunError, run};
 pub use tls::TlsError;
 
 /// The administration socket's name in the server's folder.

@@ -37,14 +37,16 @@ impl Bench {
     fn new(prepare: impl FnOnce(&dyn Catalog)) -> Self {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = parent.path().join("server");
-        let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
+        let new = store::NewServer { listen: "127.0.0.1:0", pool: None, catalog: None, api: None };
+        let config = crate::init(&folder, new).expect("a server");
         let database = Database::open(&config, &folder).expect("opens");
         let catalog = database.catalog();
         prepare(&*catalog);
         let node = add_node(&*catalog, "node-0");
         let ownership = Ownership::take(&folder).expect("nobody has it");
         let store = Store::open(&folder, &config, &database, None, ownership).expect("opens");
-        let edge = Arc::new(Edge::new(Arc::new(store)).expect("an edge"));
+        let (_, stop) = tokio::sync::watch::channel(false);
+        let edge = Arc::new(Edge::new(Arc::new(store), stop).expect("an edge"));
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let admin = AdminApi { edge: Arc::clone(&edge) };
         let sessions = NodeSessions { edge };

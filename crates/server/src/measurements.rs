@@ -130,11 +130,11 @@ impl Measurements {
         origin: Origin,
         now: Instant,
     ) -> Option<Admission> {
-        self.guesses.admit(origin, now).ok()?;
+        self.guesses.admit(&origin, now).ok()?;
         self.forget(now);
         let admission = self.take(&hash(secret), origin);
         match admission {
-            Some(_) => self.guesses.succeeded(origin),
+            Some(_) => self.guesses.succeeded(&origin),
             None => self.guesses.failed(origin, now),
         }
         admission

@@ -8,20 +8,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use catalog::CatalogError;
+use futures_util::future::BoxFuture;
 use store::folder::{Config, Database, Membership, OpenError, check_catalog};
 use store::ownership::{LostOwnership, Ownership};
+use store::schedules::Line;
 use store::{Store, pools};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
+use tonic::service::Routes;
 use tonic::transport::Server;
-use wire::proto::admin_server::AdminServer;
 
-use crate::admin::AdminApi;
 use crate::authority::AuthorityError;
 use crate::bugs;
 use crate::disk_errors;
 use crate::edge::Edge;
+use crate::office::Office;
 use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
 use crate::timetable;
@@ -51,6 +53,9 @@ pub enum RunError {
     Ownership(#[from] LostOwnership),
     #[error("serving failed")]
     Serve(#[from] tonic::transport::Error),
+    /// The service that runs beside the server does not run or has stopped.
+    #[error("the service has stopped")]
+    Beside(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the server did not stop in an orderly way: {0}")]
     Close(String),
 }
@@ -64,6 +69,14 @@ fn unexpected(error: impl std::fmt::Display) -> RunError {
 #[derive(Clone, Copy, Debug)]
 pub struct Readiness {
     pub address: SocketAddr,
+}
+
+/// A service that runs beside the server, in the same process.
+pub struct Beside {
+    /// Routes that the administration socket serves too.
+    pub routes: axum::Router,
+    /// Work of the service. It ends after the signal to stop, or with an error.
+    pub work: BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>>,
 }
 
 /// Waits until this server may use the catalogue. Calls `waits` once if another process has
@@ -174,10 +187,11 @@ async fn open(
 }
 
 /// Serves from `folder` until `stop` becomes true. Calls `waits` if another process has exclusive
-/// use of the catalogue, and `ready` once nodes can connect.
+/// use of the catalogue, and `ready` once nodes can connect. Runs the service that `beside` makes.
 pub async fn run(
     folder: &Path,
     (waits, ready): (impl FnOnce(), impl FnOnce(Readiness)),
+    beside: impl AsyncFnOnce(Office) -> Result<Beside, Box<dyn std::error::Error + Send + Sync>>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
     bugs::log_panics();
@@ -187,7 +201,7 @@ pub async fn run(
     let ownership = Ownership::take(folder)?;
     let opening = open(folder, &config, ownership, waits, &mut stop);
     let Some(store) = opening.await? else { return Ok(()) };
-    let edge = Arc::new(Edge::new(Arc::clone(&store))?);
+    let edge = Arc::new(Edge::new(Arc::clone(&store), stop.clone())?);
 
     let listen = |source| RunError::Listen { address: config.listen.clone(), source };
     let threads = NodeThreads::start().map_err(listen)?;
@@ -195,12 +209,14 @@ pub async fn run(
     let address = listener.local_addr().map_err(listen)?;
     let admin_listener = admin_listener(folder).map_err(failed)?;
     let nodes = threads.serve(listener, &edge, tls::acceptor(&edge.authority)?, &stop);
+    let office = Office::new(Arc::clone(&edge));
+    let Beside { routes, work } = beside(office.clone()).await.map_err(RunError::Beside)?;
     ready(Readiness { address });
 
     let nodes = async { nodes.await.map_err(unexpected)?.map_err(RunError::from) };
     let mut stop_admin = stop.clone();
     let admin = Server::builder()
-        .add_service(AdminServer::new(AdminApi { edge: Arc::clone(&edge) }))
+        .add_routes(Routes::from(office.operations().merge(routes)))
         .serve_with_incoming_shutdown(UnixListenerStream::new(admin_listener), async move {
             stopped(&mut stop_admin).await;
         });
@@ -212,17 +228,20 @@ pub async fn run(
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
     let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
     let scheduling = tokio::spawn(timetable::run_by_itself(Arc::clone(&edge), stop.clone()));
-    let working = tokio::spawn(timetable::work_by_itself(Arc::clone(&store), stop.clone()));
+    let work_in =
+        |line| tokio::spawn(timetable::work_by_itself(Arc::clone(&store), line, stop.clone()));
+    let (working, obeying) = (work_in(Line::Planned), work_in(Line::Asked));
     let beating = beat_by_itself(Arc::clone(&store));
     let watching = watch_by_itself(Arc::clone(&store));
-    let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
+    let work = async { work.await.map_err(RunError::Beside) };
+    let all = async { tokio::try_join!(nodes, admin, work).map(|_| ()) };
     let limit = async {
         stopped(&mut stop).await;
         store.stopping.store(true, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(STOP_SECS)).await;
     };
     tokio::select! {
-        served = both => served?,
+        served = all => served?,
         // A server that others have declared dead can commit nothing any more.
         lost = beating => return Err(lost),
         lost = watching => return Err(lost),
@@ -240,6 +259,7 @@ pub async fn run(
         noting.await,
         scheduling.await,
         working.await,
+        obeying.await,
     ));
     close(&store).await
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use store::folder::Config;
 use store::lifecycle::clock::Watch;
-use store::lifecycle::{catalog_copy, expire, object_lock, reclaim};
+use store::lifecycle::{amounts, catalog_copy, expire, object_lock, reclaim};
 use store::{Store, StoreError, pools};
 use tokio::sync::watch;
 
@@ -99,6 +99,7 @@ pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
     let mut shared = sealed;
+    let mut is_counted = false;
     let mut pause = Duration::from_secs(TEND_SECS);
     loop {
         tokio::select! {
@@ -115,18 +116,33 @@ pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<
             if store.keeps_house() {
                 copy_catalog(&store, &mut copied);
                 share_index(&store, &mut shared);
+                count_old(&store, &mut is_counted);
             }
-            (sealed, copied, shared, began.elapsed())
+            (sealed, copied, shared, is_counted, began.elapsed())
         };
         let done = tokio::task::spawn_blocking(run).await;
         match done {
-            Ok((last_sealed, last_copied, last_shared, took)) => {
+            Ok((last_sealed, last_copied, last_shared, counted, took)) => {
                 (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
+                is_counted = counted;
                 // A run over millions of packs takes a while. The pause grows with the duration, so
                 // that runs take a small part of the time.
                 pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
             }
             Err(error) => tracing::error!(%error, "the maintenance of the pools failed"),
+        }
+    }
+}
+
+/// Counts filespaces that are older than the amounts of the catalogue, until none is left.
+fn count_old(store: &Store, is_counted: &mut bool) {
+    if *is_counted {
+        return;
+    }
+    match amounts::count_some(store) {
+        Ok(done) => *is_counted = done,
+        Err(status) => {
+            tracing::warn!(error = model::chain(&status), "old filespaces were not counted");
         }
     }
 }
