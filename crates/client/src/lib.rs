@@ -96,6 +96,12 @@ pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownCho
 pub use wildcards::topmost;
 pub use wire::PORT;
 
+/// Returns the settings of the node in the folder `home`, as it has received them last.
+pub fn standing(home: &Path, is_scheduled: bool) -> Result<Standing, ClientError> {
+    let home = node::home::Home::load_for(home, RateLimits::default(), is_scheduled)?;
+    Ok(home.standing)
+}
+
 /// Connection of a node to its server.
 pub struct Client {
     link: Arc<link::Link>,
@@ -130,6 +136,7 @@ impl Client {
     pub fn ping(&self, answered: impl FnOnce(bool) + Send + 'static) {
         self.link.ping(answered);
     }
+
 
     /// Returns the waits of this node for packs on volumes. A server that does not answer within
     /// `at_most`, or does not know the question, gives none.
@@ -207,6 +214,7 @@ impl Client {
         options: &BackupOptions,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
+        let options = &self.home.settled(options);
         let filled = progress.attempts.filled_archive();
         let mut report = match filled {
             Some(report) => backup::complete(&self.link, report)?,
@@ -247,6 +255,7 @@ impl Client {
         stream: &mut dyn Stream,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
+        let options = &self.home.settled(options);
         backup::run_stream(&self.link, &self.home, options, name, stream, progress)
     }
 
@@ -492,6 +501,7 @@ impl Client {
     ) -> Result<VerifyReport, ClientError> {
         restore::verify(&self.link, options, progress)
     }
+
 
     /// Calls `visit` with each listed version in path order, newest first, until `visit` returns
     /// false.

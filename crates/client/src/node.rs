@@ -4,6 +4,7 @@ pub(crate) mod agent;
 mod enrolment;
 pub(crate) mod home;
 pub mod keys;
+pub(crate) mod standing;
 
 pub use enrolment::{Enrolment, enrol};
 pub use home::{Commands, SYSTEM_FOLDER, client_toml, commands};

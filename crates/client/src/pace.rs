@@ -18,9 +18,8 @@ use self::bucket::Bucket;
 pub(crate) use self::timetable::LimitWindow;
 use self::timetable::{limit_at, smallest};
 
-/// Minimum limit, in bytes per second. A probe of the connection waits for the frame before it, of
-/// up to 1 MiB, and must be answered within 20 seconds.
-const RATE_MIN: u64 = 128 << 10;
+/// Minimum limit, in bytes per second.
+const RATE_MIN: u64 = policy::settings::RATE_BYTES_MIN;
 /// Interval between two looks at the timetable.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time for which data that was received may be on its way. Probes of the connection wait for it.

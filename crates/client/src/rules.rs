@@ -79,7 +79,7 @@ impl Rules {
         let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
         let own = own_statements(home, list)?;
         let of_server = match &hello.option_set {
-            Some(OptionSet { name, text }) => {
+            Some(OptionSet { name, text, .. }) => {
                 let source = |line| Source::OptionSet { name: name.clone(), line };
                 statement::parse_list(text, source).map_err(|error| usage(error.to_string()))?
             }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use model::{ClassId, ServerTime};
+use policy::settings::{SET_OPTIONS_MAX, SetOption, VALUE_BYTES_MAX};
 use policy::{ArchiveCopyGroup, BackupCopyGroup};
 use wire::proto;
 
 use super::version::unknown_from;
 use crate::error::{ClientError, ErrorKind};
+use crate::node::standing::ReceivedSet;
 
 /// Answer of the server to the greeting.
 #[derive(Clone, Debug)]
@@ -94,6 +96,12 @@ impl From<proto::LibraryOutage> for LibraryOutage {
 }
 
 impl Hello {
+    /// Returns the option set of the node without its statements; one without a name if it has
+    /// none.
+    pub(crate) fn received(&self) -> ReceivedSet {
+        self.option_set.as_ref().map(|set| set.received.clone()).unwrap_or_default()
+    }
+
     /// Returns the name of the class `id`; empty for a class that is gone.
     pub fn class_name(&self, id: ClassId) -> &str {
         self.classes.get(&id).map_or("", |class| &class.name)
@@ -105,6 +113,45 @@ impl Hello {
 pub struct OptionSet {
     pub name: String,
     pub text: Vec<u8>,
+    /// Options of the set, with its version.
+    pub received: ReceivedSet,
+}
+
+impl OptionSet {
+    /// Parses the option set; `None` if the node has none.
+    fn parse(message: proto::OptionSet) -> Option<Self> {
+        let received = received_set(&message);
+        let proto::OptionSet { name, text, .. } = message;
+        (!name.is_empty()).then(|| Self { name, text: text.to_vec(), received })
+    }
+}
+
+/// Maximum length of the name of an option, in bytes.
+const OPTION_NAME_BYTES_MAX: usize = 64;
+
+/// The options of a message. A server may send more and longer ones than an option set has; these
+/// are left out.
+pub(crate) fn received_set(message: &proto::OptionSet) -> ReceivedSet {
+    let option = |option: &proto::SetOption| SetOption {
+        name: option.name.clone(),
+        value: option.value.clone(),
+        is_forced: option.forced,
+    };
+    ReceivedSet {
+        name: message.name.clone(),
+        version: message.version,
+        author: message.author.clone(),
+        changed: message.changed,
+        options: message
+            .options
+            .iter()
+            .filter(|option| {
+                option.name.len() <= OPTION_NAME_BYTES_MAX && option.value.len() <= VALUE_BYTES_MAX
+            })
+            .take(SET_OPTIONS_MAX)
+            .map(option)
+            .collect(),
+    }
 }
 
 /// Answer of the server to the greeting, with the keys for the node.
@@ -123,7 +170,6 @@ impl Greeting {
         let unknown = || unknown_from(&server, "words of its policy");
         let class = |number: u32| u16::try_from(number).map(ClassId).map_err(|_| unknown());
         let classes: Option<_> = reply.classes.iter().map(Class::parse).collect();
-        let option_set = reply.option_set.filter(|set| !set.name.is_empty());
         let hello = Hello {
             node: reply.node,
             server_version: reply.server_version,
@@ -131,7 +177,7 @@ impl Greeting {
             classes: classes.ok_or_else(unknown)?,
             default_class: class(reply.default_class)?,
             directory_class: class(reply.directory_class)?,
-            option_set: option_set.map(|set| OptionSet { name: set.name, text: set.text.to_vec() }),
+            option_set: reply.option_set.and_then(OptionSet::parse),
             outages: reply.outages.into_iter().map(LibraryOutage::from).collect(),
         };
         Ok(Self { hello, domain_key, digest_key })
@@ -165,6 +211,24 @@ mod tests {
         assert_eq!(greeting.hello.class_name(ClassId(3)), "standard");
         assert_eq!(greeting.hello.class_name(ClassId(4)), "");
         assert_eq!(greeting.hello.option_set, None);
+    }
+
+    #[test]
+    fn options_that_no_server_should_send_are_left_out() {
+        let option = |name: &str, value: &str| proto::SetOption {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            forced: true,
+        };
+        let mut options = vec![option("wait", "2h"), option(&"n".repeat(65), "1")];
+        options.push(option("dirmc", &"v".repeat(VALUE_BYTES_MAX + 1)));
+        options.extend((0..SET_OPTIONS_MAX).map(|_| option("wait", "1h")));
+        let message = proto::OptionSet { name: "LINUX".to_owned(), options, ..Default::default() };
+        let received = received_set(&message);
+        assert_eq!(received.options.len(), SET_OPTIONS_MAX);
+        assert!(received.options.iter().all(|option| option.name == "wait"));
+        let of_old_server = proto::OptionSet { name: "OLD".to_owned(), ..Default::default() };
+        assert_eq!(received_set(&of_old_server).version, 0);
     }
 
     #[test]

@@ -15,7 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
-use crate::pace::{LimitWindow, Pace, RateLimits};
+use crate::node::standing::{ReceivedSet, Standing, syntax};
+use crate::options::BackupOptions;
+use crate::pace::{LimitWindow, Pace, Rate, RateLimits};
+use crate::patience::TAKEOVER;
 use crate::patience::WAIT;
 use crate::tuning::{JournalChoice, Stillness, Tuning};
 
@@ -38,7 +41,8 @@ pub(crate) struct ClientConfig {
     /// Name of the node at the server, for people. The server reads the name from the certificate.
     pub(crate) node: String,
     /// Maximum size of the deduplication cache, in megabytes.
-    #[serde(default = "default_cache_megabytes")]
+    #[serde(default = "default_cache_megabytes", skip_serializing_if = "is_default_cache")]
+    #[schemars(extend("default" = default_cache_megabytes()))]
     pub(crate) dedup_cache_megabytes: u64,
     /// Folder of the deduplication cache, on a fast disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,6 +88,59 @@ pub(crate) struct ClientConfig {
     #[serde(default = "default_full_walk_days", skip_serializing_if = "is_default_walk_days")]
     #[schemars(extend("default" = default_full_walk_days()))]
     pub(crate) journal_full_walk_days: u32,
+    /// Paths that a backup without paths takes: `all-local` for all local file systems of real
+    /// disks, paths, and `-/PATH` for mount points that `all-local` leaves out. In a path, `\xNN`
+    /// is a byte, and `\\` is a backslash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`all-local`"))]
+    pub(crate) paths: Option<Vec<String>>,
+    /// True if a directory stands for other file systems below it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub(crate) cross_filesystems: Option<bool>,
+    /// Maximum number of bytes that a command sends in a second, as in `10M`. It comes before
+    /// `limits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-default" = "none"))]
+    pub(crate) limit_rate_send: Option<Rate>,
+    /// Maximum number of bytes that a command receives in a second. It comes before `limits`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("x-default" = "none"))]
+    pub(crate) limit_rate_receive: Option<Rate>,
+    /// Priority for processors and disks: `low` or `normal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "normal"))]
+    pub(crate) priority: Option<String>,
+    /// Condition under which a restore replaces an existing object that differs: `no`, `if-newer`
+    /// or `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "no"))]
+    pub(crate) replace: Option<String>,
+    /// Shell command that runs before a disk is read for an image, or its snapshot is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub(crate) freeze: Option<String>,
+    /// Shell command that runs after a disk was read for an image, or its snapshot was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub(crate) thaw: Option<String>,
+    /// True if an image has the blocks that the file system does not use, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub(crate) all_blocks: Option<bool>,
+    /// True if an image goes on after an error of the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub(crate) skip_errors: Option<bool>,
+    /// Maximum number of bytes that are read in a second from each disk for an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-unit" = "bytes", "x-default" = "no limit"))]
+    pub(crate) image_rate: Option<u64>,
+    /// Means by which a disk is read for an image as it is at one moment: `auto`, `off`, `lvm` or
+    /// `reflink`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "auto"))]
+    pub(crate) image_snapshot: Option<String>,
     /// Time for which a command waits for a server that is away, as in `60m`; `0` does not wait.
     #[serde(default, with = "length", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("default" = model::show_length(WAIT)))]
@@ -101,6 +158,12 @@ pub(crate) struct ClientConfig {
 
 pub(super) fn default_full_walk_days() -> u32 {
     7
+}
+
+/// The file of a new node does not name the size, so that an option set can.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_cache(megabytes: &u64) -> bool {
+    *megabytes == default_cache_megabytes()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -149,13 +212,31 @@ pub(super) fn default_cache_megabytes() -> u64 {
     256
 }
 
+/// The part of the system that finds out that an idle connection is dead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Probes {
+    /// This process, which also finds out that the server hangs.
+    #[default]
+    Own,
+    /// The kernel, so that this process sleeps until the server sends something.
+    Kernel,
+}
+
 /// Content of an enrolled node's folder.
 #[derive(Clone)]
 pub(crate) struct Home {
     pub(crate) folder: PathBuf,
     pub(crate) config: ClientConfig,
+    /// Sources of the settings in `config`.
+    pub(crate) standing: Standing,
+    /// Limits of the command line.
+    given_limits: RateLimits,
     /// Limits on the connections of this process; `None` if there are none.
     pub(crate) pace: Option<Arc<Pace>>,
+    /// Time for which a connection tries several servers again while none answers.
+    pub(crate) takeover: Duration,
+    /// The part of the system that finds out that an idle connection is dead.
+    pub(crate) probes: Probes,
     identity_pem: Vec<u8>,
 }
 
@@ -175,12 +256,6 @@ pub struct Commands {
     pub post: Option<String>,
 }
 
-/// Reads the commands that run around a backup from the node's folder.
-pub fn commands(home: &Path) -> Result<Commands, ClientError> {
-    let ClientConfig { pre_command, post_command, .. } = Home::load(home)?.config;
-    Ok(Commands { pre: pre_command, post: post_command })
-}
-
 impl Home {
     pub(crate) fn load(folder: &Path) -> Result<Self, ClientError> {
         let path = folder.join(CONFIG_FILE);
@@ -188,7 +263,8 @@ impl Home {
             std::io::ErrorKind::NotFound => ClientError::new(
                 ErrorKind::Usage,
                 format!(
-                    "this machine is not enrolled ({} does not exist); run 'holdfast enroll'",
+                    "this machine is not enrolled ({} does not exist); run 'holdfast enroll', \
+                     with a token that 'holdfast admin node add NAME' prints at the server",
                     path.display()
                 ),
             ),
@@ -197,15 +273,93 @@ impl Home {
         let invalid = |error: &dyn std::fmt::Display| {
             ClientError::new(ErrorKind::Usage, format!("{} is not valid: {error}", path.display()))
         };
-        let config: ClientConfig = toml::from_str(&text).map_err(|error| invalid(&error))?;
+        let (standing, table, own) = Standing::resolve(&text, &path, ReceivedSet::load(folder))?;
+        let is_same = table == own;
+        // The text itself leads to better messages than the table.
+        let config: ClientConfig = match toml::from_str(&text) {
+            Ok(config) => Ok(config),
+            Err(error) if !own_has_section(&text) => Err(syntax(&text, &error)),
+            Err(_) => own.try_into().map_err(|error| syntax(&text, &error)),
+        }
+        .map_err(|fault| invalid(&fault))?;
         if config.limits.iter().any(LimitWindow::limits_nothing) {
             return Err(invalid(&"an entry of limits has neither send nor receive"));
         }
-        let pace = Pace::new(RateLimits::default(), &config.limits).map(Arc::new);
+        let (config, standing) = match table.try_into::<ClientConfig>() {
+            _ if is_same => (config, standing),
+            Ok(of_all) => (of_all, standing),
+            Err(error) => {
+                tracing::warn!(%error, "the option set of the server cannot be used");
+                (config, standing.without_set())
+            }
+        };
+        let pace = pace_of(&config, &standing, RateLimits::default());
         let path = folder.join(IDENTITY_FILE);
         let identity_pem =
             std::fs::read(&path).map_err(|error| ClientError::file("read", &path, &error))?;
-        Ok(Self { folder: folder.to_owned(), config, pace, identity_pem })
+        let given_limits = RateLimits::default();
+        let folder = folder.to_owned();
+        let (takeover, probes) = (TAKEOVER, Probes::default());
+        Ok(Self { folder, config, standing, given_limits, pace, takeover, probes, identity_pem })
+    }
+
+    /// Returns the folder with the settings that have just been received, and with the limits of
+    /// the command.
+    pub(crate) fn with_new_settings(&self) -> Result<Self, ClientError> {
+        Self::load_for(&self.folder, self.given_limits, self.standing.is_scheduled)
+    }
+
+    /// Returns true if connections with these settings are like connections with those of `other`.
+    pub(crate) fn connects_like(&self, other: &Self) -> bool {
+        let limits = |home: &Self| limits_of(&home.config, &home.standing, home.given_limits);
+        let buffer = |home: &Self| home.config.tuning.socket_buffer_bytes;
+        limits(self) == limits(other)
+            && self.config.limits == other.config.limits
+            && buffer(self) == buffer(other)
+    }
+
+    /// Returns `options` with the node's settings in place of those that the command line does not
+    /// give, and of those that an option set forces.
+    pub(crate) fn settled(&self, options: &BackupOptions) -> BackupOptions {
+        let Self { standing, config, .. } = self;
+        let Tuning { socket_buffer_bytes, .. } = options.tuning;
+        let given = options.tuning;
+        let tuning = Tuning {
+            resource_utilization: standing.heed("resourceutilization", given.resource_utilization),
+            compression: standing.heed("compression", given.compression),
+            deduplication: standing.heed("deduplication", given.deduplication),
+            transaction_bytes: standing.heed("txnbytelimit", given.transaction_bytes),
+            transaction_objects: standing.heed("txngroupmax", given.transaction_objects),
+            socket_buffer_bytes,
+        };
+        let crosses = options.cross_filesystems.then_some(true);
+        let crosses = standing.heed("cross-filesystems", crosses).or(config.cross_filesystems);
+        let skips_journal = options.no_journal.then_some(true);
+        let is_backup = options.archive.is_none();
+        BackupOptions {
+            tuning,
+            // Each local file system is named itself.
+            cross_filesystems: crosses.unwrap_or(false) && !options.all_local,
+            snapshot: standing.heed("snapshot", options.snapshot),
+            no_journal: match is_backup {
+                true => standing.heed("journal", skips_journal).unwrap_or(false),
+                false => options.no_journal,
+            },
+            ..options.clone()
+        }
+    }
+
+    /// Loads the folder for a command with these limits on its command line.
+    pub(crate) fn load_for(
+        folder: &Path,
+        limits: RateLimits,
+        is_scheduled: bool,
+    ) -> Result<Self, ClientError> {
+        let mut home = Self::load(folder)?;
+        home.standing.is_scheduled = is_scheduled;
+        home.given_limits = limits;
+        home.pace = pace_of(&home.config, &home.standing, limits);
+        Ok(home)
     }
 
     /// Returns this folder for connections without limits, which measure the network.
@@ -268,6 +422,31 @@ impl Home {
     /// Replaces the certificate with a renewed certificate.
     pub(crate) fn renew(&self, request: &Request, chain_pem: &str) -> Result<(), ClientError> {
         write_identity(&self.folder, request, chain_pem)
+    }
+}
+
+/// Returns true if the text has the section `[options]`.
+fn own_has_section(text: &str) -> bool {
+    toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("options"))
+}
+
+/// Returns the pace of a command with the limits `given` on its command line. Limits by time of day
+/// that an option set forces come before limits of the node.
+fn pace_of(config: &ClientConfig, standing: &Standing, given: RateLimits) -> Option<Arc<Pace>> {
+    Pace::new(limits_of(config, standing, given), &config.limits).map(Arc::new)
+}
+
+/// Returns the limits that hold at any time of day.
+fn limits_of(config: &ClientConfig, standing: &Standing, given: RateLimits) -> RateLimits {
+    let is_timed = standing.forced("limits").is_some();
+    let limit = |name: &str, given: Option<Rate>, own: Option<Rate>| {
+        let is_free = !is_timed || standing.forced(name).is_some();
+        let given = standing.heed(name, given).filter(|_| is_free);
+        given.or(own.filter(|_| is_free))
+    };
+    RateLimits {
+        send: limit("limit-rate-send", given.send, config.limit_rate_send),
+        receive: limit("limit-rate-receive", given.receive, config.limit_rate_receive),
     }
 }
 
@@ -432,17 +611,5 @@ mod tests {
         for missing in ["server = \"one:1\"", "node = \"alpha\"", ""] {
             assert!(config(missing).is_err(), "{missing}");
         }
-    }
-
-    #[test]
-    fn the_commands_around_a_backup_are_those_of_the_folder() {
-        let folder = tempfile::tempdir().expect("a folder");
-        enrolled(folder.path(), "one:1");
-        assert_eq!(commands(folder.path()).expect("read"), Commands::default());
-        let text = format!("{LEAST}pre_command = \"before\"\npost_command = \"after\"\n");
-        std::fs::write(folder.path().join(CONFIG_FILE), text).expect("written");
-        let found = commands(folder.path()).expect("read");
-        assert_eq!(found.pre.as_deref(), Some("before"));
-        assert_eq!(found.post.as_deref(), Some("after"));
     }
 }
