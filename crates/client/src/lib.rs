@@ -21,6 +21,7 @@ mod interruptions;
 mod last_backup;
 mod link;
 mod list;
+mod machine;
 mod network;
 mod node;
 mod options;
@@ -71,6 +72,7 @@ pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode
 pub use link::usage::Usage;
 pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
+pub use machine::{MachinePaths, machine_paths};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
 pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
 pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
