@@ -109,6 +109,8 @@ pub struct Client {
     link: Arc<link::Link>,
     home: node::home::Home,
     recent: restore::Recent,
+    /// True if the greeting has brought settings with which the connection itself would be another.
+    is_outdated: bool,
 }
 
 impl Client {
@@ -125,7 +127,20 @@ impl Client {
         progress: Option<&Progress>,
     ) -> Result<Self, ClientError> {
         let link = Arc::new(link::Link::open(&home, cache, progress)?);
-        Ok(Self { link, home, recent: restore::Recent::default() })
+        let is_new = link.hello().received() != *home.standing.received();
+        let mut settled = if is_new { home.with_new_settings()? } else { home.clone() };
+        let is_outdated = !settled.connects_like(&home);
+        if !is_outdated {
+            // The connection is paced by this one.
+            settled.pace = home.pace;
+        }
+        let home = settled;
+        Ok(Self { link, home, recent: restore::Recent::default(), is_outdated })
+    }
+
+    /// Returns the node's settings and their sources.
+    pub fn standing(&self) -> &Standing {
+        &self.home.standing
     }
 
     /// Returns the server's answer to the greeting.
@@ -139,6 +154,10 @@ impl Client {
         self.link.ping(answered);
     }
 
+    /// Returns true if the server answers on this connection within `at_most`.
+    fn is_alive(&self, at_most: Duration) -> bool {
+        self.link.is_alive(at_most)
+    }
 
     /// Returns the waits of this node for packs on volumes. A server that does not answer within
     /// `at_most`, or does not know the question, gives none.
