@@ -6,9 +6,8 @@ export CARGO_TARGET_DIR
 # rustup puts cargo into this folder, which not every shell searches.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# Tests that choose the stores of their servers themselves, or that do not depend on the stores. With
-# a database, a node gives its servers 45 seconds to take over, so a short wait cannot be tested.
-IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: lost_connections::a_server_that_stays_away mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
+# Tests that choose the stores of their servers themselves, or that do not depend on the stores.
+IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
 # Prints the path of the tests of e2e as they were built with the workspace. "cargo test -p e2e"
 # builds most crates once more, with other features.

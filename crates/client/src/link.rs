@@ -96,14 +96,16 @@ impl Link {
         let runtime = runtime::runtime()?;
         let began = sys::clock::monotonic();
         let greeting = async {
-            let is_one_of_several = home.has_several_servers();
+            let servers = home.addresses().split(',').count();
+            let mut tries = 1..servers;
             loop {
                 match greet(home).await {
-                    // The server died after it had accepted the connection.
+                    // The server died after it had accepted the connection. Another one may answer,
+                    // and for the time of a takeover it may be about to.
                     Err(error)
                         if error.kind == ErrorKind::Retry
-                            && is_one_of_several
-                            && began.elapsed() < tls::TAKEOVER =>
+                            && servers > 1
+                            && (tries.next().is_some() || began.elapsed() < home.takeover) =>
                     {
                         tokio::time::sleep(tls::TAKEOVER_PAUSE).await;
                     }
@@ -176,6 +178,15 @@ impl Link {
             let reply = client.ping(proto::PingRequest {}).await;
             answered(reply.map_or_else(|status| is_of_server(&status), |_| true));
         }));
+    }
+
+    /// Returns true if the server answers on this connection within `at_most`.
+    pub(crate) fn is_alive(&self, at_most: Duration) -> bool {
+        let mut client = self.client();
+        let reply = self.runtime.block_on(async {
+            tokio::time::timeout(at_most, client.ping(proto::PingRequest {})).await
+        });
+        reply.is_ok_and(|reply| reply.map_or_else(|status| is_of_server(&status), |_| true))
     }
 
     /// Counts the active objects at or below `directories`.
@@ -264,6 +275,9 @@ struct Connection {
 async fn greet(home: &Home) -> Result<Connection, ClientError> {
     let mut connection = meet(home, &home.addresses()).await?;
     home.learn(&connection.reply.servers);
+    let option_set = connection.reply.option_set.as_ref();
+    let received = option_set.map(hello::received_set).unwrap_or_default();
+    received.keep(&home.folder);
     if expiry(&home.identity()?.leaf) - sys::clock::now().secs() < RENEW_SECS {
         renew(home, &mut connection.client).await?;
     }
@@ -273,8 +287,12 @@ async fn greet(home: &Home) -> Result<Connection, ClientError> {
 /// Connects to the first of `addresses` that answers, and greets the server.
 async fn meet(home: &Home, addresses: &str) -> Result<Connection, ClientError> {
     let trust = Trust::Pinned(home.identity()?);
-    let manner =
-        Manner { buffer_bytes: home.config.tuning.socket_buffer_bytes, pace: home.pace.clone() };
+    let manner = Manner {
+        takeover: home.takeover,
+        buffer_bytes: home.config.tuning.socket_buffer_bytes,
+        pace: home.pace.clone(),
+        probes: home.probes,
+    };
     let TlsConnection { channel, line } = tls::connect(addresses, trust, &manner).await?;
     let mut client = NodeClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)

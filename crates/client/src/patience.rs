@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Time for which a command waits unless the user sets another.
 pub(crate) const WAIT: Duration = Duration::from_secs(3600);
+/// Time that a fleet of servers has to take over from a server that died.
+pub(crate) const TAKEOVER: Duration = Duration::from_secs(45);
 /// Pause before the first new attempt, and before the next server is tried.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Maximum pause between two attempts.
@@ -36,8 +38,9 @@ impl Patience {
     }
 
     /// Takes note that an attempt has failed. Returns the pause before the next attempt; `None` if
-    /// there is to be none. `landmark` is a number that changes when the command gets on.
-    pub fn next(&mut self, landmark: u64) -> Option<Duration> {
+    /// there is to be none. `landmark` is a number that changes when the command gets on. `found`
+    /// is true if a server had answered, so that another one may go on.
+    pub fn next(&mut self, landmark: u64, found: bool) -> Option<Duration> {
         if landmark != self.landmark {
             (self.away, self.attempts, self.landmark) = (Duration::ZERO, 0, landmark);
         }
@@ -47,13 +50,18 @@ impl Patience {
             let pause = (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX);
             return Some(pause.min(self.left()));
         }
-        let tries_another = self.is_one_of_several && self.attempts < SERVERS_TRIED_MAX;
+        let tries_another = found && self.is_one_of_several && self.attempts < SERVERS_TRIED_MAX;
         tries_another.then_some(PAUSE_MIN)
     }
 
     /// Takes note that the server was away for `time` more.
     pub fn note_away(&mut self, time: Duration) {
         self.away = self.away.saturating_add(time);
+    }
+
+    /// Takes note of the time for which the command waits, if settings have come that change it.
+    pub fn set_limit(&mut self, limit: Duration) {
+        self.limit = limit;
     }
 
     /// Returns the time for which the command still waits.
@@ -79,28 +87,30 @@ mod tests {
     fn a_pause_grows_up_to_a_limit() {
         let mut patience = Patience::new(WAIT, false);
         let pauses: Vec<u64> =
-            (0..6).map(|_| patience.next(0).expect("it waits").as_secs()).collect();
+            (0..6).map(|_| patience.next(0, true).expect("it waits").as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
-        assert_eq!(patience.next(7), Some(SECOND), "the command got on");
+        assert_eq!(patience.next(7, true), Some(SECOND), "the command got on");
     }
 
     #[test]
     fn nobody_waits_without_patience() {
-        assert_eq!(Patience::new(Duration::ZERO, false).next(0), None);
+        assert_eq!(Patience::new(Duration::ZERO, false).next(0, true), None);
         let mut several = Patience::new(Duration::ZERO, true);
-        let tries = std::iter::from_fn(|| several.next(0)).count();
+        let tries = std::iter::from_fn(|| several.next(0, true)).count();
         assert_eq!(tries, SERVERS_TRIED_MAX as usize - 1);
+        let mut none_answers = Patience::new(Duration::ZERO, true);
+        assert_eq!(none_answers.next(0, false), None, "there is no other server");
     }
 
     #[test]
     fn the_last_pause_ends_with_the_limit() {
         let mut patience = Patience::new(5 * SECOND, false);
-        patience.next(0);
+        patience.next(0, true);
         patience.note_away(4 * SECOND);
-        assert_eq!(patience.next(0), Some(SECOND));
+        assert_eq!(patience.next(0, true), Some(SECOND));
         patience.note_away(SECOND);
-        assert_eq!((patience.next(0), patience.left()), (None, Duration::ZERO));
-        assert_eq!(patience.next(1), Some(SECOND), "the command got on");
+        assert_eq!((patience.next(0, true), patience.left()), (None, Duration::ZERO));
+        assert_eq!(patience.next(1, true), Some(SECOND), "the command got on");
     }
 
     proptest! {
@@ -110,7 +120,7 @@ mod tests {
             let mut patience = Patience::new(SECOND * u32::try_from(limit).unwrap(), false);
             let mut waited = Duration::ZERO;
             for late in late.into_iter().cycle() {
-                let Some(pause) = patience.next(0) else { break };
+                let Some(pause) = patience.next(0, true) else { break };
                 prop_assert!(!pause.is_zero());
                 waited += pause;
                 patience.note_away(pause + Duration::from_secs(late));

@@ -20,15 +20,14 @@ use wire::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 use super::paced_stream::PacedStream;
 use crate::error::{ClientError, ErrorKind};
-use crate::node::home::Identity;
+use crate::node::home::{Identity, Probes};
 use crate::pace::Pace;
+use crate::patience::TAKEOVER;
 
 /// Maximum number of bytes that wait in the kernel for the network: a few quanta.
 const UNSENT_BYTES: u32 = 1 << 20;
 /// Time limit for the TCP connection, and the same for the TLS handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
-/// Time that a fleet of servers has to take over from a server that died.
-pub(super) const TAKEOVER: Duration = Duration::from_secs(45);
 /// Pause between two rounds of attempts during a takeover.
 pub(super) const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
 /// Interval between two keep-alive messages on an idle connection.
@@ -60,17 +59,25 @@ pub(crate) struct Line {
 }
 
 /// Manner in which a connection uses the network.
-#[derive(Default)]
 pub(crate) struct Manner {
+    /// Time for which several addresses are tried again while none answers.
+    pub(super) takeover: Duration,
     /// Size of the socket buffers; `None` leaves it to the system.
     pub(super) buffer_bytes: Option<u32>,
     /// Limits on what is sent and received; `None` if there are none.
     pub(super) pace: Option<Arc<Pace>>,
+    pub(super) probes: Probes,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { takeover: TAKEOVER, buffer_bytes: None, pace: None, probes: Probes::default() }
+    }
 }
 
 /// Connects to the first of `addresses` that answers. The addresses are separated by commas.
 ///
-/// If there are several addresses and none answers, tries again for the time of a takeover.
+/// If there are several addresses and none answers, tries again for the time `manner.takeover`.
 pub(crate) async fn connect(
     addresses: &str,
     trust: Trust,
@@ -89,7 +96,7 @@ pub(crate) async fn connect(
         }
         let none = || ClientError::new(ErrorKind::Usage, "the configuration has no server address");
         let failure = failure.ok_or_else(none)?;
-        if all.len() == 1 || began.elapsed() > TAKEOVER {
+        if all.len() == 1 || began.elapsed() >= manner.takeover {
             return Err(failure);
         }
         tokio::time::sleep(TAKEOVER_PAUSE).await;
@@ -119,10 +126,14 @@ pub(super) async fn reach(
 async fn connect_to(
     address: &str,
     config: &Arc<rustls::ClientConfig>,
-    Manner { buffer_bytes, pace }: &Manner,
+    Manner { buffer_bytes, pace, probes, .. }: &Manner,
 ) -> Result<TlsConnection, ClientError> {
     let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
     let stream = reach(address, *buffer_bytes).await?;
+    if *probes == Probes::Kernel {
+        let probed = sys::net::probe_when_idle(&stream, KEEPALIVE, KEEPALIVE_PATIENCE);
+        probed.map_err(|error| unreachable(&error))?;
+    }
     let server = stream.peer_addr().map_err(|error| unreachable(&error))?;
     let socket = stream.as_fd().try_clone_to_owned().map_err(|error| unreachable(&error))?;
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
@@ -143,11 +154,15 @@ async fn connect_to(
         async move { stream.ok_or_else(lost) }
     });
     let window = |bytes| pace.as_ref().map_or(bytes, |pace| pace.window_bytes(bytes));
-    let channel = Endpoint::from_static("https://server.holdfast.internal")
+    let mut endpoint = Endpoint::from_static("https://server.holdfast.internal")
         .initial_stream_window_size(window(STREAM_WINDOW_BYTES))
-        .initial_connection_window_size(window(CONNECTION_WINDOW_BYTES))
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE_PATIENCE)
+        .initial_connection_window_size(window(CONNECTION_WINDOW_BYTES));
+    if *probes == Probes::Own {
+        endpoint = endpoint
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE_PATIENCE);
+    }
+    let channel = endpoint
         .connect_with_connector(connector)
         .await
         .map_err(|error| judged(address, &error))?;
