@@ -14,6 +14,7 @@ mod browse;
 mod cache;
 mod connector;
 mod diff;
+mod drills;
 mod error;
 mod find;
 mod image;
@@ -55,6 +56,7 @@ pub use chunk::Compression;
 pub use chunk::Recompression;
 pub use connector::{Connector, LinkChoice};
 pub use diff::Difference;
+pub use drills::{Drill, LastDrills};
 pub use error::{ClientError, ErrorKind};
 pub use image::{
     Image, ImageDescription, ImageFacts, ImageLayout, ImageStillness, UnreadableRange,
@@ -79,14 +81,15 @@ pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol,
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
     ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
-    STREAM_FILESPACE, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
+    STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{
-    Amount, BackupReport, Estimate, Failure, JournalUse, RestorePlan, RestoreReport, VerifyReport,
+    Amount, BackupReport, DrillReport, Estimate, Failure, JournalUse, RestorePlan, RestoreReport,
+    VerifyReport,
 };
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget,
@@ -523,6 +526,10 @@ impl Client {
         restore::verify(&self.link, options, progress)
     }
 
+    /// Returns the last restore drills of the node; `None` from an older server.
+    pub fn last_drills(&self) -> Result<Option<LastDrills>, ClientError> {
+        self.link.last_drills()
+    }
 
     /// Calls `visit` with each listed version in path order, newest first, until `visit` returns
     /// false.

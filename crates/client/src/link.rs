@@ -11,6 +11,7 @@ pub(crate) mod backup;
 pub(crate) mod baselines;
 pub(crate) mod bounds;
 pub(crate) mod digests;
+pub(crate) mod drills;
 pub(crate) mod fingerprint;
 pub(crate) mod hello;
 pub(crate) mod list;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{Kind, ServerTime, Stat};
+use model::{Kind, SampleAmount, ServerTime, Stat};
 
 use crate::tuning::{Stillness, Tuning};
 
@@ -45,6 +45,8 @@ pub struct BackupOptions {
     pub dry_run: bool,
     /// True to descend into other file systems below the paths too.
     pub cross_filesystems: bool,
+    /// True if the targets are local file systems, each of which is named itself.
+    pub all_local: bool,
     /// True to expire objects even if most objects of the last backup are gone.
     pub confirm_expire: bool,
     /// Means of holding files still. It overrides the setting in the node's folder.
@@ -167,6 +169,16 @@ pub struct VerifyOptions {
     pub data: bool,
     /// Archive to verify; `None` verifies backups and archives.
     pub archive: Option<u64>,
+    /// Sample of everything that the node has, which a restore drill reads back.
+    pub sample: Option<Sample>,
+}
+
+/// Random sample of the versions of files with content, of all ages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    pub amount: SampleAmount,
+    /// Seed of the choice. The same seed chooses the same versions again.
+    pub seed: u64,
 }
 
 /// Content of the listed object that is listed too, if the object is a directory.

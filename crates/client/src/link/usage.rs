@@ -5,6 +5,7 @@ use tonic::Streaming;
 use wire::proto;
 
 use super::Link;
+use crate::drills::LastDrills;
 use crate::error::ClientError;
 
 /// Versions of one class in one filespace, and the space of their data.
@@ -23,6 +24,8 @@ pub struct Usage {
     pub stored_bytes: u64,
     /// Number of packs that cannot be read, and whose data does not count.
     pub packs_unread: u64,
+    /// Last restore drills of the node; `None` from an older server.
+    pub drills: Option<LastDrills>,
 }
 
 impl Usage {
@@ -44,7 +47,27 @@ impl From<proto::Usage> for Usage {
             inactive_bytes: message.inactive_bytes,
             stored_bytes: message.stored_bytes,
             packs_unread: message.packs_unread,
+            drills: None,
         }
+    }
+}
+
+/// Reader of the replies about the usage, which come node by node.
+#[derive(Default)]
+pub(crate) struct UsageReader {
+    /// The last drills of the node whose usage comes.
+    drills: Option<LastDrills>,
+}
+
+impl UsageReader {
+    /// Returns the usage in a reply, with the drills of its node.
+    pub(crate) fn read(&mut self, reply: proto::StatsReply) -> impl Iterator<Item = Usage> {
+        if let Some(drills) = reply.drills {
+            self.drills = Some(drills.into());
+        }
+        let drills = self.drills.clone();
+        let usage = reply.usage.into_iter().map(Usage::from);
+        usage.map(move |usage| Usage { drills: drills.clone(), ..usage })
     }
 }
 
@@ -55,8 +78,9 @@ impl Link {
         let request = proto::StatsRequest::default();
         let stream = self.runtime.block_on(self.client().stats(request))?;
         let mut stream: Streaming<proto::StatsReply> = stream.into_inner();
+        let mut reader = UsageReader::default();
         while let Some(reply) = self.runtime.block_on(stream.message())? {
-            if !reply.usage.into_iter().map(Usage::from).all(&mut *visit) {
+            if !reader.read(reply).all(&mut *visit) {
                 break;
             }
         }

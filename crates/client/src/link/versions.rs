@@ -39,6 +39,8 @@ pub(crate) struct Selection {
     pub(crate) all_versions: bool,
     /// Range of bytes that are wanted of each file.
     pub(crate) range: Range<u64>,
+    /// Number of the drill whose sample is selected, for a restore.
+    pub(crate) drill: Option<u64>,
 }
 
 /// Range of all bytes of a file.
@@ -47,7 +49,15 @@ pub(crate) const WHOLE_FILE: Range<u64> = 0..u64::MAX;
 impl Selection {
     fn new(filespace: &[u8], scope: Scope) -> Self {
         let (filespace, range) = (filespace.to_vec(), WHOLE_FILE);
-        Self { filespace, scope, at: None, inactive: false, all_versions: false, range }
+        Self {
+            filespace,
+            scope,
+            at: None,
+            inactive: false,
+            all_versions: false,
+            range,
+            drill: None,
+        }
     }
 
     pub(crate) fn of_filespace(filespace: &[u8]) -> Self {
@@ -90,7 +100,7 @@ impl Selection {
         is_named && *directory == place.directory
     }
 
-    pub(super) fn message(&self) -> proto::Selection {
+    pub(crate) fn message(&self) -> proto::Selection {
         let (directory, name, recursive) = match &self.scope {
             Scope::Filespace => (DirPath::above_root(), Vec::new(), false),
             Scope::Directory(directory) => (directory.clone(), Vec::new(), false),
@@ -115,6 +125,7 @@ impl Selection {
             all_versions: self.all_versions,
             from: self.range.start,
             bytes: if self.range.end == u64::MAX { 0 } else { self.range.end - self.range.start },
+            drill: self.drill.unwrap_or(0),
         }
     }
 }
@@ -132,7 +143,7 @@ pub(crate) struct Entries {
 
 /// Parses the directories of a message, in order. The message must have only objects of
 /// `selection`.
-pub(super) fn decode(
+pub(crate) fn decode(
     message: &proto::VersionsReply,
     selection: &Selection,
 ) -> Result<Entries, ClientError> {

@@ -1,4 +1,8 @@
 //! Verification: reads and checks everything that a restore would read, and writes nothing.
+//!
+//! A restore drill verifies a random sample of everything that the node has. The server draws it,
+//! sends only its versions, and keeps the result. An attempt that loses its connection leaves no
+//! trace: the next one begins a drill of its own with the same seed.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,18 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use model::{DirPath, Name, archive_number};
 use sys::lock::Mutex;
+use wire::proto;
 
 use super::destination::Destination;
 use super::receive::receive;
 use super::tally::Tally;
 use crate::attempts::VerifiedPart;
-use crate::error::{ClientError, ErrorKind};
-use crate::link::Link;
+use crate::error::{ClientError, ErrorKind, shortened};
 use crate::link::versions::{Entry, Selection, has_data};
-use crate::options::VerifyOptions;
+use crate::link::{FilespaceSummary, Link};
+use crate::options::{Sample, VerifyOptions};
 use crate::path::{absolute, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::report::VerifyReport;
+use crate::remains::one_of_several;
+use crate::report::{DrillReport, VerifyReport};
 
 /// Checks all versions, active and inactive. An attempt that loses its connection leaves its report
 /// to the next one, which goes on after the windows that are complete.
@@ -28,14 +34,18 @@ pub(crate) fn verify(
     progress: &Arc<Progress>,
 ) -> Result<VerifyReport, ClientError> {
     progress.attempts.begin(link.hello().now);
+    if let Some(sample) = options.sample {
+        return drill(link, sample, progress);
+    }
     let tally = Tally::new(Arc::clone(progress));
     progress.enter(Phase::Running);
-    let bytes = AtomicU64::new(0);
-    let verified = verify_all(link, options, &tally, &bytes);
+    let checked = SoundFiles::default();
+    let requests = requests(link, options)?;
+    let verified = verify_all(link, requests, options.data, &tally, &checked);
     let mut report = tally.into_report();
-    report.bytes_restored = bytes.into_inner();
-    let versions = match verified {
-        Ok(versions) => versions,
+    report.bytes_restored = checked.bytes.into_inner();
+    let Verification { versions, missing } = match verified {
+        Ok(found) => found,
         Err(error) => {
             progress.attempts.keep_restore(report);
             return Err(error);
@@ -45,33 +55,97 @@ pub(crate) fn verify(
     Ok(VerifyReport {
         node: link.hello().node.clone(),
         versions,
-        damaged: report.failed,
+        damaged: report.failed.saturating_sub(missing),
+        missing,
         bytes_verified: report.bytes_restored,
         bytes_transferred: progress.bytes_transferred.load(Relaxed),
         elapsed: progress.attempts.elapsed(),
         interruptions: progress.interruptions(),
         failures: report.failures,
+        drill: None,
     })
 }
 
-/// Checks all versions, as far as the connection lasts. Returns their number.
+/// Restores a sample of everything that the node has to nowhere, and gives the result to the
+/// server.
+fn drill(
+    link: &Link,
+    sample: Sample,
+    progress: &Arc<Progress>,
+) -> Result<VerifyReport, ClientError> {
+    let tally = Tally::new(Arc::clone(progress));
+    let number = link.begin_drill(sample)?;
+    progress.enter(Phase::Running);
+    let checked = SoundFiles::default();
+    let filespaces = link.filespaces(true)?.into_iter();
+    let of_sample = |filespace: FilespaceSummary| Selection {
+        drill: Some(number),
+        ..Selection::of_filespace(&filespace.name)
+    };
+    let requests = vec![Request { path: None, selections: filespaces.map(of_sample).collect() }];
+    let Verification { versions, .. } = verify_all(link, requests, true, &tally, &checked)?;
+    let report = tally.into_report();
+    let first = report.failures.first().map(|failure| {
+        let path = model::escaped(&failure.path);
+        shortened(format!("{path}: {}", failure.error))
+    });
+    let result = link.end_drill(proto::EndDrillRequest {
+        number,
+        checked: checked.files.into_inner(),
+        damaged: report.failed,
+        reason: first.unwrap_or_default(),
+    })?;
+    Ok(VerifyReport {
+        node: link.hello().node.clone(),
+        versions,
+        damaged: report.failed,
+        missing: 0,
+        bytes_verified: checked.bytes.into_inner(),
+        bytes_transferred: progress.bytes_transferred.load(Relaxed),
+        elapsed: progress.attempts.elapsed(),
+        interruptions: progress.interruptions(),
+        failures: report.failures,
+        drill: Some(DrillReport { seed: sample.seed, result }),
+    })
+}
+
+/// Data that was checked.
+#[derive(Default)]
+struct SoundFiles {
+    /// Number of files that are sound.
+    files: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Numbers of a verification, over all its requests.
+#[derive(Default)]
+struct Verification {
+    versions: u64,
+    /// Number of paths without any version.
+    missing: u64,
+}
+
+/// Checks all versions, as far as the connection lasts.
 fn verify_all(
     link: &Link,
-    options: &VerifyOptions,
+    requests: Vec<Request>,
+    reads: bool,
     tally: &Tally,
-    bytes: &AtomicU64,
-) -> Result<u64, ClientError> {
-    let mut versions = 0;
-    for Request { path, selections } in requests(link, options)? {
+    checked: &SoundFiles,
+) -> Result<Verification, ClientError> {
+    let (mut whole, paths) = (Verification::default(), requests.len());
+    for Request { path, selections } in requests {
         let (mut found, mut is_damaged) = (0, false);
         for mut selection in selections {
             selection.all_versions = true;
-            let key = [path.as_deref().unwrap_or_default(), b"\0", &selection.filespace].concat();
+            let drill = selection.drill.unwrap_or(0).to_le_bytes();
+            let path_key = path.as_deref().unwrap_or_default();
+            let key = [path_key, b"\0", &drill, &selection.filespace].concat();
             if let Some(versions) = tally.progress.attempts.verified(&key).versions {
                 found += versions;
                 continue;
             }
-            let mut checker = Checker::new(&selection.filespace, &key, tally, bytes, options.data);
+            let mut checker = Checker::new(&selection.filespace, &key, tally, checked, reads);
             let received = receive(link, &selection, None, &mut checker, tally)?;
             found += received.versions;
             let versions = Some(received.versions);
@@ -84,11 +158,13 @@ fn verify_all(
         }
         if let Some(path) = path.filter(|_| found == 0 && !is_damaged) {
             let message = format!("the server has no version of {}", model::escaped(&path));
-            return Err(ClientError::new(ErrorKind::NotFound, message));
+            let missing = ClientError::new(ErrorKind::NotFound, message);
+            tally.fail(path, one_of_several(missing, paths)?);
+            whole.missing += 1;
         }
-        versions += found;
+        whole.versions += found;
     }
-    Ok(versions)
+    Ok(whole)
 }
 
 /// Path to verify, with the selections for it.
@@ -122,7 +198,7 @@ struct Checker<'a> {
     /// Key of the selection in the record of what was verified.
     key: &'a [u8],
     tally: &'a Tally,
-    bytes: &'a AtomicU64,
+    checked: &'a SoundFiles,
     reads: bool,
     /// Directory before which an earlier attempt has verified everything.
     up_to: Option<DirPath>,
@@ -137,12 +213,12 @@ impl<'a> Checker<'a> {
         filespace: &'a [u8],
         key: &'a [u8],
         tally: &'a Tally,
-        bytes: &'a AtomicU64,
+        checked: &'a SoundFiles,
         reads: bool,
     ) -> Self {
         let up_to = tally.progress.attempts.verified(key).up_to;
         let window_ends = Mutex::default();
-        Self { filespace, key, tally, bytes, reads, up_to, last: None, window_ends }
+        Self { filespace, key, tally, checked, reads, up_to, last: None, window_ends }
     }
 }
 
@@ -177,12 +253,13 @@ impl Destination for Checker<'_> {
 
     fn write(&self, _: &CheckedFile, chunk: &[u8], _: u64) -> io::Result<()> {
         let bytes = chunk.len() as u64;
-        self.bytes.fetch_add(bytes, Relaxed);
+        self.checked.bytes.fetch_add(bytes, Relaxed);
         self.tally.progress.bytes.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
     fn complete(&self, _: &CheckedFile) {
+        self.checked.files.fetch_add(1, Relaxed);
         self.tally.progress.done.fetch_add(1, Relaxed);
     }
 
