@@ -22,6 +22,30 @@ pub(crate) fn nothing_stored(
     ClientError::new(ErrorKind::NotFound, message(&model::escaped(path), which, has_others))
 }
 
+/// Returns the error for a pattern that no version of `which` matches. `has_others` is true if
+/// other versions match it.
+pub(crate) fn no_match(pattern: &[u8], which: &VersionChoice, has_others: bool) -> ClientError {
+    let shown = model::escaped(pattern);
+    let message = match (has_others, which.at) {
+        (false, _) => format!("nothing stored matches {shown}; 'holdfast find' searches by name"),
+        (true, None) => format!(
+            "no active version matches {shown}, only inactive ones: --inactive takes the newest of \
+             them, --at TIME those of a time, and 'holdfast list \"{shown}\" --inactive' shows them"
+        ),
+        (true, Some(_)) => format!(
+            "nothing that matches {shown} was stored at this time, but at others: 'holdfast list \
+             \"{shown}\" --inactive' shows the versions, for --at"
+        ),
+    };
+    ClientError::new(ErrorKind::NotFound, message)
+}
+
+/// Returns the text of the failure of a path that is not stored and is one of several: the others
+/// are done. Fails with `missing` if the command has no other path.
+pub(crate) fn one_of_several(missing: ClientError, paths: usize) -> Result<String, ClientError> {
+    if paths > 1 { Ok(missing.message) } else { Err(missing) }
+}
+
 /// Returns true if the server has a version of `selection`.
 pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, ClientError> {
     let mut listing = link.list(selection)?;
@@ -54,6 +78,32 @@ mod tests {
     use model::ServerTime;
 
     use super::*;
+
+    #[test]
+    fn a_pattern_without_a_match_names_the_option_that_helps() {
+        let check = |at, has_others, expected: &[&str], absent: &str| {
+            let text = no_match(b"/a*", &VersionChoice { at, inactive: false }, has_others).message;
+            assert!(expected.iter().all(|part| text.contains(part)), "{text}");
+            assert!(!text.contains(absent), "{text}");
+        };
+        check(None, false, &["nothing stored matches /a*"], "--");
+        check(None, true, &["no active version matches /a*", "--inactive", "--at TIME"], "nothing");
+        check(
+            Some(ServerTime(1)),
+            true,
+            &["stored at this time, but at others", "--at"],
+            "no active",
+        );
+        check(Some(ServerTime(1)), false, &["nothing stored matches /a*"], "--at");
+    }
+
+    #[test]
+    fn one_missing_path_of_several_does_not_end_the_command() {
+        let missing = || ClientError::new(ErrorKind::NotFound, "no /x");
+        assert_eq!(one_of_several(missing(), 2).expect("a failure"), "no /x");
+        let error = one_of_several(missing(), 1).expect_err("ends the command");
+        assert_eq!(error.kind, ErrorKind::NotFound);
+    }
 
     #[test]
     fn the_message_names_the_option_that_helps() {

@@ -52,7 +52,7 @@ use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions};
 use crate::path::{components, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::nothing_stored;
+use crate::remains::{nothing_stored, one_of_several};
 use crate::report::RestoreReport;
 
 /// Restores objects, as `options` say.
@@ -99,10 +99,12 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
             found = found || restore_path(link, options, filespaces, &path, tally)?;
         }
         if !found {
-            return Err(match &options.origin {
+            let missing = match &options.origin {
                 Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
                 Origin::Archives(_) => not_archived(&path),
-            });
+            };
+            let failure = one_of_several(missing, options.paths.len())?;
+            tally.fail(path, failure);
         }
     }
     Ok(())

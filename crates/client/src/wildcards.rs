@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::link::versions::Selection;
 use crate::options::VersionChoice;
 use crate::path::{absolute, components, normalise, places};
-use crate::remains::{has_any, nothing_stored};
+use crate::remains::{has_any, no_match};
 
 /// Maximum number of paths that a pattern may stand for.
 const MATCHES_MAX: usize = 100_000;
@@ -51,7 +51,10 @@ pub(crate) fn expand(
     })?;
     let found = search.find(&pattern)?;
     if found.is_empty() {
-        return Err(nothing_stored(link, &filespaces, &path, which));
+        let ever = VersionChoice { at: None, inactive: true };
+        let others = Search { which: &ever, ..search }.find(&pattern);
+        // A server that cannot answer has no effect on the message.
+        return Err(no_match(&path, which, others.is_ok_and(|others| !others.is_empty())));
     }
     Ok(found.into_iter().collect())
 }

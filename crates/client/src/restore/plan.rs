@@ -17,7 +17,7 @@ use crate::link::versions::{Entry, Selection};
 use crate::options::{RestoreOptions, is_left_out};
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
-use crate::remains::nothing_stored;
+use crate::remains::{nothing_stored, one_of_several};
 use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
 
 /// Plans the restore of the paths of `options`. The plan says what the restore would do now.
@@ -38,7 +38,9 @@ pub(crate) fn plan(
             is_found = is_found || plan_place(link, options, &place, progress, &mut plan)?;
         }
         if !is_found {
-            return Err(nothing_stored(link, &filespaces, &path, &options.which));
+            let missing = nothing_stored(link, &filespaces, &path, &options.which);
+            let error = one_of_several(missing, options.paths.len())?;
+            plan.fail(Failure { path, error });
         }
     }
     Ok(plan)
