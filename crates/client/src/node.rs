@@ -6,5 +6,5 @@ pub(crate) mod home;
 pub mod keys;
 pub(crate) mod standing;
 
-pub use enrolment::{Enrolment, enrol};
-pub use home::{Commands, SYSTEM_FOLDER, client_toml, commands};
+pub use enrolment::{Enrolment, enrol, is_enrolment_key};
+pub use home::{Commands, SYSTEM_FOLDER, client_toml};

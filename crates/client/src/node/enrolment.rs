@@ -1,8 +1,8 @@
-//! Enrolment: exchanges a one-time token for the node's certificate.
+//! Enrolment: exchanges a token for the node's certificate.
 
 use std::path::Path;
 
-use wire::proto;
+use wire::{TokenKind, proto};
 
 use super::agent::AgentSettings;
 use super::home::{
@@ -24,19 +24,32 @@ pub struct Enrolment {
     pub server: String,
 }
 
-/// Enrols this machine at the server `address` with `token`, into the folder `home`.
+/// Returns true if `token` is an enrolment key, which is for many machines.
+pub fn is_enrolment_key(token: &str) -> bool {
+    wire::Token::parse(token).is_ok_and(|token| token.kind == TokenKind::Key)
+}
+
+/// Enrols this machine at the server `address` with `token`, into the folder `home`. If the token
+/// is an enrolment key, the new node is called `name`, or as the machine is.
 ///
 /// The server must prove that it has the CA that the token names. Nothing is sent before that
 /// proof. The configuration is written last, because without it the machine is not enrolled.
-pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, ClientError> {
+pub fn enrol(
+    home: &Path,
+    address: &str,
+    token: &str,
+    name: Option<&str>,
+) -> Result<Enrolment, ClientError> {
     let token = wire::Token::parse(token)
         .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))?;
+    let node = name_to_give(token.kind, name)?;
     std::fs::create_dir_all(home).map_err(|error| ClientError::file("make", home, &error))?;
     let request = Request::make()?;
     let runtime = runtime()?;
     let enrol = proto::EnrolRequest {
         secret: token.secret.to_vec().into(),
         signing_request: request.signing_request.clone().into(),
+        node,
     };
     let certificate = runtime.block_on(async {
         let trust = Trust::Fingerprint(token.ca_fingerprint);
@@ -61,6 +74,18 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
         agent: AgentSettings::default(),
         journal: JournalChoice::default(),
         journal_full_walk_days: default_full_walk_days(),
+        paths: None,
+        cross_filesystems: None,
+        limit_rate_send: None,
+        limit_rate_receive: None,
+        priority: None,
+        replace: None,
+        freeze: None,
+        thaw: None,
+        all_blocks: None,
+        skip_errors: None,
+        image_rate: None,
+        image_snapshot: None,
         wait: None,
         tuning: Tuning::default(),
         limits: Vec::new(),
@@ -78,6 +103,20 @@ pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, Clien
     sys::durable::write(&path, text.as_bytes(), 0o600)
         .map_err(|error| ClientError::file("write", &path, &error))?;
     Ok(Enrolment { node: certificate.node, server: address.to_owned() })
+}
+
+/// Returns the name that the request gives: with an enrolment key the name of the new node, and
+/// nothing with the token of a node that is registered.
+fn name_to_give(kind: TokenKind, name: Option<&str>) -> Result<String, ClientError> {
+    match (kind, name) {
+        (TokenKind::Key, name) => Ok(name.map_or_else(sys::net::host_name, str::to_owned)),
+        (TokenKind::Node, None) => Ok(String::new()),
+        (TokenKind::Node, Some(_)) => {
+            let message = "this is the token of a node that is registered under its name; --name \
+                           is for enrolment keys";
+            Err(ClientError::new(ErrorKind::Usage, message))
+        }
+    }
 }
 
 /// Keeps the identity that will be replaced, because it may be the only access to a node's backups.
