@@ -44,11 +44,12 @@ pub struct Progress {
     /// Expected number of objects, from the last backup or from the selection; 0 if it is not
     /// known.
     pub objects_expected: AtomicU64,
-    /// Number of bytes of file data that were read or written.
+    /// Number of bytes of file data that have arrived at the server or did not have to be sent
+    /// (backup), or that were written or checked (restore, verify).
     pub bytes: AtomicU64,
     /// Expected number of bytes, if they predict the end better than the objects; otherwise 0.
     pub bytes_expected: AtomicU64,
-    /// Number of bytes that were sent or received.
+    /// Number of bytes that have arrived at the server, or that were received.
     pub bytes_transferred: AtomicU64,
     /// Number of objects that were backed up or restored.
     pub done: AtomicU64,

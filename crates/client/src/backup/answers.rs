@@ -13,6 +13,7 @@ use super::tally::Tally;
 use super::transit::Transit;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Commitment, Rejection, Remnant, ServerMessage, SessionReceiver};
+use crate::progress::Progress;
 
 /// Maximum number of rejections and remnants in all parts of an answer: as many as one message may
 /// have.
@@ -142,9 +143,17 @@ impl Answers {
         assert!(before.is_none(), "a quantum is sent once");
     }
 
-    /// Notes that `bytes` more are on their way to the server.
-    pub(super) fn note_sent(&self, bytes: u64) {
-        self.transit.lock().send(bytes, sys::clock::monotonic());
+    /// Notes that a message of `bytes` is on its way to the server. It has `data_bytes` of files in
+    /// it.
+    pub(super) fn note_sent(&self, bytes: u64, data_bytes: u64) {
+        self.transit.lock().send(bytes, data_bytes, sys::clock::monotonic());
+    }
+
+    /// Notes that the first `bytes` that were sent have arrived, and counts them in the progress.
+    fn note_arrival(&self, bytes: u64, progress: &Progress) {
+        let arrival = self.transit.lock().arrive(bytes, sys::clock::monotonic());
+        progress.bytes_transferred.fetch_add(arrival.bytes, Relaxed);
+        progress.bytes.fetch_add(arrival.data_bytes, Relaxed);
     }
 
     /// Returns the time in which bytes were on their way to the server.
@@ -220,7 +229,7 @@ impl Answers {
         match message {
             // No thread waits for this message.
             ServerMessage::Arrived { bytes, message_bytes } => {
-                self.transit.lock().arrive(message_bytes, sys::clock::monotonic());
+                self.note_arrival(message_bytes, &tally.progress);
                 return self.arrived.store(bytes, Relaxed);
             }
             // Each answer may reject objects, so answers to nothing would grow without end.
@@ -241,15 +250,14 @@ impl Answers {
                         tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
                         tally.progress.get_on();
                         // An older server reports no arrivals of messages.
-                        let now = sys::clock::monotonic();
-                        self.transit.lock().arrive(committed.sent_up_to, now);
+                        self.note_arrival(committed.sent_up_to, &tally.progress);
                     }
                     Ok(None) => {}
                     Err(error) => self.fail(error),
                 }
             }
             ServerMessage::Closed => {
-                self.transit.lock().arrive(u64::MAX, sys::clock::monotonic());
+                self.note_arrival(u64::MAX, &tally.progress);
                 self.state().is_closed = true;
             }
         }
@@ -277,7 +285,6 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::link::backup::QuantumGrants;
-    use crate::progress::Progress;
 
     #[test]
     fn a_commitment_brings_grants_and_rejections() {
@@ -324,10 +331,17 @@ mod tests {
         assert_eq!(answers.take_remnants(), [remnant]);
         assert_eq!(answers.take_remnants(), []);
         assert_eq!(tally.expired.load(Relaxed), 3);
+        answers.note_sent(99, 500);
+        answers.note_sent(40, 300);
         answers.take_in(ServerMessage::Arrived { bytes: 77, message_bytes: 99 }, &chunks, &tally);
         assert_eq!(answers.arrived(), 77);
+        let progress = &tally.progress;
+        let counted =
+            || [&progress.bytes, &progress.bytes_transferred].map(|count| count.load(Relaxed));
+        assert_eq!(counted(), [500, 99], "what is on its way does not count");
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
+        assert_eq!(counted(), [800, 139]);
         let (grants, rejections) = (Vec::new(), Vec::new());
         let unasked = Commitment {
             grants,

@@ -98,7 +98,6 @@ impl<'a> Assembler<'a> {
     /// Adds the chunk of `bytes` bytes that was written last into the room of [`Self::room`],
     /// unless the server has it.
     pub(super) fn take_written(&mut self, bytes: usize) -> ChunkRef {
-        self.tally.progress.bytes.fetch_add(bytes as u64, Relaxed);
         if !self.chunks.deduplicates {
             let index = self.raw.take(bytes);
             self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);
@@ -108,9 +107,11 @@ impl<'a> Assembler<'a> {
         let digest = self.chunks.key.digest(self.raw.room(bytes));
         if self.trusts_grants && self.treatment.deduplicates {
             if let Some(grant) = self.chunks.grant_of(&digest) {
+                self.note_known(bytes);
                 return ChunkRef { digest, source: ChunkSource::Granted(grant) };
             }
             if let Some(place) = self.chunks.pending_place(&digest) {
+                self.note_known(bytes);
                 return ChunkRef { digest, source: ChunkSource::Sent(place) };
             }
         }
@@ -126,6 +127,11 @@ impl<'a> Assembler<'a> {
         let place = SessionPlace::Sent { quantum: self.number, index };
         self.chunks.note_sent(&digest, place);
         ChunkRef { digest, source: ChunkSource::Sent(place) }
+    }
+
+    /// Counts data that is not sent again. Data that is sent counts when it has arrived.
+    fn note_known(&self, bytes: usize) {
+        self.tally.progress.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Sends the open quantum, full or not.

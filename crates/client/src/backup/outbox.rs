@@ -188,7 +188,8 @@ impl<'a> Outbox<'a> {
         self.transaction.bytes += record.len() as u64;
         self.tally.record_bytes.fetch_add(record.len() as u64, Relaxed);
         self.transaction.quanta += 1;
-        self.send(ClientMessage::Quantum { number, record, check, is_encrypted })?;
+        let quantum = ClientMessage::Quantum { number, record, check, is_encrypted };
+        self.send_envelope(Envelope::new(quantum), work.bytes)?;
         assert!(self.sent_quanta.insert(number), "each quantum is sent once");
         self.release(number)
     }
@@ -270,19 +271,19 @@ impl<'a> Outbox<'a> {
     }
 
     fn send(&mut self, message: ClientMessage) -> Result<(), ClientError> {
-        self.send_envelope(Envelope::new(message))
+        self.send_envelope(Envelope::new(message), 0)
     }
 
-    fn send_envelope(&mut self, envelope: Envelope) -> Result<(), ClientError> {
+    /// Sends a message with `data_bytes` of files in it.
+    fn send_envelope(&mut self, envelope: Envelope, data_bytes: u64) -> Result<(), ClientError> {
         let bytes = envelope.bytes;
-        self.answers.note_sent(bytes);
+        self.answers.note_sent(bytes, data_bytes);
         let began = sys::clock::monotonic();
         self.sender.send(envelope)?;
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.tally.sending_micros.fetch_add(micros, Relaxed);
         self.transaction.sent_bytes += bytes;
         self.tally.bytes_transferred.fetch_add(bytes, Relaxed);
-        self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
@@ -298,7 +299,7 @@ impl<'a> Outbox<'a> {
         self.next_transaction += 1;
         let commit = Envelope::new(ClientMessage::Commit { number });
         self.answers.expect_answer(objects, bytes, commit.bytes);
-        self.send_envelope(commit)?;
+        self.send_envelope(commit, 0)?;
         self.wait(|answers| answers.wait_for_answers(UNANSWERED_MAX - 1))
     }
 

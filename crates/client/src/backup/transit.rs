@@ -1,6 +1,7 @@
 //! Transit: the bytes of a session that were sent and have not arrived at the server, and the time
 //! in which there were any. The network, and the buffers before and after it, have them then.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Bytes on their way to the server.
@@ -8,16 +9,38 @@ use std::time::{Duration, Instant};
 pub(super) struct Transit {
     sent: u64,
     arrived: u64,
+    /// Messages with data that have not arrived whole, oldest first.
+    loads: VecDeque<Load>,
     /// Time since which bytes are on their way.
     since: Option<Instant>,
     /// Time in which bytes were on their way, without the time since `since`.
     time: Duration,
 }
 
+/// A message with data of files.
+struct Load {
+    /// Bytes of all messages up to the end of this one.
+    sent_up_to: u64,
+    /// Bytes of the data, as files have it.
+    data_bytes: u64,
+}
+
+/// Bytes that a report of the server has settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Arrival {
+    /// Bytes of messages.
+    pub(super) bytes: u64,
+    /// Bytes of data, as files have it, in messages that have arrived whole.
+    pub(super) data_bytes: u64,
+}
+
 impl Transit {
-    /// Notes that `bytes` more are sent from `now` on.
-    pub(super) fn send(&mut self, bytes: u64, now: Instant) {
+    /// Notes that a message of `bytes` is sent from `now` on. It has `data_bytes` of files in it.
+    pub(super) fn send(&mut self, bytes: u64, data_bytes: u64, now: Instant) {
         self.sent += bytes;
+        if data_bytes > 0 {
+            self.loads.push_back(Load { sent_up_to: self.sent, data_bytes });
+        }
         self.since = self.since.or((bytes > 0).then_some(now));
     }
 
@@ -28,11 +51,17 @@ impl Transit {
 
     /// Notes that the first `bytes` that were sent have arrived. A report that comes late has no
     /// effect.
-    pub(super) fn arrive(&mut self, bytes: u64, now: Instant) {
+    pub(super) fn arrive(&mut self, bytes: u64, now: Instant) -> Arrival {
+        let before = self.arrived;
         self.arrived = self.arrived.max(bytes.min(self.sent));
         if self.arrived == self.sent {
             self.time += self.since.take().map_or(Duration::ZERO, |since| now - since);
         }
+        let mut arrival = Arrival { bytes: self.arrived - before, data_bytes: 0 };
+        while let Some(load) = self.loads.pop_front_if(|load| load.sent_up_to <= self.arrived) {
+            arrival.data_bytes += load.data_bytes;
+        }
+        arrival
     }
 
     /// Returns the time in which bytes were on their way until `now`.
@@ -52,12 +81,12 @@ mod tests {
         let start = sys::clock::monotonic();
         let at = |secs: u32| start + SECOND * secs;
         let mut transit = Transit::default();
-        transit.send(10, at(0));
-        transit.send(20, at(1));
+        transit.send(10, 0, at(0));
+        transit.send(20, 0, at(1));
         transit.arrive(10, at(2));
         transit.arrive(30, at(4));
         // Nothing is on its way from 4 to 7.
-        transit.send(5, at(7));
+        transit.send(5, 0, at(7));
         transit.arrive(30, at(8));
         assert_eq!((transit.time(at(9)), transit.sent()), (6 * SECOND, 35));
         transit.arrive(35, at(10));
@@ -68,10 +97,27 @@ mod tests {
     fn a_wrong_report_moves_nothing_back() {
         let start = sys::clock::monotonic();
         let mut transit = Transit::default();
-        transit.send(10, start);
+        transit.send(10, 0, start);
         transit.arrive(99, start + SECOND);
         transit.arrive(3, start + 2 * SECOND);
-        transit.send(10, start + 3 * SECOND);
+        transit.send(10, 0, start + 3 * SECOND);
         assert_eq!(transit.time(start + 4 * SECOND), 2 * SECOND);
+    }
+
+    #[test]
+    fn data_has_arrived_with_the_end_of_its_message() {
+        let now = sys::clock::monotonic();
+        let mut transit = Transit::default();
+        transit.send(10, 500, now);
+        transit.send(3, 0, now);
+        transit.send(20, 800, now);
+        let mut arrive = |bytes| {
+            let Arrival { bytes, data_bytes } = transit.arrive(bytes, now);
+            (bytes, data_bytes)
+        };
+        assert_eq!(arrive(9), (9, 0));
+        assert_eq!(arrive(10), (1, 500));
+        assert_eq!(arrive(10), (0, 0), "a report counts once");
+        assert_eq!(arrive(u64::MAX), (23, 800));
     }
 }
