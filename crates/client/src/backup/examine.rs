@@ -315,9 +315,12 @@ impl<'a> Examiner<'a> {
         }
     }
 
+    /// Lists what a dry run has planned, of the objects that count.
     fn plan(&self, verb: &'static str, segment: &Segment, name: &Name) {
-        let path = absolute(self.context.filespace, &segment.path.join(name));
-        self.context.tally.plan(verb, path);
+        if segment.counts {
+            let path = absolute(self.context.filespace, &segment.path.join(name));
+            self.context.tally.plan(verb, path);
+        }
     }
 
     /// Makes a new version of an object.

@@ -409,6 +409,19 @@ fn a_dry_run_sends_nothing_and_says_what_it_would_do() {
     assert_eq!(examined.expired(), [b"gone"]);
 }
 
+/// The list had more lines than the number of objects said.
+#[test]
+fn a_dry_run_lists_what_it_counts() {
+    let mut scene = Scene::new();
+    scene.write("a", b"content");
+    scene.is_dry = true;
+    for (counts, objects) in [(true, 1), (false, 0)] {
+        let examined = scene.examine(Segment { counts, ..scene.segment() }, &[]);
+        assert_eq!(examined.report.backed_up, objects);
+        assert_eq!(examined.report.planned.len() as u64, objects);
+    }
+}
+
 #[test]
 fn a_large_page_is_divided_before_an_object_in_it_changes() {
     let scene = Scene::new();
