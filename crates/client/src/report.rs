@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::drills::Drill;
 use crate::interruptions::Interruptions;
 use crate::stages::{CompressorWork, Stages};
 
@@ -195,6 +196,12 @@ impl BackupReport {
 
     /// Returns the counters that the server keeps, as JSON.
     pub(crate) fn summary_json(&self) -> String {
+        self.summary_since(&Self::default())
+    }
+
+    /// Returns the counters that the server keeps, as JSON, without those of `before`: an earlier
+    /// state of the same report.
+    pub(crate) fn summary_since(&self, before: &Self) -> String {
         #[derive(Serialize)]
         struct Summary {
             inspected: u64,
@@ -203,16 +210,22 @@ impl BackupReport {
             expired: u64,
             failed: u64,
             bytes_inspected: u64,
+            bytes_before_dedup: u64,
+            bytes_after_dedup: u64,
             bytes_transferred: u64,
+            stages: Stages,
         }
         let summary = Summary {
-            inspected: self.inspected,
-            backed_up: self.backed_up,
-            updated: self.updated,
-            expired: self.expired,
-            failed: self.failed,
-            bytes_inspected: self.bytes_inspected,
-            bytes_transferred: self.bytes_transferred,
+            inspected: self.inspected.saturating_sub(before.inspected),
+            backed_up: self.backed_up.saturating_sub(before.backed_up),
+            updated: self.updated.saturating_sub(before.updated),
+            expired: self.expired.saturating_sub(before.expired),
+            failed: self.failed.saturating_sub(before.failed),
+            bytes_inspected: self.bytes_inspected.saturating_sub(before.bytes_inspected),
+            bytes_before_dedup: self.bytes_before_dedup.saturating_sub(before.bytes_before_dedup),
+            bytes_after_dedup: self.bytes_after_dedup.saturating_sub(before.bytes_after_dedup),
+            bytes_transferred: self.bytes_transferred.saturating_sub(before.bytes_transferred),
+            stages: self.stages.since(&before.stages),
         };
         serde_json::to_string(&summary).expect("numbers are JSON")
     }
@@ -298,19 +311,37 @@ pub struct VerifyReport {
     pub node: String,
     /// Number of examined versions, active and inactive.
     pub versions: u64,
+    /// Number of versions that cannot be restored as they were.
     pub damaged: u64,
+    /// Number of the paths that the command names and the server has no version of.
+    pub missing: u64,
     pub bytes_verified: u64,
     pub bytes_transferred: u64,
     pub elapsed: Duration,
     pub interruptions: Interruptions,
-    /// Versions that cannot be restored as they were.
+    /// Damaged versions and missing paths.
     pub failures: Vec<Failure>,
+    /// Result of the restore drill, if a sample was verified.
+    pub drill: Option<DrillReport>,
+}
+
+/// Result of a restore drill.
+#[derive(Clone, Debug)]
+pub struct DrillReport {
+    pub seed: u64,
+    pub result: Drill,
 }
 
 impl VerifyReport {
-    /// Returns 0 if all is well, 4 if a version is damaged.
+    /// Returns the number of failures.
+    pub fn failed(&self) -> u64 {
+        self.damaged + self.missing
+    }
+
+    /// Returns 0 if all is well, 4 if something failed or the drill has failed.
     pub fn exit_code(&self) -> u8 {
-        if self.damaged == 0 { 0 } else { 4 }
+        let is_proven = self.drill.as_ref().is_none_or(|drill| drill.result.is_good);
+        if self.failed() == 0 && is_proven { 0 } else { 4 }
     }
 }
 
@@ -374,8 +405,25 @@ mod tests {
         assert_eq!(
             report.summary_json(),
             "{\"inspected\":1,\"backed_up\":0,\"updated\":0,\"expired\":0,\"failed\":2,\
-             \"bytes_inspected\":0,\"bytes_transferred\":0}"
+             \"bytes_inspected\":0,\"bytes_before_dedup\":0,\"bytes_after_dedup\":0,\
+             \"bytes_transferred\":0,\"stages\":{\
+             \"authenticate\":{\"busy_secs\":0.0,\"waited_for_secs\":0.0},\
+             \"read\":{\"busy_secs\":0.0,\"waited_for_secs\":0.0},\
+             \"compress\":{\"busy_secs\":0.0,\"waited_for_secs\":0.0},\
+             \"send\":{\"busy_secs\":0.0,\"waited_for_secs\":0.0},\
+             \"commit\":{\"busy_secs\":0.0,\"waited_for_secs\":0.0}}}"
         );
+    }
+
+    #[test]
+    fn the_summary_of_a_filespace_leaves_out_those_before() {
+        let before = BackupReport { inspected: 5, expired: 1, ..BackupReport::default() };
+        let mut after = BackupReport { inspected: 7, expired: 1, ..before.clone() };
+        after.stages.read.busy = Duration::from_secs(2);
+        let summary: serde_json::Value =
+            serde_json::from_str(&after.summary_since(&before)).expect("is JSON");
+        assert_eq!((&summary["inspected"], &summary["expired"]), (&2.into(), &0.into()));
+        assert_eq!(summary["stages"]["read"]["busy_secs"], 2.0);
     }
 
     #[test]

@@ -77,6 +77,23 @@ impl Stages {
     }
 }
 
+impl Stages {
+    /// Returns the times without those of `before`: an earlier state of the same times.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let since = |stage: StageTime, before: StageTime| StageTime {
+            busy: stage.busy.saturating_sub(before.busy),
+            waited_for: stage.waited_for.saturating_sub(before.waited_for),
+        };
+        Self {
+            authenticate: since(self.authenticate, before.authenticate),
+            read: since(self.read, before.read),
+            compress: since(self.compress, before.compress),
+            send: since(self.send, before.send),
+            commit: since(self.commit, before.commit),
+        }
+    }
+}
+
 impl AddAssign for Stages {
     fn add_assign(&mut self, other: Self) {
         self.authenticate += other.authenticate;

@@ -76,6 +76,8 @@ impl Session<'_> {
         mut outbox: Outbox<'_>,
         prospect: Option<Prospect>,
     ) -> Result<(), ClientError> {
+        // The tally is that of all filespaces of the command.
+        let before = self.tally().report();
         let mut journal = match prospect {
             Some(prospect) => Some(prospect.prove(self)?),
             None => None,
@@ -93,7 +95,7 @@ impl Session<'_> {
         if self.options.dry_run {
             return Ok(());
         }
-        outbox.close(is_complete, self.tally().report().summary_json())?;
+        outbox.close(is_complete, self.tally().report().summary_since(&before))?;
         if let Some(ending) = ending {
             ending.settle(self.tally());
         }

@@ -118,6 +118,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         full: false,
         dry_run: false,
         cross_filesystems: false,
+        all_local: false,
         confirm_expire: false,
         snapshot: None,
         no_journal: true,
