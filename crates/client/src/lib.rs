@@ -66,7 +66,8 @@ pub use last_backup::LastBackup;
 pub use link::FilespaceSummary;
 pub use link::archives::{ArchiveSummary, DeletionSummary};
 pub use link::attend::{
-    AgentCall, EventControl, EventName, EventReport, Order, Plan, PlannedSchedule,
+    AgentCall, AgentIdentity, AgentMessages, AgentOrders, AttendError, EventControl, EventName,
+    EventProgress, EventReport, Order, Plan, PlannedSchedule,
 };
 pub use link::baselines::KeptBaseline;
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
@@ -76,8 +77,11 @@ pub use link::waits::OwnWait;
 pub use list::{ListedCopy, ListedVersion};
 pub use machine::{MachinePaths, machine_paths};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
-pub use node::agent::{AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings};
-pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
+pub use node::agent::{
+    AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings, keep_option_set,
+};
+pub use node::standing::{OtherOffer, ReceivedSet, SettingReport, Standing};
+pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, enrol, is_enrolment_key, keys};
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
     ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,

@@ -1,20 +1,23 @@
 //! The call of a node's agent.
 
 use std::path::Path;
+use std::time::Duration;
 
 use model::ServerTime;
 use policy::schedule::Occurrence;
 use policy::schedule::event::Phase;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::{Code, Status, Streaming};
 use wire::proto;
 use wire::proto::agent_message::Message;
 use wire::proto::server_order::Order as OrderMessage;
 
+use super::hello::received_set;
 use super::{Connection, greet};
-use crate::error::{ClientError, ErrorKind};
-use crate::node::home::Home;
+use crate::error::{ClientError, ErrorKind, shortened};
+use crate::node::home::{Home, Probes};
+use crate::node::standing::ReceivedSet;
 
 /// Maximum number of messages that wait for the network.
 const MESSAGES_WAITING: usize = 16;
@@ -35,6 +38,10 @@ pub struct EventReport {
     pub attempt: u32,
     pub phase: Phase,
     pub at: ServerTime,
+    /// Time at which the first attempt began, if that is known.
+    pub began: Option<ServerTime>,
+    /// Time since which the attempt pauses.
+    pub paused: Option<ServerTime>,
     /// Reason for people; empty if it needs none.
     pub reason: String,
     /// Report of the session as JSON; empty if there is none.
@@ -50,12 +57,24 @@ impl EventReport {
     }
 }
 
+/// Progress of the task of an event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventProgress {
+    pub event: EventName,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// Progress as JSON.
+    pub document: String,
+}
+
 /// All that the node has to do from now on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     pub digest: Vec<u8>,
     pub schedules: Vec<PlannedSchedule>,
     pub controls: Vec<(EventName, EventControl)>,
+    /// Option set of the node; one without a name if it has none.
+    pub option_set: ReceivedSet,
 }
 
 /// A schedule that the node follows.
@@ -76,50 +95,132 @@ pub enum EventControl {
     Cancel,
 }
 
+impl EventControl {
+    /// Parses a wish; `None` if this program does not know it.
+    pub(crate) fn parse(message: proto::EventControl) -> Option<Self> {
+        match message {
+            proto::EventControl::Pause => Some(Self::Pause),
+            proto::EventControl::Resume => Some(Self::Resume),
+            proto::EventControl::Cancel => Some(Self::Cancel),
+            proto::EventControl::Unspecified => None,
+        }
+    }
+
+    pub(crate) fn message(self) -> proto::EventControl {
+        match self {
+            Self::Pause => proto::EventControl::Pause,
+            Self::Resume => proto::EventControl::Resume,
+            Self::Cancel => proto::EventControl::Cancel,
+        }
+    }
+}
+
 /// Message of the server to the agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Order {
     Plan(Plan),
     /// The report of this number is durable.
     Confirmed(u64),
+    /// The server takes the report of this number never.
+    Refused {
+        number: u64,
+        reason: String,
+    },
+    /// Somebody looks at these events for this time.
+    Watch {
+        events: Vec<EventName>,
+        time: Duration,
+    },
+    /// The server asks whether this agent lives.
+    Probe,
+}
+
+/// Identity of a running agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgentIdentity {
+    /// Random bytes, which the agent makes at its start.
+    pub instance: [u8; 16],
+    /// Start of the machine, and the agent's folder. Only one agent at a time works there.
+    pub place: [u8; 24],
+}
+
+/// Reason why an agent does not attend.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AttendError {
+    /// The server refuses this agent while another agent of the node lives.
+    #[error("{0}")]
+    Rival(String),
+    #[error(transparent)]
+    Line(#[from] ClientError),
 }
 
 /// An open call of the agent.
 pub struct AgentCall {
-    messages: mpsc::Sender<proto::AgentMessage>,
-    orders: Streaming<proto::ServerOrder>,
-    /// Lead of the server's clock over this machine's, in microseconds.
-    pub clock_lead_micros: i64,
+    pub messages: AgentMessages,
+    pub orders: AgentOrders,
+    /// Time by the server's clock when the call was opened.
+    pub server_time: ServerTime,
 }
 
+/// Messages of the agent to the server.
+pub struct AgentMessages(mpsc::Sender<proto::AgentMessage>);
+
+/// Orders of the server to the agent.
+pub struct AgentOrders(Streaming<proto::ServerOrder>);
+
 impl AgentCall {
-    /// Connects to a server of the node whose folder is `folder`. `plan_digest` is the digest of
-    /// the plan that the agent has; it is empty if it has none.
-    pub async fn open(folder: &Path, plan_digest: &[u8]) -> Result<Self, ClientError> {
-        let home = Home::load(folder)?;
+    /// Connects to a server of the node whose folder is `folder`, and returns after the server has
+    /// admitted the agent. `plan_digest` is the digest of the plan that the agent has; it is empty
+    /// if it has none.
+    pub async fn open(
+        folder: &Path,
+        plan_digest: &[u8],
+        identity: AgentIdentity,
+    ) -> Result<Self, AttendError> {
+        // Timers of this process would wake it several times a minute.
+        let mut home = Home::load(folder)?;
+        home.probes = Probes::Kernel;
         let Connection { mut client, reply, .. } = greet(&home).await?;
-        let clock_lead_micros = reply.now.saturating_sub(sys::clock::system().0);
+        let server_time = ServerTime(reply.now);
         let (messages, waiting) = mpsc::channel(MESSAGES_WAITING);
-        let attendance = proto::Attendance { plan_digest: plan_digest.to_vec().into() };
+        let attendance = proto::Attendance {
+            plan_digest: plan_digest.to_vec().into(),
+            instance: identity.instance.to_vec().into(),
+            place: identity.place.to_vec().into(),
+        };
         let first = proto::AgentMessage { message: Some(Message::Attendance(attendance)) };
         messages.send(first).await.map_err(|_| lost())?;
-        let orders = client.attend(ReceiverStream::new(waiting)).await?.into_inner();
-        Ok(Self { messages, orders, clock_lead_micros })
+        let admitted = client.attend(ReceiverStream::new(waiting)).await;
+        let orders = admitted.map_err(refusal)?.into_inner();
+        let (messages, orders) = (AgentMessages(messages), AgentOrders(orders));
+        Ok(Self { messages, orders, server_time })
     }
+}
 
+impl AgentOrders {
     /// Waits for the next order.
-    pub async fn order(&mut self) -> Result<Order, ClientError> {
+    pub async fn next(&mut self) -> Result<Order, ClientError> {
         loop {
-            let order = self.orders.message().await?.ok_or_else(lost)?;
+            let order = self.0.message().await?.ok_or_else(lost)?;
             match order.order {
                 Some(OrderMessage::Plan(message)) => return Ok(Order::Plan(plan(message))),
                 Some(OrderMessage::Confirmed(number)) => return Ok(Order::Confirmed(number)),
+                Some(OrderMessage::Refused(proto::RefusedReport { number, reason })) => {
+                    return Ok(Order::Refused { number, reason });
+                }
+                Some(OrderMessage::Watch(proto::WatchedEvents { events, secs })) => {
+                    let events = events.into_iter().map(event_name).collect();
+                    return Ok(Order::Watch { events, time: Duration::from_secs(secs.into()) });
+                }
+                Some(OrderMessage::Probe(proto::Probe {})) => return Ok(Order::Probe),
                 // An order of a newer server.
                 None => {}
             }
         }
     }
+}
 
+impl AgentMessages {
     /// Sends a report, which the server confirms by its number.
     pub async fn report(&self, number: u64, report: &EventReport) -> Result<(), ClientError> {
         use proto::event_report::Phase as Message_;
@@ -141,12 +242,38 @@ impl AgentCall {
             phase: phase.into(),
             code,
             at: report.at.0,
+            began: report.began.map_or(0, |time| time.0),
+            paused: report.paused.map_or(0, |time| time.0),
             reason: report.reason.clone(),
             session: report.session.clone(),
             log: report.log.clone().into(),
         };
-        let message = proto::AgentMessage { message: Some(Message::Report(message)) };
-        self.messages.send(message).await.map_err(|_| lost())
+        self.send(Message::Report(message)).await
+    }
+
+    /// Sends the progress of a task, which the server may drop.
+    pub async fn progress(&self, progress: EventProgress) -> Result<(), ClientError> {
+        let EventProgress { event, attempt, document } = progress;
+        let event = proto::EventName { schedule: event.schedule, planned: event.planned.0 };
+        let message = proto::EventProgress { event: Some(event), attempt, document };
+        self.send(Message::Progress(message)).await
+    }
+
+    /// Answers a probe.
+    pub async fn alive(&self) -> Result<(), ClientError> {
+        self.send(Message::Alive(proto::Alive {})).await
+    }
+
+    async fn send(&self, message: Message) -> Result<(), ClientError> {
+        let message = proto::AgentMessage { message: Some(message) };
+        self.0.send(message).await.map_err(|_| lost())
+    }
+}
+
+fn refusal(status: Status) -> AttendError {
+    match status.code() {
+        Code::AlreadyExists => AttendError::Rival(shortened(status.message().to_owned())),
+        _ => AttendError::Line(status.into()),
     }
 }
 
@@ -154,20 +281,15 @@ fn lost() -> ClientError {
     ClientError::new(ErrorKind::Retry, "the connection to the server is lost")
 }
 
+fn event_name(event: proto::EventName) -> EventName {
+    EventName { schedule: event.schedule, planned: ServerTime(event.planned) }
+}
+
 /// Parses a plan. What this program does not understand is left out.
 fn plan(message: proto::Plan) -> Plan {
-    let name = |event: proto::EventName| EventName {
-        schedule: event.schedule,
-        planned: ServerTime(event.planned),
-    };
     let control = |planned: proto::PlannedControl| {
-        let control = match planned.control() {
-            proto::EventControl::Pause => EventControl::Pause,
-            proto::EventControl::Resume => EventControl::Resume,
-            proto::EventControl::Cancel => EventControl::Cancel,
-            proto::EventControl::Unspecified => return None,
-        };
-        Some((name(planned.event?), control))
+        let control = EventControl::parse(planned.control())?;
+        Some((event_name(planned.event?), control))
     };
     let schedule = |planned: proto::PlannedSchedule| PlannedSchedule {
         name: planned.name,
@@ -178,5 +300,6 @@ fn plan(message: proto::Plan) -> Plan {
         digest: message.digest.into(),
         schedules: message.schedules.into_iter().map(schedule).collect(),
         controls: message.controls.into_iter().filter_map(control).collect(),
+        option_set: message.option_set.as_ref().map(received_set).unwrap_or_default(),
     }
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
+use super::standing::ReceivedSet;
 use crate::error::ClientError;
 
 /// Section `[agent]` of `client.toml`. What a node forbids here, no server can allow.
@@ -77,6 +78,11 @@ impl CommandRight {
             Self::List(commands) => commands.iter().any(|known| known.as_bytes() == command),
         }
     }
+}
+
+/// Keeps the option set that the server has sent to the agent.
+pub fn keep_option_set(folder: &Path, received: &ReceivedSet) {
+    received.keep(folder);
 }
 
 /// Reads the settings of the agent, and the name of the node, from the node's folder.
