@@ -18,6 +18,7 @@ mod pools;
 mod queue;
 mod reclamation;
 mod recompression;
+mod rest;
 mod schedules;
 mod servers;
 mod tasks;
@@ -30,7 +31,7 @@ pub use audit::{
     LostVersion,
 };
 pub use catalog::{CatalogCopy, CatalogCopyProgress};
-pub use connection::Admin;
+pub use connection::{Admin, RemoteServer};
 pub use events::{Event, LogFilter};
 pub use expiration::{Expiration, ExpirationRequest};
 pub use libraries::{
@@ -51,7 +52,8 @@ pub use pools::{
 pub use queue::{QueuedRequest, RequestKind, Requester};
 pub use reclamation::{Reclamation, ReclamationRequest};
 pub use recompression::RecompressionEffect;
-pub use schedules::{EventFilter, EventWish, Follower, Schedule, ScheduledEvent, StartedAction};
+pub use rest::RestAnswer;
+pub use schedules::{EventFilter, Follower, Schedule, ScheduledEvent, StartedAction};
 pub use servers::Server;
 pub use tasks::{TaskEnd, TaskRun};
 pub use volumes::{

@@ -1,19 +1,64 @@
-//! The connection to a server's administration socket.
+//! The connection to a server's administration: its socket, or its API elsewhere.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use http::Uri;
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use wire::proto::admin_client::AdminClient;
 use wire::proto::{AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, TendPoolReply};
 
 use crate::{ClientError, ErrorKind};
 
-/// A connection to a server's administration socket.
+/// Name of the variable of the environment with the key, for messages.
+const KEY_HELP: &str = "give the key of a person with --key-file FILE, or in HOLDFAST_KEY";
+/// Time limit for a connection to a server elsewhere.
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+
+/// A connection to the administration of a server.
 pub struct Admin {
-    runtime: Runtime,
-    client: AdminClient<Channel>,
+    pub(super) runtime: Runtime,
+    /// The channel of the client, for requests that are no calls.
+    pub(super) channel: Channel,
+    pub(super) key: Key,
+    client: AdminClient<AdminChannel>,
+}
+
+/// The channel of an administrator's calls.
+pub(super) type AdminChannel = InterceptedService<Channel, Key>;
+
+/// The key that is sent with each call; none over the socket.
+#[derive(Clone)]
+pub(super) struct Key(pub(super) Option<MetadataValue<Ascii>>);
+
+impl Interceptor for Key {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(key) = &self.0 {
+            request.metadata_mut().insert("authorization", key.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// A server elsewhere, and what a client needs to administer it.
+#[derive(Clone, Debug)]
+pub struct RemoteServer {
+    /// Address as a URL: `https://HOST:PORT`.
+    pub url: String,
+    /// Key as the server has given it: `ID:SECRET`.
+    pub key: Option<String>,
+    /// Certificates of authorities that are trusted, in PEM; `None` for those of the system.
+    pub authorities_pem: Option<Vec<u8>>,
 }
 
 impl Admin {
@@ -44,13 +89,29 @@ impl Admin {
         let channel = runtime
             .block_on(endpoint.connect_with_connector(connector))
             .map_err(|error| refused(&folder, &error))?;
-        Ok(Self { runtime, client: AdminClient::new(channel) })
+        Ok(Self::new(runtime, channel, Key(None)))
+    }
+
+    /// Connects to the API of a server elsewhere.
+    pub fn connect_remote(server: &RemoteServer) -> Result<Self, ClientError> {
+        let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
+        let key = server.key.as_deref().ok_or_else(|| usage(KEY_HELP.to_owned()))?;
+        let key = format!("Token {}", key.trim());
+        let key = key.parse().map_err(|_| usage("the key is not the text of a key".to_owned()))?;
+        let runtime = crate::link::runtime::runtime()?;
+        let channel = runtime.block_on(remote_channel(server))?;
+        Ok(Self::new(runtime, channel, Key(Some(key))))
+    }
+
+    fn new(runtime: Runtime, channel: Channel, key: Key) -> Self {
+        let client = AdminClient::with_interceptor(channel.clone(), key.clone());
+        Self { runtime, channel, key, client }
     }
 
     /// Makes one call and waits for its reply.
     pub(super) fn call<R>(
         &mut self,
-        call: impl AsyncFnOnce(&mut AdminClient<Channel>) -> Result<Response<R>, Status>,
+        call: impl AsyncFnOnce(&mut AdminClient<AdminChannel>) -> Result<Response<R>, Status>,
     ) -> Result<R, ClientError> {
         Ok(self.runtime.block_on(call(&mut self.client))?.into_inner())
     }
@@ -78,6 +139,66 @@ impl Admin {
             "the server ended the connection before the request was done",
         ))
     }
+}
+
+/// Connects to the API of a server by TLS.
+async fn remote_channel(server: &RemoteServer) -> Result<Channel, ClientError> {
+    let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
+    let wrong =
+        || usage(format!("'{}' is no address of a server: give https://HOST:PORT", server.url));
+    let uri: Uri = server.url.parse().map_err(|_| wrong())?;
+    let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
+    if uri.scheme_str() != Some("https") {
+        return Err(wrong());
+    }
+    let port = uri.port_u16().unwrap_or(API_PORT);
+    let tls = TlsConnector::from(Arc::new(tls_config(server)?));
+    let name = ServerName::try_from(host.clone()).map_err(|_| wrong())?;
+    let connector = tower::service_fn(move |_: Uri| {
+        let (tls, name, host) = (tls.clone(), name.clone(), host.clone());
+        async move {
+            let stream = tokio::net::TcpStream::connect((host.as_str(), port)).await?;
+            stream.set_nodelay(true)?;
+            let stream = tls.connect(name, stream).await?;
+            Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
+        }
+    });
+    let endpoint = Endpoint::from_static("http://admin.holdfast.internal");
+    let endpoint = endpoint.connect_timeout(CONNECT_LIMIT);
+    endpoint.connect_with_connector(connector).await.map_err(|error| {
+        let message = format!("cannot reach the API at {}: {}", server.url, model::chain(&error));
+        ClientError::new(ErrorKind::Retry, message)
+    })
+}
+
+/// Port of the API in an address without a port.
+const API_PORT: u16 = 1580;
+
+fn tls_config(server: &RemoteServer) -> Result<ClientConfig, ClientError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        let message = format!("cannot use the certificates of authorities: {error}");
+        ClientError::new(ErrorKind::Usage, message)
+    };
+    let mut roots = RootCertStore::empty();
+    match &server.authorities_pem {
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(|error| failed(&error))?;
+                roots.add(certificate).map_err(|error| failed(&error))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(&error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
 }
 
 /// Returns the error for a user who may not open the socket in `folder`.
