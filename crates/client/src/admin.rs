@@ -8,6 +8,7 @@ mod catalog;
 mod connection;
 mod events;
 mod expiration;
+mod keys;
 mod libraries;
 mod nodes;
 mod option_sets;
@@ -34,17 +35,18 @@ pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::{Admin, RemoteServer};
 pub use events::{Event, LogFilter};
 pub use expiration::{Expiration, ExpirationRequest};
+pub use keys::{EnrolmentKey, NewEnrolmentKey};
 pub use libraries::{
     DriveState, Element, ElementKind, Library, LibraryChange, LibraryDrive, LibraryPlace,
     LibraryWork, NewLibrary,
 };
 pub use nodes::{IssuedToken, Node, NodeChange, NodeRegistration, Revocation};
-pub use option_sets::OptionSet;
+pub use option_sets::{OptionSet, OptionSetChange, OptionSetReview, OptionSetVersion};
 pub use optional::NameChange;
 pub use packs::{FailureSubject, PackFailure, PackWork};
 pub use policies::{
-    ArchiveGroupChange, BackupGroupChange, ClassChange, Domain, ManagementClass, PolicyDifference,
-    PolicyEdit, PolicyReview, PolicySet,
+    ArchiveGroupChange, BackupGroupChange, ClassChange, Domain, LimitChange, ManagementClass,
+    PolicyDifference, PolicyEdit, PolicyReview, PolicySet,
 };
 pub use pools::{
     CapacityChange, Collocation, NewPool, Pool, PoolChange, PoolSettings, PoolTask, VolumeUse,

@@ -20,6 +20,24 @@ pub struct Domain {
     pub nodes: u64,
     pub active: PolicySet,
     pub draft: Option<PolicySet>,
+    /// Amount of what the nodes have stored: versions of objects, and their bytes.
+    pub objects: u64,
+    pub bytes: u64,
+    /// Limits; one that is `None` does not exist.
+    pub nodes_max: Option<u64>,
+    pub objects_max: Option<u64>,
+    pub bytes_max: Option<u64>,
+}
+
+/// A change of the limits of a domain. A limit that is `None` stays as it is; `Some(None)` removes
+/// it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitChange {
+    pub nodes: Option<Option<u64>>,
+    pub objects: Option<Option<u64>>,
+    pub bytes: Option<Option<u64>>,
+    /// Share of a limit from which there are warnings, in per cent.
+    pub warning_percent: Option<u8>,
 }
 
 /// The management classes of a domain.
@@ -54,6 +72,11 @@ impl TryFrom<proto::Domain> for Domain {
             nodes: message.nodes.into(),
             active: active.try_into()?,
             draft: message.draft.map(PolicySet::try_from).transpose()?,
+            objects: message.objects,
+            bytes: message.bytes,
+            nodes_max: message.nodes_max,
+            objects_max: message.objects_max,
+            bytes_max: message.bytes_max,
         })
     }
 }
@@ -242,6 +265,19 @@ impl Admin {
     pub fn add_domain(&mut self, name: &str) -> Result<Domain, ClientError> {
         let request = proto::DomainRequest { name: name.to_owned() };
         self.call(async |server| server.add_domain(request).await)?.try_into()
+    }
+
+    /// Changes the limits of a domain.
+    pub fn set_domain(&mut self, name: &str, change: LimitChange) -> Result<Domain, ClientError> {
+        let limit = |limit: Option<Option<u64>>| limit.map(|max| proto::DomainLimit { max });
+        let request = proto::SetDomainRequest {
+            name: name.to_owned(),
+            nodes: limit(change.nodes),
+            objects: limit(change.objects),
+            bytes: limit(change.bytes),
+            warning_percent: change.warning_percent.map_or(0, u32::from),
+        };
+        self.call(async |server| server.set_domain(request).await)?.try_into()
     }
 
     pub fn remove_domain(&mut self, name: &str) -> Result<Domain, ClientError> {
