@@ -24,6 +24,7 @@ mod schedules;
 mod servers;
 mod tasks;
 mod usage;
+mod versions;
 mod volumes;
 mod words;
 

@@ -8,7 +8,7 @@ use wire::proto;
 use super::connection::Admin;
 use super::optional::{self, NameChange, unreadable};
 use crate::link::portions::{self, Section};
-use crate::{ClientError, FilespaceSummary};
+use crate::{ClientError, FilespaceSummary, LastDrills};
 
 /// A registered node.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Node {
     pub is_enrolled: bool,
     pub registered: ServerTime,
     pub option_set: Option<String>,
+    /// Version of the option set; 0 without one.
+    pub option_set_version: u64,
     pub collocation_group: Option<String>,
     /// True if the node may delete its backups.
     pub deletes_backups: bool,
@@ -28,6 +30,8 @@ pub struct Node {
     pub deletes_archives: bool,
     pub labels: Vec<String>,
     pub filespaces: Vec<FilespaceSummary>,
+    /// Last restore drills; `None` from an older server.
+    pub drills: Option<LastDrills>,
 }
 
 impl From<proto::NodeInfo> for Node {
@@ -44,11 +48,13 @@ impl From<proto::NodeInfo> for Node {
             is_enrolled: message.enrolled,
             registered: ServerTime(message.registered),
             option_set: optional::text(message.option_set),
+            option_set_version: message.option_set_version,
             collocation_group: optional::text(message.collocation_group),
             deletes_backups: message.deletes_backups,
             deletes_archives: message.deletes_archives,
             labels: message.labels,
             filespaces: message.filespaces.into_iter().map(filespace).collect(),
+            drills: message.drills.map(LastDrills::from),
         }
     }
 }

@@ -6,6 +6,7 @@ use wire::proto;
 
 use super::connection::Admin;
 use super::optional;
+use crate::link::attend::EventControl;
 use crate::link::portions::{self, Section};
 use crate::{ClientError, ErrorKind};
 
@@ -54,6 +55,7 @@ pub struct EventFilter {
 /// An occurrence of a schedule at a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduledEvent {
+    /// Number of the event; 0 for an event of the future.
     pub number: u64,
     pub schedule: String,
     pub planned: ServerTime,
@@ -68,16 +70,26 @@ pub struct ScheduledEvent {
     pub ended: Option<ServerTime>,
     pub code: Option<u32>,
     pub reason: String,
+    /// Last wish of an administrator about the event, if there is one.
+    pub control: Option<EventControl>,
     /// Report of the session as JSON; empty if there is none.
     pub session: String,
+    /// Progress as JSON, while the node works and somebody looks; otherwise empty.
+    pub progress: String,
+    /// Time since which the attempt pauses, as its node has confirmed it.
+    pub paused: Option<ServerTime>,
 }
 
-/// Wish about events that are under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EventWish {
-    Pause,
-    Resume,
-    Cancel,
+impl ScheduledEvent {
+    /// Returns true while the node works, as far as the server knows.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state.as_str(), "started" | "in-progress" | "restarted")
+    }
+
+    /// Returns true if the event has not ended.
+    pub fn is_open(&self) -> bool {
+        self.is_running() || matches!(self.state.as_str(), "pending" | "severed")
+    }
 }
 
 impl Admin {
@@ -134,11 +146,13 @@ impl Admin {
         Ok(StartedAction { schedule: reply.schedule, nodes: reply.nodes })
     }
 
-    /// At most `limit` events, the one that opened last first.
+    /// At most `limit` events, the one that opened last first. If `watches` is set, the nodes that
+    /// work tell their progress for a while, and a later call has it.
     pub fn scheduled_events(
         &mut self,
         filter: &EventFilter,
         limit: u32,
+        watches: bool,
     ) -> Result<Vec<ScheduledEvent>, ClientError> {
         let events = portions::first(limit as usize, |portion| {
             let request = proto::ScheduledEventsRequest {
@@ -148,6 +162,7 @@ impl Admin {
                 from: filter.from.map(|time| time.0),
                 to: filter.to.map(|time| time.0),
                 portion: Some(portion),
+                watches,
             };
             let reply = self.call(async |server| server.scheduled_events(request).await)?;
             Ok(Section { items: reply.events, next: reply.next })
@@ -155,9 +170,9 @@ impl Admin {
         Ok(events.into_iter().map(event).collect())
     }
 
-    /// An event, and the end of its log.
+    /// An event, and the end of its log. A node that works tells its progress for a while.
     pub fn event_log(&mut self, number: u64) -> Result<(ScheduledEvent, Vec<u8>), ClientError> {
-        let request = proto::ScheduledEventLogRequest { number };
+        let request = proto::ScheduledEventLogRequest { number, watches: true };
         let reply = self.call(async |server| server.scheduled_event_log(request).await)?;
         let message = reply.event.ok_or_else(|| malformed("an event without content"))?;
         Ok((event(message), reply.log.into()))
@@ -169,17 +184,12 @@ impl Admin {
         &mut self,
         schedule: &str,
         node: Option<&str>,
-        wish: EventWish,
+        control: EventControl,
     ) -> Result<u64, ClientError> {
-        let control = match wish {
-            EventWish::Pause => proto::EventControl::Pause,
-            EventWish::Resume => proto::EventControl::Resume,
-            EventWish::Cancel => proto::EventControl::Cancel,
-        };
         let request = proto::ControlEventsRequest {
             schedule: schedule.to_owned(),
             node: node.unwrap_or_default().to_owned(),
-            control: control.into(),
+            control: control.message().into(),
         };
         Ok(self.call(async |server| server.control_events(request).await)?.events)
     }
@@ -225,6 +235,7 @@ fn schedule(message: proto::Schedule) -> Result<Schedule, ClientError> {
 
 fn event(message: proto::ScheduledEvent) -> ScheduledEvent {
     ScheduledEvent {
+        control: EventControl::parse(message.control()),
         number: message.number,
         schedule: message.schedule,
         planned: ServerTime(message.planned),
@@ -238,5 +249,7 @@ fn event(message: proto::ScheduledEvent) -> ScheduledEvent {
         code: message.code,
         reason: message.reason,
         session: message.session,
+        progress: message.progress,
+        paused: message.paused.map(ServerTime),
     }
 }

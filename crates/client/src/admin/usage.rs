@@ -3,6 +3,7 @@
 use wire::proto;
 
 use super::connection::Admin;
+use crate::link::usage::UsageReader;
 use crate::{ClientError, Usage};
 
 impl Admin {
@@ -15,8 +16,9 @@ impl Admin {
     ) -> Result<(), ClientError> {
         let request = proto::StatsRequest { node: node.unwrap_or_default().to_owned() };
         let mut stream = self.call(async |server| server.stats(request).await)?;
+        let mut reader = UsageReader::default();
         while let Some(reply) = self.next(&mut stream)? {
-            if !reply.usage.into_iter().map(Usage::from).all(&mut *visit) {
+            if !reader.read(reply).all(&mut *visit) {
                 break;
             }
         }
