@@ -6,6 +6,7 @@
 //!                          /attempt-1/lock    locked while the keeper of the task lives
 //!                                    /begun   the task has begun; made once
 //!                                    /log     what the task has written
+//!                                    /paused  the task pauses; made and removed by the keeper
 //!                                    /report.json
 //!                                    /cancelled   an administrator has cancelled the attempt
 //!                                    /outcome.json
@@ -30,10 +31,16 @@ pub(crate) const LOCK_FILE: &str = "lock";
 pub(crate) const BEGUN_FILE: &str = "begun";
 pub(crate) const LOG_FILE: &str = "log";
 pub(crate) const REPORT_FILE: &str = "report.json";
+/// Progress of the task, which it replaces while it runs.
+pub(crate) const PROGRESS_FILE: &str = "progress.json";
+/// File that exists while the task pauses.
+pub(crate) const PAUSED_FILE: &str = "paused";
 pub(crate) const CANCELLED_FILE: &str = "cancelled";
 pub(crate) const OUTCOME_FILE: &str = "outcome.json";
 /// Size of the end of a log that is reported, in bytes.
 const LOG_BYTES: u64 = 16 << 10;
+/// Maximum size of the progress of a task that is passed on, in bytes.
+const PROGRESS_BYTES_MAX: u64 = 4 << 10;
 /// Maximum size of a session's report that is reported, in bytes.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
 
@@ -105,6 +112,17 @@ pub fn events(home: &Path) -> io::Result<Vec<EventSummary>> {
     records.iter().map(Record::summary).collect()
 }
 
+impl Claim {
+    /// Returns what the name of the event's folder tells of a claim that is damaged. The window is
+    /// empty, so that the event does not begin again.
+    fn by_name(folder: &Path) -> Option<Self> {
+        let (planned, schedule) = folder.file_name()?.to_str()?.split_once('-')?;
+        let planned = planned.parse().ok()?;
+        let (schedule, definition) = (schedule.to_owned(), String::new());
+        Some(Self { schedule, planned, opens: planned, closes: planned, definition })
+    }
+}
+
 impl Record {
     /// Records that this node begins `start`, durably.
     pub(crate) fn claim(
@@ -138,13 +156,29 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads the record in `folder`; `None` if its claim was not finished.
+    /// Reads the record in `folder`; `None` if its claim was not finished, or if this is no record.
     fn load(folder: &Path) -> io::Result<Option<Self>> {
-        let text = match std::fs::read(folder.join(CLAIM_FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let file = folder.join(CLAIM_FILE);
+        let text = match std::fs::read(&file) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
             text => text?,
         };
-        let claim = serde_json::from_slice(&text).map_err(io::Error::other)?;
+        let claim = match serde_json::from_slice(&text) {
+            Ok(claim) => claim,
+            Err(error) => {
+                let file = file.display().to_string();
+                tracing::error!(%error, file, "the record of an event is damaged");
+                let Some(claim) = Claim::by_name(folder) else { return Ok(None) };
+                claim
+            }
+        };
         let mut record = Self { folder: folder.to_owned(), claim, attempt: 1 };
         while record.folder.join(format!("attempt-{}", record.attempt + 1)).try_exists()? {
             record.attempt += 1;
@@ -189,7 +223,11 @@ impl Record {
     fn outcome(&self) -> io::Result<Option<Outcome>> {
         match std::fs::read(self.attempt_folder().join(OUTCOME_FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            text => serde_json::from_slice(&text?).map(Some).map_err(io::Error::other),
+            text => Ok(Some(serde_json::from_slice(&text?).unwrap_or_else(|_| {
+                let ended = file_time(&self.attempt_folder().join(OUTCOME_FILE));
+                let reason = "the record of its end is damaged".to_owned();
+                Outcome { ended: ended.unwrap_or(sys::clock::now()).0, code: None, reason }
+            }))),
         }
     }
 
@@ -205,6 +243,8 @@ impl Record {
         let course = match self.state()? {
             AttemptState::Running | AttemptState::Claimed => Course::Running,
             AttemptState::CutOff => Course::Interrupted { at: sys::clock::now() },
+            // A cancelled event is over, whatever became of it.
+            AttemptState::Ended(_) if self.is_cancelled() => Course::Succeeded,
             AttemptState::Ended(Outcome { ended, code, .. }) => match code {
                 None => Course::Interrupted { at: ServerTime(ended) },
                 Some(FAILED_CODE..) => Course::Failed { at: ServerTime(ended) },
@@ -220,6 +260,7 @@ impl Record {
     pub(crate) fn report(&self, clock_lead_micros: i64) -> io::Result<EventReport> {
         let begun = file_time(&self.attempt_folder().join(BEGUN_FILE));
         let now = sys::clock::now();
+        let lead = |time: ServerTime| ServerTime(time.0.saturating_add(clock_lead_micros));
         let (phase, at, reason) = match self.state()? {
             AttemptState::Claimed => (Phase::Began, begun.unwrap_or(now), String::new()),
             AttemptState::Running => (Phase::Began, begun.unwrap_or(now), String::new()),
@@ -240,18 +281,28 @@ impl Record {
             occurrence: Occurrence { planned, opens, closes },
             attempt: self.attempt,
             phase,
-            at: ServerTime(at.0.saturating_add(clock_lead_micros)),
+            at: lead(at),
+            began: file_time(&self.folder.join("attempt-1").join(BEGUN_FILE)).map(lead),
+            paused: self.paused().filter(|_| phase == Phase::Began).map(lead),
             reason,
             session,
             log,
         })
     }
 
+    /// Returns the time since which the task pauses, by the node's clock.
+    pub(crate) fn paused(&self) -> Option<ServerTime> {
+        file_time(&self.attempt_folder().join(PAUSED_FILE))
+    }
+
     /// The report of the session; empty if there is none.
     fn session(&self) -> String {
-        let file = self.attempt_folder().join(REPORT_FILE);
-        let is_short = std::fs::metadata(&file).is_ok_and(|found| found.len() <= REPORT_BYTES_MAX);
-        if is_short { std::fs::read_to_string(&file).unwrap_or_default() } else { String::new() }
+        short_text(&self.attempt_folder().join(REPORT_FILE), REPORT_BYTES_MAX)
+    }
+
+    /// The progress of the last attempt as JSON; empty if the task tells none.
+    pub(crate) fn progress(&self) -> String {
+        short_text(&self.attempt_folder().join(PROGRESS_FILE), PROGRESS_BYTES_MAX)
     }
 
     /// The end of the log; empty if there is none.
@@ -262,6 +313,10 @@ impl Record {
     /// Records that an administrator has cancelled the last attempt.
     pub(crate) fn mark_cancelled(&self) -> io::Result<()> {
         durable::write(&self.attempt_folder().join(CANCELLED_FILE), b"", 0o600)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.attempt_folder().join(CANCELLED_FILE).try_exists().unwrap_or(false)
     }
 
     /// Records that the server has confirmed this report.
@@ -309,7 +364,14 @@ fn file_time(path: &Path) -> Option<ServerTime> {
     Some(ServerTime(i64::try_from(since.as_micros()).ok()?))
 }
 
-fn end_of_file(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+/// Returns the text of a file; nothing if there is none, or if it is larger than `bytes_max`.
+fn short_text(file: &Path, bytes_max: u64) -> String {
+    let is_short = std::fs::metadata(file).is_ok_and(|found| found.len() <= bytes_max);
+    if is_short { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() }
+}
+
+/// Returns the last `bytes` bytes of a file.
+pub(crate) fn end_of_file(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut file = std::fs::File::open(path)?;
     let size = file.metadata()?.len();
@@ -334,10 +396,12 @@ pub(crate) fn load_all(agent_folder: &Path) -> io::Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Returns the last event of each schedule.
-pub(crate) fn last_of_each(records: &[Record]) -> BTreeMap<&str, &Record> {
+/// Returns the last event of each schedule that was planned at `now` or before. Later ones were
+/// begun while the node's clock was wrong, and must not hold up the others.
+pub(crate) fn last_of_each(records: &[Record], now: ServerTime) -> BTreeMap<&str, &Record> {
     // Records are in the order of their planned times.
-    records.iter().map(|record| (record.claim.schedule.as_str(), record)).collect()
+    let past = records.iter().filter(|record| record.claim.planned <= now.0);
+    past.map(|record| (record.claim.schedule.as_str(), record)).collect()
 }
 
 /// Removes records that were confirmed, and that ended before `before` or have many successors. The
@@ -418,6 +482,43 @@ mod tests {
         assert_eq!(kept(7, true), [1, 2, 3], "they are not old");
         assert_eq!(kept(8, true), [2, 3], "one is not confirmed, one is the last");
         assert_eq!(kept(8, false), [2], "the schedule is gone");
+    }
+
+    #[test]
+    fn a_damaged_record_counts_as_an_event_whose_end_nobody_knows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = begin(folder.path(), "nightly", 1);
+        std::fs::write(record.folder.join(CLAIM_FILE), b"x").expect("is written");
+        std::fs::write(record.attempt_folder().join(OUTCOME_FILE), b"").expect("is written");
+        std::fs::write(folder.path().join("events/stray"), b"").expect("is written");
+        let records = load_all(folder.path()).expect("are read");
+        let [found] = &records[..] else { panic!("{records:?}") };
+        assert_eq!(found.name(), record.name());
+        let last = found.last_event().expect("is read");
+        assert!(matches!(last.course, Course::Interrupted { .. }), "{last:?}");
+        assert_eq!(last.closes, last.planned, "it does not begin again");
+    }
+
+    #[test]
+    fn a_cancelled_event_is_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = begin(folder.path(), "nightly", 1);
+        end(&record, Some(12));
+        assert_eq!(
+            record.last_event().expect("is read").course,
+            Course::Failed { at: ServerTime(7) }
+        );
+        record.mark_cancelled().expect("is recorded");
+        assert_eq!(record.last_event().expect("is read").course, Course::Succeeded);
+    }
+
+    #[test]
+    fn events_of_a_wrong_clock_hold_up_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (past, future) = (begin(folder.path(), "a", 1), begin(folder.path(), "a", 900));
+        let records = load_all(folder.path()).expect("are read");
+        assert_eq!(last_of_each(&records, ServerTime(899))["a"], &past);
+        assert_eq!(last_of_each(&records, ServerTime(900))["a"], &future);
     }
 
     #[test]
