@@ -30,6 +30,7 @@ mod line;
 mod plan_file;
 mod record;
 mod run;
+mod server_clock;
 
 pub use keeper::{KeeperError, keep};
 pub use record::{EventSummary, events};
