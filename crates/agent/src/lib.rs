@@ -23,8 +23,10 @@
 //! 3. A record stays until the server has confirmed the event's last state, and the last event of
 //!    each schedule stays as long as the schedule (`record::prune`). So no event begins twice.
 //! 4. What the node forbids does not run, whatever the server asks for (`command_line`).
+//! 5. While the server refuses this agent because another agent of the node lives, nothing begins
 
 mod command_line;
+mod instance;
 mod keeper;
 mod line;
 mod plan_file;
