@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use client::{AgentCall, AgentMode, AgentSettings, ClientError, ErrorKind, EventReport, Order};
-use tokio::sync::mpsc;
+use client::{
+    AgentCall, AgentIdentity, AgentMessages, AgentMode, AgentOrders, AgentSettings, AttendError,
+    ClientError, ErrorKind, EventProgress, EventReport, Order,
+};
+use model::ServerTime;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// First and longest pause before the line is opened again.
@@ -17,31 +21,48 @@ const LINE_MAX: Duration = Duration::from_secs(24 * 3600);
 const POLL_STAY: Duration = Duration::from_secs(5);
 /// Pause after the server has refused the node.
 const REFUSED_PAUSE: Duration = Duration::from_secs(600);
+/// Pause after the server has refused this agent because another one lives.
+const RIVAL_PAUSE: Duration = Duration::from_secs(30);
+
+/// Maximum number of messages that wait for the line.
+const MESSAGES_MAX: usize = 64;
 
 /// News from the line.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// The line is open. The server's clock leads by so many microseconds.
+    /// The line is open. This is the time by the server's clock.
     Connected {
-        clock_lead_micros: i64,
+        server_time: ServerTime,
     },
     Order(Order),
     Lost,
+    /// The server refuses this agent while another agent of the node lives.
+    Rival {
+        reason: String,
+    },
 }
 
-/// A report on its way to the server.
+/// A message on its way to the server.
 #[derive(Debug)]
-pub(crate) struct NumberedReport {
-    pub(crate) number: u64,
-    pub(crate) report: EventReport,
+pub(crate) enum Message {
+    /// A report, which the server confirms by its number.
+    Report {
+        number: u64,
+        report: EventReport,
+    },
+    Progress(EventProgress),
+    /// Answer to a probe.
+    Alive,
 }
 
 /// The line's end in the agent.
 pub(crate) struct Line {
-    pub(crate) news: mpsc::Receiver<News>,
-    pub(crate) reports: mpsc::Sender<NumberedReport>,
+    pub(crate) news: mpsc::UnboundedReceiver<News>,
+    pub(crate) messages: mpsc::Sender<Message>,
     /// Digest of the plan that the agent has.
-    pub(crate) digest: tokio::sync::watch::Sender<Vec<u8>>,
+    pub(crate) digest: watch::Sender<Vec<u8>>,
+    /// Settings of the agent.
+    pub(crate) settings: watch::Sender<AgentSettings>,
     /// Sent to make a polling agent connect now.
     pub(crate) wake: mpsc::Sender<()>,
 }
@@ -49,29 +70,38 @@ pub(crate) struct Line {
 /// The line's end at the network.
 struct Cable {
     home: PathBuf,
-    settings: AgentSettings,
-    news: mpsc::Sender<News>,
-    reports: mpsc::Receiver<NumberedReport>,
-    digest: tokio::sync::watch::Receiver<Vec<u8>>,
+    identity: AgentIdentity,
+    settings: watch::Receiver<AgentSettings>,
+    news: mpsc::UnboundedSender<News>,
+    messages: mpsc::Receiver<Message>,
+    digest: watch::Receiver<Vec<u8>>,
     wake: mpsc::Receiver<()>,
 }
 
 /// Opens the line, and again whenever it is lost.
-pub(crate) fn open(home: PathBuf, settings: AgentSettings, digest: Vec<u8>) -> Line {
-    let (news_in, news) = mpsc::channel(16);
-    let (reports, reports_out) = mpsc::channel(16);
-    let (digest, digest_out) = tokio::sync::watch::channel(digest);
+pub(crate) fn open(
+    home: PathBuf,
+    identity: AgentIdentity,
+    settings: AgentSettings,
+    digest: Vec<u8>,
+) -> Line {
+    // Neither end waits for the other: the agent may be about to send when there is news.
+    let (news_in, news) = mpsc::unbounded_channel();
+    let (messages, messages_out) = mpsc::channel(MESSAGES_MAX);
+    let (digest, digest_out) = watch::channel(digest);
+    let (settings, settings_out) = watch::channel(settings);
     let (wake, wake_out) = mpsc::channel(1);
     let cable = Cable {
         home,
-        settings,
+        identity,
+        settings: settings_out,
         news: news_in,
-        reports: reports_out,
+        messages: messages_out,
         digest: digest_out,
         wake: wake_out,
     };
     tokio::spawn(cable.run());
-    Line { news, reports, digest, wake }
+    Line { news, messages, digest, settings, wake }
 }
 
 impl Cable {
@@ -80,7 +110,7 @@ impl Cable {
         loop {
             let began = sys::clock::monotonic();
             let ended = self.connect().await;
-            if self.news.send(News::Lost).await.is_err() {
+            if self.news.send(News::Lost).is_err() {
                 return;
             }
             // A line that held for a while was good.
@@ -88,11 +118,14 @@ impl Cable {
                 pause = PAUSE_MIN;
             }
             let wait = match ended {
-                Ok(()) if self.settings.mode == AgentMode::Polling => {
-                    Duration::from_secs(60) * self.settings.poll_minutes.max(1)
+                Ok(()) => self.pause_after_call(),
+                Err(AttendError::Rival(reason)) => {
+                    if self.news.send(News::Rival { reason }).is_err() {
+                        return;
+                    }
+                    RIVAL_PAUSE
                 }
-                Ok(()) => PAUSE_MIN,
-                Err(error) => {
+                Err(AttendError::Line(error)) => {
                     tracing::warn!(error = error.message, "no line to the server; trying again");
                     match error.kind {
                         ErrorKind::Retry => pause,
@@ -110,41 +143,82 @@ impl Cable {
                 }
             }
             // Reports that nobody took are made again after the next connection.
-            while self.reports.try_recv().is_ok() {}
+            while self.messages.try_recv().is_ok() {}
+        }
+    }
+
+    /// Returns the time until the next call after one that has ended well.
+    fn pause_after_call(&self) -> Duration {
+        let settings = self.settings.borrow();
+        match settings.mode {
+            AgentMode::Prompted => PAUSE_MIN,
+            AgentMode::Polling => Duration::from_secs(60) * settings.poll_minutes.max(1),
         }
     }
 
     /// Opens the line, and serves it until it ends.
-    async fn connect(&mut self) -> Result<(), ClientError> {
+    async fn connect(&mut self) -> Result<(), AttendError> {
         let digest = self.digest.borrow().clone();
-        let mut call = AgentCall::open(&self.home, &digest).await?;
-        let clock_lead_micros = call.clock_lead_micros;
-        if self.news.send(News::Connected { clock_lead_micros }).await.is_err() {
+        let call = AgentCall::open(&self.home, &digest, self.identity).await?;
+        if self.news.send(News::Connected { server_time: call.server_time }).is_err() {
             return Ok(());
         }
-        let stay = match self.settings.mode {
+        let Self { settings, news, messages, wake, .. } = self;
+        // Messages that wait for the network must not hold up orders.
+        tokio::select! {
+            ended = listen(call.orders, settings, news) => ended?,
+            ended = speak(call.messages, messages, wake) => ended?,
+            () = tokio::time::sleep(LINE_MAX) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Passes the orders of the server on, until nobody takes them or a polling agent has heard enough.
+async fn listen(
+    mut orders: AgentOrders,
+    settings: &mut watch::Receiver<AgentSettings>,
+    news: &mpsc::UnboundedSender<News>,
+) -> Result<(), ClientError> {
+    loop {
+        // The settings may change while the line is open.
+        let stay = match settings.borrow_and_update().mode {
             AgentMode::Prompted => LINE_MAX,
             AgentMode::Polling => POLL_STAY,
         };
-        let end = tokio::time::sleep(LINE_MAX);
-        tokio::pin!(end);
-        loop {
-            tokio::select! {
-                () = &mut end => return Ok(()),
-                order = timeout(stay, call.order()) => match order {
-                    Ok(order) => {
-                        if self.news.send(News::Order(order?)).await.is_err() {
-                            return Ok(());
-                        }
-                    }
-                    Err(_) => return Ok(()),
-                },
-                report = self.reports.recv() => match report {
-                    Some(NumberedReport { number, report }) => call.report(number, &report).await?,
-                    None => return Ok(()),
-                },
-                _ = self.wake.recv() => {}
+        tokio::select! {
+            changed = settings.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
             }
+            order = timeout(stay, orders.next()) => match order {
+                Ok(order) => {
+                    if news.send(News::Order(order?)).is_err() {
+                        return Ok(());
+                    }
+                }
+                Err(_) => return Ok(()),
+            },
+        }
+    }
+}
+
+/// Sends what the agent has to say, until it has ended.
+async fn speak(
+    to: AgentMessages,
+    messages: &mut mpsc::Receiver<Message>,
+    wake: &mut mpsc::Receiver<()>,
+) -> Result<(), ClientError> {
+    loop {
+        tokio::select! {
+            message = messages.recv() => match message {
+                Some(Message::Report { number, report }) => to.report(number, &report).await?,
+                Some(Message::Progress(progress)) => to.progress(progress).await?,
+                Some(Message::Alive) => to.alive().await?,
+                None => return Ok(()),
+            },
+            _ = wake.recv() => {}
         }
     }
 }
