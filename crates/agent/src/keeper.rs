@@ -17,18 +17,36 @@ use policy::schedule::event::FAILED_CODE;
 use sys::durable;
 use sys::process::Signal;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind, signal};
+use tokio::time::Instant;
 
 use crate::command_line::SHELL;
 use crate::record::{
-    BEGUN_FILE, CANCELLED_FILE, LOCK_FILE, LOG_FILE, OUTCOME_FILE, Outcome, REPORT_FILE,
+    BEGUN_FILE, CANCELLED_FILE, LOCK_FILE, LOG_FILE, OUTCOME_FILE, Outcome, PAUSED_FILE,
+    PROGRESS_FILE, REPORT_FILE, end_of_file,
 };
 
 /// Variable with the name of the file into which a command writes its report.
 const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
+/// Variable with the name of the file into which a command writes its progress.
+const PROGRESS_VARIABLE: &str = "HOLDFAST_PROGRESS_FILE";
+/// Variable with the name of a file: if it exists when a command begins, the command begins with a
+/// pause.
+const PAUSE_VARIABLE: &str = "HOLDFAST_PAUSE_FILE";
 /// Number of attempts to lock an attempt, and the pause between two.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
+/// Size of a log above which only its end is kept, and the size of that end, in bytes.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+const LOG_BYTES_KEPT: u64 = 1 << 20;
+/// Interval between two looks at the size of the log.
+const LOG_PAUSE: Duration = Duration::from_secs(1);
+/// Time that a task has to end after it was asked to.
+const END_PATIENCE: Duration = Duration::from_secs(60);
+/// Size of the end of a log in which its last line is looked for, in bytes.
+const LAST_LINE_BYTES: u64 = 16 << 10;
+/// Begin of the line with an error of this program.
+const ERROR_PREFIX: &str = "holdfast: ";
 /// Maximum length of a reason, in bytes.
 const REASON_BYTES_MAX: usize = 1000;
 
@@ -39,26 +57,42 @@ pub enum KeeperError {
     Folder { folder: String, source: io::Error },
 }
 
-/// Runs `program` with `arguments` as the attempt in `folder`, unless the attempt has begun before.
-/// Returns after the task has ended.
-pub fn keep(folder: &Path, program: &OsString, arguments: &[OsString]) -> Result<(), KeeperError> {
+/// A task to keep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Task {
+    pub program: OsString,
+    pub arguments: Vec<OsString>,
+    /// Time after which the task is ended. Pauses do not count.
+    pub duration_max: Option<Duration>,
+}
+
+/// Runs `task` as the attempt in `folder`, unless the attempt has begun before. Returns after the
+/// task has ended.
+pub fn keep(folder: &Path, task: &Task) -> Result<(), KeeperError> {
     let failed = |source| KeeperError::Folder { folder: folder.display().to_string(), source };
     // Without the lock, another keeper of this attempt lives.
     let Some(_lock) = lock(folder).map_err(failed)? else { return Ok(()) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    // The agent sends signals as soon as the attempt has begun.
+    let signals = {
+        let _entered = runtime.enter();
+        Signals::catch().map_err(failed)?
+    };
     if !begin(folder).map_err(failed)? {
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime
-        .and_then(|runtime| runtime.block_on(watch(folder, program, arguments)))
-        .unwrap_or_else(|error| Outcome {
-            ended: 0,
-            code: Some(FAILED_CODE),
-            reason: format!("cannot start {}: {error}", program.display()),
-        });
+    let outcome = runtime.block_on(watch(folder, task, signals)).unwrap_or_else(|error| Outcome {
+        ended: 0,
+        code: Some(FAILED_CODE),
+        reason: format!("cannot start {}: {error}", task.program.display()),
+    });
     let outcome = Outcome { ended: sys::clock::now().0, ..outcome };
     let text = serde_json::to_vec(&outcome).map_err(|error| failed(io::Error::other(error)))?;
-    durable::write(&folder.join(OUTCOME_FILE), &text, 0o600).map_err(failed)
+    let write = || durable::write(&folder.join(OUTCOME_FILE), &text, 0o600);
+    // How the task ended is worth more than what it wrote.
+    let make_room = |_| OpenOptions::new().write(true).truncate(true).open(folder.join(LOG_FILE));
+    write().or_else(|error| make_room(error).and_then(|_| write())).map_err(failed)
 }
 
 /// Locks the attempt. The agent may have the lock for a moment, while it looks at the attempt.
@@ -88,44 +122,182 @@ fn begin(folder: &Path) -> io::Result<bool> {
     }
 }
 
+/// Signals of the agent.
+struct Signals {
+    terminate: unix::Signal,
+    pause: unix::Signal,
+    resume: unix::Signal,
+}
+
+impl Signals {
+    /// Catches the signals. The caller must be inside a tokio runtime.
+    fn catch() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            pause: signal(SignalKind::user_defined1())?,
+            resume: signal(SignalKind::user_defined2())?,
+        })
+    }
+}
+
 /// Starts the task and waits for its end. Signals are passed on: SIGTERM as the interruption of a
 /// user, SIGUSR1 as a pause, and SIGUSR2 as the end of the pause.
-async fn watch(folder: &Path, program: &OsString, arguments: &[OsString]) -> io::Result<Outcome> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut pause = signal(SignalKind::user_defined1())?;
-    let mut resume = signal(SignalKind::user_defined2())?;
+///
+/// A task that has just begun ignores the signal of a pause. It finds the file of the pause, which
+/// exists before the signal comes and is gone before the signal that ends the pause.
+async fn watch(folder: &Path, task: &Task, signals: Signals) -> io::Result<Outcome> {
+    let Signals { mut terminate, mut pause, mut resume } = signals;
+    let mut child = start(folder, task)?;
+    // This program holds its connections while it pauses. Other programs are stopped.
+    let (pause_signal, resume_signal) = match task.program == SHELL {
+        true => (Signal::STOP, Signal::CONT),
+        false => (Signal::USR1, Signal::USR2),
+    };
+    let mut budget = Budget::new(task.duration_max);
+    let mut end: Option<Ending> = None;
+    let status = loop {
+        let kill_at = end.as_ref().map(|end| end.kill_at);
+        let patience = kill_at.unwrap_or_else(Instant::now);
+        tokio::select! {
+            status = child.wait() => break status?,
+            _ = terminate.recv() => interrupt(&child, &mut end, Cause::Signal),
+            () = budget.is_spent(), if end.is_none() => {
+                interrupt(&child, &mut end, Cause::Duration);
+            }
+            () = tokio::time::sleep_until(patience), if kill_at.is_some() => {
+                pass(&child, Signal::KILL);
+                let cause = end.map_or(Cause::Signal, |end| end.cause);
+                end = Some(Ending::by(cause));
+            }
+            () = tokio::time::sleep(LOG_PAUSE) => shorten(&folder.join(LOG_FILE)),
+            _ = pause.recv() => {
+                note_pause(folder, true);
+                pass(&child, pause_signal);
+                budget.pause();
+            }
+            _ = resume.recv() => {
+                note_pause(folder, false);
+                pass(&child, resume_signal);
+                budget.resume();
+            }
+        }
+    };
+    Ok(outcome(folder, status, end.map(|end| end.cause), task))
+}
+
+fn start(folder: &Path, task: &Task) -> io::Result<Child> {
     let log = OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .open(folder.join(LOG_FILE))?;
-    let mut child = Command::new(program)
-        .args(arguments)
+    let mut command = Command::new(&task.program);
+    if task.program != SHELL {
+        command.env(PAUSE_VARIABLE, folder.join(PAUSED_FILE));
+    }
+    command
+        .args(&task.arguments)
         .env(REPORT_VARIABLE, folder.join(REPORT_FILE))
+        .env(PROGRESS_VARIABLE, folder.join(PROGRESS_FILE))
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        .spawn()?;
-    // This program holds its connections while it pauses. Other programs are stopped.
-    let (pause_signal, resume_signal) = match program == SHELL {
-        true => (Signal::STOP, Signal::CONT),
-        false => (Signal::USR1, Signal::USR2),
-    };
-    let mut is_terminated = false;
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break status?,
-            _ = terminate.recv() => {
-                pass(&child, Signal::CONT);
-                pass(&child, Signal::INT);
-                is_terminated = true;
-            }
-            _ = pause.recv() => pass(&child, pause_signal),
-            _ = resume.recv() => pass(&child, resume_signal),
+        .spawn()
+}
+
+/// Reason why the keeper ends a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    Signal,
+    /// The task has worked for its maximum duration.
+    Duration,
+}
+
+/// End of a task that the keeper has asked for.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    cause: Cause,
+    kill_at: Instant,
+}
+
+impl Ending {
+    fn by(cause: Cause) -> Self {
+        Self { cause, kill_at: Instant::now() + END_PATIENCE }
+    }
+}
+
+/// Asks the task to end, as a user would. A task that pauses goes on, so that it hears.
+fn interrupt(child: &Child, end: &mut Option<Ending>, cause: Cause) {
+    pass(child, Signal::CONT);
+    pass(child, Signal::INT);
+    end.get_or_insert_with(|| Ending::by(cause));
+}
+
+/// Time that a task may still work.
+struct Budget {
+    left: Option<Duration>,
+    /// Time since which `left` shrinks; `None` while the task pauses.
+    since: Option<Instant>,
+}
+
+impl Budget {
+    fn new(left: Option<Duration>) -> Self {
+        Self { left, since: Some(Instant::now()) }
+    }
+
+    fn pause(&mut self) {
+        let Some(since) = self.since.take() else { return };
+        self.left = self.left.map(|left| left.saturating_sub(since.elapsed()));
+    }
+
+    fn resume(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    /// Waits until the time is over.
+    async fn is_spent(&self) {
+        match (self.left, self.since) {
+            (Some(left), Some(since)) => tokio::time::sleep_until(since + left).await,
+            _ => std::future::pending().await,
         }
+    }
+}
+
+/// Records that the task pauses, or goes on, for the agent's reports.
+fn note_pause(folder: &Path, is_paused: bool) {
+    let file = folder.join(PAUSED_FILE);
+    let noted = match is_paused {
+        true => OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&file)
+            .map(drop),
+        false => std::fs::remove_file(&file),
     };
-    Ok(outcome(folder, status, is_terminated))
+    match noted.as_ref().map_err(io::Error::kind) {
+        Ok(()) | Err(io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
+        Err(_) => tracing::warn!(?noted, "a pause cannot be recorded"),
+    }
+}
+
+/// Keeps only the end of a log that has become too long, so that no task fills the disk. The task
+/// goes on writing after that end.
+fn shorten(log: &Path) {
+    let is_long = std::fs::metadata(log).is_ok_and(|found| found.len() > LOG_BYTES_MAX);
+    if !is_long {
+        return;
+    }
+    let shortened = end_of_file(log, LOG_BYTES_KEPT).and_then(|end| {
+        let mut file = OpenOptions::new().append(true).open(log)?;
+        file.set_len(0)?;
+        file.write_all(b"[the beginning of this log was too long and is not kept]\n")?;
+        file.write_all(&end)
+    });
+    if let Err(error) = shortened {
+        tracing::warn!(%error, "a log that is too long cannot be shortened");
+    }
 }
 
 fn pass(child: &Child, signal: Signal) {
@@ -133,28 +305,92 @@ fn pass(child: &Child, signal: Signal) {
     drop(child.id().map(|pid| sys::process::signal_group(pid, signal)));
 }
 
-fn outcome(folder: &Path, status: ExitStatus, is_terminated: bool) -> Outcome {
+fn outcome(folder: &Path, status: ExitStatus, end: Option<Cause>, task: &Task) -> Outcome {
     let code = match (status.code(), status.signal()) {
         (Some(code @ (0 | 4 | 8)), _) => u8::try_from(code).unwrap_or(FAILED_CODE),
         (Some(code), _) => u8::try_from(code).unwrap_or(FAILED_CODE).max(FAILED_CODE),
         (None, _) => FAILED_CODE,
     };
     let is_cancelled = folder.join(CANCELLED_FILE).try_exists().unwrap_or(false);
-    let reason = match (is_terminated, status.signal()) {
-        (true, _) if is_cancelled => "cancelled by an administrator".to_owned(),
-        (true, _) => "ended by a signal to the task keeper".to_owned(),
-        (false, Some(signal)) => format!("ended by signal {signal}"),
-        (false, None) if code == 0 => String::new(),
-        (false, None) => last_line(folder),
+    let reason = match (end, status.signal()) {
+        (Some(_), _) if is_cancelled => "cancelled by an administrator".to_owned(),
+        (Some(Cause::Signal), _) => "ended by a signal to the task keeper".to_owned(),
+        (Some(Cause::Duration), _) => {
+            let length = model::show_length(task.duration_max.unwrap_or_default());
+            format!("ended after its maximum duration of {length}")
+        }
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) if code == 0 => String::new(),
+        (None, None) => failure(folder, task),
     };
-    let code = if is_terminated { code.max(FAILED_CODE) } else { code };
+    let code = if end.is_some() { code.max(FAILED_CODE) } else { code };
     Outcome { ended: 0, code: Some(code), reason }
 }
 
-/// The last line of the log that has text.
-fn last_line(folder: &Path) -> String {
-    let log = std::fs::read(folder.join(LOG_FILE)).unwrap_or_default();
+/// The line of the log that tells why the task failed: the last error of this program, which may
+/// have a hint after it, otherwise the last line that has text.
+fn failure(folder: &Path, task: &Task) -> String {
+    let log = end_of_file(&folder.join(LOG_FILE), LAST_LINE_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&log);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let is_own = task.program != SHELL;
+    let error = text.lines().rev().find_map(|line| line.strip_prefix(ERROR_PREFIX));
+    let last = || text.lines().rev().find(|line| !line.trim().is_empty());
+    let line = error.filter(|_| is_own).or_else(last).unwrap_or_default();
     line.trim().chars().take(REASON_BYTES_MAX / 4).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome_of(script: &str, duration_max: Option<Duration>) -> Outcome {
+        let arguments = vec!["-c".into(), script.into()];
+        outcome_of_task(&Task { program: SHELL.into(), arguments, duration_max })
+    }
+
+    fn outcome_of_task(task: &Task) -> Outcome {
+        let folder = tempfile::tempdir().expect("a folder");
+        keep(folder.path(), task).expect("is kept");
+        let text = std::fs::read(folder.path().join(OUTCOME_FILE)).expect("has ended");
+        serde_json::from_slice(&text).expect("an outcome")
+    }
+
+    /// A task that hung blocked the other schedules of its node for ever.
+    #[test]
+    fn a_task_ends_after_its_maximum_duration() {
+        let most = Some(Duration::from_secs(1));
+        let ended = outcome_of("sleep 1000", most);
+        assert_eq!(ended.code, Some(FAILED_CODE));
+        assert_eq!(ended.reason, "ended after its maximum duration of 1s");
+        // A task that ends in an orderly way has failed, too: its work is not done.
+        let orderly = outcome_of("trap 'exit 0' INT; while :; do sleep 0.1; done", most);
+        assert_eq!(orderly.code, Some(FAILED_CODE));
+        let quick = outcome_of("exit 0", most);
+        assert_eq!((quick.code, quick.reason.as_str()), (Some(0), ""));
+    }
+
+    /// The reason was the hint after the error.
+    #[test]
+    fn the_reason_of_a_failure_is_the_error_and_not_its_hint() {
+        let script =
+            "echo a; echo 'holdfast: no such file'; echo \"try 'holdfast --help'\"; exit 12";
+        let of_shell = outcome_of(script, None);
+        assert_eq!(of_shell.reason, "try 'holdfast --help'", "a script says what it likes");
+        let arguments = ["sh", "-c", script].map(Into::into).to_vec();
+        let own = Task { program: "/usr/bin/env".into(), arguments, duration_max: None };
+        assert_eq!(outcome_of_task(&own).reason, "no such file");
+    }
+
+    #[tokio::test]
+    async fn pauses_do_not_count() {
+        let mut budget = Budget::new(Some(Duration::from_millis(200)));
+        budget.pause();
+        let is_spent = tokio::time::timeout(Duration::from_millis(500), budget.is_spent()).await;
+        assert!(is_spent.is_err(), "the task pauses");
+        budget.resume();
+        budget.is_spent().await;
+        let endless = Budget::new(None);
+        let is_spent = tokio::time::timeout(Duration::from_millis(50), endless.is_spent()).await;
+        assert!(is_spent.is_err());
+    }
 }

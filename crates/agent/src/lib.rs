@@ -34,7 +34,8 @@ mod record;
 mod run;
 mod server_clock;
 
-pub use keeper::{KeeperError, keep};
+pub use instance::refusal;
+pub use keeper::{KeeperError, Task, keep};
 pub use record::{EventSummary, events};
 pub use run::{AgentError, run};
 
