@@ -4,50 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use client::AgentSettings;
-use policy::schedule::{Action, Place, Work};
+use policy::schedule::{Action, Place, Work, option_name};
 
 /// Shell by which commands run.
 pub(crate) const SHELL: &str = "/bin/sh";
-
-/// Options that the server may give to a backup. None of them runs a command or names a file whose
-/// content decides what is sent.
-const BACKUP_OPTIONS: [&str; 12] = [
-    "--exclude",
-    "--cross-filesystems",
-    "--confirm-expire",
-    "--snapshot",
-    "--compression",
-    "--resourceutilization",
-    "--deduplication",
-    "--txnbytelimit",
-    "--txngroupmax",
-    "--limit-rate-send",
-    "--no-journal",
-    "--wait",
-];
-const ARCHIVE_OPTIONS: [&str; 8] = [
-    "--description",
-    "--class",
-    "--exclude",
-    "--compression",
-    "--resourceutilization",
-    "--deduplication",
-    "--txnbytelimit",
-    "--txngroupmax",
-];
-const RESTORE_OPTIONS: [&str; 5] = ["--to", "--at", "--inactive", "--replace", "--stubs-from"];
-const VERIFY_OPTIONS: [&str; 1] = ["--data"];
-const IMAGE_OPTIONS: [&str; 7] = [
-    "--name",
-    "--snapshot",
-    "--all-blocks",
-    "--format",
-    "--skip-errors",
-    "--rate",
-    "--compression",
-];
-/// Options that run a command around a backup, an archive or an image.
-const AROUND_OPTIONS: [&str; 4] = ["--pre-command", "--post-command", "--freeze", "--thaw"];
 
 /// A program to run, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,29 +44,36 @@ pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<Com
             false => Err(Refusal::Command),
         };
     }
+    // A drill writes nothing and sends nothing elsewhere, so it needs no right to restore.
     if action.work == Work::Restore && !settings.restores {
         return Err(Refusal::Restore);
     }
-    let (words, allowed, takes_around): (&[&str], &[&str], bool) = match action.work {
-        Work::Selective => (&["backup", "--selective"], &BACKUP_OPTIONS, true),
-        Work::Full => (&["backup", "--full"], &BACKUP_OPTIONS, true),
-        Work::Archive => (&["archive"], &ARCHIVE_OPTIONS, true),
-        Work::Restore => (&["restore"], &RESTORE_OPTIONS, false),
-        Work::Verify => (&["verify"], &VERIFY_OPTIONS, false),
-        Work::Image => (&["image", "backup"], &IMAGE_OPTIONS, true),
-        _ => (&["backup"], &BACKUP_OPTIONS, true),
+    let words: &[&str] = match action.work {
+        Work::Selective => &["backup", "--selective"],
+        Work::Full => &["backup", "--full"],
+        Work::Archive => &["archive"],
+        Work::Restore => &["restore"],
+        Work::Verify => &["verify"],
+        Work::Drill => &["verify", "--drill"],
+        Work::Image => &["image", "backup"],
+        _ => &["backup"],
     };
     let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
     for option in &action.options {
-        let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
-        if takes_around && AROUND_OPTIONS.contains(&name) {
+        let name = option_name(option);
+        if action.work.runs_around(name) {
             if !settings.commands_around {
                 return Err(Refusal::Around);
             }
-        } else if !allowed.contains(&name) {
+        } else if !action.work.options().contains(&name) {
             return Err(Refusal::Option(option.clone()));
         }
         arguments.push(option.into());
+    }
+    if action.work == Work::Drill {
+        let amount = action.objects.first().map(|word| word.0.clone()).unwrap_or_default();
+        arguments.push(OsString::from_vec([&b"--sample="[..], &amount].concat()));
+        return Ok(CommandLine::Own(arguments));
     }
     arguments.push("--".into());
     arguments.extend(action.objects.iter().map(|word| OsString::from_vec(word.0.clone())));
@@ -157,6 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn a_drill_names_its_sample_as_one_argument() {
+        let drill = action(Work::Drill, &[b"2G"], &["--seed=7"]);
+        let expected = ["holdfast", "--home=/h", "verify", "--drill", "--seed=7", "--sample=2G"];
+        assert_eq!(words(&drill), expected);
+        let option = action(Work::Drill, &[b"2G"], &["--data"]);
+        let refusal = of_action(&option, &AgentSettings::default()).err();
+        assert_eq!(refusal, Some(Refusal::Option("--data".to_owned())));
+    }
+
+    #[test]
     fn what_the_node_forbids_is_refused() {
         let all = AgentSettings::default();
         let none: AgentSettings = AgentSettings {
@@ -172,6 +149,7 @@ mod tests {
         assert_eq!(refusal(&action(Work::Command, &[b"sync"], &[]), &none), None);
         let restore = action(Work::Restore, &[b"/etc"], &[]);
         assert_eq!(refusal(&restore, &none), Some(Refusal::Restore));
+        assert_eq!(refusal(&action(Work::Drill, &[b"5%"], &[]), &none), None);
         let around = action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]);
         assert_eq!(refusal(&around, &none), Some(Refusal::Around));
         assert_eq!(refusal(&around, &all), None);

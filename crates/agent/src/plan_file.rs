@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use client::{EventControl, EventName, Plan, PlannedSchedule};
+use client::{EventControl, EventName, Plan, PlannedSchedule, ReceivedSet};
 use model::ServerTime;
 use serde::{Deserialize, Serialize};
 use sys::durable;
@@ -43,8 +43,13 @@ enum ControlWord {
 /// Reads the plan; an empty plan if there is none, or if it cannot be read: the server sends it
 /// again.
 pub(crate) fn load(agent_folder: &Path) -> Plan {
-    let text = std::fs::read(agent_folder.join(PLAN_FILE)).unwrap_or_default();
-    let document: PlanDocument = serde_json::from_slice(&text).unwrap_or_default();
+    let document = read(&agent_folder.join(PLAN_FILE)).unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            let file = agent_folder.join(PLAN_FILE).display().to_string();
+            tracing::error!(%error, file, "nothing begins until the server sends the plan again");
+        }
+        PlanDocument::default()
+    });
     let schedule = |schedule: ScheduleDocument| PlannedSchedule {
         name: schedule.name,
         definition: schedule.definition,
@@ -63,7 +68,13 @@ pub(crate) fn load(agent_folder: &Path) -> Plan {
         digest: document.digest,
         schedules: document.schedules.into_iter().map(schedule).collect(),
         controls: document.controls.into_iter().map(control).collect(),
+        // The node's folder has it.
+        option_set: ReceivedSet::default(),
     }
+}
+
+fn read(file: &Path) -> io::Result<PlanDocument> {
+    serde_json::from_slice(&std::fs::read(file)?).map_err(io::Error::other)
 }
 
 pub(crate) fn store(agent_folder: &Path, plan: &Plan) -> io::Result<()> {
