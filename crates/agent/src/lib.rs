@@ -24,6 +24,7 @@
 //!    each schedule stays as long as the schedule (`record::prune`). So no event begins twice.
 //! 4. What the node forbids does not run, whatever the server asks for (`command_line`).
 //! 5. While the server refuses this agent because another agent of the node lives, nothing begins
+//!    (`instance`).
 
 mod command_line;
 mod instance;
@@ -38,6 +39,11 @@ pub use instance::refusal;
 pub use keeper::{KeeperError, Task, keep};
 pub use record::{EventSummary, events};
 pub use run::{AgentError, run};
+
+/// Returns the schedules that the agent of the node in the folder `home` has received last.
+pub fn schedules(home: &std::path::Path) -> Vec<client::PlannedSchedule> {
+    plan_file::load(&home.join(FOLDER)).schedules
+}
 
 /// Folder of the agent in the node's folder.
 pub const FOLDER: &str = "agent";

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{
-    AgentSettings, ClientError, EventControl, EventName, EventReport, Order, Plan, agent_settings,
+    AgentSettings, ClientError, EventControl, EventName, EventProgress, EventReport, Order, Plan,
+    agent_settings,
 };
 use model::ServerTime;
 use policy::schedule::Definition;
@@ -20,9 +21,11 @@ use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
 use crate::command_line;
-use crate::line::{self, Line, News, NumberedReport};
+use crate::instance::{self, Verdict};
+use crate::line::{self, Line, Message, News};
 use crate::plan_file;
 use crate::record::{self, AttemptState, BEGUN_FILE, LOCK_FILE, Outcome, Record};
+use crate::server_clock::ServerClock;
 
 /// Prefix of schedules that an administrator has made for one action.
 const ONCE_PREFIX: char = '@';
@@ -32,7 +35,23 @@ const ONCE_MAX: usize = 4;
 const SIGN_PAUSE: Duration = Duration::from_secs(600);
 /// Time after which a task that has begun gives the first sign of life.
 const FIRST_SIGN_PAUSE: Duration = Duration::from_secs(10);
+/// Interval between two messages about the progress of a task at which somebody looks.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum time for which one order makes the agent tell the progress of tasks.
+const WATCH_MAX: Duration = Duration::from_secs(60);
 const DAY_MICROS: i64 = 86_400_000_000;
+/// Time without work after which the agent gives back the memory that its start has taken.
+const REST_PAUSE: Duration = Duration::from_secs(30);
+/// Time for which the agent waits for the first answer of the server, or its absence, before it
+/// begins events: the node's own clock may be wrong.
+const FIRST_ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Pause before the agent tries again what has failed on this machine, such as a write to a full
+/// disk.
+const TROUBLE_PAUSE_MICROS: i64 = 60_000_000;
+/// Maximum number of reports that the server has not answered.
+const REPORTS_MAX: usize = 16;
+/// Pause before reports are sent that had to wait.
+const REPORT_PAUSE: Duration = Duration::from_secs(1);
 /// Interval between two removals of old records.
 const PRUNE_PAUSE: Duration = Duration::from_secs(3600);
 
@@ -61,12 +80,14 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
         let lock = sys::durable::Lock::try_exclusive(&folder.join(LOCK_FILE)).map_err(failed)?;
         let _lock = lock.ok_or(AgentError::Twice)?;
         let plan = plan_file::load(&folder);
-        let line = line::open(home.to_owned(), settings.clone(), plan.digest.clone());
+        let identity = instance::identity(&folder).map_err(failed)?;
+        let line = line::open(home.to_owned(), identity, settings.clone(), plan.digest.clone());
         let (ended_in, ended) = mpsc::unbounded_channel();
         let mut agent = Agent {
             home: home.to_owned(),
             program: program.to_owned(),
             records: record::load_all(&folder).map_err(failed)?,
+            verdict: Verdict::load(&folder).map_err(failed)?,
             folder: folder.clone(),
             settings,
             node,
@@ -75,14 +96,19 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             definitions: BTreeMap::new(),
             running: BTreeSet::new(),
             wishes: BTreeMap::new(),
+            pauses: BTreeMap::new(),
             settled: BTreeSet::new(),
             pruned: None,
             ended: ended_in,
             reports: Reports::default(),
-            clock_lead_micros: 0,
+            audience: Audience::default(),
+            clock: ServerClock::default(),
+            is_answered: false,
+            is_in_trouble: false,
         };
         agent.follow(plan);
-        agent.take_over()?;
+        let taken_over = agent.take_over();
+        agent.heed(taken_over);
         Ok(agent.work(line, ended, stop).await?)
     });
     // The threads that wait for tasks end with the process. The tasks go on.
@@ -117,6 +143,8 @@ struct Agent {
     running: BTreeSet<EventName>,
     /// Wishes that were passed on to tasks.
     wishes: BTreeMap<EventName, EventControl>,
+    /// Pauses of tasks that the server was told.
+    pauses: BTreeMap<EventName, ServerTime>,
     /// Events that have ended, and whose end the server has confirmed.
     settled: BTreeSet<EventName>,
     /// Time of the last removal of old records.
@@ -124,7 +152,28 @@ struct Agent {
     /// Takes the names of events whose keepers have ended.
     ended: mpsc::UnboundedSender<EventName>,
     reports: Reports,
-    clock_lead_micros: i64,
+    audience: Audience,
+    clock: ServerClock,
+    verdict: Verdict,
+    /// True if the server has answered, or is known to be away.
+    is_answered: bool,
+    /// True if something has failed on this machine.
+    is_in_trouble: bool,
+}
+
+/// Events at which somebody looks.
+#[derive(Default)]
+struct Audience {
+    events: BTreeSet<EventName>,
+    until: Option<Instant>,
+    /// The last progress that was sent of each event.
+    told: BTreeMap<EventName, String>,
+}
+
+impl Audience {
+    fn is_here(&self) -> bool {
+        self.until.is_some_and(|until| sys::clock::monotonic() < until)
+    }
 }
 
 /// Reports that the server has not confirmed.
@@ -133,6 +182,8 @@ struct Reports {
     is_connected: bool,
     last_number: u64,
     sent: BTreeMap<u64, EventReport>,
+    /// True if there are reports that have to wait for answers to others.
+    has_more: bool,
 }
 
 impl Agent {
@@ -146,38 +197,89 @@ impl Agent {
         let mut rings = rings(&alarm);
         tokio::pin!(stop);
         let mut sign = None;
+        let mut rests = false;
         loop {
-            let next = self.start_due(&line).await?;
-            alarm.set(ServerTime(next.0.saturating_sub(self.clock_lead_micros)))?;
+            let next = self.look_around(&line);
+            alarm.set(ServerTime(next.0.saturating_sub(self.clock.lead_micros())))?;
             sign = match (self.running.is_empty(), sign) {
                 (true, _) => None,
                 (false, None) => Some(tokio::time::Instant::now() + FIRST_SIGN_PAUSE),
                 (false, known) => known,
             };
+            let is_idle = self.running.is_empty();
+            let tells = self.audience.is_here()
+                && self.audience.events.iter().any(|name| self.running.contains(name));
+            let waits_for_keepers = self.has_wishes_to_pass();
+            let awaits = waits_for_keepers || self.awaits_pauses();
             let sign_at = sign.unwrap_or_else(|| tokio::time::Instant::now() + SIGN_PAUSE);
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 news = line.news.recv() => match news {
-                    Some(news) => self.hear(news, &line).await?,
+                    Some(news) => {
+                        let heard = self.hear(news, &line);
+                        self.heed(heard);
+                    }
                     None => return Ok(()),
                 },
                 name = ended.recv() => {
                     if let Some(name) = name {
-                        self.end(&name, &line).await?;
+                        let noted = self.end(&name, &line);
+                        self.heed(noted);
                     }
                 }
                 _ = rings.recv() => {}
+                () = tokio::time::sleep(FIRST_ANSWER_MAX), if !self.is_answered => {
+                    self.is_answered = true;
+                }
+                () = tokio::time::sleep(REPORT_PAUSE), if self.reports.has_more => {
+                    self.report_all(&line);
+                }
+                () = tokio::time::sleep(PROGRESS_PAUSE), if tells || awaits => {
+                    if tells {
+                        self.tell_progress(&line);
+                    }
+                    if waits_for_keepers {
+                        let passed = self.pass_wishes();
+                        self.heed(passed);
+                    }
+                    self.tell_pauses(&line);
+                }
                 () = tokio::time::sleep_until(sign_at), if sign.is_some() => {
-                    self.give_signs(&line).await?;
+                    self.give_signs(&line);
                     sign = Some(tokio::time::Instant::now() + SIGN_PAUSE);
                 }
+                () = tokio::time::sleep(REST_PAUSE), if is_idle && !rests => {
+                    // A failure costs memory only.
+                    drop(sys::program::rest());
+                    rests = true;
+                    continue;
+                }
             }
+            rests = false;
         }
     }
 
-    /// The time by the server's clock.
-    fn now(&self) -> ServerTime {
-        ServerTime(sys::clock::system().0.saturating_add(self.clock_lead_micros))
+    /// Takes note that something on this machine has failed. One event must not end the agent.
+    fn heed(&mut self, done: io::Result<()>) {
+        if let Err(error) = done {
+            tracing::error!(%error, "this machine has failed the agent; trying again in a minute");
+            self.is_in_trouble = true;
+        }
+    }
+
+    /// Starts what is due. Returns the time at which to look again.
+    fn look_around(&mut self, line: &Line) -> ServerTime {
+        let restored = match std::mem::take(&mut self.is_in_trouble) {
+            true => self.take_over(),
+            false => Ok(()),
+        };
+        match restored.and_then(|()| self.start_due(line)) {
+            Ok(next) if !self.is_in_trouble => next,
+            looked => {
+                self.heed(looked.map(drop));
+                ServerTime(self.clock.now().0 + TROUBLE_PAUSE_MICROS)
+            }
+        }
     }
 
     /// Takes a plan over. A schedule that this program does not understand is left out.
@@ -200,61 +302,70 @@ impl Agent {
                     continue;
                 }
             };
-            let Ok(zone) = definition.time_zone() else {
+            let Ok(duty) = Duty::new(&definition, schedule.since) else {
                 tracing::warn!(schedule = schedule.name, zone = definition.zone, "unknown zone");
                 continue;
             };
             if definition.is_suspended {
                 continue;
             }
-            let duty = Duty {
-                zone,
-                since: schedule.since,
-                priority: definition.priority,
-                retries: definition.retries,
-                retry_pause_minutes: definition.retry_pause_minutes,
-                runs_late: definition.runs_late,
-                is_repeatable: definition.action.work.is_repeatable(),
-                timing: definition.timing,
-            };
             self.duties.insert(schedule.name.clone(), duty);
             self.definitions.insert(schedule.name.clone(), schedule.definition.clone());
         }
         self.plan = plan;
     }
 
-    /// Takes over the tasks that an earlier agent has started.
+    /// Takes over the tasks that an earlier agent has started, and those whose start has failed.
+    /// Fails with the last failure.
     fn take_over(&mut self) -> io::Result<()> {
+        let mut done = Ok(());
         for record in self.records.clone() {
-            match record.state()? {
-                AttemptState::Running => self.watch(&record),
-                AttemptState::Claimed => self.start(&record)?,
-                AttemptState::CutOff => record.end(&Outcome {
-                    ended: sys::clock::now().0,
-                    code: None,
-                    reason: "the machine or the task keeper was stopped".to_owned(),
-                })?,
-                AttemptState::Ended(_) => {}
+            if !self.running.contains(&record.name()) {
+                done = self.take_task_over(&record).and(done);
             }
         }
-        Ok(())
+        done
+    }
+
+    fn take_task_over(&mut self, record: &Record) -> io::Result<()> {
+        match record.state()? {
+            AttemptState::Running => {
+                self.watch(record);
+                Ok(())
+            }
+            AttemptState::Claimed => self.start(record),
+            AttemptState::CutOff => record.end(&Outcome {
+                ended: sys::clock::now().0,
+                code: None,
+                reason: "the machine or the task keeper was stopped".to_owned(),
+            }),
+            AttemptState::Ended(_) => Ok(()),
+        }
     }
 
     /// Starts what is due. Returns the time at which to look again.
-    async fn start_due(&mut self, line: &Line) -> io::Result<ServerTime> {
+    fn start_due(&mut self, line: &Line) -> io::Result<ServerTime> {
         loop {
-            let now = self.now();
-            let last_events = record::last_of_each(&self.records)
+            let now = self.clock.now();
+            if !self.is_answered || self.verdict.is_refused() {
+                return Ok(ServerTime(now.0 + DAY_MICROS));
+            }
+            let last_events = record::last_of_each(&self.records, now)
                 .into_iter()
                 .map(|(schedule, record)| Ok((schedule.to_owned(), record.last_event()?)))
                 .collect::<io::Result<BTreeMap<_, _>>>()?;
             let agenda = look(&self.duties, &last_events, &self.node, now);
-            let start = agenda.due.into_iter().find(|start| self.may_start(&start.schedule));
+            let start = agenda
+                .due
+                .into_iter()
+                .find(|start| !self.is_held(start) && self.may_start(&start.schedule));
             let Some(start) = start else {
                 return Ok(agenda.next_look.unwrap_or(ServerTime(now.0 + DAY_MICROS)));
             };
+            // The node's file may have changed.
+            self.take_settings(line);
             self.begin(&start)?;
-            self.report_all(line).await?;
+            self.report_all(line);
         }
     }
 
@@ -263,6 +374,14 @@ impl Agent {
         let is_once = |schedule: &str| schedule.starts_with(ONCE_PREFIX);
         let alike = self.running.iter().filter(|name| is_once(&name.schedule) == is_once(schedule));
         alike.count() < if is_once(schedule) { ONCE_MAX } else { 1 }
+    }
+
+    /// Returns true if an administrator has paused the event. It begins once it is resumed.
+    fn is_held(&self, start: &Start) -> bool {
+        let is_of =
+            |event: &EventName| event.schedule == start.schedule && event.planned == start.planned;
+        let wish = self.plan.controls.iter().find(|(event, _)| is_of(event));
+        wish.is_some_and(|(_, control)| *control == EventControl::Pause)
     }
 
     /// Records an attempt and starts its task.
@@ -292,9 +411,15 @@ impl Agent {
             *event == record.name() && *control == EventControl::Cancel
         };
         if self.plan.controls.iter().any(is_cancelled) {
+            record.mark_cancelled()?;
             return refuse(&record, "cancelled by an administrator");
         }
         self.start(&record)
+    }
+
+    /// Returns true if the window of an event is over that is not made up for.
+    fn is_too_late(&self, record: &Record, definition: &Definition) -> bool {
+        !definition.runs_late && self.clock.now().0 >= record.claim.closes
     }
 
     /// Starts the keeper of the last attempt of `record`.
@@ -308,6 +433,11 @@ impl Agent {
             Ok(line) => line,
             Err(refusal) => return refuse(record, &refusal.to_string()),
         };
+        if self.is_too_late(record, &definition) {
+            return refuse(record, "the agent was stopped until the window was over");
+        }
+        // The agent may have been killed before it had made the folder.
+        sys::durable::create_dir_all(&record.attempt_folder(), 0o700)?;
         let mut home = OsString::from("--home=");
         home.push(&self.home);
         let own = self.program.clone().into_os_string();
@@ -317,8 +447,11 @@ impl Agent {
         if self.settings.low_priority {
             command.arg("--priority=low");
         }
+        command.args(["agent", "keep"]);
+        if let Some(minutes) = definition.duration_max_minutes {
+            command.arg(format!("--minutes-max={minutes}"));
+        }
         command
-            .args(["agent", "keep"])
             .arg(record.attempt_folder())
             .arg("--")
             .arg(program)
@@ -358,24 +491,27 @@ impl Agent {
     }
 
     /// Takes note that the keeper of an event has ended.
-    async fn end(&mut self, name: &EventName, line: &Line) -> io::Result<()> {
+    fn end(&mut self, name: &EventName, line: &Line) -> io::Result<()> {
         self.running.remove(name);
-        self.wishes.remove(name);
-        let Some(record) = self.records.iter().find(|record| record.name() == *name) else {
-            return Ok(());
-        };
+        let known = self.records.iter().find(|record| record.name() == *name).cloned();
+        let Some(record) = known else { return Ok(()) };
         match record.state()? {
+            // Another keeper has the attempt.
+            AttemptState::Running => {
+                self.watch(&record);
+                return Ok(());
+            }
             AttemptState::CutOff => record.end(&Outcome {
                 ended: sys::clock::now().0,
                 code: None,
                 reason: "the task keeper was killed".to_owned(),
             })?,
-            AttemptState::Claimed => {
-                refuse(record, "the task keeper could not begin")?;
-            }
-            _ => {}
+            AttemptState::Claimed => refuse(&record, "the task keeper could not begin")?,
+            AttemptState::Ended(_) => {}
         }
-        self.report_all(line).await?;
+        self.wishes.remove(name);
+        self.pauses.remove(name);
+        self.report_all(line);
         self.prune()
     }
 
@@ -391,41 +527,94 @@ impl Agent {
         Ok(())
     }
 
-    async fn hear(&mut self, news: News, line: &Line) -> io::Result<()> {
+    fn hear(&mut self, news: News, line: &Line) -> io::Result<()> {
         match news {
-            News::Connected { clock_lead_micros } => {
-                self.clock_lead_micros = clock_lead_micros;
+            News::Connected { server_time } => {
+                self.clock.set(server_time);
+                self.is_answered = true;
                 self.reports.is_connected = true;
+                self.take_settings(line);
                 self.reports.sent.clear();
-                self.report_all(line).await?;
-                self.give_signs(line).await
+                self.report_all(line);
+                self.give_signs(line);
+                self.verdict.admit()
             }
+            News::Rival { reason } => self.verdict.refuse(&reason),
             News::Lost => {
+                self.is_answered = true;
                 self.reports.is_connected = false;
+                self.reports.has_more = false;
                 Ok(())
             }
-            News::Order(Order::Confirmed(number)) => self.confirm(number),
+            News::Order(Order::Confirmed(number)) => self.confirm(number, line),
+            News::Order(Order::Refused { number, reason }) => {
+                // It would be refused again, and others wait behind it.
+                tracing::warn!(reason, "the server refuses the report of an event for good");
+                self.confirm(number, line)
+            }
+            News::Order(Order::Probe) => {
+                // To the server, a line that stays busy is as good as dead.
+                line.messages.try_send(Message::Alive).ok();
+                Ok(())
+            }
+            News::Order(Order::Watch { events, time }) => {
+                let until = sys::clock::monotonic() + time.min(WATCH_MAX);
+                self.audience.told.retain(|event, _| events.contains(event));
+                self.audience.events = events.into_iter().collect();
+                self.audience.until = Some(until);
+                Ok(())
+            }
             News::Order(Order::Plan(plan)) => {
                 tracing::info!(schedules = plan.schedules.len(), "new plan");
-                plan_file::store(&self.folder, &plan)?;
+                // Without the file, the plan holds until the agent ends.
+                let stored = plan_file::store(&self.folder, &plan);
+                client::keep_option_set(&self.home, &plan.option_set);
+                self.take_settings(line);
                 line.digest.send_replace(plan.digest.clone());
                 self.follow(plan);
-                self.pass_wishes()
+                self.pass_wishes().and(stored)
             }
         }
     }
 
-    fn confirm(&mut self, number: u64) -> io::Result<()> {
-        let Some(report) = self.reports.sent.remove(&number) else { return Ok(()) };
-        let record = self.records.iter().find(|record| record.name() == report.event);
-        record.map_or(Ok(()), |record| record.confirm(&report))
+    /// Takes over the settings that the option set and the node's file have now.
+    fn take_settings(&mut self, line: &Line) {
+        match agent_settings(&self.home) {
+            Ok((settings, _)) if settings == self.settings => {}
+            Ok((settings, _)) => {
+                tracing::info!(mode = ?settings.mode, "new settings");
+                line.settings.send_replace(settings.clone());
+                self.settings = settings;
+            }
+            // The agent goes on with the settings that it has.
+            Err(error) => tracing::warn!(error = error.message, "the settings cannot be read"),
+        }
     }
 
-    /// Reports all events whose state the server has not confirmed.
-    async fn report_all(&mut self, line: &Line) -> io::Result<()> {
+    fn confirm(&mut self, number: u64, line: &Line) -> io::Result<()> {
+        let Some(report) = self.reports.sent.remove(&number) else { return Ok(()) };
+        let record = self.records.iter().find(|record| record.name() == report.event);
+        let noted = record.map_or(Ok(()), |record| record.confirm(&report));
+        if self.reports.has_more && self.reports.sent.len() <= REPORTS_MAX / 2 {
+            self.report_all(line);
+        }
+        noted
+    }
+
+    /// Reports events whose state the server has not confirmed, as many as may be under way.
+    fn report_all(&mut self, line: &Line) {
+        self.reports.has_more = false;
         let open = self.records.iter().filter(|record| !self.settled.contains(&record.name()));
         for record in open.cloned().collect::<Vec<_>>() {
-            let report = record.report(self.clock_lead_micros)?;
+            let report = match record.report(self.clock.lead_micros()) {
+                Ok(report) => report,
+                Err(error) => {
+                    let folder = record.folder.display().to_string();
+                    tracing::error!(%error, folder, "the record of an event cannot be read");
+                    self.settled.insert(record.name());
+                    continue;
+                }
+            };
             let is_confirmed = record.is_confirmed(&report);
             if is_confirmed && report.is_over() {
                 self.settled.insert(report.event);
@@ -436,47 +625,117 @@ impl Agent {
                     && sent.attempt == report.attempt
                     && sent.phase == report.phase
             });
-            if !is_sent && !is_confirmed {
-                self.send(report, line).await;
+            if !is_sent && !is_confirmed && !self.send(report, line) {
+                self.reports.has_more = self.reports.is_connected;
+                return;
             }
         }
-        Ok(())
     }
 
     /// Tells the server that the tasks still run.
-    async fn give_signs(&mut self, line: &Line) -> io::Result<()> {
+    fn give_signs(&mut self, line: &Line) {
         for record in self.records.clone() {
             if self.running.contains(&record.name()) {
-                let report = record.report(self.clock_lead_micros)?;
-                if report.phase == Phase::Began {
-                    self.send(EventReport { phase: Phase::Working, ..report }, line).await;
-                }
+                self.give_sign(&record, line);
             }
         }
-        Ok(())
     }
 
-    async fn send(&mut self, report: EventReport, line: &Line) {
-        if !self.reports.is_connected {
-            // A polling agent connects when there is something to say.
-            line.wake.try_send(()).ok();
+    /// Tells the server that a task still runs, and since when it pauses.
+    fn give_sign(&mut self, record: &Record, line: &Line) {
+        let Ok(report) = record.report(self.clock.lead_micros()) else { return };
+        if report.phase != Phase::Began {
             return;
         }
-        self.reports.last_number += 1;
-        let number = self.reports.last_number;
-        if report.phase != Phase::Working {
-            self.reports.sent.insert(number, report.clone());
+        let (at, paused) = (self.clock.now(), report.paused);
+        if self.send(EventReport { phase: Phase::Working, at, ..report }, line) {
+            match paused {
+                Some(since) => self.pauses.insert(record.name(), since),
+                None => self.pauses.remove(&record.name()),
+            };
         }
-        // A report that is lost with the line is made again after the next connection.
-        drop(line.reports.send(NumberedReport { number, report }).await);
+    }
+
+    /// Returns true while a task that is to pause, or to go on, has not confirmed it to the server.
+    fn awaits_pauses(&self) -> bool {
+        self.reports.is_connected
+            && self.wishes.iter().any(|(event, wish)| match wish {
+                EventControl::Pause => !self.pauses.contains_key(event),
+                EventControl::Resume => self.pauses.contains_key(event),
+                EventControl::Cancel => false,
+            })
+    }
+
+    /// Tells the server which tasks have begun or ended a pause.
+    fn tell_pauses(&mut self, line: &Line) {
+        for record in self.records.clone() {
+            let name = record.name();
+            if self.running.contains(&name)
+                && record.paused().is_some() != self.pauses.contains_key(&name)
+            {
+                self.give_sign(&record, line);
+            }
+        }
+    }
+
+    /// Tells the server how far the tasks have come at which somebody looks. A line that is busy
+    /// gets it later.
+    fn tell_progress(&mut self, line: &Line) {
+        for record in &self.records {
+            let name = record.name();
+            if !self.running.contains(&name) || !self.audience.events.contains(&name) {
+                continue;
+            }
+            let document = record.progress();
+            if document.is_empty() || self.audience.told.get(&name) == Some(&document) {
+                continue;
+            }
+            let (event, attempt) = (name.clone(), record.attempt);
+            let progress = EventProgress { event, attempt, document: document.clone() };
+            if line.messages.try_send(Message::Progress(progress)).is_ok() {
+                self.audience.told.insert(name, document);
+            }
+        }
+    }
+
+    /// Sends a report unless the line is closed or busy. It never waits: the line may be waiting
+    /// for this agent.
+    fn send(&mut self, report: EventReport, line: &Line) -> bool {
+        let Reports { is_connected, last_number, sent, .. } = &mut self.reports;
+        if !*is_connected {
+            // A polling agent connects when there is something to say.
+            line.wake.try_send(()).ok();
+            return false;
+        }
+        let number = *last_number + 1;
+        let message = Message::Report { number, report: report.clone() };
+        if sent.len() >= REPORTS_MAX || line.messages.try_send(message).is_err() {
+            return false;
+        }
+        *last_number = number;
+        if report.phase != Phase::Working {
+            sent.insert(number, report);
+        }
+        true
+    }
+
+    /// Returns the wishes of administrators about tasks that run, without those that were passed
+    /// on.
+    fn new_wishes(&self) -> impl Iterator<Item = &(EventName, EventControl)> {
+        self.plan.controls.iter().filter(|(name, control)| {
+            self.running.contains(name) && self.wishes.get(name) != Some(control)
+        })
+    }
+
+    /// Returns true if the keeper of a task has not begun to take signals while there is a wish
+    /// about the task.
+    fn has_wishes_to_pass(&self) -> bool {
+        self.new_wishes().next().is_some()
     }
 
     /// Passes the wishes of administrators on to the tasks that run.
     fn pass_wishes(&mut self) -> io::Result<()> {
-        for (name, control) in self.plan.controls.clone() {
-            if !self.running.contains(&name) || self.wishes.get(&name) == Some(&control) {
-                continue;
-            }
+        for (name, control) in self.new_wishes().cloned().collect::<Vec<_>>() {
             let signal = match control {
                 EventControl::Pause => sys::process::Signal::USR1,
                 EventControl::Resume => sys::process::Signal::USR2,
