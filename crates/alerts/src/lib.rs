@@ -27,10 +27,13 @@
 //! 4. A notice to the people of a domain has nothing of another domain.
 //! 5. Only the server that keeps house looks and delivers.
 
+mod audience;
+mod book;
 mod deletions;
 mod facts;
 mod growth;
 mod kind;
+mod notices;
 mod rules;
 mod words;
 

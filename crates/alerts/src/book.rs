@@ -1,0 +1,186 @@
+//! The book of alerts: which begin and which end, from what the rules say (pure).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{AlertChanges, AlertRow};
+use model::ServerTime;
+
+use crate::kind::{Ending, Kind};
+use crate::rules::{Assessment, DAY_MICROS, Finding, is_event_there};
+
+/// Returns the changes that make the alerts in `pending` those of the assessment. An alert that
+/// goes on keeps its beginning.
+pub(crate) fn reconcile(
+    pending: &[AlertRow],
+    assessment: &Assessment,
+    now: ServerTime,
+) -> AlertChanges {
+    let mut found: BTreeMap<(&str, &str), &Finding> = BTreeMap::new();
+    for finding in &assessment.findings {
+        found.insert((finding.kind.name(), &finding.object), finding);
+    }
+    let mut changes = AlertChanges::none(now);
+    let mut known = BTreeSet::new();
+    for alert in pending.iter().filter(|alert| alert.ended.is_none()) {
+        let key = (alert.kind.as_str(), alert.object.as_str());
+        match found.get(&key) {
+            Some(finding) => {
+                known.insert(key);
+                if finding.text != alert.text {
+                    changes.reworded.push((alert.number, finding.text.clone()));
+                }
+            }
+            None if is_over(alert, assessment, now) => changes.ended.push(alert.number),
+            None => {}
+        }
+    }
+    let new = found.iter().filter(|(key, _)| !known.contains(*key));
+    changes.opened = new.map(|(_, finding)| row(finding, now)).collect();
+    changes
+}
+
+/// Returns true if an alert is over that the rules do not find.
+fn is_over(alert: &AlertRow, assessment: &Assessment, now: ServerTime) -> bool {
+    match Kind::of_name(&alert.kind).map_or(Ending::Gone, Kind::ending) {
+        Ending::Gone => true,
+        Ending::Good => {
+            assessment.good_events.contains(&alert.object)
+                || !is_event_there(assessment, &alert.object)
+                || is_followed_by_another(alert, assessment)
+        }
+        Ending::Days(days) => {
+            alert.acknowledged.is_some() || now.0 - alert.opened.0 > days * DAY_MICROS
+        }
+    }
+}
+
+/// Returns true if the event of the alert has a later outcome of another kind.
+fn is_followed_by_another(alert: &AlertRow, assessment: &Assessment) -> bool {
+    let mut findings = assessment.findings.iter();
+    findings.any(|finding| {
+        finding.kind.ending() == Ending::Good
+            && finding.kind.name() != alert.kind
+            && finding.object == alert.object
+    })
+}
+
+fn row(finding: &Finding, now: ServerTime) -> AlertRow {
+    AlertRow {
+        number: 0,
+        kind: finding.kind.name().to_owned(),
+        object: finding.object.clone(),
+        domain: finding.domain,
+        node: finding.node,
+        is_urgent: finding.kind.is_urgent(),
+        text: finding.text.clone(),
+        opened: now,
+        ended: None,
+        told: None,
+        end_told: None,
+        acknowledged: None,
+        acknowledged_by: String::new(),
+        note: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
+
+    fn finding(kind: Kind, object: &str, text: &str) -> Finding {
+        let (object, text) = (object.to_owned(), text.to_owned());
+        Finding { kind, object, domain: None, node: None, text }
+    }
+
+    fn alert(number: u64, kind: Kind, object: &str) -> AlertRow {
+        AlertRow { number, ..row(&finding(kind, object, "text"), NOW) }
+    }
+
+    fn assessment(findings: &[Finding]) -> Assessment {
+        Assessment {
+            findings: findings.to_vec(),
+            nodes: ["a".to_owned()].into(),
+            schedules: ["S".to_owned()].into(),
+            ..Assessment::default()
+        }
+    }
+
+    /// Returns the objects that begin, the numbers that end, and those with new words.
+    fn changes(pending: &[AlertRow], assessment: &Assessment) -> (Vec<String>, Vec<u64>, Vec<u64>) {
+        let changes = reconcile(pending, assessment, NOW);
+        let opened = changes.opened.into_iter().map(|alert| alert.object).collect();
+        let reworded = changes.reworded.into_iter().map(|(number, _)| number).collect();
+        (opened, changes.ended, reworded)
+    }
+
+    #[test]
+    fn alerts_begin_go_on_and_end() {
+        let pending = [
+            alert(1, Kind::NoBackup, "a"),
+            alert(2, Kind::NoBackup, "b"),
+            alert(3, Kind::CopyOld, "a"),
+        ];
+        let found = [
+            finding(Kind::NoBackup, "a", "other text"),
+            finding(Kind::NoBackup, "c", "text"),
+            finding(Kind::CopyOld, "a", "text"),
+        ];
+        let expected = (vec!["c".to_owned()], vec![2], vec![1]);
+        assert_eq!(changes(&pending, &assessment(&found)), expected);
+    }
+
+    #[test]
+    fn an_alert_about_an_event_ends_with_a_good_one() {
+        let failed = [alert(1, Kind::EventFailed, "S at a")];
+        let unknown = assessment(&[]);
+        assert_eq!(changes(&failed, &unknown), (vec![], vec![], vec![]));
+        let good = Assessment { good_events: ["S at a".to_owned()].into(), ..unknown.clone() };
+        assert_eq!(changes(&failed, &good), (vec![], vec![1], vec![]));
+        let gone = Assessment { schedules: BTreeSet::new(), ..unknown };
+        assert_eq!(changes(&failed, &gone), (vec![], vec![1], vec![]));
+        let missed = assessment(&[finding(Kind::EventMissed, "S at a", "text")]);
+        assert_eq!(changes(&failed, &missed), (vec!["S at a".to_owned()], vec![1], vec![]));
+    }
+
+    #[test]
+    fn an_alert_about_a_moment_ends_by_time_or_when_it_is_known() {
+        let with = |opened, acknowledged| {
+            [AlertRow { opened, acknowledged, ..alert(1, Kind::MassDeletion, "/ of a") }]
+        };
+        let nothing = assessment(&[]);
+        let ended = |pending: [AlertRow; 1]| changes(&pending, &nothing).1;
+        assert!(ended(with(NOW, None)).is_empty());
+        assert_eq!(ended(with(NOW, Some(NOW))), [1]);
+        assert_eq!(ended(with(ServerTime(NOW.0 - 7 * DAY_MICROS - 1), None)), [1]);
+    }
+
+    #[test]
+    fn an_alert_of_a_kind_that_this_program_does_not_know_ends() {
+        let unknown = AlertRow { kind: "rain".to_owned(), ..alert(1, Kind::NoBackup, "a") };
+        assert_eq!(changes(&[unknown], &assessment(&[])).1, [1]);
+    }
+
+    proptest! {
+        /// Looking twice at the same state changes nothing.
+        #[test]
+        fn a_second_look_finds_nothing_new(
+            objects in proptest::collection::vec((0..16_usize, "[ab]"), 0..20),
+        ) {
+            let findings: Vec<Finding> = objects
+                .iter()
+                .map(|(kind, object)| finding(Kind::ALL[*kind], object, "text"))
+                .collect();
+            let assessment = assessment(&findings);
+            let mut pending = reconcile(&[], &assessment, NOW).opened;
+            for (number, alert) in (1..).zip(&mut pending) {
+                alert.number = number;
+            }
+            let again = reconcile(&pending, &assessment, NOW);
+            prop_assert_eq!(again, AlertChanges::none(NOW));
+        }
+    }
+}

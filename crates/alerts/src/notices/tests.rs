@@ -1,0 +1,156 @@
+//! Tests of notices: when they are due, and their words.
+
+use model::DomainId;
+
+use super::*;
+
+const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
+
+fn minutes_ago(minutes: i64) -> ServerTime {
+    ServerTime(NOW.0 - minutes * MINUTE_MICROS)
+}
+
+fn alert(kind: Kind, object: &str) -> AlertRow {
+    AlertRow {
+        number: 1,
+        kind: kind.name().to_owned(),
+        object: object.to_owned(),
+        domain: Some(DomainId(1)),
+        node: None,
+        is_urgent: kind.is_urgent(),
+        text: format!("the text of {object}"),
+        opened: minutes_ago(60),
+        ended: None,
+        told: None,
+        end_told: None,
+        acknowledged: None,
+        acknowledged_by: String::new(),
+        note: String::new(),
+    }
+}
+
+/// Quiet hours that contain NOW, which is 22:13.
+fn quiet() -> AlertSettings {
+    let hours = "22:00-06:00".to_owned().try_into().expect("hours");
+    AlertSettings { quiet: Some(hours), ..AlertSettings::default() }
+}
+
+/// Returns the objects whose beginning and end are told.
+fn told(
+    pending: &[AlertRow],
+    settings: &AlertSettings,
+    last: Option<ServerTime>,
+) -> Option<(Vec<String>, Vec<String>)> {
+    let objects = |alerts: Vec<&AlertRow>| alerts.iter().map(|one| one.object.clone()).collect();
+    let news = due(pending, settings, NOW, last)?;
+    Some((objects(news.opened), objects(news.ended)))
+}
+
+fn one(object: &str) -> Vec<String> {
+    vec![object.to_owned()]
+}
+
+#[test]
+fn a_notice_waits_for_more_alerts_after_the_first() {
+    let settings = AlertSettings::default();
+    let with = |minutes| [AlertRow { opened: minutes_ago(minutes), ..alert(Kind::NoBackup, "a") }];
+    assert_eq!(told(&with(4), &settings, None), None);
+    assert_eq!(told(&with(5), &settings, None), Some((one("a"), vec![])));
+    let both = [with(0)[0].clone(), AlertRow { object: "b".to_owned(), ..with(5)[0].clone() }];
+    let objects = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(told(&both, &settings, None), Some((objects, vec![])));
+}
+
+#[test]
+fn notices_keep_their_distance() {
+    let settings = AlertSettings::default();
+    let pending = [alert(Kind::NoBackup, "a")];
+    assert_eq!(told(&pending, &settings, Some(minutes_ago(14))), None);
+    assert_eq!(told(&pending, &settings, Some(minutes_ago(15))), Some((one("a"), vec![])));
+    let urgent = [alert(Kind::DamagedData, "packs")];
+    assert_eq!(told(&urgent, &settings, Some(minutes_ago(14))), None);
+}
+
+#[test]
+fn quiet_hours_hold_up_what_is_not_urgent() {
+    let over = AlertRow {
+        told: Some(minutes_ago(90)),
+        ended: Some(minutes_ago(60)),
+        ..alert(Kind::NoBackup, "b")
+    };
+    let mut pending = vec![alert(Kind::NoBackup, "a"), over];
+    assert_eq!(told(&pending, &quiet(), None), None);
+    assert_eq!(told(&pending, &AlertSettings::default(), None), Some((one("a"), one("b"))));
+    let damaged = AlertRow { opened: NOW, ..alert(Kind::DamagedData, "packs") };
+    pending.push(damaged);
+    assert_eq!(told(&pending, &quiet(), None), Some((one("packs"), vec![])));
+}
+
+#[test]
+fn nobody_is_told_twice_or_of_what_somebody_knows() {
+    let settings = AlertSettings::default();
+    let told_already = AlertRow { told: Some(minutes_ago(9)), ..alert(Kind::NoBackup, "a") };
+    let known = AlertRow { acknowledged: Some(minutes_ago(9)), ..alert(Kind::NoBackup, "b") };
+    let short = AlertRow { ended: Some(minutes_ago(9)), ..alert(Kind::NoBackup, "c") };
+    let all = [told_already, known, short];
+    assert_eq!(told(&all, &settings, None), None);
+}
+
+#[test]
+fn a_thousand_alerts_are_one_notice_of_bounded_length() {
+    let pending: Vec<AlertRow> = (0..1_000)
+        .map(|number| alert(Kind::NoBackup, &format!("node-{number}")))
+        .collect();
+    let news = due(&pending, &AlertSettings::default(), NOW, None).expect("is due");
+    let notice = news.notice("backup");
+    assert_eq!(notice.subject, "[Holdfast backup] 1,000 nodes have no good backup");
+    assert!(notice.text.contains("- the text of node-19\nand 980 more\n"), "{}", notice.text);
+    assert!(notice.text.lines().count() < 40);
+    let document: serde_json::Value = serde_json::from_str(&notice.document).expect("is JSON");
+    assert_eq!(document["opened"], 1_000);
+    assert_eq!(document["alerts"].as_array().map(Vec::len), Some(SENT_MAX));
+}
+
+#[test]
+fn a_notice_names_what_is_new_and_what_is_over() {
+    let pending = [
+        alert(Kind::NoBackup, "a"),
+        alert(Kind::DamagedData, "packs"),
+        AlertRow {
+            told: Some(minutes_ago(90)),
+            ended: Some(minutes_ago(60)),
+            ..alert(Kind::CopyOld, "catalogue")
+        },
+    ];
+    let news = due(&pending, &AlertSettings::default(), NOW, None).expect("is due");
+    let notice = news.notice("backup");
+    assert_eq!(
+        notice.subject,
+        "[Holdfast backup] damaged data was found, a node has no good backup"
+    );
+    let expected = "New:\n\nDamaged data was found:\n- the text of packs\n\nA node has no good \
+                    backup:\n- the text of a\n\nOver:\n\nThe copy of the catalogue is old:\n- the \
+                    text of catalogue\n\nAll alerts: 'holdfast admin alert list', or GET \
+                    /v1/alerts.\n";
+    assert_eq!(notice.text, expected);
+    let over = News { opened: vec![], ended: vec![&pending[2]] };
+    let subject = "[Holdfast backup] all clear: 1 alert is over";
+    assert_eq!(over.notice("backup").subject, subject);
+}
+
+#[test]
+fn an_audience_hears_its_part() {
+    let pending =
+        [alert(Kind::NoBackup, "a"), AlertRow { domain: None, ..alert(Kind::NoBackup, "b") }];
+    let news = due(&pending, &AlertSettings::default(), NOW, None).expect("is due");
+    let part = news.of(|alert| alert.domain == Some(DomainId(1))).expect("has a part");
+    assert_eq!(part.opened, [&pending[0]]);
+    assert_eq!(news.of(|alert| alert.domain == Some(DomainId(9))), None);
+}
+
+#[test]
+fn a_subject_is_one_short_line() {
+    let long = subject("h", &"x\n".repeat(300));
+    assert!(!long.contains('\n'));
+    assert_eq!(long.chars().count(), SUBJECT_MAX + 3);
+}
