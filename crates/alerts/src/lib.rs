@@ -30,11 +30,19 @@
 mod audience;
 mod book;
 mod deletions;
+mod delivery;
 mod facts;
+mod failure;
 mod growth;
 mod kind;
+mod mail;
 mod notices;
+mod outbox;
 mod rules;
+mod webhook;
 mod words;
 
+pub use delivery::{Attempt, try_channels};
 pub use kind::Kind;
+pub use mail::MailError;
+pub use webhook::{SIGNATURE, TIMESTAMP, WebhookError};

@@ -1,0 +1,161 @@
+//! Delivery: notices that are due go to their recipients, over mail and HTTP.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use catalog::{Delivery, NoticeRow};
+use futures_util::future::join_all;
+use store::folder::AlertSettings;
+use store::{Store, StoreError};
+
+use crate::audience::{Audience, MAIL, REPORT, WEBHOOK, audiences};
+use crate::failure::Failure;
+use crate::mail::Mailer;
+use crate::notices::{Notice, subject};
+use crate::outbox;
+use crate::webhook::{Webhook, WebhookError};
+
+/// Maximum number of notices that are read at once.
+const DUE_MAX: usize = 64;
+
+/// An attempt to reach a recipient.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// `mail` or `webhook`.
+    pub channel: String,
+    /// Address of the mail, or name of the webhook.
+    pub address: String,
+    /// Reason of the failure; `None` if the recipient's server has taken the notice.
+    pub error: Option<String>,
+}
+
+/// The ways of notices, as the settings have them at present.
+struct Ways<'a> {
+    settings: &'a AlertSettings,
+    folder: &'a Path,
+    mailer: Option<Result<Mailer, String>>,
+    webhooks: BTreeMap<String, Result<Webhook<'a>, String>>,
+}
+
+impl<'a> Ways<'a> {
+    fn new(settings: &'a AlertSettings, folder: &'a Path) -> Self {
+        Self { settings, folder, mailer: None, webhooks: BTreeMap::new() }
+    }
+
+    async fn send(&mut self, notice: &NoticeRow) -> Result<(), Failure> {
+        match notice.channel.as_str() {
+            MAIL | REPORT => self.mailer()?.send(notice).await,
+            _ => {
+                let seconds = sys::clock::now().0.div_euclid(1_000_000);
+                self.webhook(&notice.address)?.send(notice, seconds).await
+            }
+        }
+    }
+
+    fn mailer(&mut self) -> Result<&Mailer, Failure> {
+        let (settings, folder) = (self.settings, self.folder);
+        let mailer = self.mailer.get_or_insert_with(|| match &settings.mail {
+            Some(mail) => Mailer::new(mail, folder).map_err(|error| model::chain(&error)),
+            None => Err("server.toml has no section [alerts.mail] any more".to_owned()),
+        });
+        mailer.as_ref().map_err(|error| Failure::Way(error.clone()))
+    }
+
+    fn webhook(&mut self, name: &str) -> Result<&Webhook<'a>, Failure> {
+        let (settings, folder) = (self.settings, self.folder);
+        let made = self.webhooks.entry(name.to_owned()).or_insert_with(|| {
+            let found = settings.webhooks.iter().find(|webhook| webhook.name == name);
+            let found = found.ok_or_else(|| WebhookError::Unknown(name.to_owned()));
+            found
+                .and_then(|webhook| Webhook::new(webhook, folder))
+                .map_err(|error| model::chain(&error))
+        });
+        made.as_ref().map_err(|error| Failure::Way(error.clone()))
+    }
+}
+
+/// Sends the notices that are due. A way that fails keeps its other notices for the next round.
+pub(crate) async fn deliver_due(store: &Arc<Store>) -> Result<(), StoreError> {
+    let now = sys::clock::now();
+    let due = blocking(store, move |store| Ok(store.catalog.due_notices(now, DUE_MAX)?)).await?;
+    // All mails go one way, and each webhook has its own.
+    let mut by_way: BTreeMap<Option<String>, Vec<NoticeRow>> = BTreeMap::new();
+    for notice in due {
+        let webhook = (notice.channel == WEBHOOK).then(|| notice.address.clone());
+        by_way.entry(webhook).or_default().push(notice);
+    }
+    let rounds = by_way.into_values().map(|notices| deliver(store, notices));
+    join_all(rounds).await.into_iter().collect()
+}
+
+/// Sends the notices of one way, one after the other.
+async fn deliver(store: &Arc<Store>, notices: Vec<NoticeRow>) -> Result<(), StoreError> {
+    let (settings, folder) = (store.config.alerts.clone(), store.folder.clone());
+    let mut ways = Ways::new(&settings, &folder);
+    for notice in notices {
+        let sent = ways.send(&notice).await;
+        let is_way = matches!(sent, Err(Failure::Way(_)));
+        let now = sys::clock::now();
+        let delivery = match sent {
+            Ok(()) => Delivery::Sent,
+            Err(failure) => {
+                let (number, channel) = (notice.number, &notice.channel);
+                let error = failure.text().to_owned();
+                tracing::warn!(notice = number, channel, error, "a notice was not delivered");
+                let due = outbox::next_attempt(now, notice.attempts);
+                Delivery::Failed { error, due }
+            }
+        };
+        let note =
+            move |store: &Store| Ok(store.catalog.note_delivery(notice.number, &delivery, now)?);
+        blocking(store, note).await?;
+        if is_way {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    store: &Arc<Store>,
+    work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let store = Arc::clone(store);
+    let done = tokio::task::spawn_blocking(move || work(&store)).await;
+    done.unwrap_or_else(|error| Err(StoreError::away(format!("the work was ended: {error}"))))
+}
+
+/// Sends a test to each recipient of those who run the service, or to those of one channel, and
+/// returns what came of it. Nothing is kept, and nothing is tried again.
+pub async fn try_channels(
+    store: &Arc<Store>,
+    channel: Option<&str>,
+) -> Result<Vec<Attempt>, StoreError> {
+    let settings = store.config.alerts.clone();
+    let known = settings.clone();
+    let all = blocking(store, move |store| audiences(&*store.catalog, &known)).await?;
+    let staff = all.into_iter().find(|audience| audience.domain.is_none());
+    let mut ways = Ways::new(&settings, &store.folder);
+    let mut attempts = Vec::new();
+    for notice in staff.iter().flat_map(test_rows) {
+        if channel.is_some_and(|channel| channel != notice.channel) {
+            continue;
+        }
+        let error = ways.send(&notice).await.err().map(|failure| failure.text().to_owned());
+        attempts.push(Attempt { channel: notice.channel, address: notice.address, error });
+    }
+    Ok(attempts)
+}
+
+fn test_rows(audience: &Audience) -> Vec<NoticeRow> {
+    let host = sys::net::host_name();
+    let subject = subject(&host, "a test of the notices");
+    let text = "Somebody who runs this server has asked for this test. Nothing is wrong.\n";
+    let document = serde_json::json!({
+        "kind": "test", "server": host, "subject": subject, "text": text,
+    });
+    let notice = Notice { subject, text: text.to_owned(), document: document.to_string() };
+    outbox::rows(&notice, audience, sys::clock::now())
+}

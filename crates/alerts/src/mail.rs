@@ -1,0 +1,224 @@
+//! Notices by mail.
+
+use std::path::Path;
+use std::time::Duration;
+
+use catalog::NoticeRow;
+use lettre::address::AddressError;
+use lettre::message::header::{self, Header, HeaderName, HeaderValue};
+use lettre::message::{Attachment, Mailbox, Message, MultiPart, SinglePart};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
+use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
+use store::folder::{AlertSettingsError, MailEncryption, MailSettings};
+
+use crate::audience::REPORT;
+use crate::failure::{Failure, read_secret};
+use crate::monthly::letter::Letter;
+
+/// Time that the mail server has for each answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Reason why no mail can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum MailError {
+    #[error(transparent)]
+    Settings(#[from] AlertSettingsError),
+    #[error("'{address}' is not an address of mail")]
+    Address { address: String, source: AddressError },
+    #[error("cannot read {path}")]
+    File { path: String, source: std::io::Error },
+    #[error("cannot use the authority of the mail server")]
+    Tls(#[source] lettre::transport::smtp::Error),
+    #[error("the mail cannot be put together")]
+    Message(#[from] lettre::error::Error),
+    #[error("the report of the notice cannot be read")]
+    Report(#[from] serde_json::Error),
+    /// The mail server cannot be reached, or does not answer as it should.
+    #[error("the mail server {server} does not take mail")]
+    Server { server: String, source: lettre::transport::smtp::Error },
+    /// The mail server does not take this mail.
+    #[error("the mail server {server} has refused the mail")]
+    Refused { server: String, source: lettre::transport::smtp::Error },
+}
+
+/// A way to a mail server.
+pub(crate) struct Mailer {
+    transport: AsyncSmtpTransport<Tokio1Executor>,
+    from: Mailbox,
+    server: String,
+}
+
+/// Says that no person has written the mail, so that nobody's absence is told to it.
+#[derive(Clone)]
+struct AutoSubmitted;
+
+impl Header for AutoSubmitted {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}
+
+impl Mailer {
+    /// Makes the way. Relative paths in the settings are in `folder`. Does not connect.
+    pub(crate) fn new(settings: &MailSettings, folder: &Path) -> Result<Self, MailError> {
+        let (host, port) = settings.host_and_port()?;
+        let tls = match settings.encryption {
+            MailEncryption::None => Tls::None,
+            MailEncryption::StartTls => Tls::Required(tls(settings, host, folder)?),
+            MailEncryption::Tls => Tls::Wrapper(tls(settings, host, folder)?),
+        };
+        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
+            .port(port)
+            .tls(tls)
+            .timeout(Some(PATIENCE));
+        if let (Some(user), Some(file)) = (&settings.user, &settings.password_file) {
+            let password = read_secret(folder, file).map_err(|source| file_error(file, source))?;
+            builder = builder.credentials(Credentials::new(user.clone(), password));
+        }
+        let from = mailbox(&settings.from)?;
+        Ok(Self { transport: builder.build(), from, server: settings.server.clone() })
+    }
+
+    /// Sends a notice.
+    pub(crate) async fn send(&self, notice: &NoticeRow) -> Result<(), Failure> {
+        let message = self.message(notice).map_err(|error| Failure::notice(&error))?;
+        let server = self.server.clone();
+        match self.transport.send(message).await {
+            Ok(_) => Ok(()),
+            Err(source) if source.is_permanent() || source.is_transient() => {
+                Err(Failure::notice(&MailError::Refused { server, source }))
+            }
+            Err(source) => Err(Failure::way(&MailError::Server { server, source })),
+        }
+    }
+
+    /// Puts a mail together. Its identifier is that of the notice, so that a mail that is sent
+    /// again can be recognised.
+    fn message(&self, notice: &NoticeRow) -> Result<Message, MailError> {
+        let domain = self.from.email.domain();
+        let id = format!("<notice-{}-{}@{domain}>", notice.number, notice.made.0);
+        let message = Message::builder()
+            .from(self.from.clone())
+            .to(mailbox(&notice.address)?)
+            .subject(&notice.subject)
+            .message_id(Some(id))
+            .date_now()
+            .header(AutoSubmitted);
+        if notice.channel == REPORT {
+            return Ok(message.multipart(with_report(&notice.body)?)?);
+        }
+        Ok(message.header(header::ContentType::TEXT_PLAIN).body(notice.body.clone())?)
+    }
+}
+
+/// Returns the parts of a mail with the report of a month.
+fn with_report(body: &str) -> Result<MultiPart, MailError> {
+    let Letter { text, name, html, csv } = serde_json::from_str(body)?;
+    let csv_type = header::ContentType::parse("text/csv; charset=utf-8");
+    let csv_type = csv_type.expect("it is a type of content");
+    Ok(MultiPart::mixed()
+        .singlepart(SinglePart::plain(text))
+        .singlepart(
+            Attachment::new(format!("{name}.html")).body(html, header::ContentType::TEXT_HTML),
+        )
+        .singlepart(Attachment::new(format!("{name}.csv")).body(csv, csv_type)))
+}
+
+fn mailbox(address: &str) -> Result<Mailbox, MailError> {
+    let parsed = address.parse();
+    parsed.map_err(|source| MailError::Address { address: address.to_owned(), source })
+}
+
+fn file_error(path: &Path, source: std::io::Error) -> MailError {
+    MailError::File { path: path.display().to_string(), source }
+}
+
+fn tls(settings: &MailSettings, host: &str, folder: &Path) -> Result<TlsParameters, MailError> {
+    let mut builder = TlsParameters::builder(host.to_owned());
+    if let Some(file) = &settings.authority {
+        let pem = std::fs::read(folder.join(file)).map_err(|source| file_error(file, source))?;
+        let certificate = Certificate::from_pem(&pem).map_err(MailError::Tls)?;
+        builder = builder
+            .certificate_store(CertificateStore::None)
+            .add_root_certificate(certificate);
+    }
+    builder.build().map_err(MailError::Tls)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ServerTime;
+
+    use super::*;
+
+    fn settings() -> MailSettings {
+        MailSettings {
+            server: "localhost:25".to_owned(),
+            encryption: MailEncryption::None,
+            from: "Holdfast <holdfast@example.org>".to_owned(),
+            to: Vec::new(),
+            user: None,
+            password_file: None,
+            authority: None,
+        }
+    }
+
+    fn notice(address: &str) -> NoticeRow {
+        NoticeRow {
+            number: 7,
+            channel: "mail".to_owned(),
+            address: address.to_owned(),
+            subject: "1 node has no backup".to_owned(),
+            body: "text of the h\u{f6}chst\n".to_owned(),
+            made: ServerTime(5),
+            due: ServerTime(5),
+            attempts: 0,
+            error: String::new(),
+            sent: None,
+        }
+    }
+
+    #[test]
+    fn a_mail_has_the_identifier_of_its_notice() {
+        let mailer = Mailer::new(&settings(), Path::new("/")).expect("a way");
+        let mail = mailer.message(&notice("anna@example.org")).expect("a mail").formatted();
+        let text = String::from_utf8(mail).expect("is text");
+        for line in [
+            "From: Holdfast <holdfast@example.org>\r\n",
+            "To: anna@example.org\r\n",
+            "Subject: 1 node has no backup\r\n",
+            "Message-ID: <notice-7-5@example.org>\r\n",
+            "Auto-Submitted: auto-generated\r\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused() {
+        let mailer = Mailer::new(&settings(), Path::new("/")).expect("a way");
+        for bad in ["", "anna", "anna@example.org\r\nBcc: bert@example.org"] {
+            assert!(matches!(mailer.message(&notice(bad)), Err(MailError::Address { .. })));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let with = MailSettings {
+            encryption: MailEncryption::Tls,
+            authority: Some("mail-ca.pem".into()),
+            ..settings()
+        };
+        let error = Mailer::new(&with, Path::new("/nowhere")).err().expect("is refused");
+        assert_eq!(error.to_string(), "cannot read mail-ca.pem");
+    }
+}
