@@ -31,6 +31,7 @@ mod audience;
 mod book;
 mod deletions;
 mod delivery;
+mod digest;
 mod facts;
 mod failure;
 mod growth;
