@@ -37,6 +37,7 @@ mod failure;
 mod growth;
 mod kind;
 mod mail;
+pub mod monthly;
 mod notices;
 mod outbox;
 mod rules;
