@@ -29,6 +29,7 @@
 
 mod audience;
 mod book;
+mod collect;
 mod deletions;
 mod delivery;
 mod digest;
@@ -41,10 +42,12 @@ pub mod monthly;
 mod notices;
 mod outbox;
 mod rules;
+mod watch;
 mod webhook;
 mod words;
 
 pub use delivery::{Attempt, try_channels};
 pub use kind::Kind;
 pub use mail::MailError;
+pub use watch::run_by_itself;
 pub use webhook::{SIGNATURE, TIMESTAMP, WebhookError};

@@ -1,0 +1,281 @@
+//! The work of a running server: it looks at its state, opens and ends alerts, and delivers
+//! notices.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::{AlertChanges, AlertFilter, AlertRow, Day, EventRow, NoticeRow, Write};
+use model::ServerTime;
+use store::folder::AlertSettings;
+use store::{Store, StoreError};
+use tokio::sync::watch;
+
+use crate::audience::{Audience, audiences};
+use crate::book;
+use crate::collect::{self, Memory};
+use crate::delivery::{blocking, deliver_due};
+use crate::digest::{self, Digest};
+use crate::facts::Facts;
+use crate::monthly::{self, Month, letter};
+use crate::notices;
+use crate::outbox::{self, PATIENCE_MICROS};
+use crate::rules::{self, DAY_MICROS};
+
+/// Interval between two looks for notices that are due.
+const DELIVERY_PAUSE: Duration = Duration::from_secs(2);
+/// Interval in microseconds between two records of the space that is taken.
+const USAGE_MICROS: i64 = 3_600_000_000;
+/// Number of days for which the space of each day and the record of each restore are kept: five
+/// years.
+const USAGE_DAYS: i64 = 5 * 366;
+/// Number of ended alerts that a digest looks through.
+const OVER_MAX: usize = 1_000;
+
+/// Marks in the catalogue: the last finished backup that was examined, and the times of the last
+/// notice and the last digest.
+const LAST_SESSION: &str = "alerts session";
+const LAST_NOTICE: &str = "alerts notice";
+const LAST_DIGEST: &str = "alerts digest";
+/// Mark of the last month whose report was sent.
+const LAST_MONTH: &str = "alerts month";
+
+/// Looks and delivers until the server stops. Only the server that keeps house works.
+pub async fn run_by_itself(store: Arc<Store>, stop: watch::Receiver<bool>) {
+    tokio::join!(look_by_itself(&store, stop.clone()), deliver_by_itself(&store, stop));
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // Without a sender the process ends.
+    drop(stop.wait_for(|is_set| *is_set).await);
+}
+
+async fn look_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) {
+    let pause = Duration::from_secs(u64::from(store.config.alerts.look_secs.get()));
+    let mut watcher = Watcher::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stopped(&mut stop) => return,
+        }
+        if !store.keeps_house() {
+            continue;
+        }
+        let mut looking = std::mem::take(&mut watcher);
+        let look = move |store: &Store| {
+            let looked = looking.look(store, &sys::net::host_name());
+            Ok((looking, looked))
+        };
+        match blocking(store, look).await {
+            Ok((looked, outcome)) => {
+                watcher = looked;
+                if let Err(error) = outcome {
+                    tracing::warn!(error = model::chain(&error), "cannot look for alerts");
+                }
+            }
+            Err(error) => tracing::error!(%error, "looking for alerts failed"),
+        }
+    }
+}
+
+async fn deliver_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(DELIVERY_PAUSE) => {}
+            () = stopped(&mut stop) => return,
+        }
+        if !store.keeps_house() {
+            continue;
+        }
+        tokio::select! {
+            delivered = deliver_due(store) => if let Err(error) = delivered {
+                tracing::warn!(error = model::chain(&error), "cannot deliver notices");
+            },
+            // A notice that was sent, but not noted, is sent again after the start.
+            () = stopped(&mut stop) => return,
+        }
+    }
+}
+
+/// The looks of one server.
+#[derive(Debug, Default)]
+struct Watcher {
+    memory: Memory,
+    /// Time of the last record of the space that is taken.
+    recorded: Option<ServerTime>,
+}
+
+impl Watcher {
+    /// Looks once at the state of the server, and makes the notices that are due.
+    fn look(&mut self, store: &Store, host: &str) -> Result<(), StoreError> {
+        let settings = &store.config.alerts;
+        let sessions = self.new_sessions(store)?;
+        let facts = collect::collect(store, &mut self.memory, &sessions)?;
+        let assessment = rules::assess(&facts, settings);
+        let before = store.catalog.pending_alerts()?;
+        let mut changes = book::reconcile(&before, &assessment, facts.now);
+        if let Some((last, _)) = sessions.last() {
+            changes.marks.push((LAST_SESSION, i64::try_from(*last).unwrap_or(i64::MAX)));
+        }
+        commit(store, &changes)?;
+        let audiences = audiences(&*store.catalog, settings)?;
+        if !audiences.is_empty() {
+            tell(store, settings, &audiences, (facts.now, host))?;
+            send_digest(store, settings, &audiences, (&facts, host))?;
+            send_reports(store, settings, &audiences, facts.now)?;
+        }
+        self.record(store, facts.now)
+    }
+
+    /// Returns the backups that no look has examined. The first look of a server examines none.
+    fn new_sessions(&self, store: &Store) -> Result<Vec<(u64, catalog::SessionRow)>, StoreError> {
+        let mark = store.catalog.mark(LAST_SESSION)?;
+        let Some(last) = mark.and_then(|last| u64::try_from(last).ok()) else {
+            let last = i64::try_from(store.catalog.last_session()?).unwrap_or(i64::MAX);
+            let mark = Write::SetMark { name: LAST_SESSION, value: last };
+            store.catalog.commit(vec![mark]).map_err(StoreError::from)?;
+            return Ok(Vec::new());
+        };
+        collect::new_sessions(store, last)
+    }
+
+    /// Records once an hour the space that is taken, and removes what is old.
+    fn record(&mut self, store: &Store, now: ServerTime) -> Result<(), StoreError> {
+        if self.recorded.is_some_and(|last| now.0 - last.0 < USAGE_MICROS) {
+            return Ok(());
+        }
+        let days = collect::usage_of_today(store, now)?;
+        store.catalog.put_usage_days(&days)?;
+        store.catalog.forget_usage_days(Day(Day::of(now).0 - USAGE_DAYS))?;
+        store.catalog.forget_restores(ServerTime(now.0 - USAGE_DAYS * DAY_MICROS))?;
+        forget(store, now)?;
+        self.recorded = Some(now);
+        Ok(())
+    }
+}
+
+fn commit(store: &Store, changes: &AlertChanges) -> Result<(), StoreError> {
+    if *changes != AlertChanges::none(changes.at) {
+        store.catalog.change_alerts(changes)?;
+    }
+    Ok(())
+}
+
+/// Removes old alerts and notices. A notice that nobody took is named in the activity log.
+fn forget(store: &Store, now: ServerTime) -> Result<(), StoreError> {
+    let kept = i64::from(store.config.event_days) * DAY_MICROS;
+    let (ended, made) = (ServerTime(now.0 - kept), ServerTime(now.0 - PATIENCE_MICROS));
+    let lost = store.catalog.forget_alerts(ended, made)?;
+    for notice in lost {
+        let NoticeRow { channel, address, subject, error, .. } = notice;
+        let details = format!("{channel} to {address}: {subject}; {error}");
+        let event = EventRow {
+            time: now,
+            actor: "server".to_owned(),
+            what: "notice given up".to_owned(),
+            details,
+        };
+        store.catalog.commit(vec![Write::AddEvent(event)]).map_err(StoreError::from)?;
+    }
+    Ok(())
+}
+
+/// Makes the notices about alerts that are due.
+fn tell(
+    store: &Store,
+    settings: &AlertSettings,
+    audiences: &[Audience],
+    (now, host): (ServerTime, &str),
+) -> Result<(), StoreError> {
+    let pending = store.catalog.pending_alerts()?;
+    let last = store.catalog.mark(LAST_NOTICE)?.map(ServerTime);
+    let Some(news) = notices::due(&pending, settings, now, last) else { return Ok(()) };
+    let numbers = |alerts: &[&AlertRow]| alerts.iter().map(|alert| alert.number).collect();
+    let mut changes = AlertChanges {
+        told: numbers(&news.opened),
+        ends_told: numbers(&news.ended),
+        marks: vec![(LAST_NOTICE, now.0)],
+        ..AlertChanges::none(now)
+    };
+    for audience in audiences {
+        let Some(own) = news.of(|alert| audience.hears_of(alert.domain)) else { continue };
+        changes.notices.extend(outbox::rows(&own.notice(host), audience, now));
+    }
+    commit(store, &changes)
+}
+
+/// Makes the digest of the day if it is due. A server that has just got its settings begins with
+/// the next day's.
+fn send_digest(
+    store: &Store,
+    settings: &AlertSettings,
+    audiences: &[Audience],
+    (facts, host): (&Facts, &str),
+) -> Result<(), StoreError> {
+    let now = facts.now;
+    let mut changes = AlertChanges { marks: vec![(LAST_DIGEST, now.0)], ..AlertChanges::none(now) };
+    let Some(last) = store.catalog.mark(LAST_DIGEST)?.map(ServerTime) else {
+        return commit(store, &changes);
+    };
+    if !digest::is_due(settings, now, last) {
+        return Ok(());
+    }
+    let open = store.catalog.pending_alerts()?;
+    let ended = AlertFilter { is_open: Some(false) };
+    let over = store.catalog.alerts(ended, None, OVER_MAX)?;
+    for audience in audiences {
+        let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
+        let open: Vec<&AlertRow> =
+            open.iter().filter(|alert| alert.ended.is_none()).filter(hears).collect();
+        let is_new = |alert: &&AlertRow| alert.ended.is_some_and(|end| end > last);
+        let over: Vec<&AlertRow> = over.iter().filter(is_new).filter(hears).collect();
+        let part = part(facts, audience);
+        let facts = part.as_ref().unwrap_or(facts);
+        let digest =
+            Digest { facts, open: &open, over: &over, has_server: audience.domain.is_none() };
+        changes
+            .notices
+            .extend(outbox::rows(&digest.notice(settings, host), audience, now));
+    }
+    commit(store, &changes)
+}
+
+/// Makes the mails with the reports of last month, once: each domain's to its own people and to
+/// those who run the service. A server that has just got its settings begins with this month's.
+fn send_reports(
+    store: &Store,
+    settings: &AlertSettings,
+    audiences: &[Audience],
+    now: ServerTime,
+) -> Result<(), StoreError> {
+    if !settings.monthly_report {
+        return Ok(());
+    }
+    let present = Month::of(now, &settings.zone);
+    let mut changes = AlertChanges {
+        marks: vec![(LAST_MONTH, present.before().number())],
+        ..AlertChanges::none(now)
+    };
+    let Some(last) = store.catalog.mark(LAST_MONTH)? else { return commit(store, &changes) };
+    let Some(month) = letter::due(present, last) else { return Ok(()) };
+    for domain in store.catalog.domains()? {
+        let report = monthly::read(store, &domain, month)?;
+        if report.nodes.is_empty() {
+            continue;
+        }
+        for audience in audiences.iter().filter(|one| one.hears_of(Some(domain.id))) {
+            changes.notices.extend(letter::rows(&report, audience));
+        }
+    }
+    commit(store, &changes)
+}
+
+/// Returns the facts of the audience's domain; `None` for an audience that hears of everything.
+fn part(facts: &Facts, audience: &Audience) -> Option<Facts> {
+    let domain = audience.domain?;
+    let mut part = facts.clone();
+    part.nodes.retain(|node| node.domain == domain);
+    let own: Vec<_> = part.nodes.iter().map(|node| node.id).collect();
+    part.outcomes
+        .retain(|outcome| outcome.node.is_some_and(|node| own.contains(&node)));
+    Some(part)
+}
