@@ -1,0 +1,75 @@
+/** An event that is followed live, by server-sent events, until it has ended. */
+import { get, url, type Documents } from './client';
+import { asProblem } from './loader.svelte';
+import type { Problem } from './client';
+
+type Event = Documents['EventDocument'];
+
+/** Progress of work, as the node tells it. */
+export interface Progress {
+  line?: string;
+  objects?: number;
+  bytes?: number;
+  bytes_transferred?: number;
+  objects_per_sec?: number;
+  bytes_per_sec?: number;
+  failed?: number;
+  percent?: number | null;
+  seconds_left?: number | null;
+}
+
+export class Watch {
+  event = $state.raw<Event | undefined>();
+  problem = $state<Problem | undefined>();
+  /** True while the server sends what changes. */
+  isLive = $state(false);
+  #source: EventSource | undefined;
+
+  constructor(readonly number: number) {}
+
+  get progress(): Progress | undefined {
+    return (this.event?.progress as Progress | null | undefined) ?? undefined;
+  }
+
+  /** Begins to follow. Returns the end of that. */
+  begin(): () => void {
+    void this.#read().then(() => {
+      if (this.event && !isOver(this.event)) this.#follow();
+    });
+    return () => this.#end();
+  }
+
+  async #read(): Promise<void> {
+    try {
+      this.event = await get('/v1/events/{event}', { path: { event: this.number } });
+    } catch (error) {
+      this.problem = asProblem(error);
+    }
+  }
+
+  #follow(): void {
+    const source = new EventSource(url('/v1/events/{event}/stream', { path: { event: this.number } }));
+    this.#source = source;
+    source.addEventListener('open', () => (this.isLive = true));
+    source.addEventListener('error', () => (this.isLive = false));
+    source.addEventListener('state', (message) => {
+      this.event = JSON.parse((message as MessageEvent<string>).data) as Event;
+      if (isOver(this.event)) {
+        this.#end();
+        // The document of an event that has ended has its report.
+        void this.#read();
+      }
+    });
+  }
+
+  #end(): void {
+    this.#source?.close();
+    this.isLive = false;
+  }
+}
+
+const OPEN = ['pending', 'started', 'in-progress', 'restarted'];
+
+export function isOver(event: Event): boolean {
+  return !OPEN.includes(event.state);
+}
