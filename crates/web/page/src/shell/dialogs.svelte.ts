@@ -1,0 +1,75 @@
+/** Questions before a change, and short messages after it. */
+import { Problem } from '../api/client';
+
+export interface Question {
+  title: string;
+  /** Sentences that say what the change will do. */
+  effects: string[];
+  /** Label of the button that does it. */
+  action: string;
+  isDangerous?: boolean;
+  /** Word that has to be typed before the change, for changes that cannot be undone. */
+  word?: string;
+}
+
+interface Open extends Question {
+  answer: (isYes: boolean) => void;
+}
+
+class Dialogs {
+  question = $state<Open | undefined>();
+  message = $state<{ text: string; isBad: boolean } | undefined>();
+  #timer = 0;
+
+  /** Asks whether a change is to be made. */
+  ask(question: Question): Promise<boolean> {
+    return new Promise((resolve) => {
+      const answer = (isYes: boolean) => {
+        this.question = undefined;
+        resolve(isYes);
+      };
+      this.question = { ...question, answer };
+    });
+  }
+
+  say(text: string): void {
+    this.#show(text, false);
+  }
+
+  /** Says that something went wrong; the message stays until it is closed. */
+  complain(error: unknown): void {
+    // A request that waits for another person is as it should be.
+    const isBad = !(error instanceof Problem && error.code === 'approval-needed');
+    this.#show(error instanceof Error ? error.message : String(error), isBad);
+  }
+
+  close(): void {
+    this.message = undefined;
+  }
+
+  #show(text: string, isBad: boolean): void {
+    clearTimeout(this.#timer);
+    this.message = { text, isBad };
+    if (!isBad) this.#timer = setTimeout(() => this.close(), 6000) as unknown as number;
+  }
+}
+
+export const dialogs = new Dialogs();
+
+/** Asks, carries the change out, and says what became of it. Returns true if it was done. */
+export async function change(question: Question, work: () => Promise<unknown>, done: string): Promise<boolean> {
+  if (!(await dialogs.ask(question))) return false;
+  return attempt(work, done);
+}
+
+/** Carries a change out that was already explained, and says what became of it. */
+export async function attempt(work: () => Promise<unknown>, done: string): Promise<boolean> {
+  try {
+    await work();
+    dialogs.say(done);
+    return true;
+  } catch (error) {
+    dialogs.complain(error);
+    return false;
+  }
+}

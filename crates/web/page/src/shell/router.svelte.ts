@@ -1,0 +1,64 @@
+/** The address of the screen: each has one that can be shared, with its filters and choices. */
+
+class Router {
+  path = $state(location.pathname);
+  query = $state.raw(new URLSearchParams(location.search));
+
+  constructor() {
+    addEventListener('popstate', () => this.#read());
+    document.addEventListener('click', (event) => this.#follow(event));
+  }
+
+  /** The parts of the path, decoded. */
+  get parts(): string[] {
+    return this.path.split('/').filter(Boolean).map(decodeURIComponent);
+  }
+
+  go(address: string): void {
+    history.pushState(null, '', address);
+    this.#read();
+    scrollTo(0, 0);
+  }
+
+  /** Changes parameters of the address; an empty value removes one. */
+  set(changes: Record<string, string | undefined>, isNew = false): void {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
+    const text = query.toString();
+    const address = location.pathname + (text ? `?${text}` : '');
+    if (isNew) history.pushState(null, '', address);
+    else history.replaceState(null, '', address);
+    this.#read();
+  }
+
+  get(name: string): string {
+    return this.query.get(name) ?? '';
+  }
+
+  #read(): void {
+    this.path = location.pathname;
+    this.query = new URLSearchParams(location.search);
+  }
+
+  /** Shows the screen of a link of the page without loading the page again. */
+  #follow(event: MouseEvent): void {
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    const link = (event.target as Element | null)?.closest?.('a');
+    if (!link || link.target || link.hasAttribute('download')) return;
+    if (link.origin !== location.origin || link.pathname.startsWith('/v1/')) return;
+    event.preventDefault();
+    this.go(link.pathname + link.search);
+  }
+}
+
+export const router = new Router();
+
+/** Returns an address of the page, from parts of any text and parameters. */
+export function address(parts: string[], query: Record<string, string | undefined> = {}): string {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]);
+  const text = new URLSearchParams(given).toString();
+  return `/${parts.map(encodeURIComponent).join('/')}${text ? `?${text}` : ''}`;
+}
