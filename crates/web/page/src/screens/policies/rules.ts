@@ -1,0 +1,55 @@
+/** Sets of management classes, as the server keeps them. */
+
+export interface BackupGroup {
+  versions_existing_max: string;
+  versions_deleted_max: string;
+  extra_days: string;
+  only_days: string;
+  mode: string;
+  frequency_days: number;
+  serialization: string;
+}
+export interface ArchiveGroup {
+  keep_days: string;
+  starts: string;
+  minimum_days: number;
+}
+export interface ManagementClass {
+  id: number;
+  name: string;
+  backup?: BackupGroup;
+  archive?: ArchiveGroup;
+  /** In microseconds since 1970. */
+  locked_until?: number;
+}
+export interface PolicySet {
+  classes: ManagementClass[];
+  default_class: number;
+  backup_grace_days: number;
+  archive_grace_days: number;
+}
+
+export function nameOfDefault(set: PolicySet): string {
+  return set.classes.find((one) => one.id === set.default_class)?.name ?? '';
+}
+
+/** The rules of a backup group in a sentence. */
+export function backupText(group: BackupGroup): string {
+  return `${versions(group.versions_existing_max)} of an object that exists, ${versions(group.versions_deleted_max)} of one that is deleted; inactive ones for ${days(group.extra_days)}, the last one of a deleted object for ${days(group.only_days)}`;
+}
+
+export function archiveText(group: ArchiveGroup): string {
+  return `${days(group.keep_days)} from ${group.starts === 'event' ? `an event, at least ${group.minimum_days} days` : 'the archive'}`;
+}
+
+function versions(limit: string): string {
+  return isNoLimit(limit) ? 'all versions' : `${limit} ${limit === '1' ? 'version' : 'versions'}`;
+}
+
+function days(limit: string): string {
+  return isNoLimit(limit) ? 'ever' : `${limit} ${limit === '1' ? 'day' : 'days'}`;
+}
+
+function isNoLimit(limit: string): boolean {
+  return /^no ?limit$/i.test(limit);
+}
