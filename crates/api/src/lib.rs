@@ -1,0 +1,5 @@
+mod cursor;
+mod fields;
+mod problem;
+mod rates;
+mod tags;
