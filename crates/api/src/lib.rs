@@ -1,8 +1,14 @@
+mod authentication;
 mod caller;
+mod challenge;
 mod cursor;
 mod fields;
+mod keys;
+mod passwords;
 mod problem;
 mod rates;
 mod roles;
+mod seal;
+mod second_factor;
 mod tags;
 pub use roles::table as role_table;

@@ -1,0 +1,303 @@
+//! The caller of a request, who is known by a key, a password, the sign-in of a browser, or the
+//! administration socket.
+//!
+//! | `Authorization` or cookie | allows |
+//! |---|---|
+//! | `Token ID:SECRET` | what the key's person may, within the kind of the key |
+//! | `Basic LOGIN:PASSWORD` | reading |
+//! | cookie, and header `X-Holdfast-Guard` with each change | what the person may |
+//! | the administration socket of the server's folder | everything |
+//!
+//! All failures give the same answer. After some failures from an address, or for a login from an
+//! address, each further attempt is followed by a pause.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, Method, header};
+use catalog::{CatalogError, Person};
+use data_encoding::{BASE64, HEXLOWER};
+use model::PersonId;
+
+use crate::caller::{Caller, HeldRole, Limit};
+use crate::desk::{Desk, origin};
+use crate::keys::{self, KeyKind};
+use crate::problem::{Kind, Problem};
+use crate::roles::Role;
+
+/// Name of the cookie of a sign-in. Browsers accept this prefix only over HTTPS, for one host.
+pub(crate) const COOKIE: &str = "__Host-holdfast";
+/// Header by which a page shows that a change comes from itself.
+pub(crate) const GUARD: &str = "x-holdfast-guard";
+/// Header that names the person for whom an impersonator acts.
+const FOR: &str = "x-holdfast-for";
+/// Maximum length of a login in bytes.
+const LOGIN_BYTES_MAX: usize = 64;
+/// Time after which the use of a sign-in is noted again, in microseconds: a minute.
+const NOTE_MICROS: i64 = 60_000_000;
+
+/// A caller, and the sign-in by which the caller is known.
+pub(crate) struct Identity {
+    pub(crate) caller: Caller,
+    pub(crate) sign_in: Option<[u8; 32]>,
+}
+
+impl From<Caller> for Identity {
+    fn from(caller: Caller) -> Self {
+        Self { caller, sign_in: None }
+    }
+}
+
+/// A request, as far as it tells who calls.
+pub(crate) struct Evidence<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) method: &'a Method,
+    pub(crate) address: Option<IpAddr>,
+    /// Name of the user of the administration socket.
+    pub(crate) local: Option<String>,
+}
+
+/// Returns the caller. A request that shows nothing comes from a stranger.
+pub(crate) fn identify(desk: &Desk, evidence: &Evidence<'_>) -> Result<Identity, Problem> {
+    if let Some(name) = &evidence.local {
+        return Ok(Caller::local(name.clone()).into());
+    }
+    if let Some(value) = evidence.headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().unwrap_or_default();
+        let (scheme, credentials) = text.split_once(' ').unwrap_or((text, ""));
+        return match scheme.to_ascii_lowercase().as_str() {
+            "token" => by_key(desk, evidence, credentials.trim()).map(Identity::from),
+            "basic" => by_password(desk, evidence, credentials.trim()).map(Identity::from),
+            _ => Err(Problem::new(
+                Kind::Unauthenticated,
+                "give 'Authorization: Token ID:SECRET', or Basic for reading",
+            )),
+        };
+    }
+    match cookie(evidence.headers) {
+        Some(secret) => by_sign_in(desk, evidence, secret),
+        None => Ok(Caller::stranger().into()),
+    }
+}
+
+fn refused() -> Problem {
+    Problem::new(Kind::Unauthenticated, "the key, the password or the sign-in is not valid")
+}
+
+fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Caller, Problem> {
+    let (id, secret) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let row = match desk.store().catalog.api_key(id) {
+        Ok(row) => Some(row),
+        Err(CatalogError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let valid = row.filter(|row| keys::is_valid(row, secret, sys::clock::now()));
+    let Some((row, kind)) = valid
+        .and_then(|row| Some((KeyKind::of_name(&row.kind)?, row)))
+        .map(|(kind, row)| (row, kind))
+    else {
+        // A key has too many bits to be guessed, so a valid one never waits.
+        if let Some(from) = origin(evidence.address) {
+            let now = sys::clock::monotonic();
+            desk.guesses_of_origins.admit(&from, now).map_err(Problem::too_many)?;
+            desk.guesses_of_origins.failed(from, now);
+        }
+        return Err(refused());
+    };
+    let person = desk.store().catalog.person_numbered(row.person)?;
+    let name = format!("{} (key {})", person.login, row.id);
+    let key_expires = row.expires;
+    let caller = match kind {
+        KeyKind::Full => caller(desk, &person, name, Limit::None),
+        KeyKind::Readonly => caller(desk, &person, name, Limit::ReadOnly),
+        KeyKind::Enroller => caller(desk, &person, name, Limit::Enroller { key: row.id }),
+        KeyKind::Impersonator => impersonate(desk, evidence, &person, &name),
+    };
+    Ok(Caller { key_expires, ..caller? })
+}
+
+/// Returns the person whom the request names as the caller. `by` must be able to see the person.
+fn impersonate(
+    desk: &Desk,
+    evidence: &Evidence<'_>,
+    by: &Person,
+    by_name: &str,
+) -> Result<Caller, Problem> {
+    if by.locked {
+        return Err(refused());
+    }
+    let login = evidence.headers.get(FOR).and_then(|value| value.to_str().ok());
+    let login = login.ok_or_else(|| {
+        Problem::invalid("this key acts for a person: name the person in X-Holdfast-For")
+    })?;
+    let own = roles(desk, by.id)?;
+    let catalog = &desk.store().catalog;
+    let person = match catalog.person(login) {
+        Ok(person) => person,
+        Err(CatalogError::NotFound { .. }) => return Err(Problem::not_found("person", login)),
+        Err(error) => return Err(error.into()),
+    };
+    if !may_act(&own, &roles(desk, person.id)?) {
+        return Err(Problem::not_found("person", login));
+    }
+    let name = format!("{} by {by_name}", person.login);
+    let caller = caller(desk, &person, name, Limit::None)?;
+    Ok(Caller { acting: Some(by.id), ..caller })
+}
+
+/// Returns true if a person with the roles `own` may act for a person with the roles `theirs`: the
+/// administrator of a domain acts for its customers, and the system role for everybody.
+fn may_act(own: &[HeldRole], theirs: &[HeldRole]) -> bool {
+    let is_covered = |held: &HeldRole| {
+        matches!(held.role, Role::Tenant | Role::Owner)
+            && held.domain.is_some()
+            && own.contains(&HeldRole { role: Role::Tenant, domain: held.domain })
+    };
+    own.contains(&HeldRole { role: Role::System, domain: None })
+        || !theirs.is_empty() && theirs.iter().all(is_covered)
+}
+
+fn by_password(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Caller, Problem> {
+    if !matches!(*evidence.method, Method::GET | Method::HEAD) {
+        let text = "Basic is for reading; changes need a key: 'Authorization: Token ID:SECRET'";
+        return Err(Problem::new(Kind::Unauthenticated, text));
+    }
+    let decoded = BASE64.decode(credentials.as_bytes()).ok();
+    let text = decoded.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(refused)?;
+    let (login, password) = text.split_once(':').ok_or_else(refused)?;
+    let person = check_password(desk, evidence.address, login, password)?;
+    if person.second_factor.is_some() {
+        let text = "a person with a second factor signs in, or uses a key";
+        return Err(Problem::new(Kind::SecondFactor, text));
+    }
+    let name = person.login.clone();
+    caller(desk, &person, name, Limit::ReadOnly)
+}
+
+/// Returns the person with this login and password. The answer for an unknown login takes as long
+/// as the one for a wrong password.
+pub(crate) fn check_password(
+    desk: &Desk,
+    address: Option<IpAddr>,
+    login: &str,
+    password: &str,
+) -> Result<Person, Problem> {
+    if login.len() > LOGIN_BYTES_MAX || login.chars().any(char::is_control) {
+        return Err(refused());
+    }
+    let (from, now) = (origin(address), sys::clock::monotonic());
+    let place = (login.to_lowercase(), from);
+    desk.guesses_of_logins.admit(&place, now).map_err(Problem::too_many)?;
+    if let Some(from) = &from {
+        desk.guesses_of_origins.admit(from, now).map_err(Problem::too_many)?;
+    }
+    let person = match desk.store().catalog.person(login) {
+        Ok(person) => Some(person),
+        Err(CatalogError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let stored = person
+        .as_ref()
+        .and_then(|person| Some((person.id, person.password.as_deref()?)));
+    let is_known = stored.is_some_and(|stored| desk.passwords.is_known(stored, password, now));
+    if !is_known {
+        // The attempt counts before its hash is computed, so that many at once are no more guesses
+        // than one after the other.
+        desk.guesses_of_logins.failed(place.clone(), now);
+    }
+    let is_right = is_known || desk.passwords.is_right(stored, password, now);
+    match person.filter(|person| is_right && !person.locked) {
+        Some(person) => {
+            desk.guesses_of_logins.succeeded(&place);
+            Ok(person)
+        }
+        None => {
+            if let Some(from) = from {
+                desk.guesses_of_origins.failed(from, now);
+            }
+            Err(refused())
+        }
+    }
+}
+
+/// Returns the secret in the cookie of a sign-in.
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let lists = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = lists.flat_map(|list| list.split(';'));
+    pairs
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|pair| pair.0 == COOKIE)
+        .map(|pair| pair.1)
+}
+
+fn by_sign_in(desk: &Desk, evidence: &Evidence<'_>, secret: &str) -> Result<Identity, Problem> {
+    let (hash, now) = (keys::hash(secret), sys::clock::now());
+    let catalog = &desk.store().catalog;
+    // A sign-in that has ended makes a stranger, so that the page can sign in again.
+    let Some(sign_in) = catalog.sign_in(&hash, now)? else {
+        return Ok(Caller::stranger().into());
+    };
+    let is_change = !matches!(*evidence.method, Method::GET | Method::HEAD);
+    let shown = evidence.headers.get(GUARD).map(|value| value.as_bytes());
+    let guard = HEXLOWER.encode(&sign_in.guard);
+    if is_change && shown != Some(guard.as_bytes()) {
+        let text = "a change needs the header X-Holdfast-Guard with the guard of the sign-in";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    if now.0 - sign_in.used.0 > NOTE_MICROS {
+        catalog.note_use(&hash, now)?;
+    }
+    let person = catalog.person_numbered(sign_in.person)?;
+    let name = person.login.clone();
+    let caller = caller(desk, &person, name, Limit::None)?;
+    Ok(Identity { caller, sign_in: Some(hash) })
+}
+
+fn caller(desk: &Desk, person: &Person, name: String, limit: Limit) -> Result<Caller, Problem> {
+    if person.locked {
+        return Err(refused());
+    }
+    let roles = roles(desk, person.id)?;
+    let person = Some(person.id);
+    Ok(Caller { name, person, acting: None, roles, limit, key_expires: None })
+}
+
+/// Returns the roles of a person. Roles that only a newer program knows do not count.
+fn roles(desk: &Desk, person: PersonId) -> Result<Vec<HeldRole>, Problem> {
+    let rows = desk.store().catalog.roles(Some(person))?;
+    let held = |row: catalog::RoleRow| {
+        Some(HeldRole { role: Role::of_name(&row.role)?, domain: row.domain })
+    };
+    Ok(rows.into_iter().filter_map(held).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_administrator_acts_for_own_customers_only() {
+        use model::DomainId;
+        let held = |role, domain| HeldRole { role, domain };
+        let (lab, law) = (Some(DomainId(1)), Some(DomainId(2)));
+        let tenant = [held(Role::Tenant, lab)];
+        assert!(may_act(&tenant, &[held(Role::Owner, lab)]));
+        assert!(may_act(&tenant, &[held(Role::Tenant, lab), held(Role::Owner, lab)]));
+        assert!(!may_act(&tenant, &[held(Role::Owner, law)]));
+        assert!(!may_act(&tenant, &[held(Role::Owner, lab), held(Role::Owner, law)]));
+        assert!(!may_act(&tenant, &[held(Role::System, None)]) && !may_act(&tenant, &[]));
+        assert!(!may_act(&[], &[held(Role::Owner, lab)]));
+        assert!(may_act(&[held(Role::System, None)], &[held(Role::System, None)]));
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        let headers = |text: &str| {
+            let value = text.parse().expect("is a value");
+            HeaderMap::from_iter([(header::COOKIE, value)])
+        };
+        let text = format!("a=b; {COOKIE}=secret; c=d");
+        assert_eq!(cookie(&headers(&text)), Some("secret"));
+        assert_eq!(cookie(&headers("holdfast=secret")), None);
+        assert_eq!(cookie(&HeaderMap::new()), None);
+    }
+}
