@@ -1,0 +1,133 @@
+//! State that all calls share.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::PersonId;
+use serde_json::Value;
+use server::{Guesses, Office, Origin};
+use store::Store;
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+
+use crate::passwords::Passwords;
+use crate::problem::{Kind, Problem};
+use crate::rates::Rates;
+use crate::seal::SealKey;
+
+/// State that all calls of a running server share.
+pub(crate) struct Desk {
+    pub(crate) office: Office,
+    pub(crate) passwords: Passwords,
+    pub(crate) seals: SealKey,
+    pub(crate) rates: Rates,
+    /// Failed attempts to show who calls, by network address.
+    pub(crate) guesses_of_origins: Guesses<Origin>,
+    /// Failed attempts by login and network address: attempts from elsewhere do not lock out the
+    /// person.
+    pub(crate) guesses_of_logins: Guesses<(String, Option<Origin>)>,
+    /// Wrong codes of second factors, by person.
+    pub(crate) guesses_of_codes: Guesses<PersonId>,
+    /// Lock for changes of objects that have tags.
+    changes: Arc<Mutex<()>>,
+    /// Right to work for one request. The threads that may block have other work, too.
+    work: Arc<Semaphore>,
+    /// Streams under way, by account.
+    streams: Streams,
+    /// Key of the digests of requests that are kept.
+    pub(crate) answers_key: [u8; 32],
+    /// The document of all operations.
+    pub(crate) document: Value,
+}
+
+/// Maximum number of requests that are worked for at once, of streams in all, and of streams of one
+/// account. Each has a thread that may block, of which the process has 512.
+const WORK_MAX: usize = 128;
+const STREAMS_MAX: usize = 128;
+const ACCOUNT_STREAMS_MAX: usize = 8;
+/// Purpose of the key of digests of kept requests.
+const ANSWERS: &str = "holdfast v1 kept requests of the service";
+/// Purpose of the key with which the service seals.
+const SEALS: &str = "holdfast v1 secrets of the service";
+
+impl Desk {
+    pub(crate) fn new(office: Office, document: Value) -> Self {
+        let seals = SealKey::new(&office.store().secrets.derived_key(SEALS));
+        let answers_key = office.store().secrets.derived_key(ANSWERS);
+        Self {
+            office,
+            passwords: Passwords::new(),
+            seals,
+            rates: Rates::default(),
+            guesses_of_origins: Guesses::default(),
+            guesses_of_logins: Guesses::default(),
+            guesses_of_codes: Guesses::default(),
+            changes: Arc::default(),
+            work: Arc::new(Semaphore::new(WORK_MAX)),
+            streams: Streams::default(),
+            answers_key,
+            document,
+        }
+    }
+
+    /// Holds up other changes of objects that have tags, while the result lives.
+    pub(crate) async fn hold_changes(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.changes).lock_owned().await
+    }
+
+    /// Waits until one more request may be worked for.
+    pub(crate) async fn begin_work(&self) -> OwnedSemaphorePermit {
+        let permit = Arc::clone(&self.work).acquire_owned().await;
+        permit.expect("nobody closes the semaphore")
+    }
+
+    /// Waits until no request is being worked for, and lets none begin.
+    pub(crate) async fn end_work(&self) {
+        let all = u32::try_from(WORK_MAX).expect("a small number");
+        let ended = self.work.acquire_many(all).await;
+        ended.expect("nobody closes the semaphore").forget();
+    }
+
+    /// Gives `account` the right to one more stream.
+    pub(crate) fn begin_stream(&self, account: &str) -> Result<StreamSeat, Problem> {
+        let mut held = self.streams.0.lock();
+        let all: usize = held.values().sum();
+        let own = held.entry(account.to_owned()).or_default();
+        if all >= STREAMS_MAX || *own >= ACCOUNT_STREAMS_MAX {
+            let text = format!("at most {ACCOUNT_STREAMS_MAX} streams may be under way at once");
+            return Err(Problem::new(Kind::TooMany, text));
+        }
+        *own += 1;
+        Ok(StreamSeat { streams: self.streams.clone(), account: account.to_owned() })
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        self.office.store()
+    }
+}
+
+/// Streams under way, by account.
+#[derive(Clone, Default)]
+struct Streams(Arc<sys::lock::Mutex<BTreeMap<String, usize>>>);
+
+/// Right to a stream, which lasts as long as the stream.
+pub(crate) struct StreamSeat {
+    streams: Streams,
+    account: String,
+}
+
+impl Drop for StreamSeat {
+    fn drop(&mut self) {
+        let mut held = self.streams.0.lock();
+        let own = held.get_mut(&self.account).expect("the account has this seat");
+        *own -= 1;
+        if *own == 0 {
+            held.remove(&self.account);
+        }
+    }
+}
+
+/// Returns the origin of an address, as limits tell origins apart.
+pub(crate) fn origin(address: Option<IpAddr>) -> Option<Origin> {
+    address.map(Origin::of)
+}

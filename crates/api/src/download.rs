@@ -1,0 +1,127 @@
+//! Downloads: bytes that a thread makes while the caller receives them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::desk::StreamSeat;
+
+/// Time for which a piece waits for a caller that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Number of pieces that wait for a slow caller.
+const PIECES_WAITING: usize = 4;
+/// Size in bytes from which a piece is sent.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Work that writes the bytes of a download. After an error the caller sees a connection that was
+/// cut, and so never takes a part for the whole.
+pub(crate) type Source = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
+
+/// A stream of bytes.
+pub(crate) struct Download {
+    pub(crate) media: &'static str,
+    /// Length in bytes, if it is known.
+    pub(crate) bytes: Option<u64>,
+    /// Name under which browsers store it; `None` for a stream that they do not store.
+    pub(crate) name: Option<String>,
+    pub(crate) source: Source,
+}
+
+/// Sender of pieces.
+struct Pieces {
+    pending: Vec<u8>,
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    /// True for a stream whose pieces are sent at once.
+    is_live: bool,
+}
+
+impl Pieces {
+    fn send(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let piece = Bytes::from(std::mem::take(&mut self.pending));
+        let sending = tokio::time::timeout(PATIENCE, self.sender.send(Ok(piece)));
+        match Handle::current().block_on(sending) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the caller is gone")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the caller takes nothing")),
+        }
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        if self.pending.len() >= PIECE_BYTES {
+            self.send()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.is_live { self.send() } else { Ok(()) }
+    }
+}
+
+impl Download {
+    /// Starts the thread that makes the bytes, and returns the answer that has them.
+    pub(crate) fn response(self, seat: StreamSeat) -> Response<Body> {
+        let Self { media, bytes, name, source } = self;
+        let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+        let is_live = name.is_none();
+        tokio::task::spawn_blocking(move || {
+            let _seat = seat;
+            let mut pieces = Pieces { pending: Vec::new(), sender, is_live };
+            let made = source(&mut pieces).and_then(|()| pieces.send());
+            if let Err(error) = made {
+                tracing::debug!(%error, "a download ended early");
+                // Nobody waits for a caller that takes nothing.
+                drop(pieces.sender.try_send(Err(error)));
+            }
+        });
+        let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+        if let Some(bytes) = bytes {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+        }
+        if let Some(name) = name {
+            headers.insert(header::CONTENT_DISPOSITION, disposition(&name));
+        }
+        response
+    }
+}
+
+/// Returns the header that names the file for browsers, in the form of RFC 6266.
+fn disposition(name: &str) -> HeaderValue {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        match is_plain(byte) {
+            true => encoded.push(char::from(byte)),
+            false => write!(encoded, "%{byte:02X}").expect("text accepts everything"),
+        }
+    }
+    let value = format!("attachment; filename*=UTF-8''{encoded}");
+    HeaderValue::from_str(&value).expect("the name is encoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_is_a_header() {
+        let name = disposition("r\u{e9}sum\u{e9} \"1\"\r\n.pdf");
+        let text = name.to_str().expect("is visible");
+        assert_eq!(text, "attachment; filename*=UTF-8''r%C3%A9sum%C3%A9%20%221%22%0D%0A.pdf");
+    }
+}

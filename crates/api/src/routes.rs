@@ -1,0 +1,463 @@
+//! Routes: each is an operation with a function of typed parts.
+//!
+//! ```text
+//!   request -> path, query, body (bounded) -> thread that may block:
+//!       caller -> rate -> right -> JSON -> tag or key of the request -> function -> JSON
+//! ```
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::routing::{MethodFilter, on};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::answers::{self, KeyedRequest};
+use crate::authentication::{self, Evidence, Identity};
+use crate::call::{Answer, Attention, Call, Reply};
+use crate::caller::{Caller, Limit};
+use crate::desk::{self, Desk, StreamSeat};
+use crate::download::Download;
+use crate::fields::Empty;
+use crate::operation::Operation;
+use crate::problem::{Kind, Problem};
+use crate::tags;
+
+/// Maximum size of the body of a request, in bytes.
+pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
+/// Time in which the body of a request must have come.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// The network address of a client, as the listener notes it in each request.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
+
+/// The user of the administration socket, as the socket's service notes it in each request.
+#[derive(Clone)]
+pub(crate) struct LocalUser(pub(crate) String);
+
+/// Function of an operation.
+pub(crate) type Handler<P, Q, B, T> = fn(&mut Call<P, Q, B>) -> Answer<T>;
+
+/// A type of the parts and answers of operations.
+pub(crate) trait Part: JsonSchema + Send + 'static {}
+impl<T: JsonSchema + Send + 'static> Part for T {}
+
+/// Types of an operation, as its document shows them.
+#[derive(Clone)]
+pub(crate) struct Types {
+    pub(crate) path: fn(&mut SchemaGenerator) -> Schema,
+    pub(crate) query: fn(&mut SchemaGenerator) -> Schema,
+    /// Schema of the body of the request; `None` without one.
+    pub(crate) body: Option<fn(&mut SchemaGenerator) -> Schema>,
+    pub(crate) answer: AnswerType,
+}
+
+/// The answer of an operation.
+#[derive(Clone, Copy)]
+pub(crate) enum AnswerType {
+    Empty,
+    Document {
+        status: StatusCode,
+        schema: fn(&mut SchemaGenerator) -> Schema,
+    },
+    /// Bytes of this media type, as long as they come.
+    Stream(&'static str),
+}
+
+/// All routes with their operations.
+pub(crate) struct Routes {
+    pub(crate) router: Router<Arc<Desk>>,
+    pub(crate) operations: Vec<(Operation, Types)>,
+}
+
+/// An operation with its function.
+struct Endpoint<P, Q, B, T> {
+    operation: Operation,
+    status: StatusCode,
+    handler: Handler<P, Q, B, T>,
+    /// Returns the document that the operation changes, as it is read.
+    current: Option<Current<P>>,
+}
+
+/// Function that returns the document of an object, as reading it gives it.
+type Current<P> = fn(&Arc<Desk>, &Caller, &P) -> Answer<Vec<u8>>;
+
+/// A request whose parts are read, but not its caller.
+struct Arrival<P, Q> {
+    desk: Arc<Desk>,
+    parts: Parts,
+    path: P,
+    query: Q,
+    body: bytes::Bytes,
+    attention: Attention,
+}
+
+impl Routes {
+    pub(crate) fn new() -> Self {
+        Self { router: Router::new(), operations: Vec::new() }
+    }
+
+    /// Adds an operation.
+    pub(crate) fn add<P, Q, B, T>(&mut self, operation: Operation, handler: Handler<P, Q, B, T>)
+    where
+        P: Part + DeserializeOwned,
+        Q: Part + DeserializeOwned,
+        B: Part + DeserializeOwned,
+        T: Part + Serialize,
+    {
+        self.put(Endpoint { operation, status: StatusCode::OK, handler, current: None });
+    }
+
+    /// Adds an operation that makes something. A request with an `Idempotency-Key` makes it once.
+    pub(crate) fn make<P, Q, B, T>(&mut self, operation: Operation, handler: Handler<P, Q, B, T>)
+    where
+        P: Part + DeserializeOwned,
+        Q: Part + DeserializeOwned,
+        B: Part + DeserializeOwned,
+        T: Part + Serialize,
+    {
+        self.put(Endpoint { operation, status: StatusCode::CREATED, handler, current: None });
+    }
+
+    /// Adds an operation that changes the object that `read` describes. A request with `If-Match`
+    /// changes it only if it is as the caller has read it.
+    pub(crate) fn change<P, Q, B, T>(
+        &mut self,
+        operation: Operation,
+        current: Current<P>,
+        handler: Handler<P, Q, B, T>,
+    ) where
+        P: Part + DeserializeOwned,
+        Q: Part + DeserializeOwned,
+        B: Part + DeserializeOwned,
+        T: Part + Serialize,
+    {
+        let current = Some(current);
+        self.put(Endpoint { operation, status: StatusCode::OK, handler, current });
+    }
+
+    /// Adds an operation whose answer is a stream of bytes.
+    pub(crate) fn stream<P, Q>(
+        &mut self,
+        operation: Operation,
+        media: &'static str,
+        handler: fn(&mut Call<P, Q, Empty>) -> Answer<Download>,
+    ) where
+        P: Part + DeserializeOwned,
+        Q: Part + DeserializeOwned,
+    {
+        let types = Types {
+            path: P::json_schema,
+            query: Q::json_schema,
+            body: None,
+            answer: AnswerType::Stream(media),
+        };
+        self.operations.push((operation.clone(), types));
+        let path = operation.path;
+        let filter = filter(&operation.method);
+        let operation = Arc::new(operation);
+        let serve = move |desk: axum::extract::State<Arc<Desk>>, request: Request| {
+            let operation = Arc::clone(&operation);
+            async move { serve_stream(operation, handler, desk.0, request).await }
+        };
+        self.router = std::mem::take(&mut self.router).route(path, on(filter, serve));
+    }
+
+    fn put<P, Q, B, T>(&mut self, endpoint: Endpoint<P, Q, B, T>)
+    where
+        P: Part + DeserializeOwned,
+        Q: Part + DeserializeOwned,
+        B: Part + DeserializeOwned,
+        T: Part + Serialize,
+    {
+        let has_answer = !is_nothing::<T>();
+        let answer = match has_answer {
+            true => AnswerType::Document {
+                status: endpoint.status,
+                schema: |generator| generator.subschema_for::<T>(),
+            },
+            false => AnswerType::Empty,
+        };
+        let types = Types {
+            path: P::json_schema,
+            query: Q::json_schema,
+            body: (!is_nothing::<B>()).then_some(|generator| generator.subschema_for::<B>()),
+            answer,
+        };
+        self.operations.push((endpoint.operation.clone(), types));
+        let (path, filter) = (endpoint.operation.path, filter(&endpoint.operation.method));
+        let endpoint = Arc::new(endpoint);
+        let serve = move |desk: axum::extract::State<Arc<Desk>>, request: Request| {
+            let endpoint = Arc::clone(&endpoint);
+            async move { serve(endpoint, desk.0, request).await }
+        };
+        self.router = std::mem::take(&mut self.router).route(path, on(filter, serve));
+    }
+}
+
+fn is_nothing<T: 'static>() -> bool {
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<Empty>()
+}
+
+fn filter(method: &Method) -> MethodFilter {
+    MethodFilter::try_from(method.clone()).expect("operations have ordinary methods")
+}
+
+async fn serve<P, Q, B, T>(
+    endpoint: Arc<Endpoint<P, Q, B, T>>,
+    desk: Arc<Desk>,
+    request: Request,
+) -> Response<Body>
+where
+    P: Part + DeserializeOwned,
+    Q: Part + DeserializeOwned,
+    B: Part + DeserializeOwned,
+    T: Part + Serialize,
+{
+    let received = match receive::<P, Q>(Arc::clone(&desk), request).await {
+        Ok(received) => received,
+        Err(problem) => return finish(problem.response()),
+    };
+    let change = match endpoint.current {
+        Some(_) => Some(desk.hold_changes().await),
+        None => None,
+    };
+    let work = desk.begin_work().await;
+    // The sign is dropped with this future, which ends with the connection.
+    let _waiting = received.attention.waiting();
+    let answering = tokio::task::spawn_blocking(move || {
+        let _held = (change, work);
+        let operation = endpoint.operation.id;
+        let _span = tracing::info_span!(target: model::TRACE, "request", operation).entered();
+        let mut headers = HeaderMap::new();
+        let mut response = match carry_out(&endpoint, received, &mut headers) {
+            Ok(reply) => response(reply),
+            Err(problem) => problem.response(),
+        };
+        response.headers_mut().extend(headers);
+        response
+    });
+    finish(answering.await.unwrap_or_else(|_| bug().response()))
+}
+
+/// The problem of a panic, which was logged where it was.
+fn bug() -> Problem {
+    Problem::new(Kind::Bug, "the operation was ended by a bug, which the server has logged")
+}
+
+async fn serve_stream<P, Q>(
+    operation: Arc<Operation>,
+    handler: fn(&mut Call<P, Q, Empty>) -> Answer<Download>,
+    desk: Arc<Desk>,
+    request: Request,
+) -> Response<Body>
+where
+    P: Part + DeserializeOwned,
+    Q: Part + DeserializeOwned,
+{
+    let received = match receive::<P, Q>(Arc::clone(&desk), request).await {
+        Ok(received) => received,
+        Err(problem) => return finish(problem.response()),
+    };
+    let work = desk.begin_work().await;
+    let _waiting = received.attention.waiting();
+    let opening = tokio::task::spawn_blocking(move || {
+        let _work = work;
+        let mut headers = HeaderMap::new();
+        let opened = open(&operation, handler, received, &mut headers);
+        (opened, headers)
+    });
+    let (opened, headers) = opening.await.unwrap_or_else(|_| (Err(bug()), HeaderMap::new()));
+    let mut response = match opened {
+        Ok((download, seat)) => download.response(seat),
+        Err(problem) => problem.response(),
+    };
+    response.headers_mut().extend(headers);
+    finish(response)
+}
+
+/// Makes a download, with the right to its stream.
+fn open<P, Q>(
+    operation: &Operation,
+    handler: fn(&mut Call<P, Q, Empty>) -> Answer<Download>,
+    received: Arrival<P, Q>,
+    headers: &mut HeaderMap,
+) -> Result<(Download, StreamSeat), Problem> {
+    let identity = admit(operation, &received, headers)?;
+    let Arrival { desk, parts, path, query, attention, .. } = received;
+    let seat = desk.begin_stream(&identity.caller.account())?;
+    let call = call(desk, &parts, identity, (path, query, Empty {}));
+    let mut call = Call { attention, ..call };
+    Ok((handler(&mut call)?, seat))
+}
+
+/// Reads the parts of a request.
+async fn receive<P: DeserializeOwned + Send + 'static, Q: DeserializeOwned>(
+    desk: Arc<Desk>,
+    request: Request,
+) -> Result<Arrival<P, Q>, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let path = Path::<P>::from_request_parts(&mut parts, &()).await;
+    let Path(path) = path.map_err(|error| Problem::invalid(error.body_text()))?;
+    let query = Query::<Q>::try_from_uri(&parts.uri);
+    let Query(query) = query.map_err(|error| Problem::invalid(error.body_text()))?;
+    let coming = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_BYTES_MAX));
+    let body = coming.await.map_err(|_| Problem::invalid("the body came too slowly"))?;
+    let body = body.map_err(|_| {
+        let text = format!("a body has at most {BODY_BYTES_MAX} bytes, and must come whole");
+        Problem::new(Kind::TooLarge, text)
+    })?;
+    Ok(Arrival { desk, parts, path, query, body, attention: Attention::default() })
+}
+
+/// Returns the caller, if the caller may use the operation at all and not too often.
+fn admit<P, Q>(
+    operation: &Operation,
+    received: &Arrival<P, Q>,
+    headers: &mut HeaderMap,
+) -> Result<Identity, Problem> {
+    let Arrival { desk, parts, .. } = received;
+    let address = parts.extensions.get::<ClientAddress>().map(|address| address.0);
+    let local = parts.extensions.get::<LocalUser>().map(|user| user.0.clone());
+    let evidence = Evidence { headers: &parts.headers, method: &parts.method, address, local };
+    let identity = authentication::identify(desk, &evidence)?;
+    let Identity { caller, .. } = &identity;
+    let account = match caller.limit {
+        Limit::Stranger => format!("{:?}", desk::origin(address)),
+        _ => caller.account(),
+    };
+    desk.rates.take(&account, sys::clock::monotonic())?.tell(headers);
+    if caller.may_somewhere(operation.area, operation.right) {
+        return Ok(identity);
+    }
+    Err(match caller.limit {
+        Limit::Stranger => Problem::new(Kind::Unauthenticated, "sign in, or give a key"),
+        _ => Problem::forbidden(),
+    })
+}
+
+fn call<P, Q, B>(
+    desk: Arc<Desk>,
+    parts: &Parts,
+    identity: Identity,
+    (path, query, body): (P, Q, B),
+) -> Call<P, Q, B> {
+    let Identity { caller, sign_in } = identity;
+    let origin = parts.extensions.get::<ClientAddress>().map(|address| address.0);
+    let (headers, attention) = (HeaderMap::new(), Attention::default());
+    Call { desk, caller, origin, sign_in, path, query, body, headers, attention }
+}
+
+fn carry_out<P, Q, B, T>(
+    endpoint: &Endpoint<P, Q, B, T>,
+    received: Arrival<P, Q>,
+    headers: &mut HeaderMap,
+) -> Result<Reply, Problem>
+where
+    P: DeserializeOwned,
+    B: DeserializeOwned + 'static,
+    T: Serialize + 'static,
+{
+    let identity = admit(&endpoint.operation, &received, headers)?;
+    let body = parse_body::<B>(&received.parts, &received.body)?;
+    let Arrival { desk, parts, path, query, body: bytes, attention } = received;
+    let shared = Arc::clone(&desk);
+    let name = identity.caller.account();
+    if let Some(current) = endpoint.current
+        && parts.headers.contains_key(header::IF_MATCH)
+    {
+        let document = current(&shared, &identity.caller, &path)?;
+        let tag = tags::tag(&document, endpoint.operation.volatile);
+        tags::check(&parts.headers, &tag)?;
+    }
+    let mut call = Call { attention, ..call(desk, &parts, identity, (path, query, body)) };
+    let key = match endpoint.status {
+        StatusCode::CREATED => answers::key(&parts.headers)?,
+        _ => None,
+    };
+    let Some(key) = key else { return reply(endpoint, &parts, &mut call) };
+    let target = parts.uri.to_string();
+    let content = [endpoint.operation.id.as_bytes(), target.as_bytes(), &bytes];
+    let request = KeyedRequest { caller: &name, key, content };
+    request.answer(&shared, || reply(endpoint, &parts, &mut call))
+}
+
+/// Parses the body of a request, which must be JSON if the operation has one.
+fn parse_body<B: DeserializeOwned + 'static>(parts: &Parts, body: &[u8]) -> Result<B, Problem> {
+    if is_nothing::<B>() && body.is_empty() {
+        return Ok(serde_json::from_str("{}").expect("nothing has no fields"));
+    }
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if !matches!(kind, "application/json" | "application/merge-patch+json") {
+        let text = "send the body as JSON, with 'Content-Type: application/json'";
+        return Err(Problem::new(Kind::UnsupportedMedia, text));
+    }
+    serde_json::from_slice(body)
+        .map_err(|error| Problem::invalid(format!("the body is wrong: {error}")))
+}
+
+fn reply<P, Q, B, T: Serialize + 'static>(
+    endpoint: &Endpoint<P, Q, B, T>,
+    parts: &Parts,
+    call: &mut Call<P, Q, B>,
+) -> Result<Reply, Problem> {
+    let answer = (endpoint.handler)(call)?;
+    let mut headers = std::mem::take(&mut call.headers);
+    if is_nothing::<T>() {
+        return Ok(Reply { status: StatusCode::NO_CONTENT, headers, body: Vec::new() });
+    }
+    let body = document(&answer);
+    let mut status = endpoint.status;
+    if parts.method == Method::GET {
+        let tag = tags::tag(&body, endpoint.operation.volatile);
+        if tags::is_known(&parts.headers, &tag) {
+            status = StatusCode::NOT_MODIFIED;
+        }
+        headers.insert(header::ETAG, tag);
+    }
+    let body = if status == StatusCode::NOT_MODIFIED { Vec::new() } else { body };
+    Ok(Reply { status, headers, body })
+}
+
+/// Returns the JSON of an answer.
+pub(crate) fn document<T: Serialize>(answer: &T) -> Vec<u8> {
+    serde_json::to_vec(answer).expect("answers have only text as keys")
+}
+
+fn response(reply: Reply) -> Response<Body> {
+    let Reply { status, headers, body } = reply;
+    let has_body = !body.is_empty();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if has_body {
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+    }
+    response
+}
+
+/// Adds the headers of every answer.
+pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::STRICT_TRANSPORT_SECURITY, "max-age=31536000"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in fixed {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
