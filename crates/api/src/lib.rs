@@ -1,3 +1,38 @@
+//! The service: REST over HTTPS, people and their roles, keys of programs, metrics.
+//!
+//! ```text
+//!   listener (TLS, limits) --+
+//!                            +--> routes --> authentication --> roles --> resources --> store
+//!   administration socket ---+       |                                        |
+//!                                 openapi                                   server
+//! ```
+//!
+//! | module | work |
+//! |---|---|
+//! | `listener`, `stall` | connections, TLS, limits on clients |
+//! | `routes`, `call` | from a request of HTTP to a typed call, and back |
+//! | `operation`, `openapi` | the list of operations, and its document |
+//! | `authentication`, `challenge`, `passwords`, `second_factor`, `keys` | who calls |
+//! | `roles`, `caller` | what a caller may do |
+//! | `approval` | what waits for a second person |
+//! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
+//! | `resources` | the operations, one module a noun |
+//! | `remote` | the administrator's service for machines elsewhere |
+//! | `metrics`, `health` | what other programs watch |
+//!
+//! 1. Each operation is in the list of operations, with its area and right. A route cannot be made
+//!    without them.
+//! 2. An operation on an object asks [`caller::Caller::may`] about the object before it reads more
+//!    than the object's owner. A caller who may not see an object gets the answer for an object
+//!    that does not exist.
+//! 3. Each change is in the activity log with the name of its caller.
+//! 4. Secrets are kept only as hashes, or sealed with a key of the server.
+//!
+//! With the feature `page`, requests for anything else get the page of the crate `web`.
+//!
+//! Deliberately absent: work. Everything that an operation does is a function of `store` or
+//! `server`, which the command line reaches too.
+
 mod answers;
 mod authentication;
 mod call;
@@ -7,17 +42,20 @@ mod cursor;
 mod desk;
 mod download;
 mod fields;
+mod health;
 mod keys;
 mod listener;
 mod operation;
 mod passwords;
 mod problem;
 mod rates;
+mod resources;
 mod roles;
 mod routes;
 mod seal;
 mod second_factor;
 mod stall;
 mod tags;
+
 pub use listener::{ListenError, start};
 pub use roles::table as role_table;

@@ -1,0 +1,81 @@
+//! The operations, one module a noun.
+
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::Response;
+
+use crate::problem::Problem;
+use crate::routes::Routes;
+use crate::{health, metrics};
+
+/// Returns all routes.
+pub(crate) fn routes() -> Routes {
+    let mut routes = Routes::new();
+    health::add(&mut routes);
+    metrics::add(&mut routes);
+    sign_in::add(&mut routes);
+    account::add(&mut routes);
+    service::add(&mut routes);
+    people::add(&mut routes);
+    keys::add(&mut routes);
+    domains::add(&mut routes);
+    policies::add(&mut routes);
+    option_sets::add(&mut routes);
+    enrolment_keys::add(&mut routes);
+    node_lists::add(&mut routes);
+    nodes::add(&mut routes);
+    node_settings::add(&mut routes);
+    node_config::add(&mut routes);
+    choices::add(&mut routes);
+    schedules::add(&mut routes);
+    events::add(&mut routes);
+    sessions::add(&mut routes);
+    nights::add(&mut routes);
+    series::add(&mut routes);
+    baselines::add(&mut routes);
+    inventory::add(&mut routes);
+    differences::add(&mut routes);
+    contents::add(&mut routes);
+    restores::add(&mut routes);
+    pools::add(&mut routes);
+    storage::add(&mut routes);
+    libraries::add(&mut routes);
+    tasks::add(&mut routes);
+    log::add(&mut routes);
+    approvals::add(&mut routes);
+    overview::add(&mut routes);
+    alerts::add(&mut routes);
+    monthly::add(&mut routes);
+    routes.router = std::mem::take(&mut routes.router)
+        .fallback(page_or_nothing)
+        .method_not_allowed_fallback(async || {
+            let text = "this path has no such operation; /v1/openapi.json lists all";
+            let problem = Problem::new(crate::problem::Kind::MethodNotAllowed, text);
+            crate::routes::finish(problem.response())
+        })
+        .layer(axum::middleware::from_fn(crate::challenge::spare_scripts));
+    routes
+}
+
+/// Answers a request that is no operation: browsers get the page.
+async fn page_or_nothing(request: Request) -> Response<Body> {
+    let page = page(&request);
+    crate::routes::finish(page.unwrap_or_else(|| no_such_path().response()))
+}
+
+#[cfg(feature = "page")]
+fn page(request: &Request) -> Option<Response<Body>> {
+    let answer = web::answer(request.method(), request.uri().path(), request.headers())?;
+    Some(answer.map(Body::from))
+}
+
+#[cfg(not(feature = "page"))]
+fn page(_: &Request) -> Option<Response<Body>> {
+    None
+}
+
+fn no_such_path() -> Problem {
+    let text = "there is nothing at this path; /v1/openapi.json lists all operations";
+    Problem::new(crate::problem::Kind::NotFound, text)
+}
