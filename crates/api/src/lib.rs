@@ -45,6 +45,7 @@ mod fields;
 mod health;
 mod keys;
 mod listener;
+mod openapi;
 mod operation;
 mod passwords;
 mod problem;
@@ -58,4 +59,5 @@ mod stall;
 mod tags;
 
 pub use listener::{ListenError, start};
+pub use openapi::document;
 pub use roles::table as role_table;
