@@ -45,6 +45,7 @@ mod fields;
 mod health;
 mod keys;
 mod listener;
+mod metrics;
 mod openapi;
 mod operation;
 mod passwords;
