@@ -1,5 +1,7 @@
 //! The operations, one module a noun.
 
+mod account;
+mod sign_in;
 
 use axum::body::Body;
 use axum::extract::Request;
