@@ -1,6 +1,8 @@
 //! The operations, one module a noun.
 
 mod account;
+mod keys;
+mod people;
 mod sign_in;
 
 use axum::body::Body;

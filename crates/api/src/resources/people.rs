@@ -1,0 +1,417 @@
+//! People and their roles.
+
+use std::collections::BTreeSet;
+
+use catalog::{CatalogError, NewPerson, Person, PersonChange, RoleRow};
+use model::{DomainId, PersonId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::nodes::note;
+
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::passwords;
+use crate::problem::Problem;
+use crate::roles::{Area, Right, Role};
+use crate::routes::Routes;
+
+/// Maximum length of a text about a person, in bytes, and of a list of cost centres.
+const TEXT_BYTES_MAX: usize = 200;
+const COST_CENTRES_MAX: usize = 50;
+
+/// A role that a person has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RoleDocument {
+    role: Role,
+    /// Name of the domain in which the person has the role; absent for everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
+}
+
+/// A person.
+#[derive(Serialize, JsonSchema)]
+struct PersonDocument {
+    login: String,
+    name: String,
+    mail: String,
+    cost_centres: Vec<String>,
+    roles: Vec<RoleDocument>,
+    has_password: bool,
+    has_second_factor: bool,
+    locked: bool,
+    made: Time,
+    made_by: String,
+}
+
+/// A person who is registered.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewPersonBody {
+    /// Name with which the person signs in: 1 to 64 letters, digits, '.', '-', '_' or '@'.
+    login: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    mail: String,
+    #[serde(default)]
+    cost_centres: Vec<String>,
+    /// First password. Without one, the person has no way to sign in by itself.
+    password: Option<String>,
+    #[serde(default)]
+    roles: Vec<RoleDocument>,
+}
+
+/// A change of a person. A field that is absent leaves its value as it is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PersonChangeBody {
+    name: Option<String>,
+    mail: Option<String>,
+    cost_centres: Option<Vec<String>>,
+    password: Option<String>,
+    /// False to remove the second factor of a person who has lost it.
+    has_second_factor: Option<bool>,
+    locked: Option<bool>,
+    /// All roles of the person.
+    roles: Option<Vec<RoleDocument>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct PersonPath {
+    /// Login of the person.
+    person: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Only people with a role in this domain.
+    domain: Option<String>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/users", "/v1/users/{person}");
+    let summary = "Lists people";
+    routes.add(Operation::read("users.list", all, Area::People, summary), list);
+    let summary = "Registers a person";
+    routes.make(Operation::post("users.add", all, Area::People, summary), register);
+    let summary = "Describes a person";
+    routes.add(Operation::read("users.get", one, Area::People, summary), get);
+    let summary = "Changes a person";
+    routes.change(Operation::patch("users.change", one, Area::People, summary), current, change);
+    let summary = "Removes a person with roles, keys and sign-ins";
+    routes.change(Operation::delete("users.remove", one, Area::People, summary), current, remove);
+}
+
+/// Returns the roles of a person as documents.
+pub(super) fn roles_of(desk: &Desk, person: PersonId) -> Answer<Vec<RoleDocument>> {
+    let catalog = &desk.store().catalog;
+    let rows = catalog.roles(Some(person))?;
+    let domains = if rows.is_empty() { Vec::new() } else { catalog.domains()? };
+    let describe = |row: RoleRow| {
+        let named = |id: DomainId| domains.iter().find(|domain| domain.id == id);
+        let domain = row.domain.and_then(named).map(|domain| domain.name.clone());
+        Some(RoleDocument { role: Role::of_name(&row.role)?, domain })
+    };
+    Ok(rows.into_iter().filter_map(describe).collect())
+}
+
+fn describe(desk: &Desk, person: Person) -> Answer<PersonDocument> {
+    Ok(PersonDocument {
+        roles: roles_of(desk, person.id)?,
+        login: person.login,
+        name: person.name,
+        mail: person.mail,
+        cost_centres: person.cost_centres,
+        has_password: person.password.is_some(),
+        has_second_factor: person.second_factor.is_some(),
+        locked: person.locked,
+        made: Time(person.made),
+        made_by: person.made_by,
+    })
+}
+
+/// Returns the person as rights depend on it. A person belongs to a domain if all roles of the
+/// person are in it.
+fn subject(desk: &Desk, person: PersonId) -> Answer<Subject> {
+    let roles = desk.store().catalog.roles(Some(person))?;
+    let domains: BTreeSet<Option<DomainId>> = roles.into_iter().map(|row| row.domain).collect();
+    let in_domain = match &domains.into_iter().collect::<Vec<_>>()[..] {
+        [Some(only)] if owns_only_in(desk, person, *only)? => Some(*only),
+        _ => None,
+    };
+    Ok(Subject::Person { person, in_domain })
+}
+
+/// Returns true if all nodes that a person owns are in the domain.
+fn owns_only_in(desk: &Desk, person: PersonId, domain: DomainId) -> Answer<bool> {
+    let catalog = &desk.store().catalog;
+    let details = catalog.all_node_details()?.into_iter();
+    let mut owned = details.filter(|(_, details)| details.owner == Some(person)).peekable();
+    if owned.peek().is_none() {
+        return Ok(true);
+    }
+    let nodes = catalog.nodes()?;
+    let is_in = |id| nodes.iter().any(|node| node.id == id && node.domain == domain);
+    Ok(owned.all(|(id, _)| is_in(id)))
+}
+
+/// Finds a person with whom the caller may do what needs `right`.
+pub(super) fn find(desk: &Desk, caller: &Caller, login: &str, right: Right) -> Answer<Person> {
+    let absent = || Problem::not_found("user", login);
+    let person = match desk.store().catalog.person(login) {
+        Ok(person) => person,
+        Err(CatalogError::NotFound { .. }) => return Err(absent()),
+        Err(error) => return Err(error.into()),
+    };
+    let subject = subject(desk, person.id)?;
+    if !caller.may(Area::People, Right::Read, subject) {
+        return Err(absent());
+    }
+    caller.check(Area::People, right, subject)?;
+    Ok(person)
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<PersonDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let catalog = &call.desk.store().catalog;
+    let mut people = Vec::new();
+    for person in catalog.people()? {
+        if call.caller.may(Area::People, Right::Read, subject(&call.desk, person.id)?) {
+            people.push(person);
+        }
+    }
+    if let Some(name) = &call.query.domain {
+        let domain = super::domains::find(&call.desk, &call.caller, name)?.id;
+        let roles = catalog.roles(None)?;
+        people.retain(|person| {
+            roles.iter().any(|row| row.person == person.id && row.domain == Some(domain))
+        });
+    }
+    let page = portion.page_of(people, |person| person.login.to_ascii_lowercase().into_bytes());
+    let items = page.items.into_iter().map(|person| describe(&call.desk, person));
+    Ok(Page { items: items.collect::<Result<_, _>>()?, next: page.next })
+}
+
+fn get(call: &mut Call<PersonPath, Empty, Empty>) -> Answer<PersonDocument> {
+    let person = find(&call.desk, &call.caller, &call.path.person, Right::Read)?;
+    describe(&call.desk, person)
+}
+
+fn current(desk: &std::sync::Arc<Desk>, caller: &Caller, path: &PersonPath) -> Answer<Vec<u8>> {
+    let person = find(desk, caller, &path.person, Right::Write)?;
+    Ok(crate::routes::document(&describe(desk, person)?))
+}
+
+fn check_text(text: &str, what: &str) -> Answer<()> {
+    if text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let text = format!("{what} has at most {TEXT_BYTES_MAX} bytes, and no control characters");
+    Err(Problem::invalid(text))
+}
+
+fn check_cost_centres(cost_centres: &[String]) -> Answer<()> {
+    if cost_centres.len() > COST_CENTRES_MAX {
+        let text = format!("a person has at most {COST_CENTRES_MAX} cost centres");
+        return Err(Problem::invalid(text));
+    }
+    cost_centres.iter().try_for_each(|one| check_text(one, "a cost centre"))
+}
+
+fn check_login(login: &str) -> Answer<()> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_@".contains(&byte);
+    if (1..=64).contains(&login.len()) && login.bytes().all(is_allowed) {
+        return Ok(());
+    }
+    Err(Problem::invalid("a login has 1 to 64 letters, digits, '.', '-', '_' or '@'"))
+}
+
+/// Returns the rows of roles that the caller gives to a person.
+fn grant(desk: &Desk, caller: &Caller, roles: &[RoleDocument]) -> Answer<Vec<RoleRow>> {
+    let row = |document: &RoleDocument| {
+        let domain = match &document.domain {
+            Some(name) => Some(super::domains::find(desk, caller, name)?.id),
+            None => None,
+        };
+        check_grant(caller, document.role, domain)?;
+        let role = document.role.name().to_owned();
+        // The number of the person is not known yet, and does not count.
+        Ok(RoleRow { person: PersonId(0), role, domain })
+    };
+    roles.iter().map(row).collect()
+}
+
+/// Fails if the caller may not give this role: only the system role gives all, and an administrator
+/// of a domain gives the roles of its customers.
+fn check_grant(caller: &Caller, role: Role, domain: Option<DomainId>) -> Answer<()> {
+    if caller.has_everywhere(Role::System) {
+        return match (role, domain) {
+            (Role::Tenant | Role::Owner, None) => {
+                let text = format!("name the domain in which the person is {}", role.name());
+                Err(Problem::invalid(text))
+            }
+            _ => Ok(()),
+        };
+    }
+    let is_of_customers = matches!(role, Role::Tenant | Role::Owner);
+    match domain {
+        Some(domain) if is_of_customers => {
+            caller.check(Area::People, Right::Write, Subject::Domain(domain))
+        }
+        _ => Err(Problem::forbidden()),
+    }
+}
+
+fn register(call: &mut Call<Empty, Empty, NewPersonBody>) -> Answer<PersonDocument> {
+    let body = &call.body;
+    check_login(&body.login)?;
+    check_text(&body.name, "a name")?;
+    check_text(&body.mail, "an address for mail")?;
+    check_cost_centres(&body.cost_centres)?;
+    let roles = grant(&call.desk, &call.caller, &body.roles)?;
+    if roles.is_empty() && !call.caller.has_everywhere(Role::System) {
+        let text = "give the person a role in your domain: owner, or tenant";
+        return Err(Problem::invalid(text));
+    }
+    if let Some(password) = &body.password {
+        passwords::check_rules(&body.login, password)?;
+    }
+    if call.desk.store().catalog.person(&body.login).is_ok() {
+        return Err(taken(&body.login));
+    }
+    let person = NewPerson {
+        login: body.login.clone(),
+        name: body.name.clone(),
+        mail: body.mail.clone(),
+        cost_centres: body.cost_centres.clone(),
+        password: body.password.as_deref().map(|password| call.desk.passwords.hash(password)),
+        made: sys::clock::now(),
+        made_by: call.caller.name.clone(),
+    };
+    let store = call.desk.store();
+    let person = match store.catalog.add_person(&person) {
+        Err(CatalogError::Exists { .. }) => {
+            return Err(taken(&person.login));
+        }
+        added => added?,
+    };
+    store.catalog.set_roles(person.id, &roles)?;
+    note(store, &call.caller.name, "person added", person.login.clone())?;
+    describe(&call.desk, person)
+}
+
+fn taken(login: &str) -> Problem {
+    Problem::conflict(format!("the login '{login}' is taken; choose another one"))
+}
+
+fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<PersonDocument> {
+    let person = find(&call.desk, &call.caller, &call.path.person, Right::Write)?;
+    let body = &call.body;
+    for (text, what) in [(&body.name, "a name"), (&body.mail, "an address for mail")] {
+        text.iter().try_for_each(|text| check_text(text, what))?;
+    }
+    body.cost_centres.iter().try_for_each(|all| check_cost_centres(all))?;
+    if let Some(password) = &body.password {
+        passwords::check_rules(&person.login, password)?;
+    }
+    let is_self = call.caller.person == Some(person.id);
+    if is_self && (body.password.is_some() || body.has_second_factor.is_some()) {
+        let text = "change your own password and second factor at /v1/account, with the old ones";
+        return Err(Problem::conflict(text));
+    }
+    if body.has_second_factor == Some(true) {
+        return Err(Problem::invalid("only the person can set a second factor"));
+    }
+    let roles = match &body.roles {
+        Some(roles) if roles.is_empty() && !call.caller.has_everywhere(Role::System) => {
+            return Err(Problem::invalid(
+                "a person keeps a role in your domain; or remove the person",
+            ));
+        }
+        Some(roles) => Some(grant(&call.desk, &call.caller, roles)?),
+        None => None,
+    };
+    if body.locked == Some(true) && is_self {
+        return Err(Problem::conflict("nobody locks out oneself; another person can"));
+    }
+    let order = PersonChange {
+        name: body.name.clone(),
+        mail: body.mail.clone(),
+        cost_centres: body.cost_centres.clone(),
+        password: body.password.as_deref().map(|password| call.desk.passwords.hash(password)),
+        second_factor: body.has_second_factor.map(|_| None),
+        locked: body.locked,
+    };
+    let store = call.desk.store();
+    store.catalog.change_person(person.id, &order)?;
+    if let Some(roles) = roles {
+        store.catalog.set_roles(person.id, &roles)?;
+    }
+    note(store, &call.caller.name, "person changed", changes(&person, body))?;
+    describe(&call.desk, store.catalog.person_numbered(person.id)?)
+}
+
+/// Returns the changed fields in words, for the activity log.
+fn changes(person: &Person, body: &PersonChangeBody) -> String {
+    let fields = [
+        (body.name.is_some(), "name"),
+        (body.mail.is_some(), "mail"),
+        (body.cost_centres.is_some(), "cost centres"),
+        (body.password.is_some(), "password"),
+        (body.has_second_factor.is_some(), "second factor removed"),
+        (body.locked == Some(true), "locked"),
+        (body.locked == Some(false), "unlocked"),
+        (body.roles.is_some(), "roles"),
+    ];
+    let changed = fields.iter().filter(|(is_changed, _)| *is_changed).map(|(_, name)| *name);
+    format!("{}: {}", person.login, changed.collect::<Vec<_>>().join(", "))
+}
+
+fn remove(call: &mut Call<PersonPath, Empty, Empty>) -> Answer<Empty> {
+    let person = find(&call.desk, &call.caller, &call.path.person, Right::Write)?;
+    if call.caller.person == Some(person.id) {
+        return Err(Problem::conflict("nobody removes oneself; another person can"));
+    }
+    let store = call.desk.store();
+    store.catalog.remove_person(person.id)?;
+    note(store, &call.caller.name, "person removed", person.login)?;
+    Ok(Empty {})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::{HeldRole, Limit};
+
+    #[test]
+    fn an_administrator_of_a_domain_gives_no_more_than_roles_of_customers() {
+        let held = vec![HeldRole { role: Role::Tenant, domain: Some(DomainId(2)) }];
+        let person = Some(PersonId(1));
+        let limit = Limit::None;
+        let tenant = Caller { person, roles: held, limit, ..Caller::stranger() };
+        let may = |role, domain| check_grant(&tenant, role, domain).is_ok();
+        assert!(may(Role::Owner, Some(DomainId(2))) && may(Role::Tenant, Some(DomainId(2))));
+        assert!(!may(Role::Owner, Some(DomainId(3))) && !may(Role::Owner, None));
+        assert!(!may(Role::System, None) && !may(Role::System, Some(DomainId(2))));
+        assert!(!may(Role::Auditor, Some(DomainId(2))));
+    }
+
+    #[test]
+    fn logins_are_plain() {
+        for good in ["anna", "a.b@example.org", "x"] {
+            assert_eq!(check_login(good), Ok(()), "{good}");
+        }
+        for bad in ["", "a b", "\u{e9}", "a/b", &"x".repeat(65)] {
+            assert!(check_login(bad).is_err(), "{bad}");
+        }
+    }
+}
