@@ -1,8 +1,10 @@
 //! The operations, one module a noun.
 
 mod account;
+mod domains;
 mod keys;
 mod people;
+mod service;
 mod sign_in;
 
 use axum::body::Body;

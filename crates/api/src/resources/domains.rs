@@ -1,0 +1,307 @@
+//! Domains: customers with their nodes, people and limits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::{Amount, DomainDetails};
+use model::DomainId;
+use policy::PolicyDomain;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::domains;
+use store::nodes::note;
+
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Maximum length of a tag and of a description, in bytes.
+const TAG_BYTES_MAX: usize = 32;
+const DESCRIPTION_BYTES_MAX: usize = 1_000;
+/// Fields of a domain that change by themselves.
+const VOLATILE: &[&str] = &["nodes", "stored", "servers"];
+/// Share of a limit from which there are warnings if nobody has set another one, in per cent.
+const WARNING_PERCENT: u8 = 80;
+
+/// A domain.
+#[derive(Serialize, JsonSchema)]
+struct DomainDocument {
+    name: String,
+    /// Short name of the customer.
+    tag: String,
+    description: String,
+    nodes: usize,
+    stored: StoredDocument,
+    limits: Limits,
+    /// Addresses of the servers that the nodes of the domain use.
+    servers: Vec<String>,
+    /// Scope of deduplication: chunks that are long enough are stored once for the nodes of all
+    /// domains, and no node can tell.
+    deduplication: &'static str,
+    has_draft: bool,
+}
+
+/// Limits of a domain; a limit that is null does not exist.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    /// Maximum number of nodes.
+    nodes: Option<u64>,
+    /// Maximum number of stored versions of objects. A backup or archive that would store more is
+    /// refused.
+    objects: Option<u64>,
+    /// Maximum size of the stored versions, in bytes as on the nodes.
+    bytes: Option<u64>,
+    /// Share of a limit from which the domain is at risk, in per cent.
+    warning_percent: u8,
+}
+
+/// Amount of what the nodes of a domain have stored: all versions of objects, archive copies, and
+/// deleted versions as long as they can be brought back.
+#[derive(Serialize, JsonSchema)]
+struct StoredDocument {
+    objects: u64,
+    /// Size in bytes as on the nodes, before deduplication and compression.
+    bytes: u64,
+}
+
+/// A new domain.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewDomainBody {
+    /// 1 to 64 letters, digits, '.', '-' or '_'.
+    name: String,
+    #[serde(default)]
+    tag: String,
+    #[serde(default)]
+    description: String,
+    limits: Option<Limits>,
+}
+
+/// A change of a domain. A field that is absent leaves its value as it is.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DomainChangeBody {
+    tag: Option<String>,
+    description: Option<String>,
+    limits: Option<Limits>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DomainPath {
+    /// Name of the domain.
+    pub(super) domain: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/domains", "/v1/domains/{domain}");
+    let summary = "Lists the domains";
+    routes.add(Operation::read("domains.list", all, Area::Domains, summary), list);
+    let summary = "Makes a domain";
+    routes.make(Operation::post("domains.add", all, Area::Domains, summary), make);
+    let summary = "Describes a domain";
+    let operation = Operation::read("domains.get", one, Area::Domains, summary);
+    routes.add(operation.volatile(VOLATILE), get);
+    let summary = "Changes a domain";
+    let operation = Operation::patch("domains.change", one, Area::Domains, summary);
+    routes.change(operation.volatile(VOLATILE), current, change);
+    let summary = "Removes a domain without nodes";
+    let operation = Operation::delete("domains.remove", one, Area::Domains, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
+}
+
+/// Returns true if the caller may see the domain: as a whole, or as the owner of a node in it.
+fn sees(desk: &Desk, caller: &Caller, domain: &PolicyDomain) -> Answer<bool> {
+    if caller.belongs_to(domain.id)
+        || caller.may(Area::Domains, Right::Read, Subject::Domain(domain.id))
+    {
+        return Ok(true);
+    }
+    let Some(person) = caller.person else { return Ok(false) };
+    let catalog = &desk.store().catalog;
+    let owned: Vec<_> = catalog
+        .all_node_details()?
+        .into_iter()
+        .filter(|(_, details)| details.owner == Some(person))
+        .map(|(node, _)| node)
+        .collect();
+    let nodes = if owned.is_empty() { Vec::new() } else { catalog.nodes()? };
+    Ok(nodes.iter().any(|node| node.domain == domain.id && owned.contains(&node.id)))
+}
+
+/// Finds a domain that the caller may see.
+pub(super) fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<PolicyDomain> {
+    let all = desk.store().catalog.domains()?;
+    let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
+    match found {
+        Some(domain) if sees(desk, caller, &domain)? => Ok(domain),
+        _ => Err(Problem::not_found("domain", name)),
+    }
+}
+
+/// Returns the share of a limit from which there are warnings, in per cent.
+pub(super) fn warning_percent(details: &DomainDetails) -> u8 {
+    match details.warning_percent {
+        0 => WARNING_PERCENT,
+        percent => percent,
+    }
+}
+
+/// Numbers of domains that are read at once.
+struct Numbers {
+    nodes: BTreeMap<DomainId, usize>,
+    stored: BTreeMap<DomainId, Amount>,
+}
+
+impl Numbers {
+    fn read(desk: &Desk) -> Answer<Self> {
+        let catalog = &desk.store().catalog;
+        let mut nodes = BTreeMap::new();
+        for node in catalog.nodes()? {
+            *nodes.entry(node.domain).or_default() += 1;
+        }
+        Ok(Self { nodes, stored: catalog.amounts()?.into_iter().collect() })
+    }
+}
+
+fn describe(desk: &Desk, domain: PolicyDomain) -> Answer<DomainDocument> {
+    describe_with(desk, &Numbers::read(desk)?, domain)
+}
+
+fn describe_with(desk: &Desk, numbers: &Numbers, domain: PolicyDomain) -> Answer<DomainDocument> {
+    let store = desk.store();
+    let details = store.catalog.domain_details(domain.id)?;
+    let stored = numbers.stored.get(&domain.id).copied().unwrap_or_default();
+    let percent = warning_percent(&details);
+    Ok(DomainDocument {
+        tag: details.tag,
+        description: details.description,
+        nodes: numbers.nodes.get(&domain.id).copied().unwrap_or(0),
+        stored: StoredDocument { objects: stored.objects, bytes: stored.bytes },
+        limits: Limits {
+            nodes: details.nodes_max,
+            objects: details.objects_max,
+            bytes: details.bytes_max,
+            warning_percent: percent,
+        },
+        servers: store.addresses(),
+        deduplication: "server",
+        has_draft: domain.draft.is_some(),
+        name: domain.name,
+    })
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<DomainDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let mut domains = Vec::new();
+    for domain in call.desk.store().catalog.domains()? {
+        if sees(&call.desk, &call.caller, &domain)? {
+            domains.push(domain);
+        }
+    }
+    domains.sort_by_key(|domain| domain.name.to_ascii_lowercase());
+    let page = portion.page_of(domains, |domain| domain.name.to_ascii_lowercase().into_bytes());
+    let numbers = Numbers::read(&call.desk)?;
+    let describe = |domain| describe_with(&call.desk, &numbers, domain);
+    let items = page.items.into_iter().map(describe);
+    Ok(Page { items: items.collect::<Result<_, _>>()?, next: page.next })
+}
+
+fn get(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<DomainDocument> {
+    describe(&call.desk, find(&call.desk, &call.caller, &call.path.domain)?)
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &DomainPath) -> Answer<Vec<u8>> {
+    let domain = find(desk, caller, &path.domain)?;
+    Ok(crate::routes::document(&describe(desk, domain)?))
+}
+
+fn check_texts(tag: Option<&str>, description: Option<&str>) -> Answer<()> {
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    if tag.is_some_and(|tag| tag.len() > TAG_BYTES_MAX || !is_plain(tag)) {
+        return Err(Problem::invalid(format!("a tag has at most {TAG_BYTES_MAX} bytes")));
+    }
+    if description.is_some_and(|text| text.len() > DESCRIPTION_BYTES_MAX || !is_plain(text)) {
+        let text = format!("a description has at most {DESCRIPTION_BYTES_MAX} bytes");
+        return Err(Problem::invalid(text));
+    }
+    Ok(())
+}
+
+fn check_limits(limits: &Limits) -> Answer<()> {
+    if limits.warning_percent == 0 || limits.warning_percent > 100 {
+        return Err(Problem::invalid("warnings begin at 1 to 100 per cent of a limit"));
+    }
+    let all = [limits.nodes, limits.objects, limits.bytes];
+    if all.into_iter().flatten().any(|number| i64::try_from(number).is_err()) {
+        return Err(Problem::invalid("a limit is at most 2^63 - 1"));
+    }
+    Ok(())
+}
+
+fn apply(details: &mut DomainDetails, body: &DomainChangeBody) -> Answer<()> {
+    check_texts(body.tag.as_deref(), body.description.as_deref())?;
+    if let Some(tag) = &body.tag {
+        details.tag.clone_from(tag);
+    }
+    if let Some(description) = &body.description {
+        details.description.clone_from(description);
+    }
+    if let Some(limits) = &body.limits {
+        check_limits(limits)?;
+        details.nodes_max = limits.nodes;
+        details.objects_max = limits.objects;
+        details.bytes_max = limits.bytes;
+        details.warning_percent = limits.warning_percent;
+    }
+    Ok(())
+}
+
+fn make(call: &mut Call<Empty, Empty, NewDomainBody>) -> Answer<DomainDocument> {
+    call.caller.check(Area::Domains, Right::Write, Subject::Service)?;
+    let NewDomainBody { name, tag, description, limits } = &call.body;
+    let body = DomainChangeBody {
+        tag: Some(tag.clone()),
+        description: Some(description.clone()),
+        limits: limits.clone(),
+    };
+    let mut details = DomainDetails::default();
+    apply(&mut details, &body)?;
+    let store = call.desk.store();
+    let added = domains::add(store, name, &call.caller.name)?.domain;
+    store.catalog.put_domain_details(added.id, &details)?;
+    describe(&call.desk, added)
+}
+
+fn change(call: &mut Call<DomainPath, Empty, DomainChangeBody>) -> Answer<DomainDocument> {
+    let domain = find(&call.desk, &call.caller, &call.path.domain)?;
+    call.caller.check(Area::Domains, Right::Write, Subject::Service)?;
+    let store = call.desk.store();
+    let mut details = store.catalog.domain_details(domain.id)?;
+    apply(&mut details, &call.body)?;
+    store.catalog.put_domain_details(domain.id, &details)?;
+    store.quotas.forget();
+    note(store, &call.caller.name, "domain changed", domain.name.clone())?;
+    describe(&call.desk, domain)
+}
+
+fn remove(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<Empty> {
+    let domain = find(&call.desk, &call.caller, &call.path.domain)?;
+    call.caller.check(Area::Domains, Right::Write, Subject::Service)?;
+    domains::remove(call.desk.store(), &domain.name, &call.caller.name)?;
+    Ok(Empty {})
+}

@@ -1,0 +1,96 @@
+//! Facts about the service: its servers, the platforms and applications of its nodes, its document.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::{Answer, Call};
+use crate::caller::Subject;
+use crate::fields::{Empty, Time};
+use crate::operation::Operation;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Platforms on which the program runs.
+const PLATFORMS: [&str; 1] = ["Linux"];
+
+/// The servers of the service.
+#[derive(Serialize, JsonSchema)]
+struct ServersDocument {
+    items: Vec<ServerDocument>,
+}
+
+/// A server.
+#[derive(Serialize, JsonSchema)]
+struct ServerDocument {
+    address: String,
+    version: String,
+    started: Time,
+    /// Seconds since its last sign of life.
+    silent_secs: u64,
+    keeps_house: bool,
+    is_this: bool,
+    /// Number of backups under way, for those who run the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backups: Option<u64>,
+}
+
+/// Words that nodes use, for forms.
+#[derive(Serialize, JsonSchema)]
+struct WordsDocument {
+    items: Vec<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Service;
+    let summary = "Lists the servers of the service with their use";
+    routes.add(Operation::read("servers.list", "/v1/servers", area, summary), servers);
+    let summary = "Lists the platforms on which nodes work";
+    routes.add(Operation::read("platforms.list", "/v1/platforms", area, summary), platforms);
+    let summary = "Lists the applications that nodes name";
+    let path = "/v1/applications";
+    routes.add(Operation::read("applications.list", path, area, summary), applications);
+    let summary = "Returns the document of all operations, in the form of OpenAPI 3.1";
+    let path = "/v1/openapi.json";
+    routes.add(Operation::read("openapi.get", path, Area::Open, summary), document);
+}
+
+fn servers(call: &mut Call<Empty, Empty, Empty>) -> Answer<ServersDocument> {
+    call.caller.check(Area::Service, Right::Read, Subject::Shared)?;
+    let is_staff = call.caller.is_staff();
+    let describe = |server: store::fleet::ServerSummary| ServerDocument {
+        address: server.address,
+        version: server.version,
+        started: Time(server.started),
+        silent_secs: server.silent.as_secs(),
+        keeps_house: server.keeps_house,
+        is_this: server.is_this,
+        backups: is_staff.then_some(server.backups),
+    };
+    let servers = call.desk.store().servers();
+    Ok(ServersDocument { items: servers.into_iter().map(describe).collect() })
+}
+
+fn platforms(_: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
+    Ok(WordsDocument { items: PLATFORMS.map(str::to_owned).to_vec() })
+}
+
+fn applications(call: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
+    let catalog = &call.desk.store().catalog;
+    let nodes = catalog.nodes()?;
+    let mut words = BTreeSet::new();
+    for (id, details) in catalog.all_node_details()? {
+        let Some(node) = nodes.iter().find(|node| node.id == id) else { continue };
+        let subject = Subject::Node { domain: node.domain, owner: details.owner };
+        if call.caller.may(Area::Nodes, Right::Read, subject) && !details.application.is_empty() {
+            words.insert(details.application);
+        }
+    }
+    Ok(WordsDocument { items: words.into_iter().collect() })
+}
+
+fn document(call: &mut Call<Empty, Empty, Empty>) -> Answer<Value> {
+    Ok(call.desk.document.clone())
+}
