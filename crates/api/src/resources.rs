@@ -1,8 +1,12 @@
 //! The operations, one module a noun.
 
 mod account;
+mod choices;
 mod domains;
+mod found_node;
 mod keys;
+mod node_lists;
+mod nodes;
 mod people;
 mod service;
 mod sign_in;

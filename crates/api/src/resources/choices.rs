@@ -1,0 +1,108 @@
+//! Choices for a node: the schedules that it can follow, and the policies of domains to which it
+//! can move.
+
+use std::collections::BTreeSet;
+
+use policy::schedule::Place;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::schedules;
+
+use super::found_node::find_node;
+use super::nodes::NodePath;
+use crate::call::{Answer, Call};
+use crate::caller::Subject;
+use crate::cursor::Portion;
+use crate::fields::{Empty, Page};
+use crate::operation::Operation;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// A schedule that a node can follow.
+#[derive(Serialize, JsonSchema)]
+struct ScheduleChoice {
+    name: String,
+    description: String,
+    /// Kind of the work.
+    work: &'static str,
+    /// True if the node follows the schedule.
+    is_followed: bool,
+}
+
+/// A domain to which a node can move.
+#[derive(Serialize, JsonSchema)]
+struct PolicyChoice {
+    domain: String,
+    default_class: String,
+    classes: Vec<String>,
+    /// True for the domain of the node.
+    is_own: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Nodes;
+    let summary = "Lists the schedules that a node follows or can follow";
+    let path = "/v1/nodes/{node}/schedules";
+    routes.add(Operation::read("nodes.schedules", path, area, summary), of_schedules);
+    let summary = "Lists the domains whose policy a node follows or can follow";
+    let path = "/v1/nodes/{node}/policies";
+    routes.add(Operation::read("nodes.policies", path, area, summary), of_policies);
+}
+
+fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<ScheduleChoice>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let rights = (Area::Nodes, Right::Read);
+    let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
+    let store = call.desk.store();
+    let plan = schedules::plan_of(store, &node)?.schedules;
+    let followed: BTreeSet<String> = plan.into_iter().map(|one| one.name).collect();
+    let mut choices = Vec::new();
+    for schedule in schedules::list(store, None)? {
+        let is_of_nodes = schedule.definition.place() == Place::Node;
+        // Schedules that were made for one order are not for others.
+        if is_of_nodes && !schedule.row.name.starts_with('@') {
+            choices.push(ScheduleChoice {
+                is_followed: followed.contains(&schedule.row.name),
+                description: schedule.definition.description,
+                work: schedule.definition.action.work.name(),
+                name: schedule.row.name,
+            });
+        }
+    }
+    let key = |one: &ScheduleChoice| one.name.to_ascii_lowercase().into_bytes();
+    choices.sort_by_cached_key(key);
+    Ok(portion.page_of(choices, key))
+}
+
+fn of_policies(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<PolicyChoice>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let rights = (Area::Nodes, Right::Read);
+    let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
+    let caller = &call.caller;
+    let may_move = |domain| caller.may(Area::Nodes, Right::Write, Subject::Domain(domain));
+    let mut choices = Vec::new();
+    for domain in call.desk.store().catalog.domains()? {
+        let is_own = domain.id == node.domain;
+        if !(is_own || may_move(node.domain) && may_move(domain.id)) {
+            continue;
+        }
+        let default = domain.active.class(domain.active.default_class);
+        choices.push(PolicyChoice {
+            default_class: default.map(|class| class.name.clone()).unwrap_or_default(),
+            classes: domain.active.classes.iter().map(|class| class.name.clone()).collect(),
+            is_own,
+            domain: domain.name,
+        });
+    }
+    let key = |one: &PolicyChoice| one.domain.to_ascii_lowercase().into_bytes();
+    choices.sort_by_cached_key(key);
+    Ok(portion.page_of(choices, key))
+}

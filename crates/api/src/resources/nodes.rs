@@ -1,0 +1,480 @@
+//! Nodes: registered machines and their settings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::{DrillRow, Node, NodeDetails};
+use model::{DomainId, PersonId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::nodes::{self, NewNode, NodeOrder};
+
+use super::domains;
+use super::found_node::{FoundNode, find_node};
+use super::node_lists::{NodeItem, Register};
+use super::orders::NodeRemoval;
+use crate::approval;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Limit, Subject};
+use crate::desk::Desk;
+use crate::fields::{Bytes, Empty, Time};
+use crate::operation::Operation;
+use crate::problem::{Kind, Problem};
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Maximum length of a text about a node, in bytes.
+const TEXT_BYTES_MAX: usize = 1_000;
+/// Fields of a node that change by themselves.
+const VOLATILE: &[&str] = &[
+    "last_backup",
+    "is_connected",
+    "is_activated",
+    "addresses",
+    "filespaces",
+    "last_good_drill",
+    "last_failed_drill",
+];
+/// Maximum number of labels in a change.
+const LABELS_MAX: usize = 64;
+
+/// A node.
+#[derive(Serialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of the document")]
+struct NodeDocument {
+    #[serde(flatten)]
+    item: NodeItem,
+    mail: String,
+    locked_by_service: bool,
+    locked_by_owner: bool,
+    registered: Time,
+    /// True once a machine has become the node.
+    is_activated: bool,
+    /// Name of the policy set's domain, whose rules the node follows.
+    policy: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    option_set: Option<String>,
+    option_set_version: u64,
+    deletes_backups: bool,
+    deletes_archives: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collocation_group: Option<String>,
+    filespaces: Vec<FilespaceItem>,
+    /// Last drill that showed that the node can be restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_good_drill: Option<DrillDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_failed_drill: Option<DrillDocument>,
+    /// Addresses from which the node is connected.
+    addresses: Vec<String>,
+}
+
+/// A filespace of a node.
+#[derive(Serialize, JsonSchema)]
+struct FilespaceItem {
+    name: Bytes,
+    active_objects: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_backup: Option<Time>,
+}
+
+/// A restore drill.
+#[derive(Serialize, JsonSchema)]
+struct DrillDocument {
+    at: Time,
+    objects: u64,
+    bytes: u64,
+    damaged: u64,
+    reason: String,
+}
+
+/// A node that is registered.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewNodeBody {
+    /// 1 to 64 letters, digits, '.', '-' or '_', beginning with a letter or digit.
+    name: String,
+    domain: Option<String>,
+    /// Login of the owner; the caller by default.
+    owner: Option<String>,
+    #[serde(default)]
+    hostname: String,
+    #[serde(default)]
+    mail: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    platform: String,
+    #[serde(default)]
+    application: String,
+    #[serde(default)]
+    cost_centre: String,
+    /// Lifetime of the token: 1 second to 30 days; a day by default.
+    token_secs: Option<i64>,
+}
+
+/// A new node, with its token.
+#[derive(Serialize, JsonSchema)]
+struct RegisteredDocument {
+    node: NodeDocument,
+    /// Token by which a machine becomes the node, once.
+    token: String,
+    token_expires: Time,
+}
+
+/// A change of a node. A field that is absent leaves its value as it is. An empty name of an owner,
+/// option set or group removes it.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NodeChangeBody {
+    name: Option<String>,
+    domain: Option<String>,
+    owner: Option<String>,
+    hostname: Option<String>,
+    mail: Option<String>,
+    description: Option<String>,
+    platform: Option<String>,
+    application: Option<String>,
+    cost_centre: Option<String>,
+    locked_by_service: Option<bool>,
+    locked_by_owner: Option<bool>,
+    option_set: Option<String>,
+    deletes_backups: Option<bool>,
+    deletes_archives: Option<bool>,
+    collocation_group: Option<String>,
+    #[serde(default)]
+    add_labels: Vec<String>,
+    #[serde(default)]
+    remove_labels: Vec<String>,
+}
+
+/// A new token.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RekeyBody {
+    /// Lifetime of the token: 1 second to 30 days; a day by default.
+    token_secs: Option<i64>,
+    /// True to end the certificates that the node has at once.
+    #[serde(default)]
+    revoke: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct NodePath {
+    /// Name of the node.
+    pub(super) node: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct RemoveQuery {
+    /// True to remove a node with its backups and archives.
+    with_data: Option<bool>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/nodes", "/v1/nodes/{node}");
+    let summary = "Registers a node and makes its token";
+    routes.make(Operation::post("nodes.add", all, Area::Nodes, summary), register);
+    let summary = "Describes a node";
+    let operation = Operation::read("nodes.get", one, Area::Nodes, summary);
+    routes.add(operation.volatile(VOLATILE), get);
+    let summary = "Changes a node";
+    let operation = Operation::patch("nodes.change", one, Area::Nodes, summary);
+    routes.change(operation.volatile(VOLATILE), current, change);
+    let summary = "Removes a node; needs the approval of a second person where that is switched on";
+    let operation = Operation::delete("nodes.remove", one, Area::Nodes, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
+    let summary = "Makes a new token for a node";
+    let path = "/v1/nodes/{node}/rekey";
+    routes.make(Operation::post("nodes.rekey", path, Area::Enrolment, summary), rekey);
+}
+
+fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
+    let summary = nodes::describe(desk.store(), node)?;
+    let node = &summary.node;
+    let register = Register::of_node(desk, node.id)?;
+    let details = register.details(node.id);
+    let drill = |is_good| summary.drills.iter().find(|drill| drill.is_good == is_good);
+    let connected = desk.office.connected().into_iter().find(|one| one.node == node.id);
+    let addresses = connected.map(|one| one.addresses).unwrap_or_default();
+    let addresses: BTreeSet<String> = addresses.iter().map(ToString::to_string).collect();
+    let filespaces = summary.filespaces.iter().map(|one| FilespaceItem {
+        name: Bytes(one.filespace.name.clone()),
+        active_objects: one.active_objects,
+        last_backup: one.filespace.last_backup.map(Time),
+    });
+    Ok(NodeDocument {
+        item: register.item(node),
+        mail: details.mail,
+        locked_by_service: node.locks.by_service,
+        locked_by_owner: node.locks.by_owner,
+        registered: Time(node.registered),
+        is_activated: summary.is_enrolled,
+        policy: node.domain_name.clone(),
+        option_set: node.option_set.clone(),
+        option_set_version: summary.option_set_version,
+        deletes_backups: node.deletes_backups,
+        deletes_archives: node.deletes_archives,
+        collocation_group: node.collocation_group.clone(),
+        filespaces: filespaces.collect(),
+        last_good_drill: drill(true).map(drill_document),
+        last_failed_drill: drill(false).map(drill_document),
+        addresses: addresses.into_iter().collect(),
+    })
+}
+
+fn drill_document(row: &DrillRow) -> DrillDocument {
+    DrillDocument {
+        at: Time(row.at),
+        objects: row.objects,
+        bytes: row.bytes,
+        damaged: row.damaged,
+        reason: row.reason.clone(),
+    }
+}
+
+fn get(call: &mut Call<NodePath, Empty, Empty>) -> Answer<NodeDocument> {
+    let rights = (Area::Nodes, Right::Read);
+    let found = find_node(&call.desk, &call.caller, &call.path.node, rights)?;
+    describe(&call.desk, found.node)
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &NodePath) -> Answer<Vec<u8>> {
+    let found = find_node(desk, caller, &path.node, (Area::Nodes, Right::Write))?;
+    Ok(crate::routes::document(&describe(desk, found.node)?))
+}
+
+fn check_texts(details: &NodeDetails) -> Answer<()> {
+    let texts = [
+        &details.hostname,
+        &details.mail,
+        &details.description,
+        &details.platform,
+        &details.application,
+        &details.cost_centre,
+    ];
+    let is_right =
+        |text: &&String| text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control);
+    if texts.iter().all(is_right) {
+        return Ok(());
+    }
+    let text = format!("a text has at most {TEXT_BYTES_MAX} bytes, and no control characters");
+    Err(Problem::invalid(text))
+}
+
+/// Returns the person that a caller makes the owner of a node.
+fn owner(desk: &Desk, caller: &Caller, login: Option<&str>) -> Answer<Option<PersonId>> {
+    let Some(login) = login else { return Ok(caller.person) };
+    if login.is_empty() {
+        return Ok(None);
+    }
+    let catalog = &desk.store().catalog;
+    let own = caller.person.map(|own| catalog.person_numbered(own)).transpose()?;
+    if let Some(own) = own.filter(|own| own.login.eq_ignore_ascii_case(login)) {
+        return Ok(Some(own.id));
+    }
+    Ok(Some(super::people::find(desk, caller, login, Right::Read)?.id))
+}
+
+/// Finds the domain in which the caller may register a node.
+fn domain_for_new(
+    desk: &Desk,
+    caller: &Caller,
+    name: Option<&str>,
+    owner: Option<PersonId>,
+) -> Answer<policy::PolicyDomain> {
+    let own = caller.roles.iter().find_map(|held| held.domain);
+    let all = desk.store().catalog.domains()?;
+    let found = match (name, own) {
+        (Some(name), _) => all.into_iter().find(|one| one.name.eq_ignore_ascii_case(name)),
+        (None, Some(own)) => all.into_iter().find(|one| one.id == own),
+        (None, None) => all.into_iter().find(|one| one.name == policy::STANDARD),
+    };
+    let name = name.unwrap_or("of the caller");
+    let domain = found.ok_or_else(|| Problem::not_found("domain", name))?;
+    let subject = Subject::Domain(domain.id);
+    // A person registers own nodes in a domain in which the person has a role.
+    let is_member = caller.belongs_to(domain.id);
+    let is_own = owner.is_some() && owner == caller.person && is_member;
+    if is_own || caller.may(Area::Nodes, Right::Write, subject) {
+        return Ok(domain);
+    }
+    Err(Problem::not_found("domain", name))
+}
+
+fn register(call: &mut Call<Empty, Empty, NewNodeBody>) -> Answer<RegisteredDocument> {
+    let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
+    let owner = owner(desk, caller, body.owner.as_deref())?;
+    let domain = domain_for_new(desk, caller, body.domain.as_deref(), owner)?;
+    let details = NodeDetails {
+        owner,
+        hostname: body.hostname.clone(),
+        mail: body.mail.clone(),
+        description: body.description.clone(),
+        platform: body.platform.clone(),
+        application: body.application.clone(),
+        cost_centre: body.cost_centre.clone(),
+    };
+    check_texts(&details)?;
+    let new = NewNode {
+        name: body.name.clone(),
+        domain: domain.name,
+        token_secs: body.token_secs,
+        again: false,
+        details,
+        api_key: enroller(desk, caller)?,
+    };
+    let added = desk.office.add_node(&new, &caller.name).map_err(taken)?;
+    Ok(RegisteredDocument {
+        node: describe(desk, added.summary.node)?,
+        token: added.token,
+        token_expires: Time(added.expires),
+    })
+}
+
+/// Returns the key of a caller that only registers nodes. Fails if it has registered as many as it
+/// may.
+fn enroller(desk: &Desk, caller: &Caller) -> Answer<Option<String>> {
+    let Limit::Enroller { key } = &caller.limit else { return Ok(None) };
+    let row = desk.store().catalog.api_key(key)?;
+    if row.uses_max.is_some_and(|max| row.uses >= max) {
+        let text = "the key has registered as many nodes as it may";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    Ok(Some(key.clone()))
+}
+
+/// Says that a name is taken without the advice of the command line. Names of nodes are the same
+/// for all domains, so a taken name cannot be kept secret.
+fn taken(error: store::StoreError) -> Problem {
+    match error {
+        store::StoreError::Conflict(text) if text.contains("exists already") => {
+            Problem::conflict("the name is taken; choose another one, or make a new token by rekey")
+        }
+        error => error.into(),
+    }
+}
+
+/// Fails if the caller may not make these changes: a lock of the service and a move to another
+/// domain are the service's.
+fn check_change(
+    desk: &Desk,
+    caller: &Caller,
+    found: &FoundNode,
+    body: &NodeChangeBody,
+) -> Answer<()> {
+    let of_domain = Subject::Domain(found.node.domain);
+    let is_of_service = body.locked_by_service.is_some()
+        || body.option_set.is_some()
+        || body.deletes_backups.is_some()
+        || body.deletes_archives.is_some()
+        || body.collocation_group.is_some()
+        || body.owner.is_some();
+    if is_of_service {
+        caller.check(Area::Nodes, Right::Write, of_domain)?;
+    }
+    if let Some(name) = &body.domain {
+        let domain = domains::find(desk, caller, name)?;
+        caller.check(Area::Nodes, Right::Write, of_domain)?;
+        caller.check(Area::Nodes, Right::Write, Subject::Domain(domain.id))?;
+    }
+    Ok(())
+}
+
+fn changed_details(
+    desk: &Desk,
+    caller: &Caller,
+    before: &NodeDetails,
+    body: &NodeChangeBody,
+) -> Answer<NodeDetails> {
+    let text = |new: &Option<String>, old: &String| new.clone().unwrap_or_else(|| old.clone());
+    let owner = match &body.owner {
+        Some(login) => owner(desk, caller, Some(login))?,
+        None => before.owner,
+    };
+    let details = NodeDetails {
+        owner,
+        hostname: text(&body.hostname, &before.hostname),
+        mail: text(&body.mail, &before.mail),
+        description: text(&body.description, &before.description),
+        platform: text(&body.platform, &before.platform),
+        application: text(&body.application, &before.application),
+        cost_centre: text(&body.cost_centre, &before.cost_centre),
+    };
+    check_texts(&details)?;
+    Ok(details)
+}
+
+/// Takes the owner from a node that moves to a domain in which the owner has no role: its
+/// administrators must not see the node through a person of another domain.
+fn keep_owner_in(desk: &Desk, details: &mut NodeDetails, domain: DomainId) -> Answer<()> {
+    if let Some(owner) = details.owner {
+        let roles = desk.store().catalog.roles(Some(owner))?;
+        if !roles.iter().any(|row| row.domain.is_none_or(|own| own == domain)) {
+            details.owner = None;
+        }
+    }
+    Ok(())
+}
+
+fn change(call: &mut Call<NodePath, Empty, NodeChangeBody>) -> Answer<NodeDocument> {
+    let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
+    let found = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?;
+    check_change(desk, caller, &found, body)?;
+    let mut details = changed_details(desk, caller, &found.details, body)?;
+    if let Some(name) = &body.domain
+        && body.owner.is_none()
+    {
+        keep_owner_in(desk, &mut details, domains::find(desk, caller, name)?.id)?;
+    }
+    if body.add_labels.len() > LABELS_MAX || body.remove_labels.len() > LABELS_MAX {
+        return Err(Problem::invalid(format!("a change has at most {LABELS_MAX} labels")));
+    }
+    let order = NodeOrder {
+        locked: body.locked_by_service,
+        locked_by_owner: body.locked_by_owner,
+        new_name: body.name.clone(),
+        domain: body.domain.clone(),
+        option_set: body.option_set.clone(),
+        deletes_backups: body.deletes_backups,
+        deletes_archives: body.deletes_archives,
+        collocation_group: body.collocation_group.clone(),
+        added_labels: body.add_labels.clone(),
+        removed_labels: body.remove_labels.clone(),
+        details: Some(details),
+    };
+    let changed = desk.office.change_node(&call.path.node, &order, &caller.name)?;
+    describe(desk, changed.node)
+}
+
+fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let found = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?;
+    let with_data = call.query.with_data.unwrap_or(false);
+    approval::guard(desk, caller, &NodeRemoval::new(&found.node, with_data))?;
+    desk.office.remove_node(found.node.name.as_str(), with_data, &caller.name)?;
+    Ok(Empty {})
+}
+
+fn rekey(call: &mut Call<NodePath, Empty, RekeyBody>) -> Answer<RegisteredDocument> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let rights = (Area::Enrolment, Right::Write);
+    let found = find_node(desk, caller, &call.path.node, rights)?;
+    if call.body.revoke {
+        desk.office.revoke_node(&found.node, &caller.name)?;
+    }
+    let new = NewNode {
+        name: found.node.name.to_string(),
+        domain: found.node.domain_name,
+        token_secs: call.body.token_secs,
+        again: true,
+        details: found.details,
+        api_key: None,
+    };
+    let added = desk.office.add_node(&new, &caller.name)?;
+    Ok(RegisteredDocument {
+        node: describe(desk, added.summary.node)?,
+        token: added.token,
+        token_expires: Time(added.expires),
+    })
+}
