@@ -3,12 +3,14 @@
 mod account;
 mod choices;
 mod domains;
+mod enrolment_keys;
 mod found_node;
 mod keys;
 mod node_config;
 mod node_lists;
 mod node_settings;
 mod nodes;
+mod option_sets;
 mod people;
 mod service;
 mod sign_in;

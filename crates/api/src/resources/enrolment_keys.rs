@@ -1,0 +1,172 @@
+//! Enrolment keys, by which many machines become nodes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use server::{EnrolmentKey, NewEnrolmentKey};
+
+use super::domains;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// An enrolment key.
+#[derive(Serialize, JsonSchema)]
+struct EnrolmentKeyDocument {
+    name: String,
+    domain: String,
+    /// Number of nodes that the key enrols at most, and that it has enrolled.
+    nodes_max: u32,
+    nodes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    option_set: Option<String>,
+    /// Labels that its nodes get.
+    labels: Vec<String>,
+    /// Pattern that the names of its nodes match; empty for all names.
+    names: String,
+    /// True if it can enrol a node now.
+    is_valid: bool,
+    made: Time,
+    made_by: String,
+    expires: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked: Option<Time>,
+}
+
+/// A new enrolment key, with its text.
+#[derive(Serialize, JsonSchema)]
+struct NewEnrolmentKeyDocument {
+    key: EnrolmentKeyDocument,
+    /// Text of the key, which nobody can show again: 'holdfast enroll SERVER --token TEXT'.
+    token: String,
+}
+
+/// An enrolment key that is made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EnrolmentKeyBody {
+    name: String,
+    /// Domain of its nodes; the caller's by default.
+    domain: Option<String>,
+    /// Number of nodes that it enrols at most: 1 to 100000.
+    nodes_max: u32,
+    /// Lifetime in seconds, at most 366 days; 7 days by default.
+    lifetime_secs: Option<i64>,
+    option_set: Option<String>,
+    #[serde(default)]
+    labels: Vec<String>,
+    /// Pattern that the names of its nodes match, with the wildcards * and ?.
+    #[serde(default)]
+    names: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct EnrolmentKeyPath {
+    /// Name of the key.
+    enrolment_key: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/enrolment-keys", "/v1/enrolment-keys/{enrolment_key}");
+    let area = Area::Enrolment;
+    let summary = "Lists the enrolment keys";
+    routes.add(Operation::read("enrolment-keys.list", all, area, summary), list);
+    let summary = "Makes an enrolment key";
+    routes.make(Operation::post("enrolment-keys.add", all, area, summary), make);
+    let summary = "Ends an enrolment key; the nodes that it has enrolled stay";
+    routes.add(Operation::delete("enrolment-keys.revoke", one, area, summary), revoke);
+}
+
+fn describe(key: EnrolmentKey) -> EnrolmentKeyDocument {
+    let EnrolmentKey { row, is_valid } = key;
+    EnrolmentKeyDocument {
+        name: row.name,
+        domain: row.domain,
+        nodes_max: row.nodes_max,
+        nodes: row.nodes,
+        option_set: row.option_set,
+        labels: row.labels,
+        names: row.names,
+        is_valid,
+        made: Time(row.made),
+        made_by: row.made_by,
+        expires: Time(row.expires),
+        revoked: row.revoked.map(Time),
+    }
+}
+
+/// Returns the keys with whose domains the caller may do what needs `right`.
+fn seen(desk: &Desk, caller: &Caller, right: Right) -> Answer<Vec<EnrolmentKey>> {
+    let domains = desk.store().catalog.domains()?;
+    let may = |key: &EnrolmentKey| {
+        let domain = domains.iter().find(|domain| domain.name == key.row.domain);
+        let subject = domain.map_or(Subject::Service, |domain| Subject::Domain(domain.id));
+        caller.may(Area::Enrolment, right, subject)
+    };
+    let mut keys = desk.office.enrolment_keys()?;
+    keys.retain(may);
+    Ok(keys)
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EnrolmentKeyDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let keys = seen(&call.desk, &call.caller, Right::Read)?;
+    let mut keys: Vec<_> = keys.into_iter().map(describe).collect();
+    let key = |one: &EnrolmentKeyDocument| one.name.to_ascii_lowercase().into_bytes();
+    keys.sort_by_cached_key(key);
+    Ok(portion.page_of(keys, key))
+}
+
+fn make(call: &mut Call<Empty, Empty, EnrolmentKeyBody>) -> Answer<NewEnrolmentKeyDocument> {
+    let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
+    let own = caller.roles.iter().find_map(|held| held.domain);
+    let domain = match (&body.domain, own) {
+        (Some(name), _) => domains::find(desk, caller, name)?,
+        (None, own) => {
+            let wanted = |one: &policy::PolicyDomain| match own {
+                Some(own) => one.id == own,
+                None => one.name == policy::STANDARD,
+            };
+            let all = desk.store().catalog.domains()?;
+            all.into_iter()
+                .find(wanted)
+                .ok_or_else(|| Problem::not_found("domain", "own"))?
+        }
+    };
+    caller.check(Area::Enrolment, Right::Write, Subject::Domain(domain.id))?;
+    let new = NewEnrolmentKey {
+        name: body.name.clone(),
+        domain: domain.name,
+        nodes_max: body.nodes_max,
+        lifetime_secs: body.lifetime_secs,
+        option_set: body.option_set.clone().filter(|name| !name.is_empty()),
+        labels: body.labels.clone(),
+        names: body.names.clone(),
+    };
+    let (key, token) = desk.office.add_enrolment_key(new, &caller.name)?;
+    Ok(NewEnrolmentKeyDocument { key: describe(key), token })
+}
+
+fn revoke(call: &mut Call<EnrolmentKeyPath, Empty, Empty>) -> Answer<Empty> {
+    let name = &call.path.enrolment_key;
+    let keys = seen(&call.desk, &call.caller, Right::Write)?;
+    let known = keys.iter().any(|key| key.row.name.eq_ignore_ascii_case(name));
+    if !known {
+        return Err(Problem::not_found("enrolment key", name));
+    }
+    call.desk.office.revoke_enrolment_key(name, &call.caller.name)?;
+    Ok(Empty {})
+}

@@ -1,0 +1,344 @@
+//! Option sets, which the server gives to nodes, in versions that may go to a part of them first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::OptionSetVersion;
+use policy::settings::{SetOption, Share};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::option_sets::{self, ChangeReport, Mode, OptionSetChange, OptionSetUse};
+
+use super::found_node::find_node;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// An option set with the nodes that have it.
+#[derive(Serialize, JsonSchema)]
+struct OptionSetDocument {
+    name: String,
+    current: SetVersionDocument,
+    /// A newer version that a part of the nodes has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    staged: Option<SetVersionDocument>,
+    /// Share of the nodes that get the staged version, as in 5%.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<String>,
+    /// Nodes that have the current version, as far as the caller may see them.
+    nodes: Vec<String>,
+    /// Nodes that have the staged version.
+    first_nodes: Vec<String>,
+}
+
+/// A version of an option set. It never changes.
+#[derive(Serialize, JsonSchema)]
+struct SetVersionDocument {
+    version: u64,
+    options: Vec<OptionDocument>,
+    /// Statements about what is backed up and how.
+    statements: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<Time>,
+    /// Author of the version, for those who run the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    author: Option<String>,
+    comment: String,
+    /// Time since which it was in force for all nodes; absent if it never was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<Time>,
+}
+
+/// An option of an option set.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OptionDocument {
+    name: String,
+    value: String,
+    /// True if the value comes before the node's own.
+    #[serde(default)]
+    force: bool,
+}
+
+/// A new option set.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewOptionSetBody {
+    /// 1 to 64 letters, digits, '.', '-' or '_'.
+    name: String,
+    #[serde(default)]
+    options: Vec<OptionDocument>,
+    /// Statements about what is backed up and how, one a line.
+    #[serde(default)]
+    statements: Vec<String>,
+    #[serde(default)]
+    comment: String,
+}
+
+/// A change of an option set, which makes a version. A field that is absent leaves what is there.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OptionSetBody {
+    /// Options that are added or replaced.
+    #[serde(default)]
+    set: Vec<OptionDocument>,
+    /// Names of options that are removed.
+    #[serde(default)]
+    unset: Vec<String>,
+    /// Statements that replace those before.
+    statements: Option<Vec<String>>,
+    /// Version whose content replaces everything.
+    revert_to: Option<u64>,
+    #[serde(default)]
+    comment: String,
+    /// Share of the nodes that get the version first, as in 5%; all by default.
+    share: Option<String>,
+    /// True to only say what the change would do.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Decision about a version that a part of the nodes has.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StageBody {
+    decision: StageDecision,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum StageDecision {
+    /// All nodes get the version.
+    Promote,
+    /// The nodes that have the version get the one before again.
+    Withdraw,
+}
+
+/// A change of an option set.
+#[derive(Serialize, JsonSchema)]
+struct ChangeDocument {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<SetVersionDocument>,
+    after: SetVersionDocument,
+    is_change: bool,
+    /// Nodes that get the version first; absent if all get it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_nodes: Option<Vec<String>>,
+    /// Number of nodes that have the option set.
+    nodes: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct OptionSetPath {
+    /// Name of the option set.
+    option_set: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/option-sets", "/v1/option-sets/{option_set}");
+    let area = Area::Policies;
+    let summary = "Lists the option sets with their nodes";
+    routes.add(Operation::read("option-sets.list", all, area, summary), list);
+    let summary = "Makes an option set";
+    routes.make(Operation::post("option-sets.add", all, area, summary), make);
+    let summary = "Describes an option set";
+    routes.add(Operation::read("option-sets.get", one, area, summary), get);
+    let summary = "Changes an option set: makes a version, for all nodes or for a part of them";
+    routes.change(Operation::patch("option-sets.change", one, area, summary), current, change);
+    let summary = "Removes an option set, also from the nodes that have it";
+    routes.change(Operation::delete("option-sets.remove", one, area, summary), current, remove);
+    let path = "/v1/option-sets/{option_set}/versions";
+    let summary = "Lists the versions of an option set, newest first";
+    routes.add(Operation::read("option-sets.versions", path, area, summary), versions);
+    let path = "/v1/option-sets/{option_set}/stage";
+    let summary = "Gives a version that a part of the nodes has to all nodes, or takes it back";
+    routes.add(Operation::post("option-sets.end-stage", path, area, summary), end_stage);
+}
+
+fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {
+    let OptionSetVersion { number, text, options, changed, author, comment, in_force } = version;
+    let option =
+        |one: SetOption| OptionDocument { name: one.name, value: one.value, force: one.is_forced };
+    SetVersionDocument {
+        version: number,
+        options: options.into_iter().map(option).collect(),
+        statements: String::from_utf8_lossy(&text).lines().map(str::to_owned).collect(),
+        changed: Some(Time(changed)).filter(|time| time.0.0 > 0),
+        author: Some(author).filter(|_| caller.is_staff()),
+        comment,
+        in_force: in_force.map(Time),
+    }
+}
+
+/// Describes an option set with the nodes that the caller may see; `None` if the caller may not see
+/// the option set, which is for those who run the service and for those whose nodes have it.
+fn describe(desk: &Desk, caller: &Caller, uses: OptionSetUse) -> Option<OptionSetDocument> {
+    let OptionSetUse { set, mut nodes, mut first } = uses;
+    let sees_all = caller.may(Area::Policies, Right::Read, Subject::Service);
+    if !sees_all {
+        let rights = (Area::Policies, Right::Read);
+        let sees = |name: &String| find_node(desk, caller, name, rights).is_ok();
+        nodes.retain(&sees);
+        first.retain(&sees);
+        if nodes.is_empty() && first.is_empty() {
+            return None;
+        }
+    }
+    let share = set.stage.as_ref().map(|stage| stage.share.to_string());
+    Some(OptionSetDocument {
+        name: set.name,
+        current: version(caller, set.current),
+        staged: set.stage.map(|stage| version(caller, stage.version)),
+        share,
+        nodes,
+        first_nodes: first,
+    })
+}
+
+/// Finds an option set that the caller may see.
+fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<OptionSetDocument> {
+    let absent = || Problem::not_found("option set", name);
+    let uses = match option_sets::list(desk.store(), Some(name)) {
+        Ok(mut found) => found.pop().ok_or_else(absent)?,
+        Err(store::StoreError::NotFound(_)) => return Err(absent()),
+        Err(error) => return Err(error.into()),
+    };
+    describe(desk, caller, uses).ok_or_else(absent)
+}
+
+/// Finds an option set that the caller may change.
+fn find_own<Q, B>(call: &Call<OptionSetPath, Q, B>) -> Answer<String> {
+    let found = find(&call.desk, &call.caller, &call.path.option_set)?;
+    call.caller.check(Area::Policies, Right::Write, Subject::Service)?;
+    Ok(found.name)
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &OptionSetPath) -> Answer<Vec<u8>> {
+    Ok(crate::routes::document(&find(desk, caller, &path.option_set)?))
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<OptionSetDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let all = option_sets::list(call.desk.store(), None)?;
+    let seen = all.into_iter().filter_map(|uses| describe(&call.desk, &call.caller, uses));
+    let key = |one: &OptionSetDocument| one.name.to_ascii_lowercase().into_bytes();
+    let mut seen: Vec<OptionSetDocument> = seen.collect();
+    seen.sort_by_cached_key(key);
+    Ok(portion.page_of(seen, key))
+}
+
+fn get(call: &mut Call<OptionSetPath, Empty, Empty>) -> Answer<OptionSetDocument> {
+    find(&call.desk, &call.caller, &call.path.option_set)
+}
+
+fn versions(call: &mut Call<OptionSetPath, ListQuery, Empty>) -> Answer<Page<SetVersionDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let found = find(&call.desk, &call.caller, &call.path.option_set)?;
+    let all = option_sets::versions(call.desk.store(), &found.name)?;
+    let all = all.into_iter().map(|one| version(&call.caller, one)).collect();
+    let key = |one: &SetVersionDocument| format!("{:020}", u64::MAX - one.version).into_bytes();
+    Ok(portion.page_of(all, key))
+}
+
+fn options(documents: &[OptionDocument]) -> Answer<Vec<SetOption>> {
+    let mut names = BTreeSet::new();
+    let parse = |one: &OptionDocument| {
+        let option = SetOption::parse(&one.name, &one.value, one.force);
+        option.map_err(|error| Problem::invalid(error.to_string()))
+    };
+    let options: Vec<SetOption> = documents.iter().map(parse).collect::<Result<_, _>>()?;
+    match options.iter().all(|option| names.insert(option.name.clone())) {
+        true => Ok(options),
+        false => Err(Problem::invalid("an option is given twice")),
+    }
+}
+
+/// Returns the text of statements, one a line.
+fn text(statements: &[String]) -> Answer<Vec<u8>> {
+    if statements.iter().any(|line| line.contains(['\n', '\r', '\0'])) {
+        return Err(Problem::invalid("a statement is one line"));
+    }
+    Ok(statements
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect::<String>()
+        .into_bytes())
+}
+
+fn report(caller: &Caller, report: ChangeReport) -> ChangeDocument {
+    let ChangeReport { name, before, after, is_change, first, nodes } = report;
+    ChangeDocument {
+        name,
+        before: before.map(|one| version(caller, one)),
+        after: version(caller, after),
+        is_change,
+        first_nodes: first,
+        nodes,
+    }
+}
+
+fn make(call: &mut Call<Empty, Empty, NewOptionSetBody>) -> Answer<ChangeDocument> {
+    let (caller, body) = (&call.caller, &call.body);
+    let change = OptionSetChange {
+        set: options(&body.options)?,
+        text: Some(text(&body.statements)?),
+        comment: body.comment.clone(),
+        ..OptionSetChange::default()
+    };
+    caller.check(Area::Policies, Right::Write, Subject::Service)?;
+    let store = call.desk.store();
+    let made = option_sets::change(store, &body.name, Mode::Define, change, &caller.name, false)?;
+    call.desk.office.announce()?;
+    Ok(report(caller, made))
+}
+
+fn change(call: &mut Call<OptionSetPath, Empty, OptionSetBody>) -> Answer<ChangeDocument> {
+    let name = find_own(call)?;
+    let (caller, body) = (&call.caller, &call.body);
+    let wrong = |error| Problem::invalid(format!("the share is wrong: {error}"));
+    let share = body.share.as_ref().map(|share| share.parse::<Share>().map_err(wrong));
+    let change = OptionSetChange {
+        set: options(&body.set)?,
+        unset: body.unset.clone(),
+        text: body.statements.as_ref().map(|lines| text(lines)).transpose()?,
+        revert_to: body.revert_to,
+        comment: body.comment.clone(),
+        share: share.transpose()?,
+    };
+    let store = call.desk.store();
+    let changed =
+        option_sets::change(store, &name, Mode::Update, change, &caller.name, body.dry_run)?;
+    call.desk.office.announce()?;
+    Ok(report(caller, changed))
+}
+
+fn remove(call: &mut Call<OptionSetPath, Empty, Empty>) -> Answer<Empty> {
+    let name = find_own(call)?;
+    option_sets::remove(call.desk.store(), &name, &call.caller.name)?;
+    call.desk.office.announce()?;
+    Ok(Empty {})
+}
+
+fn end_stage(call: &mut Call<OptionSetPath, Empty, StageBody>) -> Answer<ChangeDocument> {
+    let name = find_own(call)?;
+    let is_promoted = call.body.decision == StageDecision::Promote;
+    let store = call.desk.store();
+    let ended = option_sets::end_stage(store, &name, is_promoted, &call.caller.name)?;
+    call.desk.office.announce()?;
+    Ok(report(&call.caller, ended))
+}
