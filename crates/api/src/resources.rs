@@ -4,6 +4,7 @@ mod account;
 mod choices;
 mod domains;
 mod enrolment_keys;
+mod events;
 mod found_node;
 mod keys;
 mod node_config;
@@ -12,6 +13,7 @@ mod node_settings;
 mod nodes;
 mod option_sets;
 mod people;
+mod schedules;
 mod service;
 mod sign_in;
 

@@ -1,0 +1,398 @@
+//! Events of schedules at nodes, and runs for now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use catalog::{Control, EventFilter, Node, ScheduledEvent};
+use model::NodeId;
+use policy::schedule::event::EventState;
+use policy::schedule::{Definition, Work};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::schedules::{self, EventTarget};
+
+use super::found_node::{FoundNode, find_node};
+use super::schedules::parse;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::download::Download;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Maximum number of nodes of a run.
+const RUN_NODES_MAX: usize = 1_000;
+/// Maximum time of a stream; a browser then begins another one by itself.
+const WATCH_MAX: Duration = Duration::from_secs(600);
+/// Number of events that are read from the catalogue at once.
+const BATCH: usize = 500;
+/// Maximum number of events that a list looks at for one page.
+const LOOKED_AT_MAX: usize = 200_000;
+/// Pause between two looks at an event that somebody watches, and the time after which a stream
+/// without news says that it lives.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const LOOKS_PER_SIGN: u32 = 15;
+
+/// An event.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub(super) struct EventDocument {
+    number: u64,
+    schedule: String,
+    /// Kind of the work, as in the definition of the schedule; absent if the schedule is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work: Option<&'static str>,
+    /// Name of the node; absent for work of the server itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    planned: Time,
+    opens: Time,
+    closes: Time,
+    /// TSM's state of the event: pending, started, in-progress, completed, missed, failed,
+    /// restarted, severed or uncertain.
+    state: &'static str,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+    reason: String,
+    /// Report of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
+    /// Progress of an attempt that is under way, while somebody looks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Value>,
+    /// Last wish about the work: pause, resume or cancel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wish: Option<&'static str>,
+}
+
+/// The end of the log of an event.
+#[derive(Serialize, JsonSchema)]
+struct LogDocument {
+    event: EventDocument,
+    log: String,
+}
+
+/// A wish about work that is under way.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Wish {
+    Pause,
+    Resume,
+    Cancel,
+}
+
+/// A wish about an event.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WishBody {
+    wish: Wish,
+}
+
+/// Work that begins at nodes now.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RunBody {
+    /// Names of the nodes.
+    nodes: Vec<String>,
+    /// Work and its options, as in a schedule.
+    definition: Value,
+}
+
+/// Work that has been ordered.
+#[derive(Serialize, JsonSchema)]
+struct RunDocument {
+    /// Name of the schedule that was made for the run. Its events show what becomes of it.
+    schedule: String,
+    nodes: Vec<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct EventPath {
+    /// Number of the event.
+    event: u64,
+}
+
+/// Place at which the work of an event is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum PlaceName {
+    Node,
+    Server,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Only events of this node.
+    node: Option<String>,
+    /// Only events of this schedule.
+    schedule: Option<String>,
+    /// Only events in these states, with commas between them.
+    state: Option<String>,
+    /// Only work of nodes, or of the server.
+    place: Option<PlaceName>,
+    /// True for events with their reports.
+    reports: Option<bool>,
+    /// Only events that are planned at this time or later.
+    from: Option<Time>,
+    /// Only events that are planned at this time or earlier.
+    to: Option<Time>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Work;
+    let summary = "Lists events, the last opened first";
+    routes.add(Operation::read("events.list", "/v1/events", area, summary), list);
+    let summary = "Describes an event";
+    routes.add(Operation::read("events.get", "/v1/events/{event}", area, summary), get);
+    let summary = "Shows the end of the log of an event";
+    routes.add(Operation::read("events.log", "/v1/events/{event}/log", area, summary), log);
+    let summary = "Follows an event: server-sent events, until it has ended";
+    let path = "/v1/events/{event}/stream";
+    routes.stream(Operation::read("events.watch", path, area, summary), "text/event-stream", watch);
+    let summary = "Pauses, resumes or cancels the work of an event";
+    let path = "/v1/events/{event}/wish";
+    routes.add(Operation::post("events.control", path, area, summary), control);
+    let summary = "Starts work at nodes now";
+    routes.make(Operation::post("runs.add", "/v1/runs", area, summary), run);
+}
+
+fn json(text: &str) -> Option<Value> {
+    (!text.is_empty()).then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// Returns the kinds of work of all schedules, by their names.
+fn works(desk: &Desk) -> Answer<BTreeMap<String, Work>> {
+    let rows = desk.store().catalog.schedules()?;
+    let work = |row: catalog::ScheduleRow| {
+        let definition: Definition = serde_json::from_str(&row.body).ok()?;
+        Some((row.name, definition.action.work))
+    };
+    Ok(rows.into_iter().filter_map(work).collect())
+}
+
+/// Describes one event.
+fn describe_one(desk: &Desk, event: ScheduledEvent) -> Answer<EventDocument> {
+    let work = works(desk)?.get(&event.key.schedule).copied();
+    Ok(describe(event, work))
+}
+
+pub(super) fn describe(event: ScheduledEvent, work: Option<Work>) -> EventDocument {
+    let is_running = event.state.is_running();
+    EventDocument {
+        number: event.number,
+        work: work.map(Work::name),
+        schedule: event.key.schedule,
+        node: event.node_name.map(|name| name.to_string()),
+        planned: Time(event.key.planned),
+        opens: Time(event.opens),
+        closes: Time(event.closes),
+        state: event.state.name(),
+        attempt: event.attempt,
+        started: event.started.map(Time),
+        ended: event.ended.map(Time),
+        code: event.code,
+        reason: event.reason,
+        report: json(&event.report),
+        progress: is_running.then(|| json(&event.progress)).flatten(),
+        wish: event.control.map(|control| match control {
+            Control::Pause => "pause",
+            Control::Resume => "resume",
+            Control::Cancel => "cancel",
+        }),
+    }
+}
+
+/// Returns true if the caller may see the event.
+fn sees(desk: &Desk, caller: &Caller, event: &ScheduledEvent) -> bool {
+    match &event.node_name {
+        Some(name) => find_node(desk, caller, name.as_str(), (Area::Work, Right::Read)).is_ok(),
+        None => caller.may(Area::Tasks, Right::Read, Subject::Service),
+    }
+}
+
+fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
+    let ListQuery { node, schedule, state: wanted, place, from, to, .. } = &call.query;
+    let node = match node {
+        Some(name) => {
+            let rights = (Area::Work, Right::Read);
+            Some(find_node(&call.desk, &call.caller, name, rights)?.node.id)
+        }
+        None => None,
+    };
+    let unknown =
+        |name: &str| Problem::invalid(format!("'{}' is no state of an event", name.escape_debug()));
+    let state = |name: &str| EventState::of_name(name).ok_or_else(|| unknown(name));
+    let states = wanted.iter().flat_map(|names| names.split(',')).map(state);
+    if *place == Some(PlaceName::Server) {
+        call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
+    }
+    Ok(EventFilter {
+        node,
+        schedule: schedule.clone(),
+        states: states.collect::<Result<_, _>>()?,
+        is_of_server: *place == Some(PlaceName::Server),
+        from: from.map(|time| time.0),
+        to: to.map(|time| time.0),
+        ..EventFilter::default()
+    })
+}
+
+/// Returns the nodes whose events the caller may see.
+fn visible_nodes(call: &Call<Empty, ListQuery, Empty>) -> Answer<BTreeSet<NodeId>> {
+    let catalog = &call.desk.store().catalog;
+    let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
+    let sees = |node: &Node| {
+        let owner = details.get(&node.id).and_then(|details| details.owner);
+        let subject = Subject::Node { domain: node.domain, owner };
+        call.caller.may(Area::Work, Right::Read, subject)
+    };
+    let nodes = catalog.nodes()?;
+    Ok(nodes.iter().filter(|node| sees(node)).map(|node| node.id).collect())
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let (filter, store) = (filter(call)?, call.desk.store());
+    let only_nodes = call.query.place == Some(PlaceName::Node);
+    let (mut from, mut looked_at) = (portion.first_number()?, 0);
+    let mut seen: Vec<ScheduledEvent> = Vec::new();
+    let sees_all = call.caller.may(Area::Work, Right::Read, Subject::Service);
+    let sees_tasks = call.caller.may(Area::Tasks, Right::Read, Subject::Service);
+    let visible = if sees_all { BTreeSet::new() } else { visible_nodes(call)? };
+    while seen.len() < portion.read_max() && looked_at < LOOKED_AT_MAX {
+        let batch = schedules::node_events(store, &filter, from, BATCH)?;
+        let Some(last) = batch.last() else { break };
+        (from, looked_at) = (last.number.checked_sub(1), looked_at + batch.len());
+        let sees = |event: &ScheduledEvent| match event.key.node {
+            Some(node) => sees_all || visible.contains(&node),
+            None => sees_tasks && !only_nodes,
+        };
+        seen.extend(batch.into_iter().filter(sees));
+        if from.is_none() {
+            break;
+        }
+    }
+    seen.truncate(portion.read_max());
+    let page = portion.page(seen, |event| event.number.to_string().into_bytes());
+    let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
+    let items = page.items.into_iter().map(|event| {
+        let work = works.get(&event.key.schedule).copied();
+        let document = describe(event, work);
+        EventDocument { report: document.report.filter(|_| reports), ..document }
+    });
+    Ok(Page { items: items.collect(), next: page.next })
+}
+
+/// Finds an event that the caller may see, with its log.
+fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<(ScheduledEvent, Vec<u8>)> {
+    let absent = || Problem::not_found("event", &number.to_string());
+    match schedules::find_event(desk.store(), number) {
+        Ok(found) if sees(desk, caller, &found.0) => Ok(found),
+        Ok(_) | Err(store::StoreError::NotFound(_)) => Err(absent()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn get(call: &mut Call<EventPath, Empty, Empty>) -> Answer<EventDocument> {
+    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    describe_one(&call.desk, event)
+}
+
+fn log(call: &mut Call<EventPath, Empty, Empty>) -> Answer<LogDocument> {
+    let (event, log) = find(&call.desk, &call.caller, call.path.event)?;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    Ok(LogDocument { event: describe_one(&call.desk, event)?, log })
+}
+
+fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
+    let number = call.path.event;
+    let (first, _) = find(&call.desk, &call.caller, number)?;
+    let work = works(&call.desk)?.get(&first.key.schedule).copied();
+    let (desk, caller) = (std::sync::Arc::clone(&call.desk), call.caller.clone());
+    let began = sys::clock::monotonic();
+    let source = move |sink: &mut dyn std::io::Write| {
+        let (mut event, mut told, mut looks) = (first, None, 0_u32);
+        loop {
+            let is_over = event.ended.is_some() && !event.state.is_running();
+            let document = describe(event.clone(), work);
+            if told.as_ref() != Some(&document) {
+                let json = String::from_utf8(crate::routes::document(&document))
+                    .map_err(std::io::Error::other)?;
+                write!(sink, "event: state\ndata: {json}\n\n")?;
+                told = Some(document);
+            } else if looks.is_multiple_of(LOOKS_PER_SIGN) {
+                sink.write_all(b": alive\n\n")?;
+            }
+            sink.flush()?;
+            let store = desk.store();
+            let is_late = began.elapsed() > WATCH_MAX;
+            if is_over || is_late || store.stopping.load(std::sync::atomic::Ordering::Relaxed) {
+                return Ok(());
+            }
+            sys::clock::sleep(LOOK_PAUSE);
+            looks += 1;
+            let found = schedules::find_event(store, number).map_err(std::io::Error::other)?;
+            event = found.0;
+            if !sees(&desk, &caller, &event) {
+                return Ok(());
+            }
+            let watched = std::slice::from_ref(&event);
+            schedules::watch(store, watched, sys::clock::now()).map_err(std::io::Error::other)?;
+        }
+    };
+    let source = Box::new(source);
+    Ok(Download { media: "text/event-stream", bytes: None, name: None, source })
+}
+
+fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument> {
+    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    match &event.node_name {
+        Some(name) => {
+            let rights = (Area::Work, Right::Write);
+            find_node(&call.desk, &call.caller, name.as_str(), rights)?;
+        }
+        None => call.caller.check(Area::Tasks, Right::Write, Subject::Service)?,
+    }
+    let target = EventTarget { schedule: event.key.schedule.clone(), node: event.key.node };
+    let control = match call.body.wish {
+        Wish::Pause => Control::Pause,
+        Wish::Resume => Control::Resume,
+        Wish::Cancel => Control::Cancel,
+    };
+    schedules::control(call.desk.store(), &target, control, &call.caller.name)?;
+    call.desk.office.announce()?;
+    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    describe_one(&call.desk, event)
+}
+
+fn run(call: &mut Call<Empty, Empty, RunBody>) -> Answer<RunDocument> {
+    let definition = parse(&call.body.definition)?;
+    if !(1..=RUN_NODES_MAX).contains(&call.body.nodes.len()) {
+        return Err(Problem::invalid(format!("name 1 to {RUN_NODES_MAX} nodes")));
+    }
+    let rights = (Area::Work, Right::Write);
+    let found = call.body.nodes.iter().map(|name| {
+        find_node(&call.desk, &call.caller, name, rights).map(|FoundNode { node, .. }| node)
+    });
+    let mut nodes: Vec<Node> = found.collect::<Result<_, _>>()?;
+    nodes.sort_by_key(|node| node.id);
+    nodes.dedup_by_key(|node| node.id);
+    let store = call.desk.store();
+    let schedule = schedules::run_now(store, &nodes, &definition, &call.caller.name)?;
+    call.desk.office.announce()?;
+    let nodes = nodes.iter().map(|node| node.name.to_string()).collect();
+    Ok(RunDocument { schedule, nodes })
+}

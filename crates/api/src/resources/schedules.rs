@@ -1,0 +1,300 @@
+//! Schedules and the nodes that follow them.
+
+use std::sync::Arc;
+
+use catalog::Follower;
+use policy::schedule::Definition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::schedules::{self, Schedule};
+
+use super::domains;
+use super::found_node::find_node;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Fields of a schedule that change by themselves.
+const VOLATILE: &[&str] = &["next_runs"];
+/// Number of next runs in the description of a schedule.
+const RUNS_SHOWN: usize = 20;
+
+/// A schedule.
+#[derive(Serialize, JsonSchema)]
+struct ScheduleDocument {
+    name: String,
+    /// Work, times, and number of attempts.
+    definition: Value,
+    followers: Vec<FollowerDocument>,
+    changed: Time,
+    /// Author of the last change, for those who run the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_by: Option<String>,
+    /// Times at which the next windows open.
+    next_runs: Vec<Time>,
+}
+
+/// Nodes that follow a schedule: one node, those with a label, or those of a domain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum FollowerDocument {
+    Node(String),
+    Label(String),
+    Domain(String),
+}
+
+/// A new schedule.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewScheduleBody {
+    name: String,
+    definition: Value,
+    #[serde(default)]
+    followers: Vec<FollowerDocument>,
+}
+
+/// A new definition of a schedule.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DefinitionBody {
+    definition: Value,
+}
+
+/// Followers that a schedule gains or loses.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FollowersBody {
+    #[serde(default)]
+    add: Vec<FollowerDocument>,
+    #[serde(default)]
+    remove: Vec<FollowerDocument>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SchedulePath {
+    /// Name of the schedule.
+    schedule: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let (all, one) = ("/v1/schedules", "/v1/schedules/{schedule}");
+    let area = Area::Schedules;
+    let summary = "Lists schedules";
+    routes.add(Operation::read("schedules.list", all, area, summary), list);
+    let summary = "Makes a schedule";
+    routes.make(Operation::post("schedules.add", all, area, summary), make);
+    let summary = "Describes a schedule with its next runs";
+    let operation = Operation::read("schedules.get", one, area, summary);
+    routes.add(operation.volatile(VOLATILE), get);
+    let summary = "Replaces the definition of a schedule";
+    let operation = Operation::put("schedules.change", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, change);
+    let summary = "Removes a schedule; work that is under way goes on";
+    let operation = Operation::delete("schedules.remove", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
+    let summary = "Changes which nodes follow a schedule";
+    let path = "/v1/schedules/{schedule}/followers";
+    let operation = Operation::patch("schedules.follow", path, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, follow);
+}
+
+/// Parses the definition of a schedule.
+pub(super) fn parse(definition: &Value) -> Answer<Definition> {
+    let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
+    let definition: Definition = serde_json::from_value(definition.clone()).map_err(wrong)?;
+    definition.check().map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok(definition)
+}
+
+/// Names the followers that the caller may see.
+fn followers(desk: &Desk, caller: &Caller, all: &[Follower]) -> Answer<Vec<FollowerDocument>> {
+    let catalog = &desk.store().catalog;
+    let (domains, nodes) = match all.is_empty() {
+        true => (Vec::new(), Vec::new()),
+        false => (catalog.domains()?, catalog.nodes()?),
+    };
+    let mut named = Vec::new();
+    for follower in all {
+        match follower {
+            // Labels are words of all tenants.
+            Follower::Label(_) if !caller.is_staff() => {}
+            Follower::Label(label) => named.push(FollowerDocument::Label(label.clone())),
+            Follower::Domain(id) => {
+                let found = domains.iter().find(|domain| domain.id == *id);
+                let seen = found.filter(|domain| {
+                    caller.may(Area::Domains, Right::Read, Subject::Domain(domain.id))
+                });
+                named.extend(seen.map(|domain| FollowerDocument::Domain(domain.name.clone())));
+            }
+            Follower::Node(id) => {
+                let found = nodes.iter().find(|node| node.id == *id);
+                let seen = found.filter(|node| {
+                    find_node(desk, caller, node.name.as_str(), (Area::Nodes, Right::Read)).is_ok()
+                });
+                named.extend(seen.map(|node| FollowerDocument::Node(node.name.to_string())));
+            }
+        }
+    }
+    Ok(named)
+}
+
+fn describe(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<ScheduleDocument> {
+    let Schedule { row, definition, followers: all } = schedule;
+    let next_runs = match definition.time_zone() {
+        Ok(zone) if !definition.is_suspended => definition
+            .timing
+            .occurrences(&zone, sys::clock::now())
+            .take(RUNS_SHOWN)
+            .map(|run| Time(run.opens))
+            .collect(),
+        _ => Vec::new(),
+    };
+    Ok(ScheduleDocument {
+        definition: serde_json::from_str(&row.body).unwrap_or(Value::Null),
+        followers: followers(desk, caller, &all)?,
+        name: row.name,
+        changed: Time(row.changed),
+        changed_by: Some(row.changed_by).filter(|_| caller.is_staff()),
+        next_runs,
+    })
+}
+
+/// Returns true if the caller may see the schedule. A schedule that was made for one run shows what
+/// its nodes do, so it is for those who may see one of the nodes.
+fn sees(desk: &Desk, caller: &Caller, schedule: &Schedule) -> Answer<bool> {
+    let is_of_run = schedule.row.name.starts_with('@');
+    Ok(!is_of_run || caller.is_staff() || !followers(desk, caller, &schedule.followers)?.is_empty())
+}
+
+/// Finds a schedule that the caller may see.
+fn find_seen(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
+    let schedule = find(desk, name)?;
+    match sees(desk, caller, &schedule)? {
+        true => Ok(schedule),
+        false => Err(Problem::not_found("schedule", name)),
+    }
+}
+
+fn find(desk: &Desk, name: &str) -> Answer<Schedule> {
+    let absent = || Problem::not_found("schedule", name);
+    match schedules::list(desk.store(), Some(name)) {
+        Ok(mut found) => found.pop().ok_or_else(absent),
+        Err(store::StoreError::NotFound(_)) => Err(absent()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
+    call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let mut all = Vec::new();
+    for schedule in schedules::list(call.desk.store(), None)? {
+        if sees(&call.desk, &call.caller, &schedule)? {
+            all.push(schedule);
+        }
+    }
+    all.sort_by_key(|schedule| schedule.row.name.to_ascii_lowercase());
+    let key = |schedule: &Schedule| schedule.row.name.to_ascii_lowercase().into_bytes();
+    let page = portion.page_of(all, key);
+    let items = page.items.into_iter().map(|one| describe(&call.desk, &call.caller, one));
+    Ok(Page { items: items.collect::<Result<_, _>>()?, next: page.next })
+}
+
+fn get(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<ScheduleDocument> {
+    call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
+    let schedule = find_seen(&call.desk, &call.caller, &call.path.schedule)?;
+    describe(&call.desk, &call.caller, schedule)
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &SchedulePath) -> Answer<Vec<u8>> {
+    let schedule = find(desk, &path.schedule)?;
+    Ok(crate::routes::document(&describe(desk, caller, schedule)?))
+}
+
+/// Returns the followers that a caller names.
+pub(super) fn parse_followers(
+    desk: &Desk,
+    caller: &Caller,
+    named: &[FollowerDocument],
+) -> Answer<Vec<Follower>> {
+    let parse = |follower: &FollowerDocument| match follower {
+        FollowerDocument::Node(name) => {
+            let found = find_node(desk, caller, name, (Area::Nodes, Right::Read))?;
+            Ok(Follower::Node(found.node.id))
+        }
+        FollowerDocument::Label(label) => {
+            store::check_name(label, "a label")?;
+            Ok(Follower::Label(label.clone()))
+        }
+        FollowerDocument::Domain(name) => {
+            Ok(Follower::Domain(domains::find(desk, caller, name)?.id))
+        }
+    };
+    named.iter().map(parse).collect()
+}
+
+fn check<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
+    call.caller.check(Area::Schedules, Right::Write, Subject::Service)
+}
+
+fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocument> {
+    check(call)?;
+    let (store, author) = (call.desk.store(), &call.caller.name);
+    let definition = parse(&call.body.definition)?;
+    let followers = parse_followers(&call.desk, &call.caller, &call.body.followers)?;
+    let mut schedule = schedules::add(store, &call.body.name, &definition, author)?;
+    if !followers.is_empty() {
+        schedule = schedules::associate(store, &call.body.name, &followers, author)?;
+    }
+    call.desk.office.announce()?;
+    describe(&call.desk, &call.caller, schedule)
+}
+
+fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<ScheduleDocument> {
+    check(call)?;
+    find(&call.desk, &call.path.schedule)?;
+    let definition = parse(&call.body.definition)?;
+    let (store, author) = (call.desk.store(), &call.caller.name);
+    let schedule = schedules::change(store, &call.path.schedule, &definition, author)?;
+    call.desk.office.announce()?;
+    describe(&call.desk, &call.caller, schedule)
+}
+
+fn remove(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<Empty> {
+    check(call)?;
+    find(&call.desk, &call.path.schedule)?;
+    schedules::remove(call.desk.store(), &call.path.schedule, &call.caller.name)?;
+    call.desk.office.announce()?;
+    Ok(Empty {})
+}
+
+fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<ScheduleDocument> {
+    check(call)?;
+    let mut schedule = find(&call.desk, &call.path.schedule)?;
+    let (store, author, name) = (call.desk.store(), &call.caller.name, &call.path.schedule);
+    let added = parse_followers(&call.desk, &call.caller, &call.body.add)?;
+    let removed = parse_followers(&call.desk, &call.caller, &call.body.remove)?;
+    if !added.is_empty() {
+        schedule = schedules::associate(store, name, &added, author)?;
+    }
+    if !removed.is_empty() {
+        schedule = schedules::dissociate(store, name, &removed, author)?;
+    }
+    call.desk.office.announce()?;
+    describe(&call.desk, &call.caller, schedule)
+}
