@@ -1,6 +1,7 @@
 //! The operations, one module a noun.
 
 mod account;
+mod baselines;
 mod choices;
 mod domains;
 mod enrolment_keys;
@@ -15,6 +16,7 @@ mod option_sets;
 mod people;
 mod schedules;
 mod service;
+mod sessions;
 mod sign_in;
 
 use axum::body::Body;

@@ -1,0 +1,85 @@
+//! Baselines that nodes keep at the server.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::lifecycle::baselines;
+
+use super::found_node::find_node;
+use super::nodes::NodePath;
+use crate::call::{Answer, Call};
+use crate::cursor::Portion;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::{Kind, Problem};
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// A kept baseline of a node.
+#[derive(Serialize, JsonSchema)]
+struct BaselineItem {
+    number: u64,
+    made: Time,
+}
+
+/// A kept baseline of a node, with what was measured.
+#[derive(Serialize, JsonSchema)]
+struct BaselineDocument {
+    number: u64,
+    made: Time,
+    /// The document as the node made it: what was measured, in its own form.
+    document: Value,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct BaselinePath {
+    /// Name of the node.
+    node: String,
+    /// Number of the baseline.
+    baseline: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Work;
+    let summary = "Lists the baselines that the server keeps of a node, oldest first";
+    let path = "/v1/nodes/{node}/baselines";
+    routes.add(Operation::read("baselines.list", path, area, summary), list);
+    let summary = "Shows a kept baseline of a node";
+    let path = "/v1/nodes/{node}/baselines/{baseline}";
+    routes.add(Operation::read("baselines.get", path, area, summary), get);
+}
+
+fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BaselineItem>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let rights = (Area::Work, Right::Read);
+    let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
+    let (from, limit) = (portion.first_number()?, portion.read_max());
+    let rows = baselines::list(call.desk.store(), &node, from, limit)?;
+    let page = portion.page(rows, |row| row.number.to_string().into_bytes());
+    let items = page.items.into_iter();
+    let items = items.map(|row| BaselineItem { number: row.number, made: Time(row.made) });
+    Ok(Page { items: items.collect(), next: page.next })
+}
+
+fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> {
+    let BaselinePath { node, baseline } = &call.path;
+    let node = find_node(&call.desk, &call.caller, node, (Area::Work, Right::Read))?.node;
+    let absent = || Problem::not_found("baseline", &baseline.to_string());
+    if i64::try_from(*baseline).is_err() {
+        return Err(absent());
+    }
+    let rows = baselines::list(call.desk.store(), &node, Some(*baseline), 1)?;
+    let row = rows.into_iter().find(|row| row.number == *baseline).ok_or_else(absent)?;
+    let damaged = || Problem::new(Kind::Damaged, "the baseline cannot be read");
+    let document = wire::decode_baseline(&row.document).ok_or_else(damaged)?;
+    let document = serde_json::from_slice(&document).map_err(|_| damaged())?;
+    Ok(BaselineDocument { number: row.number, made: Time(row.made), document })
+}

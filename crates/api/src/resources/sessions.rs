@@ -1,0 +1,159 @@
+//! Nodes that are connected, and finished backups of a node.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use server::{Activity, ActivityKind, ConnectedNode};
+use store::nodes::note;
+
+use super::found_node::find_node;
+use super::nodes::NodePath;
+use crate::call::{Answer, Call};
+use crate::cursor::Portion;
+use crate::fields::{Bytes, Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Number of the last backups that are read.
+const BACKUPS_MAX: usize = 10_000;
+
+/// A node that is connected to this server.
+#[derive(Serialize, JsonSchema)]
+struct SessionDocument {
+    node: String,
+    addresses: Vec<String>,
+    connections: usize,
+    /// Work of the node that is under way.
+    activities: Vec<ActivityDocument>,
+}
+
+/// Work of a node that is under way.
+#[derive(Serialize, JsonSchema)]
+struct ActivityDocument {
+    /// Kind of the work: backup, restore or recall.
+    kind: &'static str,
+    filespace: Bytes,
+    since: Time,
+    /// Data that has come from the node, or gone to it, as it is on the wire.
+    bytes: u64,
+    objects: u64,
+    /// Mean of the last ten seconds.
+    bytes_per_sec: u64,
+}
+
+/// A finished backup of a filespace.
+#[derive(Serialize, JsonSchema)]
+struct BackupDocument {
+    filespace: Bytes,
+    started: Time,
+    ended: Time,
+    /// True if the backup examined everything.
+    is_complete: bool,
+    /// Report of the session, as the node sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<Value>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let summary = "Lists the nodes that are connected to this server, and what they do";
+    routes.add(Operation::read("sessions.list", "/v1/sessions", Area::Work, summary), list);
+    let summary = "Ends the connections of a node; its programs connect again by themselves";
+    let path = "/v1/sessions/{node}";
+    routes.add(Operation::delete("sessions.end", path, Area::Work, summary), end);
+    let summary = "Lists the finished backups of a node, newest first";
+    let path = "/v1/nodes/{node}/backups";
+    routes.add(Operation::read("nodes.backups", path, Area::Work, summary), backups);
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<SessionDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let connected = call.desk.office.connected();
+    let nodes = call.desk.store().catalog.nodes()?;
+    let activities = call.desk.office.activities();
+    let mut sessions = Vec::new();
+    for ConnectedNode { node, addresses } in connected {
+        let Some(node) = nodes.iter().find(|one| one.id == node) else { continue };
+        let rights = (Area::Work, Right::Read);
+        if find_node(&call.desk, &call.caller, node.name.as_str(), rights).is_err() {
+            continue;
+        }
+        let connections = addresses.len();
+        let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let own = activities.iter().filter(|one| one.node == node.id);
+        sessions.push(SessionDocument {
+            node: node.name.to_string(),
+            addresses,
+            connections,
+            activities: own.map(describe).collect(),
+        });
+    }
+    sessions.sort_by(|one, other| one.node.cmp(&other.node));
+    Ok(portion.page_of(sessions, |session| session.node.clone().into_bytes()))
+}
+
+fn describe(activity: &Activity) -> ActivityDocument {
+    ActivityDocument {
+        kind: match activity.kind {
+            ActivityKind::Backup => "backup",
+            ActivityKind::Restore => "restore",
+            ActivityKind::Recall => "recall",
+        },
+        filespace: Bytes(activity.filespace.clone()),
+        since: Time(activity.since),
+        bytes: activity.bytes,
+        objects: activity.objects,
+        bytes_per_sec: activity.bytes_per_sec,
+    }
+}
+
+fn end(call: &mut Call<NodePath, Empty, Empty>) -> Answer<Empty> {
+    let rights = (Area::Work, Right::Write);
+    let found = find_node(&call.desk, &call.caller, &call.path.node, rights)?;
+    let is_connected = call.desk.office.connected().iter().any(|one| one.node == found.node.id);
+    if !is_connected {
+        return Err(Problem::conflict("the node is not connected to this server"));
+    }
+    call.desk.office.cut(found.node.id);
+    let name = found.node.name.to_string();
+    note(call.desk.store(), &call.caller.name, "node sessions ended", name)?;
+    Ok(Empty {})
+}
+
+fn backups(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BackupDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let rights = (Area::Work, Right::Read);
+    let found = find_node(&call.desk, &call.caller, &call.path.node, rights)?;
+    let catalog = &call.desk.store().catalog;
+    let filespaces = catalog.filespaces(found.node.id)?;
+    let skipped = portion.first_number()?.unwrap_or(0);
+    let rows = catalog.sessions(found.node.id, BACKUPS_MAX)?;
+    let rows = rows
+        .into_iter()
+        .enumerate()
+        .skip(usize::try_from(skipped).unwrap_or(usize::MAX));
+    let rows: Vec<_> = rows.take(portion.read_max()).collect();
+    let page = portion.page(rows, |(number, _)| number.to_string().into_bytes());
+    let describe = |(_, row): (usize, catalog::SessionRow)| {
+        let filespace = filespaces.iter().find(|one| one.id == row.filespace);
+        BackupDocument {
+            filespace: Bytes(filespace.map(|one| one.name.clone()).unwrap_or_default()),
+            started: Time(row.started),
+            ended: Time(row.ended),
+            is_complete: row.complete,
+            report: serde_json::from_str(&row.report).ok(),
+        }
+    };
+    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
