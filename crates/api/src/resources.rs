@@ -3,10 +3,13 @@
 mod account;
 mod baselines;
 mod choices;
+mod contents;
+mod differences;
 mod domains;
 mod enrolment_keys;
 mod events;
 mod found_node;
+mod inventory;
 mod keys;
 mod nights;
 mod node_config;
@@ -20,6 +23,9 @@ mod series;
 mod service;
 mod sessions;
 mod sign_in;
+mod tar_tree;
+mod trees;
+mod zip_tree;
 
 use axum::body::Body;
 use axum::extract::Request;

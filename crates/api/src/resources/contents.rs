@@ -1,0 +1,171 @@
+//! Contents of stored files: one file, or a tree as an archive of tar or zip.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use catalog::PageSpan;
+use model::{DirPath, Kind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use store::nodes::note;
+use store::selection::{Choice, ContentReader, Part, Selection};
+
+use super::inventory::{directory, find_filespace, object};
+use super::nodes::NodePath;
+use super::tar_tree::TarTree;
+use super::trees::write_tree;
+use super::zip_tree::ZipTree;
+use crate::call::{Answer, Attention, Call};
+use crate::download::Download;
+use crate::fields::{Empty, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::Area;
+use crate::routes::Routes;
+
+#[derive(Deserialize, JsonSchema)]
+struct FileQuery {
+    /// Name of the filespace.
+    filespace: String,
+    /// Path of the file in the filespace, from its root.
+    path: String,
+    /// Time at which the version stood; the present by default.
+    at: Option<Time>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct TreeQuery {
+    /// Name of the filespace.
+    filespace: String,
+    /// Directory in the filespace, from its root; the root by default.
+    path: Option<String>,
+    /// Time at which the versions stood; the present by default.
+    at: Option<Time>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Contents;
+    let summary = "Downloads a file";
+    let path = "/v1/nodes/{node}/content";
+    let operation = Operation::read("restores.file", path, area, summary);
+    routes.stream(operation, "application/octet-stream", file);
+    let summary = "Downloads a tree as an archive of tar";
+    let path = "/v1/nodes/{node}/tree";
+    let operation = Operation::read("restores.tree", path, area, summary);
+    routes.stream(operation, "application/x-tar", tar);
+    let summary = "Downloads a tree as an archive of zip, without compression";
+    let path = "/v1/nodes/{node}/zip";
+    let operation = Operation::read("restores.zip", path, area, summary);
+    routes.stream(operation, "application/zip", zip);
+}
+
+fn choice(at: Option<Time>) -> Choice {
+    at.map_or(Choice::Active, |at| Choice::At(at.0))
+}
+
+fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
+    let FileQuery { filespace, path, at } = &call.query;
+    let named = (call.path.node.as_str(), filespace.as_str());
+    let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
+    let (directory, name) = object(path)?;
+    let parts = vec![Part { span: PageSpan::Directory(directory), name: Some(name.clone()) }];
+    let choice = choice(*at);
+    let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };
+    let store = call.desk.store();
+    let mut version = None;
+    let unreadable = selection.walk_readable(&*store.catalog, |batch| {
+        version = batch.versions.into_iter().next();
+        Ok(())
+    })?;
+    if let Some(unreadable) = unreadable {
+        return Err(store::StoreError::from(unreadable).into());
+    }
+    let version = version.ok_or_else(|| Problem::not_found("file", path))?;
+    if version.object.stat.kind != Kind::File {
+        return Err(Problem::conflict("this is no file; a directory comes as a tree"));
+    }
+    ContentReader::new(store)?.check(&version.object)?;
+    note(
+        store,
+        &call.caller.name,
+        "file downloaded",
+        format!("{}: {}", call.path.node, path.escape_debug()),
+    )?;
+    let desk = Arc::clone(&call.desk);
+    let (bytes, object) = (version.object.stat.size, version.object);
+    let file_name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+    let source = move |sink: &mut dyn Write| {
+        let mut reader = ContentReader::new(desk.store()).map_err(io::Error::other)?;
+        io::copy(&mut reader.content(&object), sink).map(drop)
+    };
+    let source = Box::new(source);
+    let media = "application/octet-stream";
+    Ok(Download { media, bytes: Some(bytes), name: Some(file_name), source })
+}
+
+/// Returns the versions of the tree that a call names, and its top.
+fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Selection, DirPath)> {
+    let TreeQuery { filespace, path, at } = &call.query;
+    let named = (call.path.node.as_str(), filespace.as_str());
+    let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
+    let top = directory(path.as_deref())?;
+    let parts = vec![Part { span: PageSpan::Subtree(top.clone()), name: None }];
+    let choice = choice(*at);
+    let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };
+    let store = call.desk.store();
+    check_tree((store, &call.attention), &selection, path.as_deref())?;
+    let shown = path.as_deref().unwrap_or("/");
+    note(
+        store,
+        &call.caller.name,
+        "tree downloaded",
+        format!("{}: {}", call.path.node, shown.escape_debug()),
+    )?;
+    Ok((selection, top))
+}
+
+fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
+    let (selection, top) = tree(call)?;
+    let desk = Arc::clone(&call.desk);
+    let source = move |sink: &mut dyn Write| {
+        let mut tree = TarTree::new(sink);
+        write_tree(desk.store(), (&selection, &top), &mut tree)?;
+        tree.finish()
+    };
+    let (name, source) = (Some(format!("{}.tar", call.path.node)), Box::new(source));
+    Ok(Download { media: "application/x-tar", bytes: None, name, source })
+}
+
+fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
+    let (selection, top) = tree(call)?;
+    let desk = Arc::clone(&call.desk);
+    let source = move |sink: &mut dyn Write| {
+        let mut tree = ZipTree::new(sink);
+        write_tree(desk.store(), (&selection, &top), &mut tree)?;
+        tree.finish()
+    };
+    let (name, source) = (Some(format!("{}.zip", call.path.node)), Box::new(source));
+    Ok(Download { media: "application/zip", bytes: None, name, source })
+}
+
+/// Fails if a file of the tree cannot be read here, before the first byte is sent.
+fn check_tree(
+    (store, attention): (&store::Store, &Attention),
+    selection: &Selection,
+    path: Option<&str>,
+) -> Answer<()> {
+    let reader = ContentReader::new(store)?;
+    let mut objects = 0_u64;
+    let unreadable = selection.walk_readable(&*store.catalog, |batch| {
+        attention.check()?;
+        objects += batch.versions.len() as u64;
+        batch.versions.iter().try_for_each(|version| reader.check(&version.object))
+    })?;
+    if let Some(unreadable) = unreadable {
+        return Err(store::StoreError::from(unreadable).into());
+    }
+    if objects == 0 {
+        return Err(Problem::not_found("directory", path.unwrap_or("/")));
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! Stored files of a node by name: browsing at any time, and searching.
+
+use catalog::{Filespace, PageSpan};
+use model::{BACKUP_FILESPACE_MIN, DirPath, Kind, Name, Object, Payload, ServerTime, Version};
+use policy::Pattern;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::selection::{Choice, Part, Selection, VersionCondition};
+
+use super::found_node::{FoundNode, find_node};
+use super::nodes::NodePath;
+use crate::call::{Answer, Attention, Call};
+use crate::caller::Caller;
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Bytes, Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Number of versions that a walk keeps before it drops those that are not shown.
+const KEPT_MAX: usize = 10_000;
+
+/// A filespace.
+#[derive(Serialize, JsonSchema)]
+struct FilespaceDocument {
+    name: Bytes,
+    active_objects: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_backup: Option<Time>,
+}
+
+/// A stored version of an object.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct VersionDocument {
+    /// Path in the filespace, from its root.
+    path: Bytes,
+    kind: &'static str,
+    size: u64,
+    /// Permission bits.
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    modified: Time,
+    /// Time at which the server stored the version.
+    stored: Time,
+    /// Time at which the version became inactive; absent for the active one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inactive_since: Option<Time>,
+    /// Target of a symbolic link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<Bytes>,
+    /// True if the node has encrypted the content, so that only the node can read it.
+    is_encrypted: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct BrowseQuery {
+    /// Name of the filespace.
+    filespace: String,
+    /// Directory in the filespace, from its root, as in /etc/apt; the root by default.
+    path: Option<String>,
+    /// Time at which the versions stood; the present by default.
+    at: Option<Time>,
+    /// True for all versions of each object.
+    all: Option<bool>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SearchQuery {
+    /// Name of the filespace.
+    filespace: String,
+    /// Pattern of the path on the node, with the wildcards *, ? and ...
+    pattern: String,
+    /// True for versions that are no longer active, too.
+    all: Option<bool>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Inventory;
+    let summary = "Lists the filespaces of a node";
+    let path = "/v1/nodes/{node}/filespaces";
+    routes.add(Operation::read("filespaces.list", path, area, summary), filespaces);
+    let summary = "Lists the objects of a directory, as they stood at any time";
+    let path = "/v1/nodes/{node}/versions";
+    routes.add(Operation::read("versions.list", path, area, summary), browse);
+    let summary = "Searches objects by a pattern";
+    let path = "/v1/nodes/{node}/search";
+    routes.add(Operation::read("versions.search", path, area, summary), search);
+}
+
+fn node<Q, B>(call: &Call<NodePath, Q, B>) -> Answer<FoundNode> {
+    let rights = (Area::Inventory, Right::Read);
+    find_node(&call.desk, &call.caller, &call.path.node, rights)
+}
+
+fn filespaces(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<FilespaceDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let node = node(call)?.node;
+    let from = portion.first_bytes().max(BACKUP_FILESPACE_MIN);
+    let read_max = portion.read_max();
+    let rows = store::nodes::filespaces(call.desk.store(), &node, from, read_max)?;
+    let page = portion.page(rows, |one| one.filespace.name.clone());
+    let describe = |one: store::nodes::FilespaceSummary| FilespaceDocument {
+        name: Bytes(one.filespace.name),
+        active_objects: one.active_objects,
+        last_backup: one.filespace.last_backup.map(Time),
+    };
+    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
+
+/// Finds a filespace of a node.
+pub(super) fn find_filespace(
+    desk: &Desk,
+    caller: &Caller,
+    (node, name): (&str, &str),
+    area: Area,
+) -> Answer<Filespace> {
+    let found = find_node(desk, caller, node, (area, Right::Read))?;
+    let all = desk.store().catalog.filespaces_from(found.node.id, name.as_bytes(), 1)?;
+    let is_named = |filespace: &Filespace| filespace.name == name.as_bytes();
+    all.into_iter()
+        .find(is_named)
+        .ok_or_else(|| Problem::not_found("filespace", name))
+}
+
+/// Parses the path of a directory: with or without a slash at its end.
+pub(super) fn directory(path: Option<&str>) -> Answer<DirPath> {
+    let path = path.unwrap_or("/");
+    let mut bytes = path.as_bytes().to_vec();
+    if bytes.last() != Some(&b'/') {
+        bytes.push(b'/');
+    }
+    DirPath::within_limits(&bytes).map_err(|_| {
+        Problem::invalid(format!("'{}' is no path of a directory", path.escape_debug()))
+    })
+}
+
+pub(super) fn describe(directory: &DirPath, version: &Version) -> VersionDocumentParts {
+    VersionDocumentParts { path: directory.join(&version.object.name), version: version.clone() }
+}
+
+/// A version with its path.
+pub(super) struct VersionDocumentParts {
+    path: Vec<u8>,
+    version: Version,
+}
+
+impl VersionDocumentParts {
+    /// Key by which lists of versions are sorted: the path, then the newest first.
+    fn key(&self) -> Vec<u8> {
+        let age = u64::MAX - self.version.object.inserted.0.cast_unsigned();
+        let mut key = self.path.clone();
+        key.push(0);
+        key.extend_from_slice(&age.to_be_bytes());
+        key
+    }
+
+    fn document(self) -> VersionDocument {
+        document_of(self.path, self.version)
+    }
+}
+
+/// Describes a version of the object with this path.
+pub(super) fn document_of(path: Vec<u8>, version: Version) -> VersionDocument {
+    let Version { object, deactivated } = version;
+    let Object { stat, payload, inserted, .. } = object;
+    let is_encrypted = matches!(&payload, Payload::Extents(extents)
+        if extents.iter().any(|extent| matches!(extent, model::Extent::Sealed { .. })));
+    VersionDocument {
+        path: Bytes(path),
+        kind: kind_name(stat.kind),
+        size: stat.size,
+        mode: stat.mode,
+        uid: stat.uid,
+        gid: stat.gid,
+        modified: Time(ServerTime::from_secs(stat.mtime.secs)),
+        stored: Time(inserted),
+        inactive_since: deactivated.map(Time),
+        target: match payload {
+            Payload::Target(target) => Some(Bytes(target)),
+            _ => None,
+        },
+        is_encrypted,
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::CharDevice => "character-device",
+        Kind::BlockDevice => "block-device",
+    }
+}
+
+fn choice(at: Option<Time>, all: Option<bool>) -> Choice {
+    match (at, all) {
+        (_, Some(true)) => Choice::All,
+        (Some(at), _) => Choice::At(at.0),
+        (None, _) => Choice::Active,
+    }
+}
+
+fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionDocument>> {
+    let BrowseQuery { filespace, path, at, all, limit, cursor } = &call.query;
+    let portion = Portion::parse(*limit, cursor.as_deref())?;
+    let named = (call.path.node.as_str(), filespace.as_str());
+    let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
+    let directory = directory(path.as_deref())?;
+    let parts = vec![Part { span: PageSpan::Directory(directory), name: None }];
+    let selection = Selection {
+        filespace: found.id,
+        choice: choice(*at, *all),
+        parts,
+        range: 0..0,
+        sample: None,
+    };
+    collect((&call.desk, &call.attention), &selection, &portion, |_| true)
+}
+
+fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionDocument>> {
+    let SearchQuery { filespace, pattern, all, limit, cursor } = &call.query;
+    let portion = Portion::parse(*limit, cursor.as_deref())?;
+    let named = (call.path.node.as_str(), filespace.as_str());
+    let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
+    let wrong = |error: policy::PatternError| Problem::invalid(error.to_string());
+    let pattern = Pattern::parse(pattern.as_bytes()).map_err(wrong)?;
+    let condition = VersionCondition { pattern: Some(pattern), absent_at: None };
+    let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
+    let choice = choice(None, *all);
+    let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };
+    collect((&call.desk, &call.attention), &selection, &portion, |batch| {
+        condition.apply(&found.name, batch);
+        true
+    })
+}
+
+/// Collects the selected versions that `keep` leaves, from the portion's beginning on.
+fn collect(
+    (desk, attention): (&Desk, &Attention),
+    selection: &Selection,
+    portion: &Portion,
+    mut keep: impl FnMut(&mut store::selection::VersionBatch) -> bool,
+) -> Answer<Page<VersionDocument>> {
+    let mut found: Vec<VersionDocumentParts> = Vec::new();
+    let from = portion.first_bytes();
+    let cut = |found: &mut Vec<VersionDocumentParts>| {
+        found.sort_by_cached_key(VersionDocumentParts::key);
+        found.truncate(portion.read_max());
+    };
+    let unreadable = selection.walk_readable(&*desk.store().catalog, |mut batch| {
+        attention.check()?;
+        if keep(&mut batch) {
+            let parts = batch.versions.iter().map(|version| describe(&batch.directory, version));
+            found.extend(parts.filter(|parts| &parts.key()[..] >= from));
+        }
+        // Only the first of all are shown, so no more are kept for long.
+        if found.len() > KEPT_MAX {
+            cut(&mut found);
+        }
+        Ok(())
+    })?;
+    if let Some(unreadable) = unreadable {
+        return Err(store::StoreError::from(unreadable).into());
+    }
+    cut(&mut found);
+    let page = portion.page(found, VersionDocumentParts::key);
+    let items = page.items.into_iter().map(VersionDocumentParts::document).collect();
+    Ok(Page { items, next: page.next })
+}
+
+/// Splits the path of an object into its directory and its name.
+pub(super) fn object(path: &str) -> Answer<(DirPath, Name)> {
+    let wrong = || Problem::invalid(format!("'{}' is no path of a file", path.escape_debug()));
+    let end = path.rfind('/').ok_or_else(wrong)?;
+    let directory = directory(Some(&path[..=end]))?;
+    let name = directory.name(&path.as_bytes()[end + 1..]).map_err(|_| wrong())?;
+    Ok((directory, name))
+}
