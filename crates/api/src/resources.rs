@@ -18,6 +18,7 @@ mod node_settings;
 mod nodes;
 mod option_sets;
 mod people;
+mod restores;
 mod schedules;
 mod series;
 mod service;

@@ -1,0 +1,249 @@
+//! Restores that a node carries out by its agent: ordered by a request, watched as events.
+
+use std::collections::BTreeMap;
+
+use catalog::{EventFilter, ScheduledEvent};
+use model::ServerTime;
+use policy::schedule::{
+    Action, Definition, PRIORITY_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT, Starts, Timing, Word, Work,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::schedules;
+
+use super::events::{self, EventDocument};
+use super::found_node::find_node;
+use super::inventory::find_filespace;
+use crate::call::{Answer, Call};
+use crate::caller::Caller;
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Bytes, Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::{Kind, Problem};
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Maximum number of paths in an order.
+const PATHS_MAX: usize = 1_000;
+/// Time in which a restore must have begun, in minutes: a day.
+const WINDOW_MINUTES: u32 = 1_440;
+
+/// An order to restore files at their node.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RestoreBody {
+    /// Name of the node.
+    node: String,
+    /// Name of the filespace.
+    filespace: String,
+    /// Paths of files and directories in the filespace, from its root.
+    paths: Vec<Bytes>,
+    /// Time at which the versions stood; the present by default.
+    at: Option<Time>,
+    /// True for objects that no longer exist, too, in their last state.
+    #[serde(default)]
+    inactive: bool,
+    /// Folder on the node into which the files go; their own place by default.
+    to: Option<String>,
+    /// Condition under which an existing object that differs is replaced.
+    replace: Option<Replace>,
+}
+
+/// Condition under which a restore replaces an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Replace {
+    No,
+    /// The stored version was modified later.
+    IfNewer,
+    All,
+}
+
+/// A restore at a node.
+#[derive(Serialize, JsonSchema)]
+struct RestoreDocument {
+    /// The event of the restore: its state, its progress and its report.
+    event: EventDocument,
+    /// Paths on the node.
+    paths: Vec<Bytes>,
+    /// Options of the restore, as on the command line.
+    options: Vec<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Only restores at this node.
+    node: Option<String>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let path = "/v1/restores";
+    let summary = "Lists the restores of the last week at nodes, the last ordered first";
+    routes.add(Operation::read("restores.list", path, Area::Work, summary), list);
+    let summary =
+        "Restores files at their node, by its agent; the event of it is watched as others";
+    routes.make(Operation::post("restores.start", path, Area::Contents, summary), start);
+}
+
+/// Returns the word by which the command line names this path: a path that is stored as it is
+/// written is no pattern.
+fn word(filespace: &[u8], path: &Bytes) -> Answer<Word> {
+    let Bytes(path) = path;
+    let whole = match filespace {
+        b"/" => path.clone(),
+        filespace => [filespace, path].concat(),
+    };
+    let is_plain = path.first() == Some(&b'/') && !path.contains(&0);
+    if !is_plain || path.split(|byte| *byte == b'/').any(|name| name == b"..") {
+        let shown = path.escape_ascii();
+        return Err(Problem::invalid(format!("'{shown}' is no path from the root of a filespace")));
+    }
+    Ok(Word(whole))
+}
+
+fn options(body: &RestoreBody) -> Answer<Vec<String>> {
+    let mut options = Vec::new();
+    if let Some(Time(ServerTime(micros))) = body.at {
+        let at = jiff::Timestamp::from_microsecond(micros);
+        let at = at.map_err(|_| Problem::invalid("no clock reads this time"))?;
+        options.push(format!("--at={at}"));
+    }
+    if body.inactive {
+        options.push("--inactive".to_owned());
+    }
+    if let Some(to) = &body.to {
+        if !to.starts_with('/') || to.chars().any(char::is_control) {
+            return Err(Problem::invalid("give the absolute path of a folder"));
+        }
+        options.push(format!("--to={to}"));
+    }
+    if let Some(replace) = body.replace {
+        let word = match replace {
+            Replace::No => "no",
+            Replace::IfNewer => "if-newer",
+            Replace::All => "all",
+        };
+        options.push(format!("--replace={word}"));
+    }
+    Ok(options)
+}
+
+/// Returns the definition of a schedule that is due once, now.
+fn definition(action: Action) -> Definition {
+    Definition {
+        description: String::new(),
+        action,
+        timing: Timing {
+            starts: Starts::Once(sys::clock::now().0),
+            window_minutes: WINDOW_MINUTES,
+            spread_percent: 0,
+            last_day: None,
+            blackouts: Vec::new(),
+        },
+        zone: "UTC".to_owned(),
+        priority: PRIORITY_DEFAULT,
+        retries: 0,
+        retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
+        duration_max_minutes: None,
+        runs_late: false,
+        is_suspended: false,
+    }
+}
+
+fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> {
+    let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
+    if !(1..=PATHS_MAX).contains(&body.paths.len()) {
+        return Err(Problem::invalid(format!("name 1 to {PATHS_MAX} paths")));
+    }
+    let node = find_node(desk, caller, &body.node, (Area::Contents, Right::Write))?.node;
+    let named = (body.node.as_str(), body.filespace.as_str());
+    let filespace = find_filespace(desk, caller, named, Area::Contents)?;
+    let objects = body.paths.iter().map(|path| word(&filespace.name, path));
+    let objects = objects.collect::<Result<_, _>>()?;
+    let action = Action { work: Work::Restore, objects, options: options(body)? };
+    action.check().map_err(Problem::invalid)?;
+    let (store, definition) = (desk.store(), definition(action));
+    let name = schedules::run_now(store, std::slice::from_ref(&node), &definition, &caller.name)?;
+    desk.office.announce()?;
+    let event = of_schedule(desk, &name)?.pop();
+    let missing = || Problem::new(Kind::Damaged, "the event of the restore is missing");
+    Ok(describe(event.ok_or_else(missing)?, &definition))
+}
+
+/// Returns the events of a schedule that was made for one order.
+fn of_schedule(desk: &Desk, schedule: &str) -> Answer<Vec<ScheduledEvent>> {
+    let filter = EventFilter { schedule: Some(schedule.to_owned()), ..EventFilter::default() };
+    Ok(schedules::node_events(desk.store(), &filter, None, PATHS_MAX)?)
+}
+
+fn describe(event: ScheduledEvent, definition: &Definition) -> RestoreDocument {
+    let action = &definition.action;
+    RestoreDocument {
+        event: events::describe(event, Some(action.work)),
+        paths: action.objects.iter().map(|word| Bytes(word.0.clone())).collect(),
+        options: action.options.clone(),
+    }
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument>> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let node = call.query.node.as_ref();
+    let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
+    let node = node.transpose()?.map(|found| found.node.id);
+    let mut restores: BTreeMap<u64, RestoreDocument> = BTreeMap::new();
+    for schedule in schedules::list(desk.store(), None)? {
+        if schedule.definition.action.work != Work::Restore {
+            continue;
+        }
+        for event in of_schedule(desk, &schedule.row.name)? {
+            let is_wanted = node.is_none() || event.key.node == node;
+            if is_wanted && sees(desk, caller, &event) {
+                restores.insert(u64::MAX - event.number, describe(event, &schedule.definition));
+            }
+        }
+    }
+    let all = restores.into_iter().collect();
+    let page = portion.page_of(all, |(key, _): &(u64, _)| format!("{key:020}").into_bytes());
+    Ok(Page { items: page.items.into_iter().map(|(_, one)| one).collect(), next: page.next })
+}
+
+/// Returns true if the caller may see what is restored at the node of the event.
+fn sees(desk: &Desk, caller: &Caller, event: &ScheduledEvent) -> bool {
+    let Some(name) = &event.node_name else { return false };
+    find_node(desk, caller, name.as_str(), (Area::Work, Right::Read)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_at_the_root_of_its_filespace() {
+        let of = |space: &[u8], path: &[u8]| word(space, &Bytes(path.to_vec())).map(|word| word.0);
+        assert_eq!(of(b"/", b"/etc/passwd"), Ok(b"/etc/passwd".to_vec()));
+        assert_eq!(of(b"/home", b"/\xff*"), Ok(b"/home/\xff*".to_vec()));
+        for path in [&b"etc"[..], b"", b"/../etc", b"/a/..", b"/\0"] {
+            assert!(of(b"/", path).is_err(), "{}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn options_are_those_of_the_command_line() {
+        let text = r#"{"node":"a","filespace":"/","paths":["/etc"],"at":"2026-11-16T12:00:00Z",
+            "inactive":true,"to":"/tmp/x","replace":"if-newer"}"#;
+        let body: RestoreBody = serde_json::from_str(text).expect("an order");
+        let options = options(&body).expect("are right");
+        let expected =
+            ["--at=2026-11-16T12:00:00Z", "--inactive", "--to=/tmp/x", "--replace=if-newer"];
+        assert_eq!(options, expected);
+        let action = Action { work: Work::Restore, objects: vec![Word(b"/etc".to_vec())], options };
+        assert_eq!(action.check(), Ok(()));
+        assert_eq!(definition(action).check(), Ok(()));
+    }
+}
