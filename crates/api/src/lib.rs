@@ -34,6 +34,7 @@
 //! `server`, which the command line reaches too.
 
 mod answers;
+mod approval;
 mod authentication;
 mod call;
 mod caller;

@@ -1,6 +1,7 @@
 //! The operations, one module a noun.
 
 mod account;
+mod approvals;
 mod baselines;
 mod choices;
 mod contents;
@@ -17,6 +18,7 @@ mod node_lists;
 mod node_settings;
 mod nodes;
 mod option_sets;
+mod orders;
 mod people;
 mod restores;
 mod schedules;

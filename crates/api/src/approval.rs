@@ -1,0 +1,106 @@
+//! Approval of what destroys by a second person, where that is switched on.
+//!
+//! An operation that destroys makes an [`Order`] and calls [`guard`]. Without two persons it may go
+//! on at once. Otherwise the order waits, as JSON in the catalogue, until another person has
+//! decided about it.
+
+use catalog::{ApprovalRow, ApprovalState};
+use serde_json::Value;
+use store::StoreError;
+use store::nodes::note;
+
+use crate::call::Answer;
+use crate::caller::Caller;
+use crate::desk::Desk;
+use crate::problem::{Kind, Problem};
+use crate::roles::Right;
+
+/// Maximum number of requests among which one for the same object is looked for.
+const LOOKED_AT_MAX: usize = 10_000;
+/// Fields of a kept request besides those of its order: the persons who asked, by number, and the
+/// object.
+const PERSONS: &str = "persons";
+const OBJECT: &str = "object";
+
+/// An order that destroys something.
+pub(crate) trait Order {
+    /// Name of the operation, as the list of operations has it.
+    fn operation(&self) -> &'static str;
+
+    /// The order as a JSON object, from which it can be read again.
+    fn json(&self) -> Value;
+
+    /// Effect for people, as in "removes node web-1".
+    fn summary(&self) -> String;
+
+    /// Object of the order, as in "node web-1". For each operation, one order for an object waits.
+    fn object(&self) -> String;
+
+    /// Returns true if the caller may do with requests for this object what needs `right`. False
+    /// if the object is gone, or is another one of the same name.
+    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool;
+
+    /// Carries out the order for `actor`. Fails if its object is not what it was.
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError>;
+}
+
+/// Succeeds if the caller may carry out the order at once. Otherwise keeps the order until another
+/// person has decided about it, and fails with [`Kind::ApprovalNeeded`].
+pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<()> {
+    let store = desk.store();
+    if !store.config.two_person {
+        return Ok(());
+    }
+    let (operation, object) = (order.operation(), order.object());
+    let waits = |row: &&ApprovalRow| {
+        row.state == ApprovalState::Waiting
+            && row.operation == operation
+            && request(row)[OBJECT].as_str() == Some(&object)
+    };
+    let rows = store.catalog.approvals(None, LOOKED_AT_MAX)?;
+    if let Some(row) = rows.iter().find(waits) {
+        let text = format!("such a request for {object} waits already, as number {}", row.number);
+        return Err(Problem::conflict(text));
+    }
+    let row = ApprovalRow {
+        number: 0,
+        operation: operation.to_owned(),
+        request: kept(caller, order).to_string(),
+        summary: order.summary(),
+        asked_by: caller.name.clone(),
+        asked: sys::clock::now(),
+        decided_by: String::new(),
+        decided: None,
+        state: ApprovalState::Waiting,
+        reason: String::new(),
+    };
+    let number = store.catalog.add_approval(&row)?;
+    note(store, &caller.name, "approval asked", format!("{number}: {}", row.summary))?;
+    let text = format!(
+        "the request waits as number {number}; another person has to approve it: POST \
+         /v1/approvals/{number}/decision"
+    );
+    Err(Problem::new(Kind::ApprovalNeeded, text))
+}
+
+/// Returns the request of a caller as the catalogue keeps it.
+fn kept(caller: &Caller, order: &dyn Order) -> Value {
+    let mut request = order.json();
+    let persons = [caller.person, caller.acting].into_iter().flatten();
+    request[PERSONS] = persons.map(|person| person.0).collect();
+    request[OBJECT] = order.object().into();
+    request
+}
+
+/// Returns a kept request.
+fn request(row: &ApprovalRow) -> Value {
+    serde_json::from_str(&row.request).unwrap_or_default()
+}
+
+/// Returns true if the caller has asked: as the person who asked, or as one of the two who acted.
+pub(crate) fn is_own(caller: &Caller, row: &ApprovalRow) -> bool {
+    let request = request(row);
+    let persons = request[PERSONS].as_array().map_or(&[][..], Vec::as_slice);
+    let asked = |person: model::PersonId| persons.contains(&person.0.into());
+    row.asked_by == caller.name || [caller.person, caller.acting].into_iter().flatten().any(asked)
+}

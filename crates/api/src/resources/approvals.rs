@@ -1,0 +1,217 @@
+//! Requests that wait for the approval of a second person.
+//!
+//! ```text
+//!   waiting -> approved -> done
+//!      |           `-----> failed
+//!      |`-> refused
+//!      `--> withdrawn, by the person who asked
+//! ```
+
+use catalog::{ApprovalRow, ApprovalState, CatalogError, Decision};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::nodes::note;
+
+use super::orders;
+use crate::approval;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::cursor::Portion;
+use crate::desk::Desk;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::{Kind, Problem};
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Maximum number of requests that a list looks at.
+const LISTED_MAX: usize = 10_000;
+/// Maximum length of a reason, in bytes.
+const REASON_BYTES_MAX: usize = 500;
+/// Time after which nobody can approve a request any more, in microseconds: a week.
+const WAITING_MICROS: i64 = 7 * 86_400_000_000;
+
+/// A request for approval.
+#[derive(Serialize, JsonSchema)]
+struct ApprovalDocument {
+    number: u64,
+    /// Name of the operation.
+    operation: String,
+    /// Effect of the operation.
+    summary: String,
+    asked_by: String,
+    asked: Time,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided: Option<Time>,
+    reason: String,
+}
+
+/// A decision.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DecisionBody {
+    decision: Choice,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Choice {
+    Approve,
+    Refuse,
+    Withdraw,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ApprovalPath {
+    /// Number of the request.
+    approval: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Approvals;
+    let summary = "Lists requests for approval, the last asked first";
+    routes.add(Operation::read("approvals.list", "/v1/approvals", area, summary), list);
+    let summary = "Approves, refuses or withdraws a request; an approved one is carried out";
+    let path = "/v1/approvals/{approval}/decision";
+    routes.add(Operation::post("approvals.decide", path, area, summary), decide);
+}
+
+fn describe(row: ApprovalRow) -> ApprovalDocument {
+    let state = match row.state {
+        ApprovalState::Waiting => "waiting",
+        ApprovalState::Approved => "approved",
+        ApprovalState::Refused => "refused",
+        ApprovalState::Withdrawn => "withdrawn",
+        ApprovalState::Done => "done",
+        ApprovalState::Failed => "failed",
+    };
+    ApprovalDocument {
+        number: row.number,
+        operation: row.operation,
+        summary: row.summary,
+        asked_by: row.asked_by,
+        asked: Time(row.asked),
+        state,
+        decided_by: Some(row.decided_by).filter(|name| !name.is_empty()),
+        decided: row.decided.map(Time),
+        reason: row.reason,
+    }
+}
+
+/// Returns true if the caller may do with the request what needs `right`: it must be about an
+/// object with which the caller may do it, or the caller has asked.
+fn may(desk: &Desk, caller: &Caller, row: &ApprovalRow, right: Right) -> bool {
+    caller.may(Area::Approvals, right, Subject::Service)
+        || row.asked_by == caller.name
+        || orders::read(row).is_some_and(|order| order.may(desk, caller, right))
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocument>> {
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let first = portion.first_number()?;
+    let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
+    rows.retain(|row| may(&call.desk, &call.caller, row, Right::Read));
+    rows.truncate(portion.read_max());
+    let page = portion.page(rows, |row| row.number.to_string().into_bytes());
+    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
+
+fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ApprovalRow> {
+    let absent = || Problem::not_found("request for approval", &number.to_string());
+    if i64::try_from(number).is_err() {
+        return Err(absent());
+    }
+    match desk.store().catalog.approval(number) {
+        Ok(row) if may(desk, caller, &row, Right::Read) => Ok(row),
+        Ok(_) | Err(CatalogError::NotFound { .. }) => Err(absent()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fails if the caller may not decide so about the request.
+fn check(desk: &Desk, caller: &Caller, row: &ApprovalRow, choice: Choice) -> Answer<()> {
+    let is_own = approval::is_own(caller, row);
+    match choice {
+        Choice::Withdraw if is_own => Ok(()),
+        Choice::Withdraw => Err(Problem::forbidden()),
+        _ if is_own => {
+            let text = "another person has to decide about your own request";
+            Err(Problem::new(Kind::Forbidden, text))
+        }
+        _ if caller.acting.is_some() => {
+            let text = "nobody decides in the place of another person";
+            Err(Problem::new(Kind::Forbidden, text))
+        }
+        _ if !may(desk, caller, row, Right::Write) => Err(Problem::forbidden()),
+        Choice::Refuse => Ok(()),
+        Choice::Approve if sys::clock::now().0 - row.asked.0 > WAITING_MICROS => {
+            Err(Problem::conflict("the request is older than a week; ask again"))
+        }
+        Choice::Approve => Ok(()),
+    }
+}
+
+fn decide(call: &mut Call<ApprovalPath, Empty, DecisionBody>) -> Answer<ApprovalDocument> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let row = find(desk, caller, call.path.approval)?;
+    let choice = call.body.decision;
+    let reason = &call.body.reason;
+    if reason.len() > REASON_BYTES_MAX || reason.chars().any(char::is_control) {
+        let text = format!("a reason has at most {REASON_BYTES_MAX} bytes, on one line");
+        return Err(Problem::invalid(text));
+    }
+    check(desk, caller, &row, choice)?;
+    let state = match choice {
+        Choice::Approve => ApprovalState::Approved,
+        Choice::Refuse => ApprovalState::Refused,
+        Choice::Withdraw => ApprovalState::Withdrawn,
+    };
+    let decision = Decision {
+        state,
+        by: caller.name.clone(),
+        at: sys::clock::now(),
+        reason: call.body.reason.clone(),
+    };
+    let store = desk.store();
+    if !store.catalog.decide(row.number, ApprovalState::Waiting, &decision)? {
+        return Err(Problem::conflict("the request was decided already"));
+    }
+    let what = match choice {
+        Choice::Approve => "approval given",
+        Choice::Refuse => "approval refused",
+        Choice::Withdraw => "approval withdrawn",
+    };
+    note(store, &caller.name, what, format!("{}: {}", row.number, row.summary))?;
+    if choice == Choice::Approve {
+        carry_out(desk, &row, &decision)?;
+    }
+    Ok(describe(store.catalog.approval(row.number)?))
+}
+
+/// Carries out an approved request, and records the result. Both names are in the activity log.
+fn carry_out(desk: &Desk, row: &ApprovalRow, decision: &Decision) -> Answer<()> {
+    let wrong = || Problem::new(Kind::Damaged, "the request cannot be read");
+    let order = orders::read(row).ok_or_else(wrong)?;
+    let actor = format!("{}, approved by {}", row.asked_by, decision.by);
+    let done = order.carry_out(desk, &actor);
+    let (state, reason) = match done {
+        Ok(()) => (ApprovalState::Done, decision.reason.clone()),
+        Err(error) => (ApprovalState::Failed, error.to_string()),
+    };
+    let end = Decision { state, reason, ..decision.clone() };
+    desk.store().catalog.decide(row.number, ApprovalState::Approved, &end)?;
+    Ok(())
+}

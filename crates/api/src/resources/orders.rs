@@ -1,0 +1,196 @@
+//! Orders that destroy, and wait for a second person where that is switched on.
+
+use catalog::{ApprovalRow, Node};
+use model::DomainId;
+use policy::PolicyDomain;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::domains::ReviewReport;
+use store::pools::{self, PoolSummary};
+use store::{StoreError, domains, nodes};
+
+use super::found_node::find_node;
+use crate::approval::Order;
+use crate::caller::{Caller, Subject};
+use crate::desk::Desk;
+use crate::roles::{Area, Right};
+
+const REMOVE_NODE: &str = "nodes.remove";
+const ACTIVATE_POLICY: &str = "policies.activate";
+const REMOVE_POOL: &str = "pools.remove";
+
+/// Reads the order of a kept request. Returns `None` for one that this program does not know.
+pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
+    match row.operation.as_str() {
+        REMOVE_NODE => parse::<NodeRemoval>(row),
+        ACTIVATE_POLICY => parse::<Activation>(row),
+        REMOVE_POOL => parse::<PoolRemoval>(row),
+        _ => None,
+    }
+}
+
+fn parse<O: Order + DeserializeOwned + 'static>(row: &ApprovalRow) -> Option<Box<dyn Order>> {
+    let order: O = serde_json::from_str(&row.request).ok()?;
+    Some(Box::new(order))
+}
+
+fn json(order: &impl Serialize) -> Value {
+    serde_json::to_value(order).expect("an order has only text as keys")
+}
+
+/// Removal of a node.
+#[derive(Serialize, Deserialize)]
+pub(super) struct NodeRemoval {
+    /// Number of the node. Its name may belong to another node when the order is carried out.
+    id: u32,
+    node: String,
+    with_data: bool,
+}
+
+impl NodeRemoval {
+    pub(super) fn new(node: &Node, with_data: bool) -> Self {
+        Self { id: node.id.0, node: node.name.to_string(), with_data }
+    }
+}
+
+impl Order for NodeRemoval {
+    fn operation(&self) -> &'static str {
+        REMOVE_NODE
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        let with = if self.with_data { ", with its backups and archives" } else { "" };
+        format!("removes node {}{with}", self.node)
+    }
+
+    fn object(&self) -> String {
+        format!("node {}", self.node)
+    }
+
+    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
+        let found = find_node(desk, caller, &self.node, (Area::Approvals, right));
+        found.is_ok_and(|found| found.node.id.0 == self.id)
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        if nodes::find(desk.store(), &self.node)?.id.0 != self.id {
+            return Err(StoreError::conflict("another node has this name meanwhile"));
+        }
+        desk.office.remove_node(&self.node, self.with_data, actor).map(drop)
+    }
+}
+
+/// Activation of a draft that shortens how long something is kept.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Activation {
+    /// Number of the domain. Its name may belong to another domain when the order is carried out.
+    id: u32,
+    domain: String,
+    /// Digest of the sets that were reviewed.
+    mark: String,
+    confirm: bool,
+    /// The differences that shorten, for people.
+    shorter: Vec<String>,
+}
+
+impl Activation {
+    pub(super) fn new(domain: &PolicyDomain, review: &ReviewReport, confirm: bool) -> Self {
+        let shorter = review.differences.iter().filter(|difference| difference.shortens());
+        Self {
+            id: domain.id.0,
+            domain: domain.name.clone(),
+            mark: review.mark.clone(),
+            confirm,
+            shorter: shorter.map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl Order for Activation {
+    fn operation(&self) -> &'static str {
+        ACTIVATE_POLICY
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        let (domain, shorter) = (&self.domain, self.shorter.join("; "));
+        format!("shortens what domain {domain} keeps: {shorter}")
+    }
+
+    fn object(&self) -> String {
+        format!("domain {}", self.domain)
+    }
+
+    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
+        let id = DomainId(self.id);
+        let is_there = domains::find(desk.store(), &self.domain).is_ok_and(|one| one.id == id);
+        is_there && caller.may(Area::Approvals, right, Subject::Domain(id))
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        let (store, name) = (desk.store(), &self.domain);
+        if domains::find(store, name)?.id.0 != self.id {
+            return Err(StoreError::conflict("another domain has this name meanwhile"));
+        }
+        domains::activate_reviewed(store, name, &self.mark, self.confirm, actor).map(drop)
+    }
+}
+
+/// Removal of a pool.
+#[derive(Serialize, Deserialize)]
+pub(super) struct PoolRemoval {
+    /// Number of the pool. Its name may belong to another pool when the order is carried out.
+    id: u32,
+    pool: String,
+}
+
+impl PoolRemoval {
+    pub(super) fn new(pool: &PoolSummary) -> Self {
+        Self { id: pool.row.id.0, pool: pool.row.name.clone() }
+    }
+
+    fn is_there(&self, desk: &Desk) -> bool {
+        let found = pools::list(desk.store(), Some(&self.pool));
+        found.is_ok_and(|found| found.iter().any(|pool| pool.row.id.0 == self.id))
+    }
+}
+
+impl Order for PoolRemoval {
+    fn operation(&self) -> &'static str {
+        REMOVE_POOL
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        format!("removes pool {}", self.pool)
+    }
+
+    fn object(&self) -> String {
+        format!("pool {}", self.pool)
+    }
+
+    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
+        self.is_there(desk) && caller.may(Area::Storage, right, Subject::Service)
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        let store = desk.store();
+        if !self.is_there(desk) {
+            return Err(StoreError::conflict("the pool is gone, or another one has its name"));
+        }
+        store.check_keeps_house()?;
+        pools::remove(store, &self.pool)?;
+        nodes::note(store, actor, "pool removed by request", self.pool.clone())
+    }
+}
