@@ -20,6 +20,7 @@ mod nodes;
 mod option_sets;
 mod orders;
 mod people;
+mod policies;
 mod restores;
 mod schedules;
 mod series;

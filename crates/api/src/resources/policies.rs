@@ -1,0 +1,391 @@
+//! Policies of domains: the set in force, its draft, the review of the draft, and its activation.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use model::ServerTime;
+use policy::PolicyDomain;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use store::domains::{
+    self, ArchiveGroupEdit, BackupGroupEdit, ClassEdit, GroupRemoval, PolicyEdit, ReviewReport,
+    Simulation,
+};
+use store::lifecycle::expire::Outcome;
+use store::nodes::note;
+
+use super::domains::{DomainPath, find};
+use super::orders::Activation;
+use crate::approval;
+use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
+use crate::desk::Desk;
+use crate::fields::{Empty, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// Time of a simulation in seconds, by default and at most.
+const SIMULATION_SECS: u64 = 20;
+const SIMULATION_SECS_MAX: u64 = 60;
+/// Maximum number of nodes in the result of a simulation.
+const NODES_SHOWN_MAX: usize = 1_000;
+
+/// The policy of a domain.
+#[derive(Serialize, JsonSchema)]
+struct PolicyDocument {
+    domain: String,
+    /// The set of management classes in force.
+    active: Value,
+    /// The next set, if somebody works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draft: Option<Value>,
+}
+
+/// Differences between the draft and the set in force.
+#[derive(Serialize, JsonSchema)]
+struct ReviewDocument {
+    domain: String,
+    differences: Vec<DifferenceDocument>,
+    /// True if the activation waits until another person approves it.
+    needs_approval: bool,
+    /// The reason why the draft cannot be activated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+/// A difference.
+#[derive(Serialize, JsonSchema)]
+struct DifferenceDocument {
+    /// The difference, for people.
+    text: String,
+    /// True if some objects may be kept for less time.
+    shortens: bool,
+}
+
+/// Versions that would expire if the draft were in force now.
+#[derive(Serialize, JsonSchema)]
+struct SimulationDocument {
+    domain: String,
+    /// Number of nodes of the domain, and of those that were looked at in the time.
+    nodes: usize,
+    nodes_counted: usize,
+    /// False if the time did not suffice for all nodes.
+    is_complete: bool,
+    /// Number of inactive versions and archive copies that were looked at.
+    examined: u64,
+    expired: u64,
+    expired_bytes: u64,
+    /// Number of those that the set in force drops, too.
+    due_anyway: u64,
+    by_class: Vec<ExpiryDocument>,
+    /// The nodes that would lose most, at most 1000.
+    by_node: Vec<ExpiryDocument>,
+}
+
+/// Versions of a class or of a node that would expire.
+#[derive(Serialize, JsonSchema)]
+struct ExpiryDocument {
+    name: String,
+    expired: u64,
+    expired_bytes: u64,
+}
+
+/// A step of work on the draft. One of the fields must be given.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditBody {
+    /// Makes a class, or changes it.
+    put_class: Option<ClassBody>,
+    /// Name of a class that is removed.
+    remove_class: Option<String>,
+    /// Name of the new default class.
+    default_class: Option<String>,
+    grace: Option<GraceBody>,
+    remove_groups: Option<GroupsBody>,
+}
+
+/// A class. A rule that is absent stays as it is, or has its default in a new class.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClassBody {
+    name: String,
+    backup: Option<BackupBody>,
+    archive: Option<ArchiveBody>,
+    /// Time until which nobody can shorten the retention of the class.
+    locked_until: Option<Time>,
+}
+
+/// Rules of a backup copy group. Limits are numbers or NOLIMIT, as text.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct BackupBody {
+    versions_existing: Option<String>,
+    versions_deleted: Option<String>,
+    extra_days: Option<String>,
+    only_days: Option<String>,
+    /// modified or absolute.
+    mode: Option<String>,
+    frequency_days: Option<u16>,
+    /// static, shrstatic, shrdynamic or dynamic.
+    serialization: Option<String>,
+}
+
+/// Rules of an archive copy group.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ArchiveBody {
+    /// Number of days, or NOLIMIT.
+    keep_days: Option<String>,
+    /// creation or event.
+    starts: Option<String>,
+    minimum_days: Option<u16>,
+}
+
+/// Days for which objects are kept whose class is gone.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GraceBody {
+    backup_days: Option<u16>,
+    archive_days: Option<u16>,
+}
+
+/// Copy groups that a class loses.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GroupsBody {
+    class: String,
+    #[serde(default)]
+    backup: bool,
+    #[serde(default)]
+    archive: bool,
+}
+
+/// An activation.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ActivationBody {
+    /// True to activate a draft that drops more than half of the inactive versions.
+    #[serde(default)]
+    confirm: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SimulationQuery {
+    /// Time for the simulation in seconds: 1 to 60; 20 by default.
+    seconds: Option<u64>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let path = "/v1/domains/{domain}/policy";
+    let summary = "Shows the policy of a domain, and its draft";
+    routes.add(Operation::read("policies.get", path, Area::Policies, summary), get);
+    let path = "/v1/domains/{domain}/policy/draft";
+    let summary = "Changes the draft; the first change makes it, as a copy of the set in force";
+    routes.change(Operation::patch("policies.edit", path, Area::Policies, summary), current, edit);
+    let summary = "Discards the draft";
+    let operation = Operation::delete("policies.discard", path, Area::Policies, summary);
+    routes.change(operation, current, discard);
+    let path = "/v1/domains/{domain}/policy/review";
+    let summary = "Shows how the draft differs from the set in force";
+    routes.add(Operation::read("policies.review", path, Area::Policies, summary), review);
+    let path = "/v1/domains/{domain}/policy/simulation";
+    let summary = "Counts what would expire if the draft were in force now, in a bounded time";
+    routes.add(Operation::read("policies.simulate", path, Area::Policies, summary), simulate);
+    let path = "/v1/domains/{domain}/policy/activation";
+    let summary = "Puts the draft into force; one that shortens may wait for a second person";
+    routes.add(Operation::post("policies.activate", path, Area::Policies, summary), activate);
+}
+
+/// Finds the domain of a call, and fails unless the caller has `right` on its policy.
+fn domain<Q, B>(call: &Call<DomainPath, Q, B>, right: Right) -> Answer<PolicyDomain> {
+    let domain = find(&call.desk, &call.caller, &call.path.domain)?;
+    if right == Right::Write {
+        call.caller.check(Area::Policies, right, Subject::Domain(domain.id))?;
+    }
+    Ok(domain)
+}
+
+fn get(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<PolicyDocument> {
+    Ok(show(domain(call, Right::Read)?))
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &DomainPath) -> Answer<Vec<u8>> {
+    let domain = find(desk, caller, &path.domain)?;
+    Ok(crate::routes::document(&show(domain)))
+}
+
+fn show(domain: PolicyDomain) -> PolicyDocument {
+    let value = |set: &policy::PolicySet| {
+        serde_json::to_value(set).expect("a policy set has only text as keys")
+    };
+    PolicyDocument {
+        active: value(&domain.active),
+        draft: domain.draft.as_ref().map(value),
+        domain: domain.name,
+    }
+}
+
+fn describe(desk: &Desk, report: ReviewReport) -> ReviewDocument {
+    let needs_approval = desk.store().config.two_person && report.shortens();
+    let differences = report.differences.into_iter();
+    let differences = differences.map(|difference| DifferenceDocument {
+        text: difference.to_string(),
+        shortens: difference.shortens(),
+    });
+    ReviewDocument {
+        domain: report.domain,
+        differences: differences.collect(),
+        needs_approval,
+        problem: report.problem.map(|problem| problem.to_string()),
+    }
+}
+
+/// Parses an optional word of a rule.
+fn word<T: FromStr>(text: Option<&String>, name: &str) -> Answer<Option<T>>
+where
+    T::Err: std::fmt::Display,
+{
+    let wrong = |error| Problem::invalid(format!("{name}: {error}"));
+    text.map(|text| text.parse().map_err(wrong)).transpose()
+}
+
+fn backup(body: &BackupBody) -> Answer<BackupGroupEdit> {
+    Ok(BackupGroupEdit {
+        versions_existing_max: word(body.versions_existing.as_ref(), "versions_existing")?,
+        versions_deleted_max: word(body.versions_deleted.as_ref(), "versions_deleted")?,
+        extra_days: word(body.extra_days.as_ref(), "extra_days")?,
+        only_days: word(body.only_days.as_ref(), "only_days")?,
+        mode: word(body.mode.as_ref(), "mode")?,
+        frequency_days: body.frequency_days,
+        serialization: word(body.serialization.as_ref(), "serialization")?,
+    })
+}
+
+fn archive(body: &ArchiveBody) -> Answer<ArchiveGroupEdit> {
+    Ok(ArchiveGroupEdit {
+        keep_days: word(body.keep_days.as_ref(), "keep_days")?,
+        starts: word(body.starts.as_ref(), "starts")?,
+        minimum_days: body.minimum_days,
+    })
+}
+
+fn class(body: &ClassBody) -> Answer<ClassEdit> {
+    Ok(ClassEdit {
+        name: body.name.clone(),
+        backup: body.backup.as_ref().map(backup).transpose()?,
+        archive: body.archive.as_ref().map(archive).transpose()?,
+        locked_until: body.locked_until.map(|time| -> ServerTime { time.0 }),
+    })
+}
+
+/// Returns the one edit that the body names.
+fn parse(body: &EditBody) -> Answer<PolicyEdit> {
+    let mut edits = Vec::new();
+    if let Some(body) = &body.put_class {
+        edits.push(PolicyEdit::PutClass(class(body)?));
+    }
+    if let Some(name) = &body.remove_class {
+        edits.push(PolicyEdit::RemoveClass { name: name.clone() });
+    }
+    if let Some(name) = &body.default_class {
+        edits.push(PolicyEdit::DefaultClass { name: name.clone() });
+    }
+    if let Some(GraceBody { backup_days, archive_days }) = body.grace {
+        edits.push(PolicyEdit::GraceDays { backup: backup_days, archive: archive_days });
+    }
+    if let Some(GroupsBody { class, backup, archive }) = &body.remove_groups {
+        let removal = GroupRemoval { class: class.clone(), backup: *backup, archive: *archive };
+        edits.push(PolicyEdit::RemoveGroups(removal));
+    }
+    match edits.len() {
+        1 => Ok(edits.remove(0)),
+        _ => Err(Problem::invalid("give one step: put_class, remove_class, default_class, ...")),
+    }
+}
+
+fn edit(call: &mut Call<DomainPath, Empty, EditBody>) -> Answer<ReviewDocument> {
+    let (domain, edit) = (domain(call, Right::Write)?, parse(&call.body)?);
+    let is_lock = matches!(&edit, PolicyEdit::PutClass(class) if class.locked_until.is_some());
+    if is_lock {
+        // Nobody can undo a lock, so it is for those who run the service.
+        call.caller.check(Area::Policies, Right::Write, Subject::Service)?;
+    }
+    let store = call.desk.store();
+    let report = domains::edit(store, &domain.name, edit)?;
+    note(store, &call.caller.name, "policy draft changed", domain.name)?;
+    Ok(describe(&call.desk, report))
+}
+
+fn discard(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<ReviewDocument> {
+    let domain = domain(call, Right::Write)?;
+    let store = call.desk.store();
+    let report = domains::edit(store, &domain.name, PolicyEdit::Discard)?;
+    note(store, &call.caller.name, "policy draft discarded", domain.name)?;
+    Ok(describe(&call.desk, report))
+}
+
+fn review(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<ReviewDocument> {
+    let domain = domain(call, Right::Read)?;
+    Ok(describe(&call.desk, domains::review(call.desk.store(), &domain.name)?))
+}
+
+fn simulate(call: &mut Call<DomainPath, SimulationQuery, Empty>) -> Answer<SimulationDocument> {
+    let domain = domain(call, Right::Read)?;
+    // The names of nodes and their numbers are for those who may see the whole domain.
+    call.caller.check(Area::Reports, Right::Read, Subject::Domain(domain.id))?;
+    let seconds = match call.query.seconds {
+        None => SIMULATION_SECS,
+        Some(seconds @ 1..=SIMULATION_SECS_MAX) => seconds,
+        Some(_) => {
+            return Err(Problem::invalid(format!("give 1 to {SIMULATION_SECS_MAX} seconds")));
+        }
+    };
+    let began = sys::clock::monotonic();
+    let mut goes_on = || began.elapsed().as_secs() < seconds && !call.attention.is_lost();
+    let simulation = domains::simulate_by_node(call.desk.store(), &domain.name, &mut goes_on)?;
+    Ok(describe_simulation(simulation))
+}
+
+fn describe_simulation(simulation: Simulation) -> SimulationDocument {
+    let Simulation { domain, nodes, mut by_node, by_class, is_complete } = simulation;
+    let nodes_counted = by_node.len();
+    let sum =
+        |of: fn(&Outcome) -> u64| -> u64 { by_node.iter().map(|(_, outcome)| of(outcome)).sum() };
+    let (examined, expired) = (sum(|one| one.examined), sum(|one| one.expired));
+    let (expired_bytes, due_anyway) = (sum(|one| one.expired_bytes), sum(|one| one.due_anyway));
+    by_node.retain(|(_, outcome)| outcome.expired > 0);
+    by_node.sort_by_key(|(_, outcome)| std::cmp::Reverse(outcome.expired));
+    by_node.truncate(NODES_SHOWN_MAX);
+    let of = |(name, expired, expired_bytes)| ExpiryDocument { name, expired, expired_bytes };
+    let by_class = by_class.into_iter().map(|(name, one)| (name, one.expired, one.expired_bytes));
+    let by_node = by_node.into_iter().map(|(name, one)| (name, one.expired, one.expired_bytes));
+    SimulationDocument {
+        domain,
+        nodes,
+        nodes_counted,
+        is_complete,
+        examined,
+        expired,
+        expired_bytes,
+        due_anyway,
+        by_class: by_class.map(of).collect(),
+        by_node: by_node.map(of).collect(),
+    }
+}
+
+fn activate(call: &mut Call<DomainPath, Empty, ActivationBody>) -> Answer<ReviewDocument> {
+    let domain = domain(call, Right::Write)?;
+    let store = call.desk.store();
+    let actor = &call.caller.name;
+    let confirm = call.body.confirm;
+    let review = domains::check_activation(store, &domain.name, confirm)?;
+    if review.shortens() {
+        let order = Activation::new(&domain, &review, confirm);
+        approval::guard(&call.desk, &call.caller, &order)?;
+    }
+    let activated = domains::activate_reviewed(store, &domain.name, &review.mark, confirm, actor)?;
+    Ok(describe(&call.desk, activated))
+}
