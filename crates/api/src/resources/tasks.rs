@@ -1,0 +1,132 @@
+//! The server's own tasks: runs that it began by itself, and tasks that a person starts.
+//!
+//! A task that a person starts is an event of the server. It is watched and cancelled like other
+//! events.
+
+use policy::schedule::{Action, Word, Work};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::schedules;
+
+use super::events::{self, EventDocument};
+use crate::call::{Answer, Call};
+use crate::caller::Subject;
+use crate::cursor::Portion;
+use crate::fields::{Empty, Page, Time};
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+/// A run of a task that the server began by itself.
+#[derive(Serialize, JsonSchema)]
+struct TaskDocument {
+    number: u64,
+    task: String,
+    due: Time,
+    started: Time,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// A task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum TaskName {
+    /// Drops the versions that are due.
+    Expire,
+    /// Frees the space of data that nothing names.
+    Reclaim,
+    /// Compares the catalogue with the pools.
+    Audit,
+    /// Reads all stored data.
+    Scrub,
+    /// Copies the catalogue into the pools.
+    CopyCatalog,
+    /// Moves the packs of a pool to its next pool.
+    Drain,
+}
+
+/// A task that begins now.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StartBody {
+    task: TaskName,
+    /// Name of the pool to drain.
+    pool: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let area = Area::Tasks;
+    let summary = "Lists the tasks that the server began by itself, the last begun first";
+    routes.add(Operation::read("tasks.list", "/v1/tasks", area, summary), list);
+    let summary = "Starts a task of the server now; its event is watched and cancelled as others";
+    routes.make(Operation::post("tasks.start", "/v1/tasks", area, summary), start);
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<TaskDocument>> {
+    call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let from = portion.first_number()?;
+    let runs = call.desk.store().catalog.task_runs(from, portion.read_max())?;
+    let page = portion.page(runs, |one| one.number.to_string().into_bytes());
+    let describe = |one: catalog::LoggedRun| TaskDocument {
+        number: one.number,
+        task: one.run.task,
+        due: Time(one.run.due),
+        started: Time(one.run.started),
+        ended: one.run.ended.as_ref().map(|end| Time(end.at)),
+        code: one.run.ended.as_ref().map(|end| end.code),
+        reason: one.run.ended.map(|end| end.reason).filter(|reason| !reason.is_empty()),
+    };
+    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
+
+fn action(body: &StartBody) -> Answer<Action> {
+    let work = match body.task {
+        TaskName::Expire => Work::Expire,
+        TaskName::Reclaim => Work::Reclaim,
+        TaskName::Audit => Work::Audit,
+        TaskName::Scrub => Work::Scrub,
+        TaskName::CopyCatalog => Work::CopyCatalog,
+        TaskName::Drain => Work::Drain,
+    };
+    let objects = body.pool.iter().map(|pool| Word(pool.clone().into_bytes())).collect();
+    let action = Action { work, objects, options: Vec::new() };
+    action.check().map_err(Problem::invalid)?;
+    Ok(action)
+}
+
+fn start(call: &mut Call<Empty, Empty, StartBody>) -> Answer<EventDocument> {
+    call.caller.check(Area::Tasks, Right::Write, Subject::Service)?;
+    let action = action(&call.body)?;
+    let event = schedules::start_task(call.desk.store(), &action, &call.caller.name)?;
+    call.desk.office.announce()?;
+    Ok(events::describe(event, Some(action.work)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_drain_names_a_pool() {
+        let check = |task, pool: Option<&str>| {
+            action(&StartBody { task, pool: pool.map(str::to_owned) }).is_ok()
+        };
+        assert!(check(TaskName::Expire, None) && check(TaskName::Drain, Some("A")));
+        assert!(!check(TaskName::Expire, Some("A")) && !check(TaskName::Drain, None));
+    }
+}
