@@ -1,6 +1,7 @@
 //! The operations, one module a noun.
 
 mod account;
+mod alerts;
 mod approvals;
 mod baselines;
 mod choices;
@@ -13,6 +14,8 @@ mod found_node;
 mod inventory;
 mod keys;
 mod libraries;
+mod log;
+mod monthly;
 mod nights;
 mod node_config;
 mod node_lists;
@@ -20,6 +23,7 @@ mod node_settings;
 mod nodes;
 mod option_sets;
 mod orders;
+mod overview;
 mod people;
 mod policies;
 mod pools;
