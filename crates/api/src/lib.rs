@@ -52,6 +52,7 @@ mod operation;
 mod passwords;
 mod problem;
 mod rates;
+mod remote;
 mod resources;
 mod roles;
 mod routes;

@@ -1,0 +1,207 @@
+//! The administrator's service for machines elsewhere: the calls of `holdfast admin`, over the
+//! listener of the API, for callers with a key.
+//!
+//! Each call belongs to an area and a right, as the operations of REST do. Calls are about the
+//! whole service, so a role counts only where it is held everywhere.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Response, header};
+use axum::middleware::{self, Next};
+use server::Actor;
+use tonic::Status;
+
+use crate::authentication::{self, Evidence};
+use crate::caller::{Caller, Limit, Subject};
+use crate::desk::Desk;
+use crate::problem::{Kind, Problem};
+use crate::roles::{Area, Right};
+use crate::routes::ClientAddress;
+
+use Area::{
+    Domains, Enrolment, Inventory, Log, Nodes, Policies, Reports, Schedules, Storage, Tasks, Work,
+};
+use Right::{Read, Write};
+
+/// A call of the administrator's service.
+struct AdminCall {
+    name: &'static str,
+    area: Area,
+    right: Right,
+}
+
+const CALLS: [AdminCall; 55] = [
+    // The call also makes a new token for a node that exists.
+    call("AddNode", Enrolment, Write),
+    call("ListNodes", Nodes, Read),
+    call("SetNode", Nodes, Write),
+    call("RemoveNode", Nodes, Write),
+    call("RevokeNode", Enrolment, Write),
+    call("AddEnrolmentKey", Enrolment, Write),
+    call("EnrolmentKeys", Enrolment, Read),
+    call("RevokeEnrolmentKey", Enrolment, Write),
+    call("Domains", Domains, Read),
+    call("AddDomain", Domains, Write),
+    call("RemoveDomain", Domains, Write),
+    call("SetDomain", Domains, Write),
+    call("EditPolicy", Policies, Write),
+    call("ReviewPolicy", Policies, Read),
+    call("SimulatePolicy", Policies, Read),
+    call("ActivatePolicy", Policies, Write),
+    call("Expire", Tasks, Write),
+    call("Audit", Tasks, Write),
+    call("Reclaim", Tasks, Write),
+    call("Pools", Storage, Read),
+    call("PutPool", Storage, Write),
+    call("RemovePool", Storage, Write),
+    call("TendPool", Storage, Write),
+    call("CatalogCopies", Tasks, Read),
+    call("CopyCatalog", Tasks, Write),
+    call("OptionSets", Policies, Read),
+    call("PutOptionSet", Policies, Write),
+    call("RemoveOptionSet", Policies, Write),
+    call("OptionSetUses", Policies, Read),
+    call("OptionSetVersions", Policies, Read),
+    call("ChangeOptionSet", Policies, Write),
+    call("EndOptionSetStage", Policies, Write),
+    call("Events", Log, Read),
+    call("TaskRuns", Tasks, Read),
+    call("Schedules", Schedules, Read),
+    call("PutSchedule", Schedules, Write),
+    call("RemoveSchedule", Schedules, Write),
+    call("FollowSchedule", Schedules, Write),
+    call("RunAction", Work, Write),
+    call("ScheduledEvents", Work, Read),
+    call("ScheduledEventLog", Work, Read),
+    call("ControlEvents", Work, Write),
+    call("Libraries", Storage, Read),
+    call("PutLibrary", Storage, Write),
+    call("RemoveLibrary", Storage, Write),
+    call("ServeLibrary", Storage, Write),
+    call("Volumes", Storage, Read),
+    call("LabelVolumes", Storage, Write),
+    call("SetVolume", Storage, Write),
+    call("TendVolumes", Storage, Write),
+    // The call also cancels.
+    call("TapeQueue", Storage, Write),
+    call("Servers", Area::Service, Read),
+    call("Stats", Reports, Read),
+    call("NodeVersions", Inventory, Read),
+    call("NodeArchives", Inventory, Read),
+];
+
+const fn call(name: &'static str, area: Area, right: Right) -> AdminCall {
+    AdminCall { name, area, right }
+}
+
+/// Returns the area and right of the call at `path`.
+fn find(path: &str) -> Option<&'static AdminCall> {
+    let name = path.rsplit('/').next()?;
+    CALLS.iter().find(|call| call.name == name)
+}
+
+/// Returns the routes of the administrator's service, behind the check of its callers.
+pub(crate) fn routes(desk: &Arc<Desk>) -> Router {
+    let check = middleware::from_fn_with_state(Arc::clone(desk), admit);
+    desk.office.operations().layer(check)
+}
+
+async fn admit(State(desk): State<Arc<Desk>>, mut request: Request, next: Next) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let headers = request.headers().clone();
+    let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
+    let method = request.method().clone();
+    let work = desk.begin_work().await;
+    let checking = tokio::task::spawn_blocking(move || {
+        let _work = work;
+        let evidence = Evidence { headers: &headers, method: &method, address, local: None };
+        let has_key = headers.contains_key(header::AUTHORIZATION);
+        let caller = authentication::identify(&desk, &evidence)?.caller;
+        check(&desk, &caller, has_key, &path)?;
+        Ok::<_, Problem>(caller.name)
+    });
+    match checking.await {
+        Ok(Ok(name)) => {
+            request.extensions_mut().insert(Actor(name));
+            next.run(request).await
+        }
+        Ok(Err(problem)) => status(&problem).into_http(),
+        Err(_) => Status::internal("the call was ended by a bug").into_http(),
+    }
+}
+
+/// Fails unless the caller may make the call at `path`.
+fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<(), Problem> {
+    if matches!(caller.limit, Limit::Enroller { .. }) {
+        let text = "this key registers nodes by POST /v1/nodes of the REST API only";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    if !has_key || caller.limit == Limit::Stranger {
+        let text = "give a key: 'holdfast admin --key-file FILE', or HOLDFAST_KEY";
+        return Err(Problem::new(Kind::Unauthenticated, text));
+    }
+    desk.rates.take(&caller.account(), sys::clock::monotonic())?;
+    // A call that this table does not have is only for the role that may do everything.
+    let (area, right) = find(path).map_or((Area::Service, Write), |call| (call.area, call.right));
+    caller.check(area, right, Subject::Service)?;
+    if desk.store().config.two_person {
+        check_two_persons(path)?;
+    }
+    Ok(())
+}
+
+/// Fails for a call that another person may have to approve: it would not wait.
+fn check_two_persons(path: &str) -> Result<(), Problem> {
+    let text = match path.rsplit('/').next() {
+        Some("RemoveNode") => {
+            "removing a node needs a second person here: use DELETE /v1/nodes/NAME of the REST API"
+        }
+        Some("ActivatePolicy") => {
+            "activating a policy may need a second person here: use POST \
+             /v1/domains/NAME/policy/activation of the REST API"
+        }
+        _ => return Ok(()),
+    };
+    Err(Problem::new(Kind::Forbidden, text))
+}
+
+/// Returns a problem as the status of a call.
+fn status(problem: &Problem) -> Status {
+    let text = problem.detail.clone();
+    match problem.kind {
+        Kind::Unauthenticated | Kind::SecondFactor => Status::unauthenticated(text),
+        Kind::TooMany | Kind::Unavailable => Status::unavailable(text),
+        _ => Status::permission_denied(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition of the services.
+    const SERVICES: &str = include_str!("../../wire/proto/holdfast.proto");
+
+    #[test]
+    fn the_table_has_each_call_and_no_other() {
+        let start = SERVICES.find("service Admin {").expect("the service");
+        let end = SERVICES[start..].find("\n}").expect("its end") + start;
+        let lines = SERVICES[start..end].lines().map(str::trim);
+        let named = lines.filter_map(|line| line.strip_prefix("rpc ")?.split('(').next());
+        let mut defined: Vec<&str> = named.collect();
+        let mut known: Vec<&str> = CALLS.iter().map(|call| call.name).collect();
+        defined.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, defined);
+    }
+
+    #[test]
+    fn a_call_is_found_by_its_path() {
+        let found = find("/holdfast.v1.Admin/ListNodes").expect("is known");
+        assert_eq!((found.area, found.right), (Nodes, Read));
+        assert!(find("/holdfast.v1.Admin/Empty").is_none());
+    }
+}
