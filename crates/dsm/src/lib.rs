@@ -18,4 +18,5 @@
 pub mod forms;
 pub mod lines;
 pub mod log;
+pub mod options;
 pub mod words;
