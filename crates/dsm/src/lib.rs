@@ -19,4 +19,5 @@ pub mod forms;
 pub mod lines;
 pub mod log;
 pub mod options;
+pub mod selection;
 pub mod words;
