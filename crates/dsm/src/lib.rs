@@ -15,10 +15,12 @@
 //! Deliberately absent: I/O. The program reads the files, runs the command lines, and writes the
 //! output.
 
+pub mod client;
 pub mod configuration;
 pub mod forms;
 pub mod lines;
 pub mod log;
 pub mod options;
 pub mod selection;
+pub mod space;
 pub mod words;

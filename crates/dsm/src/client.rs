@@ -1,0 +1,25 @@
+//! Commands of `dsmc`: their words, their options, and the objects that they name.
+//!
+//! ```text
+//!   words -> command::parse -> Command (definition, operands, options)
+//!                                 |
+//!                 spec -> objects of the node, or stored ones
+//!                 plan -> command lines of holdfast
+//! ```
+//!
+//! Each word of a command may be abbreviated to the capital letters of its spelling. Options may
+//! stand before and after the operands.
+
+mod command;
+mod pathname;
+mod plan;
+mod spec;
+mod table;
+mod time_range;
+
+pub use command::{Command, CommandError, options_of, parse};
+pub use pathname::{Placement, Preservation, placements};
+pub use plan::{PathSource, archive, backup, image_backup, image_restore, restore, retrieve};
+pub use spec::{Last, Spec};
+pub use table::{Action, CommandDefinition, commands};
+pub use time_range::{RangeError, TimeRange, instant, point_in_time, range};

@@ -1,0 +1,266 @@
+//! Words of a command, parsed into its definition, its operands and its options.
+
+use super::table::{Action, COMMANDS, CommandDefinition};
+use crate::options::{Entry, Fate, Kind, Options, Place, find};
+
+/// A parsed command.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Command {
+    pub definition: &'static CommandDefinition,
+    pub operands: Vec<Vec<u8>>,
+    pub options: Vec<Entry>,
+}
+
+/// Reason why words are no command.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The words name no command.
+    #[error("'{0}' is no command; 'help' lists all commands")]
+    Unknown(String),
+    #[error("'{0}' needs a word after it: {1}")]
+    Incomplete(String, String),
+    /// The command is known and refused.
+    #[error("'{name}' is refused: {reason}")]
+    Refused { name: String, reason: String },
+    #[error("{0}")]
+    Option(String),
+}
+
+/// Maximum number of bytes that a message shows of a word.
+const SHOWN_MAX: usize = 60;
+
+fn shown(word: &[u8]) -> String {
+    model::escaped(&word[..word.len().min(SHOWN_MAX)])
+}
+
+/// Divides `words` into options and the other words.
+pub fn options_of(words: &[Vec<u8>]) -> Result<(Vec<Entry>, Vec<Vec<u8>>), CommandError> {
+    let (mut options, mut others) = (Vec::new(), Vec::new());
+    for word in words {
+        match word.strip_prefix(b"-") {
+            // A file system that is left out of an operand, and a lone dash, are no options.
+            Some(option) if option.first().is_some_and(u8::is_ascii_alphabetic) => {
+                options.push(option_of(option)?);
+            }
+            _ => others.push(word.clone()),
+        }
+    }
+    Ok((options, others))
+}
+
+fn option_of(word: &[u8]) -> Result<Entry, CommandError> {
+    let at = word.iter().position(|&byte| byte == b'=');
+    let (name, value) = match at {
+        Some(at) => (&word[..at], Some(&word[at + 1..])),
+        None => (word, None),
+    };
+    let name = shown(name);
+    let failed = |reason: String| CommandError::Option(reason);
+    let definition = find(&name)
+        .ok_or_else(|| failed(format!("'-{name}' is no option; 'help' lists the commands")))?;
+    if definition.kind == Kind::Statement {
+        let reason = format!("'-{name}': a statement stands in an option file or a list");
+        return Err(failed(reason));
+    }
+    let value = match (value, definition.kind) {
+        // An option that is yes or no may stand alone, and means yes.
+        (None, Kind::YesNo) => b"yes".as_slice(),
+        (value, _) => value.unwrap_or_default(),
+    };
+    // A flag may have the value yes.
+    let value = if definition.kind == Kind::Flag && value.eq_ignore_ascii_case(b"yes") {
+        b""
+    } else {
+        value
+    };
+    let usual = definition.kind.usual(value);
+    let value = usual.map_err(|fault| failed(format!("-{}: {fault}", definition.name())))?;
+    Ok(Entry { place: Place::CommandLine, definition, value })
+}
+
+/// Parses the words of a command.
+pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
+    let (options, others) = options_of(words)?;
+    let found = COMMANDS.iter().filter_map(|one| Some((one.words_of(&others)?, one)));
+    // Of the commands that the words name, the one with most words is meant.
+    let longest = found.fold(None, |best: Option<(usize, _)>, one| match best {
+        Some(best) if best.0 >= one.0 => Some(best),
+        _ => Some(one),
+    });
+    let Some((length, definition)) = longest else { return Err(unknown(&others)) };
+    if let Fate::Refused { .. } = definition.fate {
+        let reason = definition.fate.to_string();
+        return Err(CommandError::Refused { name: definition.name(), reason });
+    }
+    if let Some(refused) = options.iter().find(|option| option.fate().is_refused()) {
+        return Err(CommandError::Option(format!(
+            "-{}: {}",
+            refused.definition.name(),
+            refused.fate()
+        )));
+    }
+    Ok(Command { definition, operands: others[length..].to_vec(), options })
+}
+
+fn unknown(words: &[Vec<u8>]) -> CommandError {
+    let Some(first) = words.first() else { return CommandError::Unknown(String::new()) };
+    let one = std::slice::from_ref(first);
+    let seconds: Vec<String> = COMMANDS
+        .iter()
+        .filter_map(|command| {
+            let (verb, rest) = command.spelling.split_once(' ')?;
+            let alone = CommandDefinition { spelling: verb, ..*command };
+            alone.words_of(one).map(|_| rest.to_ascii_lowercase())
+        })
+        .collect();
+    match (seconds.is_empty(), words.get(1)) {
+        (true, _) => CommandError::Unknown(shown(first)),
+        (false, None) => CommandError::Incomplete(shown(first), seconds.join(", ")),
+        (false, Some(second)) => {
+            CommandError::Unknown(format!("{} {}", shown(first), shown(second)))
+        }
+    }
+}
+
+impl Command {
+    pub fn action(&self) -> Action {
+        self.definition.action
+    }
+
+    /// Returns true if the command line has the option.
+    pub fn has(&self, name: &str) -> bool {
+        self.given(name).is_some()
+    }
+
+    /// Returns the option of the command line.
+    pub fn given(&self, name: &str) -> Option<&Entry> {
+        let is_called = |entry: &&Entry| entry.definition.spelling.eq_ignore_ascii_case(name);
+        self.options.iter().rev().find(is_called)
+    }
+
+    /// Returns true if the command descends into directories, by its own options and those of the
+    /// files.
+    pub fn descends(&self, options: &Options) -> bool {
+        options.yes("SUBDIR").unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::words::words;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let words = words(line.as_bytes()).expect("words");
+        let shown = match parse(&words) {
+            Ok(command) => {
+                let operands = command.operands.iter().map(|word| model::escaped(word));
+                let options = command
+                    .options
+                    .iter()
+                    .map(|one| format!("-{}={}", one.definition.name(), one.text()));
+                let all = std::iter::once(command.definition.name()).chain(operands).chain(options);
+                all.collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => format!("! {error}"),
+        };
+        assert_eq!(shown, expected, "{line}");
+    }
+
+    #[test]
+    fn commands_are_abbreviated_as_scripts_do() {
+        check("i", "incremental");
+        check("incr /home -su=yes", "incremental /home -SUBDIR=yes");
+        check("inc -quiet", "incremental -QUIET=");
+        check("s /a", "selective /a");
+        check("sel /a -subdir=y", "selective /a -SUBDIR=yes");
+        check("ar /a", "archive /a");
+        check("arch /a -desc='x y' -delete", "archive /a -DESCRIPTION=x y -DELETEFILES=");
+        check("res /a /b", "restore /a /b");
+        check("rest /a -latest", "restore /a -LATEST=");
+        check("restore image /dev/sda", "restore image /dev/sda");
+        check("ret /a", "retrieve /a");
+        check("q b /a -ina", "query backup /a -INACTIVE=");
+        check("q ba /a", "query backup /a");
+        check("q fi", "query filespace");
+        check("q f", "query filespace");
+        check("q incl", "query inclexcl");
+        check("q inclexcl", "query inclexcl");
+        check("q sched", "query schedule");
+        check("q se", "query session");
+        check("q sys", "query systeminfo");
+        check("q ar /a", "query archive /a");
+        check("q m -det", "query mgmtclass -DETAIL=");
+        check("query options", "query options");
+        check("q n", "query node");
+        check("exp /a", "expire /a");
+        check("del ar /a", "delete archive /a");
+        check("delete backup /a -deltype=inactive", "delete backup /a -DELTYPE=inactive");
+        check("del f /home", "delete filespace /home");
+        check("set pass", "set password");
+        check("sched", "schedule");
+        check("h", "help");
+        check("help incremental", "help incremental");
+        check("ma file", "macro file");
+        check("b image /dev/sda", "backup image /dev/sda");
+        check("quit", "quit");
+        check("pre b /home", "preview backup /home");
+        check("restart restore", "restart restore");
+        check("RESTORE /A", "restore /A");
+    }
+
+    #[test]
+    fn options_stand_anywhere() {
+        check(
+            "-se=two q ba -subdir=yes /a -pitd=11/03/2026 -pitt=18:00",
+            "query backup /a -SERVERNAME=two -SUBDIR=yes -PITDATE=11/03/2026 -PITTIME=18:00",
+        );
+        check("rest -repl=all -ifn /a", "restore /a -REPLACE=all -IFNEWER=");
+        check("i -domain='/home -/srv'", "incremental -DOMAIN=/home -/srv");
+        check("i -deduplication", "incremental -DEDUPLICATION=yes");
+        check("i -optfile=/etc/my.opt -absolute", "incremental -OPTFILE=/etc/my.opt -ABSOLUTE=");
+        check("sel -filelist=/tmp/list", "selective -FILELIST=/tmp/list");
+        check("q ba - /a", "query backup - /a");
+    }
+
+    #[test]
+    fn wrong_words_are_told() {
+        check("frobnicate", "! 'frobnicate' is no command; 'help' lists all commands");
+        check("q zz", "! 'q zz' is no command; 'help' lists all commands");
+        check("set", "! 'set' needs a word after it: access, event, password, netappsvm, vmtags");
+        check("i -nosuch=1", "! '-nosuch' is no option; 'help' lists the commands");
+        check("i -subdir=maybe", "! -SUBDIR: 'maybe' is not yes or no");
+        check("q ba /a -pitdate", "! -PITDATE: it needs a value: a text");
+        check("i -inactive=7", "! -INACTIVE: it takes no value");
+        check(
+            "backup vm x",
+            "! 'backup vm' is refused: machines are not reached through their hypervisor's \
+             interface; use 'holdfast image backup' for their disks",
+        );
+        check(
+            "q ba /a -fromnode=bert",
+            "! -FROMNODE: a node reads only what it stored itself; ask the administrator for a \
+             token of that node, and enrol it into another folder",
+        );
+        check("", "! '' is no command; 'help' lists all commands");
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_a_command_or_an_error(
+            words in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..6),
+        ) {
+            if let Err(error) = parse(&words) {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+            }
+        }
+
+        #[test]
+        fn any_line_is_a_command_or_an_error(line in "[a-z]{1,4} [a-z]{0,5} -[a-z=/]{0,12}") {
+            drop(parse(&words(line.as_bytes()).expect("no quotes")));
+        }
+    }
+}
