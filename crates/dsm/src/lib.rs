@@ -15,6 +15,7 @@
 //! Deliberately absent: I/O. The program reads the files, runs the command lines, and writes the
 //! output.
 
+pub mod admin;
 pub mod client;
 pub mod configuration;
 pub mod forms;
