@@ -26,3 +26,6 @@ pub mod abbreviation;
 pub mod calendar;
 pub mod grammar;
 pub mod invocation;
+pub mod message;
+pub mod table;
+pub mod view;
