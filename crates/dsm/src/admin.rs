@@ -24,6 +24,8 @@
 
 pub mod abbreviation;
 pub mod calendar;
+pub mod database;
+pub mod dialect;
 pub mod grammar;
 pub mod invocation;
 pub mod message;

@@ -1,0 +1,225 @@
+//! Functions of DB2 for SQLite. Times are texts, as `2026-11-26 15:20:30.000000`.
+//!
+//! A value that is no time gives NULL, as DB2's functions do for NULL.
+
+use jiff::ToSpan as _;
+use jiff::civil::{Date, DateTime, Time};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Result};
+
+/// Day before the first day that DAYS counts.
+const DAYS_EPOCH: (i16, i8, i8) = (0, 12, 31);
+
+type Function = fn(&Context<'_>) -> Result<Option<Value>>;
+
+/// Functions with their numbers of arguments.
+const FUNCTIONS: [(&str, i32, Function); 17] = [
+    ("db2_shift", 3, shift),
+    ("db2_between", 2, between),
+    ("db2_timestampdiff", 2, timestampdiff),
+    ("db2_date", 1, |context| Ok(time(context, 0)?.map(|time| text(time.date().to_string())))),
+    ("db2_time", 1, |context| {
+        Ok(time(context, 0)?.map(|time| text(time.strftime("%H:%M:%S").to_string())))
+    }),
+    ("db2_timestamp", -1, timestamp),
+    ("db2_days", 1, |context| Ok(time(context, 0)?.and_then(|time| days(time.date())))),
+    ("db2_year", 1, |context| part(context, |time| time.year().into())),
+    ("db2_month", 1, |context| part(context, |time| time.month().into())),
+    ("db2_day", 1, |context| part(context, |time| time.day().into())),
+    ("db2_hour", 1, |context| part(context, |time| time.hour().into())),
+    ("db2_minute", 1, |context| part(context, |time| time.minute().into())),
+    ("db2_second", 1, |context| part(context, |time| time.second().into())),
+    ("db2_dayofweek", 1, |context| {
+        part(context, |time| time.weekday().to_sunday_one_offset().into())
+    }),
+    ("db2_dayname", 1, |context| {
+        Ok(time(context, 0)?.map(|time| text(time.strftime("%A").to_string())))
+    }),
+    ("db2_text", -1, characters),
+    ("db2_decimal", 2, decimal),
+];
+
+/// Adds the functions to a database.
+pub(super) fn add(connection: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    for (name, arguments, function) in FUNCTIONS {
+        connection.create_scalar_function(name, arguments, flags, move |context| {
+            function(context).map(|value| value.unwrap_or(Value::Null))
+        })?;
+    }
+    Ok(())
+}
+
+fn text(text: String) -> Value {
+    Value::Text(text)
+}
+
+/// Returns a time as it stands in a view.
+fn shown(time: DateTime) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S.%6f").to_string()
+}
+
+/// Parses a time, a day, or a time of the day.
+fn parse(text: &str) -> Option<DateTime> {
+    let text = text.trim();
+    if let Ok(time) = text.replacen(' ', "T", 1).parse::<DateTime>() {
+        return Some(time);
+    }
+    if let Ok(day) = text.parse::<Date>() {
+        return Some(day.at(0, 0, 0, 0));
+    }
+    // A time of the day is one of the first day.
+    text.parse::<Time>().ok().map(|time| Date::MIN.to_datetime(time))
+}
+
+/// Returns the argument with this index as a time.
+fn time(context: &Context<'_>, index: usize) -> Result<Option<DateTime>> {
+    let argument = context.get::<Value>(index)?;
+    Ok(match argument {
+        Value::Text(text) => parse(&text),
+        _ => None,
+    })
+}
+
+/// `db2_timestamp(time)`, and `db2_timestamp(day, time of the day)`.
+fn timestamp(context: &Context<'_>) -> Result<Option<Value>> {
+    let Some(day) = time(context, 0)? else { return Ok(None) };
+    if context.len() < 2 {
+        return Ok(Some(text(shown(day))));
+    }
+    let clock = time(context, 1)?;
+    Ok(clock.map(|clock| text(shown(day.date().to_datetime(clock.time())))))
+}
+
+fn part(context: &Context<'_>, part: fn(DateTime) -> i64) -> Result<Option<Value>> {
+    Ok(time(context, 0)?.map(|time| Value::Integer(part(time))))
+}
+
+fn days(day: Date) -> Option<Value> {
+    let (year, month, of_month) = DAYS_EPOCH;
+    let epoch = Date::new(year, month, of_month).ok()?;
+    let days = epoch.until(day).ok()?.get_days();
+    Some(Value::Integer(days.into()))
+}
+
+fn number(context: &Context<'_>, index: usize) -> Result<Option<f64>> {
+    Ok(match context.get::<Value>(index)? {
+        #[expect(clippy::cast_precision_loss, reason = "DB2 computes with 53 bits, too")]
+        Value::Integer(number) => Some(number as f64),
+        Value::Real(number) => Some(number),
+        Value::Text(text) => text.trim().parse().ok(),
+        Value::Null | Value::Blob(_) => None,
+    })
+}
+
+/// `db2_shift(time, number, unit)`.
+fn shift(context: &Context<'_>) -> Result<Option<Value>> {
+    let (Some(time), Some(number)) = (time(context, 0)?, number(context, 1)?) else {
+        return Ok(None);
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "the span refuses what is too large")]
+    let count = number as i64;
+    let unit = context.get::<String>(2)?;
+    let span = match unit.as_str() {
+        "YEAR" => 0.days().try_years(count),
+        "MONTH" => 0.days().try_months(count),
+        "DAY" => 0.days().try_days(count),
+        "HOUR" => 0.days().try_hours(count),
+        "MINUTE" => 0.days().try_minutes(count),
+        "SECOND" => 0.days().try_seconds(count),
+        _ => 0.days().try_microseconds(count),
+    };
+    Ok(span.and_then(|span| time.checked_add(span)).ok().map(|time| text(shown(time))))
+}
+
+/// `db2_between(later, earlier)`: the length between two times, as `YYYYMMDDhhmmss.uuuuuu`.
+fn between(context: &Context<'_>) -> Result<Option<Value>> {
+    let (Some(later), Some(earlier)) = (time(context, 0)?, time(context, 1)?) else {
+        return Ok(None);
+    };
+    let Ok(span) = earlier.until((jiff::Unit::Year, later)) else { return Ok(None) };
+    let sign = if span.is_negative() { "-" } else { "" };
+    let span = span.abs();
+    let micros = span.get_milliseconds() * 1000 + span.get_microseconds();
+    Ok(Some(text(format!(
+        "{sign}{:04}{:02}{:02}{:02}{:02}{:02}.{micros:06}",
+        span.get_years(),
+        span.get_months(),
+        span.get_days(),
+        span.get_hours(),
+        span.get_minutes(),
+        span.get_seconds(),
+    ))))
+}
+
+/// `db2_timestampdiff(unit, length)`: as DB2, with 365 days in a year and 30 days in a month.
+fn timestampdiff(context: &Context<'_>) -> Result<Option<Value>> {
+    let unit = context.get::<Value>(0)?;
+    let Value::Text(length) = context.get::<Value>(1)? else { return Ok(None) };
+    Ok(seconds(&length)
+        .zip(unit_secs(&unit))
+        .map(|(secs, unit)| Value::Integer(secs / unit)))
+}
+
+fn unit_secs(unit: &Value) -> Option<i64> {
+    let Value::Integer(unit) = unit else { return None };
+    const DAY_SECS: i64 = 24 * 3600;
+    match unit {
+        2 => Some(1),
+        4 => Some(60),
+        8 => Some(3600),
+        16 => Some(DAY_SECS),
+        32 => Some(7 * DAY_SECS),
+        64 => Some(30 * DAY_SECS),
+        128 => Some(91 * DAY_SECS),
+        256 => Some(365 * DAY_SECS),
+        _ => None,
+    }
+}
+
+/// Returns the number of seconds in a length of DB2's form.
+fn seconds(length: &str) -> Option<i64> {
+    let whole = length.trim().split('.').next()?;
+    let (sign, digits) = match whole.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, whole),
+    };
+    if digits.is_empty() || digits.len() > 14 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let padded = format!("{digits:0>14}");
+    let part = |from: usize, to: usize| padded[from..to].parse::<i64>().ok();
+    let days = part(0, 4)? * 365 + part(4, 6)? * 30 + part(6, 8)?;
+    let secs = ((days * 24 + part(8, 10)?) * 60 + part(10, 12)?) * 60 + part(12, 14)?;
+    Some(sign * secs)
+}
+
+/// `db2_text(value)` and `db2_text(value, length)`.
+fn characters(context: &Context<'_>) -> Result<Option<Value>> {
+    let whole = match context.get::<Value>(0)? {
+        Value::Text(text) => text,
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => super::plain(number),
+        Value::Null | Value::Blob(_) => return Ok(None),
+    };
+    let length = if context.len() > 1 { number(context, 1)? } else { None };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float is cut to the range"
+    )]
+    let kept = length.map_or(usize::MAX, |length| length as usize);
+    Ok(Some(text(whole.chars().take(kept).collect())))
+}
+
+/// `db2_decimal(value, decimals)`: cut after this number of decimals.
+fn decimal(context: &Context<'_>) -> Result<Option<Value>> {
+    let (Some(value), Some(decimals)) = (number(context, 0)?, number(context, 1)?) else {
+        return Ok(None);
+    };
+    let factor = 10_f64.powf(decimals.clamp(0.0, 15.0));
+    // A value such as 0.29 is stored as slightly less, and must not lose its last digit.
+    let nudge = value.signum() * 1e-7;
+    Ok(Some(Value::Real((value * factor + nudge).trunc() / factor)))
+}

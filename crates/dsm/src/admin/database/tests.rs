@@ -1,0 +1,187 @@
+//! Tests of statements, over small views.
+
+use super::*;
+use crate::admin::dialect::translate;
+use crate::admin::table::{Form, Layout, render};
+use crate::admin::view;
+
+const NOW: &str = "2026-11-26 15:20:30.000000";
+
+fn tables() -> Vec<Table> {
+    let mut nodes = Table::new(&view::NODES);
+    for (name, domain, registered) in [
+        ("anna", "STANDARD", "2026-11-01 08:00:00.000000"),
+        ("bert", "LONG", "2026-11-26 15:00:00.000000"),
+        ("Carl", "LONG", "2025-01-31 12:00:00.000000"),
+    ] {
+        nodes.add([
+            ("NODE_NAME", name.into()),
+            ("DOMAIN_NAME", domain.into()),
+            ("REG_TIME", registered.into()),
+            ("LOCKED", "NO".into()),
+        ]);
+    }
+    let mut summary = Table::new(&view::SUMMARY);
+    for (entity, activity, bytes, begin, end) in [
+        ("anna", "BACKUP", 5_u64 << 30, "2026-11-26 01:00:00.000000", "2026-11-26 02:30:15.000000"),
+        ("anna", "BACKUP", 1 << 20, "2026-11-20 01:00:00.000000", "2026-11-20 01:01:00.000000"),
+        ("bert", "ARCHIVE", 300, "2026-11-26 03:00:00.000000", "2026-11-26 03:00:01.000000"),
+    ] {
+        summary.add([
+            ("ENTITY", entity.into()),
+            ("ACTIVITY", activity.into()),
+            ("BYTES", bytes.into()),
+            ("START_TIME", begin.into()),
+            ("END_TIME", end.into()),
+        ]);
+    }
+    let mut events = Table::new(&view::EVENTS);
+    events.add([("NODE_NAME", "anna".into()), ("STATUS", "Missed".into())]);
+    let mut one = Table::new(&view::SYSDUMMY1);
+    one.add([("IBMREQD", "Y".into())]);
+    vec![nodes, summary, events, one]
+}
+
+fn answer(statement: &str) -> Result<Answer, Message> {
+    select(&translate(statement, NOW)?, &tables(), || true)
+}
+
+#[track_caller]
+fn check(statement: &str, expected: &str) {
+    let layout = Layout { form: Some(Form::Comma), width: 80, has_headings: false };
+    let shown = match answer(statement) {
+        Ok(answer) => render(&answer.listing, layout),
+        Err(message) => message.to_string(),
+    };
+    assert_eq!(shown.trim_end(), expected, "{statement}");
+}
+
+#[test]
+fn statements_of_scripts_give_their_answers() {
+    check("select count(*) from nodes", "3");
+    check("select node_name from nodes where node_name='ANNA'", "anna");
+    check(
+        "select domain_name, count(*) from nodes group by domain_name order by 2",
+        "STANDARD,1\nLONG,2",
+    );
+    check(
+        "select entity, cast(float(sum(bytes))/1024/1024/1024 as dec(8,2)) as gb from summary \
+         where end_time>current_timestamp-24 hours and activity='BACKUP' group by entity",
+        "anna,5.00",
+    );
+    check(
+        "select entity from summary where activity='BACKUP' and \
+         TIMESTAMPDIFF(4,CHAR(current_timestamp-start_time)) <= 1440 group by entity",
+        "anna",
+    );
+    check(
+        "select substr(char(end_time - start_time),9,6) from summary where bytes>5000000000",
+        "013015",
+    );
+    check("select timestampdiff(2, char(end_time-start_time)) from summary where bytes=300", "1");
+    check(
+        "select node_name, days(current_date)-days(reg_time) from nodes order by reg_time",
+        "Carl,664\nanna,25\nbert,0",
+    );
+    check(
+        "select t.node_name from nodes t inner join events e on t.node_name=e.node_name \
+         where e.status='Missed' union all select 'x' from sysibm.sysdummy1",
+        "anna\nx",
+    );
+    check("select node_name from nodes where node_name like upper('%an%')", "anna");
+    check(
+        "SELECT ACTIVITY,SUM(BYTES),MAX(END_TIME) FROM SUMMARY WHERE ACTIVITY NOT IN \
+         ('TAPE MOUNT') GROUP BY ACTIVITY,DATE(END_TIME) ORDER BY DATE(END_TIME) DESC \
+         fetch first 1 rows only",
+        "ARCHIVE,300,2026-11-26 03:00:01.000000",
+    );
+    check(
+        "select date(reg_time), hour(reg_time) from nodes where locked='NO' and node_name='bert'",
+        "2026-11-26,15",
+    );
+    check("select sum(case when bytes>1000 then 1 else 0 end) n from summary", "2");
+    check(
+        "select dayname(current_date), left('abcdef',3)||'x' from sysibm.sysdummy1",
+        "Thursday,abcx",
+    );
+    check("select current_date - 1 month from sysdummy1", "2026-10-26 00:00:00.000000");
+    check("select 0.29*100, decimal(0.29*100,5,0), 7/2 from sysdummy1", "29,29,3");
+    check(
+        "select sum(seconds_between(end_time, start_time)), hour(current_time), \
+         timestamp(current_date, '08:00:00') from summary",
+        "5476,15,2026-11-26 08:00:00.000000",
+    );
+    check(
+        "SELECT ROUND(FLOAT(s)*100/t,1) pct FROM(SELECT COUNT(*) t,SUM(CASE WHEN bytes>1000 THEN 1 \
+         ELSE 0 END) s FROM(SELECT bytes FROM summary WHERE activity IN('BACKUP','ARCHIVE') AND \
+         end_time>=CURRENT TIMESTAMP-240 HOURS UNION ALL SELECT 5 FROM events WHERE \
+         status='Missed')x)a WHERE t>0",
+        "50",
+    );
+    check(
+        "select node_name from nodes where node_name not in (select node_name from events) and \
+         reg_time between current_timestamp - 1 day and current_timestamp",
+        "bert",
+    );
+    check("select contact from nodes where contact is null and node_name='bert'", "");
+}
+
+#[test]
+fn columns_have_names() {
+    let headings = |statement: &str| {
+        let answer = answer(statement).expect("is SQL");
+        answer
+            .listing
+            .headings
+            .into_iter()
+            .map(|heading| heading.text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        headings("select node_name, count(*), max(reg_time) as \"Last One\" from nodes"),
+        ["NODE_NAME", "Unnamed[2]", "Last One"]
+    );
+    assert_eq!(headings("select * from events").len(), view::EVENTS.columns().count());
+}
+
+#[test]
+fn a_statement_can_only_read() {
+    for statement in [
+        "with x as (select 1) delete from nodes",
+        "select load_extension('x') from nodes",
+        "select * from sqlite_master where writefile('x','y')",
+        "with recursive x as (select 1 union all select 1 from x) select count(*) from x",
+    ] {
+        let message = answer(statement).expect_err("is refused");
+        assert!(!message.to_string().contains('\n'), "{message}");
+        assert_ne!(message.code, ReturnCode::Done);
+    }
+    check("select nosuch from nodes", "ANR2940E SELECT: There is no column NOSUCH.");
+    let message = answer("select 1 from nosuch").expect_err("is refused").to_string();
+    assert!(
+        message.starts_with("ANR2938E SELECT: There is no table NOSUCH; the tables are NODES,")
+    );
+    let message = answer("select \"anna\" from nodes").expect_err("is no text").to_string();
+    assert!(message.contains("There is no column"), "{message}");
+}
+
+#[test]
+fn a_statement_ends_in_time() {
+    let many = "select count(*) from nodes a, nodes b, nodes c, nodes d, nodes e, nodes f, nodes \
+         g, \
+                nodes h, nodes i, nodes j, nodes k, nodes l, nodes m, nodes n, nodes o, nodes p";
+    let translation = translate(many, NOW).expect("is SQL");
+    let mut questions = 0;
+    let ended = select(&translation, &tables(), move || {
+        questions += 1;
+        questions < 100
+    });
+    let message = ended.expect_err("it ends").to_string();
+    assert!(message.contains("it takes too long; add conditions"), "{message}");
+}
+
+#[test]
+fn a_value_has_a_limit() {
+    let message = answer("select length(zeroblob(1000000000)) from nodes").expect_err("is refused");
+    assert!(message.to_string().contains("too big"), "{message}");
+}
