@@ -24,6 +24,7 @@
 
 pub mod abbreviation;
 pub mod calendar;
+pub mod command;
 pub mod database;
 pub mod dialect;
 pub mod grammar;

@@ -1,0 +1,191 @@
+//! Commands that change nodes.
+
+use super::definition::{Action, Command, Request};
+use super::parameter::{Noun, Parameter, ValueKind, may, need};
+use super::plan::{Line, Plan};
+use crate::admin::message::Message;
+
+const CERTIFICATES: &str = "nodes have certificates and no passwords";
+const CLIENT_DECIDES: &str = "the client chooses it for each backup";
+
+const PASSWORD: Parameter = may("password", ValueKind::Text).accepted(CERTIFICATES);
+const DOMAIN: Parameter = may("DOmain", ValueKind::One(Noun::Domain));
+const OPTION_SET: Parameter = may("CLOptset", ValueKind::Text);
+const ARCHIVE_DELETE: Parameter = may("ARCHDELete", ValueKind::YesNo);
+const BACKUP_DELETE: Parameter = may("BACKDELete", ValueKind::YesNo);
+
+/// Parameters of nodes that need nothing here.
+const CONTACT: Parameter = may("CONtact", ValueKind::Text)
+    .accepted("nodes have labels and no contacts: 'holdfast admin node set NODE --label'");
+const COMPRESSION: Parameter = may("COMPression", ValueKind::Text).accepted(CLIENT_DECIDES);
+const EXPIRY: Parameter = may("PASSExp", ValueKind::Text).accepted(CERTIFICATES);
+const FORCE_RESET: Parameter = may("FORCEPwreset", ValueKind::Text).accepted(CERTIFICATES);
+const MOUNTS: Parameter =
+    may("MAXNUMMP", ValueKind::Text).accepted("the library limits its mounts");
+const KEEP_MOUNT: Parameter =
+    may("KEEPMP", ValueKind::Text).accepted("the library keeps its mounts");
+const DEDUPLICATION: Parameter =
+    may("DEDUPlication", ValueKind::Text).accepted("client and server deduplicate always");
+const SECURITY: Parameter =
+    may("SESSIONSECurity", ValueKind::Text).accepted("every session is encrypted with TLS 1.3");
+const GROUP_MAX: Parameter = may("TXNGroupmax", ValueKind::Text).accepted(CLIENT_DECIDES);
+const USER: Parameter =
+    may("USerid", ValueKind::Text).accepted("no administrator belongs to a node");
+const KIND: Parameter =
+    may("Type", ValueKind::Word(&["Client"])).accepted("every node is a client");
+const URL: Parameter = may("URL", ValueKind::Text).accepted("nodes have no page of their own");
+const INITIATION: Parameter =
+    may("SESSIONINITiation", ValueKind::Text).accepted("the agent keeps the connection open");
+const COLLOCATION: Parameter = may("COLLOCGroup", ValueKind::Text);
+
+pub(super) static COMMANDS: &[Command] = &[
+    Command {
+        verb: "REGister",
+        noun: "Node",
+        parameters: &[
+            need("node_name", ValueKind::New(Noun::Node)),
+            PASSWORD,
+            DOMAIN,
+            OPTION_SET,
+            ARCHIVE_DELETE,
+            BACKUP_DELETE,
+            CONTACT,
+            COMPRESSION,
+            EXPIRY,
+            FORCE_RESET,
+            MOUNTS,
+            KEEP_MOUNT,
+            DEDUPLICATION,
+            SECURITY,
+            GROUP_MAX,
+            USER,
+            KIND,
+            URL,
+            INITIATION,
+        ],
+        action: Action::Order(register),
+        becomes: "`admin node add`, which prints the token that enrols the node; \
+                  `admin node set`",
+        question: "",
+    },
+    Command {
+        verb: "UPDate",
+        noun: "Node",
+        parameters: &[
+            need("node_name", ValueKind::Several(Noun::Node)),
+            PASSWORD,
+            DOMAIN,
+            OPTION_SET,
+            COLLOCATION,
+            ARCHIVE_DELETE,
+            BACKUP_DELETE,
+            CONTACT,
+            COMPRESSION,
+            EXPIRY,
+            FORCE_RESET,
+            MOUNTS,
+            KEEP_MOUNT,
+            DEDUPLICATION,
+            SECURITY,
+            GROUP_MAX,
+            URL,
+            INITIATION,
+        ],
+        action: Action::Order(update),
+        becomes: "`admin node set`",
+        question: "",
+    },
+    Command {
+        verb: "REName",
+        noun: "Node",
+        parameters: &[
+            need("node_name", ValueKind::One(Noun::Node)),
+            need("new_node_name", ValueKind::New(Noun::Node)),
+        ],
+        action: Action::Order(|request| {
+            let (old, new) = (request.required("node_name"), request.required("new_node_name"));
+            let done = Message::done("ANR2062I", format!("Node {old} renamed to {new}."));
+            Ok(Line::admin(["node", "rename", &old, &new], done).plan())
+        }),
+        becomes: "`admin node rename`",
+        question: "",
+    },
+    Command {
+        verb: "LOCK",
+        noun: "Node",
+        parameters: &[need("node_name", ValueKind::Several(Noun::Node))],
+        action: Action::Order(|request| {
+            each(request, "lock", |node| Message::done("ANR2064I", format!("Node {node} locked.")))
+        }),
+        becomes: "`admin node lock`",
+        question: "",
+    },
+    Command {
+        verb: "UNLOCK",
+        noun: "Node",
+        parameters: &[need("node_name", ValueKind::Several(Noun::Node))],
+        action: Action::Order(|request| {
+            each(request, "unlock", |node| {
+                Message::done("ANR2065I", format!("Node {node} unlocked."))
+            })
+        }),
+        becomes: "`admin node unlock`",
+        question: "",
+    },
+    Command {
+        verb: "REMove",
+        noun: "Node",
+        parameters: &[need("node_name", ValueKind::Several(Noun::Node))],
+        action: Action::Order(|request| {
+            each(request, "remove", |node| {
+                Message::done("ANR2061I", format!("Node {node} removed."))
+            })
+        }),
+        becomes: "`admin node remove`, which refuses a node that has data",
+        question: "Do you want to remove the node?",
+    },
+];
+
+/// Makes a line for each node.
+fn each(request: &Request, verb: &str, done: fn(&str) -> Message) -> Result<Plan, Message> {
+    let nodes = request.list("node_name").iter();
+    let lines = nodes.map(|node| Line::admin(["node", verb, node], done(node)));
+    Ok(Plan::Lines(lines.collect()))
+}
+
+fn register(request: &Request) -> Result<Plan, Message> {
+    let node = request.required("node_name");
+    let domain = request.text("DOmain").unwrap_or("STANDARD");
+    let text = format!("Node {node} registered in policy domain {domain}.");
+    let done = Message::done("ANR2060I", text);
+    let add = Line::admin(["node", "add", &node], done).option("--domain", request.text("DOmain"));
+    let mut lines = vec![add.report()];
+    lines.extend(settings(request, &node, false));
+    Ok(Plan::Lines(lines))
+}
+
+fn update(request: &Request) -> Result<Plan, Message> {
+    let nodes = request.list("node_name");
+    let lines: Vec<Line> = nodes.iter().filter_map(|node| settings(request, node, true)).collect();
+    if lines.is_empty() {
+        let text = format!("Nothing of {} needs to be changed.", nodes.join(", "));
+        return Ok(Plan::Nothing(Message::done("ANR2063I", text)));
+    }
+    Ok(Plan::Lines(lines))
+}
+
+/// Returns the line that gives a node its settings, if the request has any.
+fn settings(request: &Request, node: &str, is_update: bool) -> Option<Line> {
+    let done = Message::done("ANR2063I", format!("Node {node} updated."));
+    let bare = Line::admin(["node", "set", node], done);
+    let words = bare.words.len();
+    let domain = if is_update { request.text("DOmain") } else { None };
+    let group = if is_update { request.text("COLLOCGroup") } else { None };
+    let line = bare
+        .option("--domain", domain)
+        .option("--optionset", request.text("CLOptset"))
+        .option("--collocation-group", group)
+        .option("--archdelete", request.text("ARCHDELete"))
+        .option("--backdelete", request.text("BACKDELete"));
+    (line.words.len() > words).then_some(line)
+}

@@ -1,0 +1,126 @@
+//! Commands that change option sets.
+
+use super::definition::{Action, Command, Request};
+use super::parameter::{Noun, Parameter, ValueKind, may, need};
+use super::plan::{Line, Plan, Work};
+use crate::admin::message::{Message, ReturnCode};
+
+const SET: Parameter = need("option_set_name", ValueKind::One(Noun::OptionSet));
+const STATEMENTS: &str =
+    "statements stand in a file: 'holdfast admin optionset update SET --statements FILE'";
+
+const fn command(
+    verb: &'static str,
+    noun: &'static str,
+    parameters: &'static [Parameter],
+    translate: fn(&Request) -> Result<Plan, Message>,
+    becomes: &'static str,
+) -> Command {
+    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
+}
+
+pub(super) static COMMANDS: &[Command] = &[
+    command(
+        "DEFine",
+        "CLOptset",
+        &[
+            need("option_set_name", ValueKind::New(Noun::OptionSet)),
+            may("DESCription", ValueKind::Text),
+        ],
+        |request| {
+            let set = request.required("option_set_name");
+            let done = Message::done("ANR2048I", format!("Option set {set} defined."));
+            Ok(Line::admin(["optionset", "define", &set], done)
+                .option("--comment", request.text("DESCription"))
+                .plan())
+        },
+        "`admin optionset define`",
+    ),
+    command(
+        "UPDate",
+        "CLOptset",
+        &[SET, need("DESCription", ValueKind::Text)],
+        |request| {
+            let set = request.required("option_set_name");
+            let text = format!("Nothing of option set {set} needs to be changed.");
+            Ok(Plan::Nothing(Message::done("ANR2050I", text)))
+        },
+        "nothing: each version of an option set has a comment of its own",
+    ),
+    Command {
+        question: "Do you want to delete the option set?",
+        ..command(
+            "DELete",
+            "CLOptset",
+            &[SET],
+            |request| {
+                let set = request.required("option_set_name");
+                let done = Message::done("ANR2049I", format!("Option set {set} deleted."));
+                Ok(Line::admin(["optionset", "remove", &set], done).plan())
+            },
+            "`admin optionset remove`",
+        )
+    },
+    command(
+        "COPy",
+        "CLOptset",
+        &[SET, need("new_option_set_name", ValueKind::New(Noun::OptionSet))],
+        |request| {
+            let from = request.required("option_set_name");
+            let to = request.required("new_option_set_name");
+            Ok(Plan::Work(Work::CopyOptionSet { from, to }))
+        },
+        "`admin optionset define`",
+    ),
+    command(
+        "DEFine",
+        "CLIENTOpt",
+        &[
+            SET,
+            need("option_name", ValueKind::Text),
+            need("option_value", ValueKind::Text),
+            may("Force", ValueKind::YesNo),
+            may("SEQnumber", ValueKind::Text).accepted("an option has one value"),
+        ],
+        define_option,
+        "`admin optionset update --option`",
+    ),
+    command(
+        "DELete",
+        "CLIENTOpt",
+        &[
+            SET,
+            need("option_name", ValueKind::Text),
+            may("sequence_number", ValueKind::Text).accepted("an option has one value"),
+        ],
+        |request| {
+            let (set, name) = named(request)?;
+            let text = format!("Option {name} deleted from option set {set}.");
+            let done = Message::done("ANR2054I", text);
+            Ok(Line::admin(["optionset", "update", &set], done)
+                .option("--unset", Some(name.to_lowercase()))
+                .plan())
+        },
+        "`admin optionset update --unset`",
+    ),
+];
+
+/// Returns the names of the set and of its option, which must not be a statement.
+fn named(request: &Request) -> Result<(String, String), Message> {
+    let name = request.required("option_name").to_uppercase();
+    if matches!(name.as_str(), "INCLEXCL" | "DOMAIN") || name.starts_with("INCLUDE") {
+        let text = format!("{}: {STATEMENTS}.", request.command.name());
+        return Err(Message::refusal("ANR2032E", ReturnCode::Failure, text));
+    }
+    Ok((request.required("option_set_name"), name))
+}
+
+fn define_option(request: &Request) -> Result<Plan, Message> {
+    let (set, name) = named(request)?;
+    let text = format!("Option {name} defined in option set {set}.");
+    let value = format!("{}={}", name.to_lowercase(), request.required("option_value"));
+    Ok(Line::admin(["optionset", "update", &set], Message::done("ANR2053I", text))
+        .option("--option", Some(value))
+        .switch("--force", request.is_yes("Force"))
+        .plan())
+}
