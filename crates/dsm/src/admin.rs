@@ -30,5 +30,8 @@ pub mod dialect;
 pub mod grammar;
 pub mod invocation;
 pub mod message;
+#[cfg(test)]
+mod reference;
+pub mod report;
 pub mod table;
 pub mod view;
