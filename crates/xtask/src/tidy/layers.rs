@@ -4,9 +4,9 @@
 //!   free  holdfast  bench  e2e  fuzz  xtask  sim  disk
 //!   L6    image
 //!   L5    hsm baseline mount
-//!   L4    server  client
+//!   L4    alerts  server  client
 //!   L3    tape  store
-//!   L2    index  catalog  pool  nbd  gpu  journal
+//!   L2    index  catalog  pool  nbd  gpu  journal  web
 //!   L1    policy  chunk  format  wire
 //!   L0    model  sys
 //! ```
@@ -28,7 +28,7 @@ struct Arrow {
     reason: &'static str,
 }
 
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 25] = [
     ("model", 0),
     ("sys", 0),
     ("policy", 1),
@@ -41,14 +41,18 @@ const LAYERS: [(&str, u8); 21] = [
     ("nbd", 2),
     ("gpu", 2),
     ("journal", 2),
+    ("web", 2),
     ("tape", 3),
     ("store", 3),
+    ("alerts", 4),
     ("server", 4),
     ("client", 4),
     ("agent", 5),
+    ("api", 5),
     ("baseline", 5),
     ("hsm", 5),
     ("mount", 5),
+    ("dsm", 5),
     ("image", 6),
 ];
 const FREE: [&str; 7] = ["holdfast", "bench", "e2e", "fuzz", "xtask", "sim", "disk"];
