@@ -5,9 +5,11 @@
 //! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
+pub mod api;
 mod ceph;
 mod garage;
 mod image;
+mod keeper;
 mod node;
 mod port;
 mod postgres;
@@ -27,7 +29,8 @@ use std::time::Duration;
 pub use ceph::{Ceph, VersionEntry};
 pub use garage::Garage;
 pub use image::{Image, succeeds};
-pub use node::{Node, enrol};
+pub use keeper::{Keeper, certificate};
+pub use node::{Node, enrol, start_enrolment, start_with_home};
 pub use postgres::Cluster;
 pub use process::{Outcome, Process, path_bytes, start};
 pub use proxy::{Proxy, Weather};

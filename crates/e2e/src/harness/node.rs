@@ -26,6 +26,17 @@ impl Node {
         Self::enrol_as(server, name, None)
     }
 
+    /// Enrols a node that is registered already, with its token.
+    #[track_caller]
+    pub fn enrol_with(server: &Server, name: &str, token: &str) -> Self {
+        let scratch = Scratch::new();
+        let home = scratch.folder("home");
+        let node =
+            Self { name: name.to_owned(), home, program: binary(), uid: None, _scratch: scratch };
+        node.enrol_at(&server.address(), token);
+        node
+    }
+
     /// Enrols as [`Self::enrol`] does, with a client that runs as `uid`.
     #[track_caller]
     pub fn enrol_as(server: &Server, name: &str, uid: Option<u32>) -> Self {
@@ -123,9 +134,20 @@ impl Node {
 
 /// Runs `enroll` with the home `home`, which may not exist yet.
 pub fn enrol(home: &Path, address: &str, token: &str) -> Outcome {
-    let arguments = ["enroll", address, "--token", token, "--home"].map(OsString::from);
-    let arguments: Vec<_> = arguments.into_iter().chain([home.into()]).collect();
-    start(&binary(), &arguments, home, None).wait()
+    start_enrolment(home, address, token, &[]).wait()
+}
+
+/// Starts `enroll` with further `options` and the home `home`, which may not exist yet.
+pub fn start_enrolment(home: &Path, address: &str, token: &str, options: &[&str]) -> Process {
+    let words = [&["enroll", address, "--token", token], options].concat();
+    start_with_home(home, &words)
+}
+
+/// Starts a command of the node in the folder `home`.
+pub fn start_with_home(home: &Path, words: &[&str]) -> Process {
+    let words = words.iter().map(OsString::from);
+    let arguments: Vec<_> = words.chain(["--home".into(), home.into()]).collect();
+    start(&binary(), &arguments, home, None)
 }
 
 fn with_options(fixed: &[&OsStr], options: &[&str]) -> Vec<OsString> {

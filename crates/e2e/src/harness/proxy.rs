@@ -35,6 +35,7 @@ pub struct Weather {
     is_silent: AtomicBool,
     asked_bytes: AtomicU64,
     requests: AtomicU32,
+    connections: AtomicU32,
     /// Address that the proxy connects from, as a number; 0 for any.
     source: AtomicU32,
     heads: Mutex<Vec<String>>,
@@ -136,6 +137,11 @@ impl Weather {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Number of connections that clients have opened so far.
+    pub fn connections(&self) -> u32 {
+        self.connections.load(SeqCst)
+    }
+
     /// Number of requests so far.
     pub fn requests(&self) -> u32 {
         self.requests.load(SeqCst)
@@ -175,6 +181,7 @@ impl Proxy {
             for (number, client) in (0..).zip(listener.incoming().map_while(Result::ok)) {
                 let weather = Arc::clone(&shared);
                 let Ok(known) = client.try_clone() else { continue };
+                weather.connections.fetch_add(1, SeqCst);
                 weather.clients().insert(number, known);
                 std::thread::spawn(move || {
                     // The error cannot be sent to a client that is cut off.

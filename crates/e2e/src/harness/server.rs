@@ -21,6 +21,8 @@ pub struct Server {
     ahead: Option<String>,
     /// Additional variables of the server's environment, as in `NAME=VALUE`.
     environment: Vec<String>,
+    /// Additional options of `server run`.
+    options: Vec<String>,
     running: Option<Process>,
 }
 
@@ -76,10 +78,15 @@ impl Server {
         self.environment = environment.iter().map(|&variable| variable.to_owned()).collect();
     }
 
+    /// Sets options of `server run` for the server from its next start on.
+    pub fn set_options(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|&option| option.to_owned()).collect();
+    }
+
     /// Returns a server that is not running.
     pub fn absent(dir: &Path, port: u16) -> Self {
         let (dir, environment) = (dir.to_path_buf(), Vec::new());
-        Self { dir, port, ahead: None, environment, running: None }
+        Self { dir, port, ahead: None, environment, options: Vec::new(), running: None }
     }
 
     /// Returns the largest memory that the process has had so far, in bytes.
@@ -242,6 +249,7 @@ impl Server {
             vec!["server".into(), "run".into(), self.dir.clone().into(), "--json".into()];
         let ahead = self.ahead.iter();
         arguments.extend(ahead.flat_map(|ahead| ["--clock-ahead".into(), ahead.into()]));
+        arguments.extend(self.options.iter().map(OsString::from));
         launch(&self.environment, &arguments, &self.dir)
     }
 

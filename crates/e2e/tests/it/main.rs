@@ -6,6 +6,7 @@
 // The attribute tells the lints that helpers outside `#[test]` functions are test code too.
 #[cfg(test)]
 mod administration;
+#[cfg(test)]
 mod archives;
 #[cfg(test)]
 mod baseline;
@@ -13,11 +14,13 @@ mod baseline;
 mod broken_node;
 #[cfg(test)]
 mod buckets;
+#[cfg(test)]
 mod bugs;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod certificates;
+#[cfg(test)]
 mod changing;
 #[cfg(test)]
 mod chaos;
@@ -111,6 +114,7 @@ mod soak;
 mod space;
 #[cfg(test)]
 mod store_faults;
+#[cfg(test)]
 mod stored_paths;
 #[cfg(test)]
 mod streams;
