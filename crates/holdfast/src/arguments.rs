@@ -1,4 +1,4 @@
-//! The command line: parsed into [`Arguments`], or refused in one line.
+//! The command line: parsed into [`Arguments`], or refused with a hint.
 
 use std::ffi::OsString;
 
@@ -11,6 +11,10 @@ use crate::options::Global;
 use crate::output::Format;
 
 const NAME: &str = "holdfast";
+/// Command whose words are those of another program, with options of its own form.
+const FOREIGN: &str = "dsmadmc";
+/// Maximum number of commands that a hint names for a word that is a command elsewhere.
+const ELSEWHERE_MAX: usize = 4;
 
 /// Backs up file trees to a server, always incrementally, and restores them.
 #[derive(clap::Parser, Debug)]
@@ -30,6 +34,9 @@ pub(crate) struct Arguments {
     /// Name of the command, as in `holdfast image backup`.
     #[arg(skip)]
     pub(crate) name: String,
+    /// Names of the options on the command line, without their dashes.
+    #[arg(skip)]
+    pub(crate) flags: Vec<String>,
 }
 
 /// Reasons why a command line gives no command to run.
@@ -47,25 +54,67 @@ pub(crate) fn format(words: &[OsString]) -> Format {
 }
 
 /// Parses a command line, which begins with the name of the program.
-pub(crate) fn parse(words: Vec<OsString>) -> Result<Arguments, Stop> {
+pub(crate) fn parse(mut words: Vec<OsString>) -> Result<Arguments, Stop> {
+    if words.get(1).is_some_and(|word| word == FOREIGN) {
+        // Nothing after the name is an option of this program.
+        words.insert(2, OsString::from("--"));
+    }
     let parsed = Arguments::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error),
         _ => Stop::Usage(usage_error(&error, &words)),
     })?;
     let (name, _) = command_named(&Arguments::command(), &words);
-    Ok(Arguments { name, ..parsed })
+    let flags = flags(&words);
+    Ok(Arguments { name, flags, ..parsed })
+}
+
+/// Returns the names of the options in `words`.
+fn flags(words: &[OsString]) -> Vec<String> {
+    let options = words.iter().take_while(|word| *word != "--");
+    let name = |word: &OsString| {
+        let word = word.to_str()?.strip_prefix("--")?;
+        Some(word.split_once('=').map_or(word, |(name, _)| name).to_owned())
+    };
+    options.filter_map(name).collect()
 }
 
 fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     let whole = Arguments::command();
-    let (command, definition) = command_named(&whole, words);
+    let (before, after) = around_unknown(error, words);
+    let (command, definition) = command_named(&whole, before);
     let message = match error.kind() {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("'{command}' needs a command after it")
         }
         _ => first_paragraph(&error.to_string()),
     };
-    CommandError::usage(&format!("{message}{}", suggestion(error, definition)), &command)
+    let help = format!("try '{command} --help'");
+    let hint = match suggestion(error, &whole, definition, after) {
+        Some(suggestion) if suggestion.ends_with('?') => suggestion,
+        Some(suggestion) => format!("{suggestion}; {help}"),
+        None => help,
+    };
+    CommandError::new(message).with_hint(hint)
+}
+
+/// Divides `words` at the unknown name of a command that the error is about. Words after it can
+/// name no command.
+fn around_unknown<'a>(
+    error: &clap::Error,
+    words: &'a [OsString],
+) -> (&'a [OsString], &'a [OsString]) {
+    let Some(unknown) = unknown_command(error) else { return (words, &[]) };
+    let at = words.iter().skip(1).position(|word| word == unknown);
+    at.map_or((words, &[]), |at| (&words[..=at], &words[at + 2..]))
+}
+
+fn unknown_command(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => {
+            Some(word)
+        }
+        _ => None,
+    }
 }
 
 /// Returns clap's message without its advice, on one line.
@@ -76,23 +125,25 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// Returns the names that are meant, in place of an unknown name: those that it abbreviates,
-/// otherwise the one that clap finds similar.
-fn suggestion(error: &clap::Error, command: &clap::Command) -> String {
-    let abbreviated = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
-        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
-            beginning_with(word, command)
+/// Returns the names that are meant in place of an unknown name: commands of this name elsewhere,
+/// otherwise those that it abbreviates, otherwise the one that clap finds similar. `after` has the
+/// words after the unknown name.
+fn suggestion(
+    error: &clap::Error,
+    whole: &clap::Command,
+    command: &clap::Command,
+    after: &[OsString],
+) -> Option<String> {
+    if let Some(word) = unknown_command(error) {
+        let elsewhere = elsewhere(whole, word, after);
+        if (1..=ELSEWHERE_MAX).contains(&elsewhere.len()) {
+            return Some(format!("did you mean {}?", quoted(&elsewhere, " or ")));
         }
-        _ => Vec::new(),
-    };
-    let list = |names: &[String]| {
-        let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-        names.join(", ")
-    };
-    match &abbreviated[..] {
-        [] => {}
-        [only] => return format!("; '{only}' begins so"),
-        several => return format!("; {} begin so", list(several)),
+        match &beginning_with(word, command)[..] {
+            [] => {}
+            [only] => return Some(format!("'{only}' begins so")),
+            several => return Some(format!("{} begin so", quoted(several, ", "))),
+        }
     }
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
@@ -102,7 +153,41 @@ fn suggestion(error: &clap::Error, command: &clap::Command) -> String {
         ContextValue::Strings(all) => all.last().cloned(),
         _ => None,
     });
-    suggested.map_or_else(String::new, |meant| format!("; '{meant}' is similar"))
+    suggested.map(|meant| format!("'{meant}' is similar"))
+}
+
+fn quoted(names: &[String], between: &str) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    names.join(between)
+}
+
+/// Returns the full names of the commands called `word`, at any depth, followed by the commands
+/// that the words `after` name. If the next word is a command of some of them, only they are meant.
+fn elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Vec<String> {
+    fn visit<'a>(
+        command: &'a clap::Command,
+        path: &str,
+        word: &str,
+        found: &mut Vec<(String, &'a clap::Command)>,
+    ) {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            let path = format!("{path} {}", inner.get_name());
+            if inner.get_name() == word {
+                found.push((path.clone(), inner));
+            }
+            visit(inner, &path, word, found);
+        }
+    }
+    let mut found = Vec::new();
+    visit(whole, NAME, word, &mut found);
+    let next = after.first();
+    let goes_on =
+        |command: &clap::Command| next.is_some_and(|next| command.find_subcommand(next).is_some());
+    if found.iter().any(|(_, command)| goes_on(command)) {
+        found.retain(|(_, command)| goes_on(command));
+    }
+    let named = found.into_iter().map(|(path, command)| named_from(path, command, after).0);
+    named.collect()
 }
 
 /// Returns the names of the commands in `command` that begin with `word`.
@@ -114,9 +199,16 @@ fn beginning_with(word: &str, command: &clap::Command) -> Vec<String> {
 
 /// Returns the longest command that `words` name, as in `holdfast admin node`, and its definition.
 fn command_named<'a>(whole: &'a clap::Command, words: &[OsString]) -> (String, &'a clap::Command) {
-    let mut command = whole;
-    let mut named = NAME.to_owned();
-    for word in words.iter().skip(1) {
+    named_from(NAME.to_owned(), whole, words.get(1..).unwrap_or_default())
+}
+
+/// Returns the longest command that `words` name within `command`, which is called `named`.
+fn named_from<'a>(
+    mut named: String,
+    mut command: &'a clap::Command,
+    words: &[OsString],
+) -> (String, &'a clap::Command) {
+    for word in words {
         if let Some(found) = command.find_subcommand(word) {
             named = format!("{named} {}", found.get_name());
             command = found;
@@ -142,13 +234,9 @@ mod tests {
     fn refusal(line: &str) -> String {
         match parse(words(line)) {
             Err(Stop::Usage(error)) => {
-                assert_eq!(error.hint, None);
-                assert!(
-                    !error.message.contains('\n'),
-                    "the message has more than one line: {}",
-                    error.message
-                );
-                error.message
+                let text = format!("{}\n    {}", error.message, error.hint.expect("a hint"));
+                assert_eq!(text.lines().count(), 2, "two lines: {text}");
+                text
             }
             other => panic!("{line} should be refused: {other:?}"),
         }
@@ -160,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_line_that_names_the_thing() {
+    fn a_refusal_names_the_thing_and_the_next_step() {
         let lines = [
             "",
             "server",
@@ -172,6 +260,11 @@ mod tests {
             "arch",
             "admin nod list",
             "admin nodes list",
+            "schedule list",
+            "node list --json",
+            "admin restore /home",
+            "status list",
+            "define nightly",
             "admin volume labl",
             "hsm recal /data",
             "backup /home --compresion 3",
@@ -213,6 +306,84 @@ mod tests {
             assert!(global.json && global.progress && !global.quiet);
             assert_eq!(global.home, Some(PathBuf::from("/h")));
         }
+    }
+
+    /// Calls `work` with each command below `command`, and with its full name.
+    fn each_command(
+        command: &clap::Command,
+        path: &str,
+        work: &mut impl FnMut(&clap::Command, &str),
+    ) {
+        work(command, path);
+        for inner in command.get_subcommands() {
+            each_command(inner, &format!("{path} {}", inner.get_name()), work);
+        }
+    }
+
+    /// Lists that end with NUL, switches and confirmations had other names in other commands.
+    #[test]
+    fn an_option_has_one_form_in_all_commands() {
+        let names = ["print0", "zero", "nul", "yes", "assume-yes", "really", "preview", "simulate"];
+        let values = ["BYTES", "KB", "MB", "MIB", "GB", "BOOL", "ON|OFF", "YES|NO"];
+        let mut wrong = Vec::new();
+        let mut whole = Arguments::command();
+        whole.build();
+        each_command(&whole, NAME, &mut |command, path| {
+            let named = |long: &str| {
+                command.get_arguments().find(|argument| argument.get_long() == Some(long))
+            };
+            if named("filelist").is_some() {
+                let null = named("null").map(|null| null.get_short());
+                if null != Some(Some('0')) {
+                    wrong.push(format!("{path}: a list of files needs --null, -0 for short"));
+                }
+            }
+            for argument in command.get_arguments() {
+                let long = argument.get_long().unwrap_or_default();
+                if names.contains(&long) {
+                    wrong.push(format!("{path} --{long}"));
+                }
+                for value in argument.get_value_names().unwrap_or_default() {
+                    let upper = value.to_uppercase();
+                    let is_switch = upper.split('|').any(|word| word == "YES");
+                    if (is_switch && value != "YES|NO") || (!is_switch && values.contains(&&*upper))
+                    {
+                        wrong.push(format!("{path} --{long} {value}"));
+                    }
+                }
+            }
+        });
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn sizes_switches_and_names_are_taken_in_their_one_form() {
+        for line in [
+            "backup /x --txnbytelimit 10G",
+            "backup /x --txnbytelimit 32GiB",
+            "restore /x --stubs-from 1.5GiB",
+            "hsm add /data --min-size 10M",
+            "admin library set LIB --writers 2 --retain 10m",
+            "admin audit --data --rate 50M",
+            "backup /x --deduplication NO",
+            "admin node set bert --backdelete yes",
+            "admin node remove bert --confirm",
+            "admin catalog backup --confirm",
+            "admin volume set V00001 --access destroyed --confirm",
+            "admin volume reclaim TAPES",
+            "archives hold 3",
+            "archives release 3",
+            "admin queue cancel 3",
+            "restore --filelist list --null --to /x",
+            "hsm recall --filelist list -0",
+            "backup --filelist list -0",
+        ] {
+            if let Err(Stop::Usage(error)) = parse(words(line)) {
+                panic!("{line}: {} {:?}", error.message, error.hint);
+            }
+        }
+        let refused = refusal("backup /x --txnbytelimit 33G");
+        assert!(refused.contains("txnbytelimit"), "{refused}");
     }
 
     #[test]

@@ -33,8 +33,8 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::logging::{self, Level};
-use crate::options::Priority;
-use crate::output::{self, Format};
+use crate::output::{Format, Output};
+use crate::{priority, settings};
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {
@@ -69,7 +69,7 @@ pub(crate) enum Command {
 
 /// Runs a command. `definition` returns the definition of the whole command line.
 pub(crate) fn run(
-    Arguments { global, command, name }: Arguments,
+    Arguments { global, command, name, flags }: Arguments,
     definition: fn() -> clap::Command,
 ) -> Result<u8, CommandError> {
     let serves = matches!(command, Command::Server(_) | Command::Agent(_));
@@ -115,8 +115,12 @@ pub(crate) fn run(
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),
     };
+    if is_of_node && !flags.is_empty() {
+        settings::say_unheeded(&context, &flags);
+    }
     // Results that were written before an error belong on standard output too.
     let finished = context.output.finish();
     let code = done?;
     finished.map(|()| code)
 }
+

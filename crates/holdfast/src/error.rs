@@ -25,11 +25,13 @@ pub(crate) struct CommandError {
     pub(crate) hint: Option<String>,
     /// True if the server cannot be reached, or the connection was lost.
     pub(crate) is_loss: bool,
+    /// Kind of the error, if it comes from the client or the server.
+    pub(crate) kind: Option<ErrorKind>,
 }
 
 impl CommandError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, is_loss: false }
+        Self { message: message.into(), hint: None, is_loss: false, kind: None }
     }
 
     /// Adds the next thing to do.
@@ -40,21 +42,20 @@ impl CommandError {
     /// Makes the error for a command line that makes no sense. `command` is the command whose help
     /// explains it, as in `holdfast backup`.
     pub(crate) fn usage(message: &str, command: &str) -> Self {
-        Self::new(format!("{message}; try '{command} --help'"))
+        Self::new(message).with_hint(format!("try '{command} --help'"))
     }
 
     /// Makes an error of `error` and its sources, each named once, on one line.
     pub(crate) fn chain(error: &dyn Error) -> Self {
-        let message = model::chain(error);
-        let lines: Vec<_> = message.lines().map(str::trim).collect();
-        Self::new(lines.join(" "))
+        Self::new(model::on_one_line(&model::chain(error)))
     }
 }
 
 impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> Self {
         let hint = error.hint().map(str::to_owned);
-        Self { is_loss: error.kind == ErrorKind::Retry, message: error.message, hint }
+        let is_loss = error.kind == ErrorKind::Retry;
+        Self { is_loss, kind: Some(error.kind), message: error.message, hint }
     }
 }
 
@@ -71,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn a_usage_error_is_one_line() {
+    fn a_usage_error_names_the_help_in_its_hint() {
         let error = CommandError::usage("name a path", "holdfast backup");
-        assert_eq!(error.message, "name a path; try 'holdfast backup --help'");
-        assert_eq!(error.hint, None);
+        assert_eq!(error.message, "name a path");
+        assert_eq!(error.hint.as_deref(), Some("try 'holdfast backup --help'"));
     }
 }

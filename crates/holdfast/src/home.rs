@@ -34,6 +34,15 @@ pub(crate) fn folder(option: Option<&PathBuf>) -> Result<PathBuf, CommandError> 
         .map_err(|error| CommandError::new(format!("cannot use {}: {error}", folder.display())))
 }
 
+/// Variable with the name of the schedule that has started the command.
+const SCHEDULE_VARIABLE: &str = "HOLDFAST_SCHEDULE";
+
+/// Returns true if a schedule of the server has started this command. What is on its command line
+/// then comes from the server, too.
+pub(crate) fn is_scheduled() -> bool {
+    std::env::var_os(SCHEDULE_VARIABLE).is_some()
+}
+
 fn choose(environment: Environment) -> Option<PathBuf> {
     let set = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = environment.option.or_else(|| set(environment.holdfast_home)) {

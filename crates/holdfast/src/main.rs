@@ -35,6 +35,7 @@ mod reference;
 mod report;
 mod running;
 mod servers;
+mod settings;
 mod stream;
 mod table;
 mod values;

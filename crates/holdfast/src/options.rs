@@ -21,14 +21,27 @@ pub(crate) struct Global {
     /// Write details to standard error, with a line for each object that is sent or restored
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+    /// Form of the messages on standard error while the program runs: json is one document a line,
+    /// with time, level, target and fields
+    #[arg(long, global = true, value_name = "FORM", value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// Send traces of the work to this collector, by OpenTelemetry's protocol over HTTP
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) traces: Option<String>,
     /// Show progress even where standard error is not a terminal
     #[arg(long, global = true)]
     pub(crate) progress: bool,
     /// Priority for processors and disks. With low (nice 10, ionice best-effort 7) other programs
     /// come first; the programs that the command starts have it, too
     #[arg(long, global = true, value_name = "LEVEL", value_enum)]
-    #[arg(default_value_t = Priority::Normal, hide_default_value = true)]
-    pub(crate) priority: Priority,
+    pub(crate) priority: Option<Priority>,
+}
+
+/// Form of messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
 }
 
 /// Priority of the process.

@@ -1,0 +1,127 @@
+//! Settings of the node in a command: those that hold before it connects, and options of its
+//! command line that an option set overrides.
+
+use client::Standing;
+use policy::settings::{Kind, of_flag};
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::options::Global;
+use crate::{home, output};
+
+/// Returns the settings that the node received last; `None` where no node is enrolled.
+pub(crate) fn last_received(global: &Global) -> Option<Standing> {
+    let folder = home::folder(global.home.as_ref()).ok()?;
+    client::standing(&folder, home::is_scheduled()).ok()
+}
+
+/// Says which options of the command line do not count, because an option set forces other values.
+pub(crate) fn say_unheeded(context: &Context, flags: &[String]) {
+    let command = context.command_name();
+    let mut of_settings =
+        flags.iter().filter_map(|flag| Some((flag, of_flag(flag, command)?))).peekable();
+    if of_settings.peek().is_none() {
+        return;
+    }
+    let Some(standing) = last_received(&context.global) else { return };
+    for (flag, setting) in of_settings {
+        if let Some(value) = standing.forced(setting.name) {
+            let set = standing.received().shown();
+            context.output.note(&format!(
+                "--{flag} did not count: {} forces {} = {value}",
+                model::printable(&set),
+                setting.name
+            ));
+        }
+    }
+}
+
+/// Returns the value in force of a setting that a command takes as text. `given` is the value of
+/// the command line.
+pub(crate) fn text<T>(
+    standing: &Standing,
+    name: &str,
+    given: Option<T>,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, CommandError> {
+    if let Some(given) = standing.heed(name, given) {
+        return Ok(Some(given));
+    }
+    let Some(value) = standing.value(name) else { return Ok(None) };
+    let parsed = parse(value);
+    let unknown = || CommandError::new(format!("the setting {name} has the odd value '{value}'"));
+    parsed.map(Some).ok_or_else(unknown)
+}
+
+/// Parses `yes` or `no`.
+pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
+    match text {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns the value of a setting of this kind as JSON: numbers are numbers.
+pub(crate) fn typed(kind: Kind, value: &str) -> serde_json::Value {
+    let number = || value.parse::<u64>().ok().map(serde_json::Value::from);
+    let typed = match (kind, value) {
+        (Kind::YesNo, "yes") => Some(true.into()),
+        (Kind::YesNo, "no") => Some(false.into()),
+        (Kind::Number { .. } | Kind::Size { .. }, _) => number(),
+        _ => None,
+    };
+    typed.unwrap_or_else(|| value.into())
+}
+
+/// Says which file systems and paths a backup without paths takes, and which not, with the reasons.
+pub(crate) fn say_machine(machine: &client::MachinePaths, standing: &Standing) {
+    use policy::local::{Reason, Standing as MountDecision};
+    let Some(mounts) = &machine.mounts else {
+        let setting = policy::settings::find("paths").expect("a setting");
+        let source = standing.report(setting).source;
+        let paths: Vec<String> = machine.paths.iter().map(|path| model::escaped(path)).collect();
+        output::say(&format!("backing up {}, by {source}", paths.join(", ")));
+        return;
+    };
+    let mut silent = 0;
+    for mount in mounts {
+        let point = model::escaped(&mount.point);
+        match &mount.standing {
+            MountDecision::Local => output::say(&format!("backing up {point} ({})", mount.kind)),
+            MountDecision::LeftOut(Reason::Kernel | Reason::Memory) => silent += 1,
+            MountDecision::LeftOut(reason) => {
+                output::say(&format!("leaving out {point} ({}): {reason}", mount.kind));
+            }
+        }
+    }
+    if silent > 0 {
+        let count = crate::quantity::counted(silent, "file system");
+        output::say(&format!("leaving out {count} of the kernel and in memory"));
+    }
+    for point in &machine.unknown {
+        let point = model::escaped(point);
+        output::say(&format!(
+            "the setting paths leaves out {point}, where no local disk is mounted"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::settings::find;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_numbers() {
+        let check = |name: &str, value: &str, expected: serde_json::Value| {
+            let kind = find(name).expect("a setting").kind;
+            assert_eq!(typed(kind, value), expected, "{name}");
+        };
+        check("resourceutilization", "8", 8.into());
+        check("resourceutilization", "chosen during the run", "chosen during the run".into());
+        check("deduplication", "no", false.into());
+        check("compression", "19", "19".into());
+    }
+}
