@@ -6,11 +6,15 @@ pub(crate) fn with_ports(addresses: &str) -> String {
     each.join(",")
 }
 
-/// Adds the default port to an address without a port.
+/// Adds the default port of nodes to an address without a port.
+pub(crate) fn with_port(address: &str) -> String {
+    with_default(address, client::PORT)
+}
+
+/// Adds `port` to an address without a port.
 ///
 /// A bare IPv6 address gets brackets, which a socket address needs.
-pub(crate) fn with_port(address: &str) -> String {
-    let port = client::PORT;
+pub(crate) fn with_default(address: &str, port: u16) -> String {
     let bare_ipv6 = address.parse::<std::net::Ipv6Addr>().is_ok();
     let has_port = match address.rsplit_once(':') {
         Some((host, _)) if host.starts_with('[') => host.ends_with(']'),

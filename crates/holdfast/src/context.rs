@@ -1,10 +1,10 @@
 //! The context of a command: output, progress, the node's home and its servers.
 
 use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use client::{Client, Connector, Progress};
+use client::{Client, Connector, Progress, Standing};
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -25,16 +25,27 @@ pub(crate) struct Context {
     command: String,
     /// Record of the command for the status, from the first call of [`Self::progress`] on.
     running: OnceCell<Option<Arc<RunningCommand>>>,
+    /// Maker of the command's connections, which all its steps share.
+    connector: OnceCell<Arc<Connector>>,
 }
 
 /// Variable with the name of the file into which a command writes its report.
 const REPORT_VARIABLE: &str = "HOLDFAST_REPORT_FILE";
+/// Variable with the name of the file into which a command writes its progress.
+const PROGRESS_VARIABLE: &str = "HOLDFAST_PROGRESS_FILE";
+/// Variable with the name of a file that exists while the command is to pause.
+const PAUSE_VARIABLE: &str = "HOLDFAST_PAUSE_FILE";
 
 impl Context {
     pub(crate) fn new(global: Global, format: Format, command: String) -> Self {
         let output = Output::new(format, global.quiet);
+        Self::with_output(global, output, command)
+    }
+
+    /// Makes the context of a command whose results go to `output`.
+    pub(crate) fn with_output(global: Global, output: Output, command: String) -> Self {
         let (progress, running) = (OnceCell::new(), OnceCell::new());
-        Self { global, output, progress, command, running }
+        Self { global, output, progress, command, running, connector: OnceCell::new() }
     }
 
     pub(crate) fn home(&self) -> Result<PathBuf, CommandError> {
@@ -44,6 +55,17 @@ impl Context {
     /// Connects, and does not wait for a server that is away.
     pub(crate) fn client(&self) -> Result<Client, CommandError> {
         Ok(Client::open(&self.home()?)?)
+    }
+
+    /// Returns the settings of the node: those of this moment if the server answers at once, and
+    /// otherwise those that the node received last.
+    pub(crate) fn standing(&self, link: &LinkArgs) -> Result<Standing, CommandError> {
+        self.waiter(link)?.standing()
+    }
+
+    /// Name of the command without that of the program, as in `image backup`.
+    pub(crate) fn command_name(&self) -> &str {
+        self.command.split_once(' ').map_or("", |(_, name)| name)
     }
 
     /// Returns a waiter for work that a signal ends at once.
@@ -63,8 +85,17 @@ impl Context {
         progress: Arc<Progress>,
         running: Option<Arc<RunningCommand>>,
     ) -> Result<Waiter, CommandError> {
-        let connector = Connector::new(&self.home()?, link.choice())?;
-        Ok(Waiter::new(connector, progress, self.global.quiet).recorded_in(running))
+        let connector = self.connector(link)?;
+        Ok(Waiter::new(connector, progress, &self.global).recorded_in(running))
+    }
+
+    /// Returns the maker of the command's connections.
+    fn connector(&self, link: &LinkArgs) -> Result<Arc<Connector>, CommandError> {
+        if let Some(connector) = self.connector.get() {
+            return Ok(Arc::clone(connector));
+        }
+        let connector = Arc::new(Connector::new(&self.home()?, link.choice())?);
+        Ok(Arc::clone(self.connector.get_or_init(|| connector)))
     }
 
     /// Returns the record of the command for the status.
@@ -88,7 +119,11 @@ impl Context {
 
     /// Shows `progress` until the meter is dropped.
     pub(crate) fn meter(&self, progress: &Arc<Progress>) -> Meter {
-        Meter::start(progress, self.meter_mode())
+        let meter = Meter::start(progress, self.meter_mode());
+        match std::env::var_os(PROGRESS_VARIABLE) {
+            Some(file) => meter.write(progress, file.into()),
+            None => meter,
+        }
     }
 
     /// Shows the line that `line` returns, until the meter is dropped.
@@ -118,7 +153,11 @@ impl Context {
         // The thread of the signals never ends, so it must not keep the record.
         let running = self.running().map(|running| Arc::downgrade(&running));
         let paused = Arc::downgrade(&progress);
-        interrupt::watch(&progress, self.global.quiet, move || {
+        let pauses = || {
+            std::env::var_os(PAUSE_VARIABLE)
+                .is_some_and(|file| Path::new(&file).try_exists().unwrap_or(false))
+        };
+        interrupt::watch(&progress, self.global.quiet, pauses, move || {
             let running = running.as_ref().and_then(Weak::upgrade);
             if let Some((running, progress)) = running.zip(paused.upgrade()) {
                 running.note(&progress);

@@ -29,6 +29,7 @@ mod moment;
 mod options;
 mod output;
 mod path;
+mod priority;
 mod quantity;
 #[cfg(test)]
 mod reference;

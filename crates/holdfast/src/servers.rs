@@ -44,6 +44,20 @@ pub(crate) fn announce(folder: &Path) -> Option<Announcement> {
     written.map(|()| Announcement(file))
 }
 
+/// Returns the id of the process of the server in `folder`, if it has announced itself.
+pub(crate) fn process(folder: &Path) -> Option<i32> {
+    let folder = path::absolute(folder).ok()?;
+    let announced = |place: PathBuf| {
+        let files = std::fs::read_dir(place.join(SERVERS)).into_iter().flatten().flatten();
+        let named =
+            files.filter(|file| std::fs::read(file.path()).is_ok_and(|read| read == folder));
+        named
+            .filter_map(|file| file.file_name().to_str()?.parse::<i32>().ok())
+            .find(|id| Path::new("/proc").join(id.to_string()).try_exists().unwrap_or(false))
+    };
+    runtime_folders().into_iter().find_map(announced)
+}
+
 /// Returns the folder of the server to administer: `named`, otherwise that of the environment,
 /// otherwise that of the only server that runs on this machine.
 pub(crate) fn choose(named: Option<PathBuf>) -> Result<PathBuf, CommandError> {

@@ -11,16 +11,19 @@
 //! 2. The work may begin again, so it must go on from what an earlier attempt has done.
 //!    [`Waiter::client`] is for work that must not happen twice: it waits for a connection only.
 //! 3. A stop by the user ends the wait at once.
+//! 4. Settings that a connection brings hold from then on: the time that the command waits, and its
+//!    priority.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use client::{Client, Connector, LinkChoice, Patience, Progress, Rate, RateLimits};
+use client::{Client, Connector, LinkChoice, Patience, Progress, Rate, RateLimits, Standing};
 
 use crate::error::CommandError;
+use crate::options::{Global, Priority};
 use crate::running::RunningCommand;
-use crate::{moment, output, quantity};
+use crate::{home, moment, output, priority, quantity};
 
 /// Options of the commands that connect as this node
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -38,6 +41,9 @@ pub(crate) struct LinkArgs {
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct LimitArgs {
+    /// Maximum number of bytes that the command sends in a second, and that it receives, as in 10M
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<Rate>,
     /// Maximum number of bytes that the command sends in a second, as in 10M [default: limits in
     /// client.toml]
     #[arg(long, value_name = "RATE")]
@@ -49,14 +55,23 @@ pub(crate) struct LimitArgs {
 }
 
 impl LinkArgs {
+    /// Returns true if one of the options is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.wait.is_some() || self.limits.limits() != RateLimits::default()
+    }
+
     pub(crate) fn choice(&self) -> LinkChoice {
-        LinkChoice { wait: self.wait, limits: self.limits.limits() }
+        let limits = self.limits.limits();
+        LinkChoice { is_scheduled: home::is_scheduled(), wait: self.wait, limits }
     }
 }
 
 impl LimitArgs {
     pub(crate) fn limits(&self) -> RateLimits {
-        RateLimits { send: self.limit_rate_send, receive: self.limit_rate_receive }
+        RateLimits {
+            send: self.limit_rate_send.or(self.limit_rate),
+            receive: self.limit_rate_receive.or(self.limit_rate),
+        }
     }
 }
 
@@ -65,9 +80,11 @@ const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runner of work that needs a server.
 pub(crate) struct Waiter {
-    connector: Connector,
+    connector: Arc<Connector>,
     progress: Arc<Progress>,
     quiet: bool,
+    /// Priority on the command line.
+    priority: Option<Priority>,
     /// Record of the command for the status.
     running: Option<Arc<RunningCommand>>,
 }
@@ -78,11 +95,14 @@ struct Wait<'a> {
     patience: Patience,
     /// Begin of the present absence of the server.
     since: Option<Instant>,
+    /// True if the user was told of the absence.
+    is_announced: bool,
 }
 
 impl Waiter {
-    pub(crate) fn new(connector: Connector, progress: Arc<Progress>, quiet: bool) -> Self {
-        Self { connector, progress, quiet, running: None }
+    pub(crate) fn new(connector: Arc<Connector>, progress: Arc<Progress>, global: &Global) -> Self {
+        let Global { quiet, priority, .. } = *global;
+        Self { connector, progress, quiet, priority, running: None }
     }
 
     /// Notes in `running` when the command waits.
@@ -90,8 +110,30 @@ impl Waiter {
         Self { running, ..self }
     }
 
-    pub(crate) fn into_connector(self) -> Connector {
-        self.connector
+    /// Returns the settings of the node. They are those of this moment if the server answers, and
+    /// otherwise those that the node received last. The connection is kept for the work.
+    pub(crate) fn standing(&self) -> Result<Standing, CommandError> {
+        match self.connector.connect(&self.progress, Duration::ZERO) {
+            Ok(client) => {
+                self.heed_settings(&client);
+                self.connector.keep(client);
+            }
+            Err(error) => {
+                tracing::debug!(error = error.message, "the settings are those that came last");
+            }
+        }
+        Ok(self.connector.standing()?)
+    }
+
+    /// Runs `question`, which comes before the work of the command, like [`Self::run`]. The
+    /// connection is kept for the work.
+    pub(crate) fn ask<T, E: Into<CommandError>>(
+        &self,
+        mut question: impl FnMut(&Client) -> Result<T, E>,
+    ) -> Result<T, CommandError> {
+        let (client, answer) = self.attempt(|client, _| question(client))?;
+        self.connector.keep(client);
+        Ok(answer)
     }
 
     /// Connects. Waits for a server that is away, but not for one that goes away later.
@@ -99,7 +141,7 @@ impl Waiter {
         let mut wait = Wait::new(self);
         loop {
             match self.connect(&mut wait) {
-                Err(error) => wait.pause(error)?,
+                Err(error) => wait.pause(error, false)?,
                 connected => return connected,
             }
         }
@@ -108,26 +150,49 @@ impl Waiter {
     /// Runs `work` until it ends for another reason than the loss of the server.
     pub(crate) fn run<T, E: Into<CommandError>>(
         &self,
-        mut work: impl FnMut(&Client, &Arc<Progress>) -> Result<T, E>,
+        work: impl FnMut(&Client, &Arc<Progress>) -> Result<T, E>,
     ) -> Result<T, CommandError> {
+        self.attempt(work).map(|(_, done)| done)
+    }
+
+    /// Runs `work` like [`Self::run`]. Also returns the connection with which it has ended.
+    fn attempt<T, E: Into<CommandError>>(
+        &self,
+        mut work: impl FnMut(&Client, &Arc<Progress>) -> Result<T, E>,
+    ) -> Result<(Client, T), CommandError> {
         let mut wait = Wait::new(self);
         loop {
-            let error = match self.connect(&mut wait) {
-                Err(error) => error,
+            match self.connect(&mut wait) {
+                Err(error) => wait.pause(error, false)?,
                 Ok(client) => match work(&client, &self.progress) {
-                    Ok(done) => return Ok(done),
+                    Ok(done) => return Ok((client, done)),
                     Err(error) => wait.heed_loss(error.into())?,
                 },
-            };
-            wait.pause(error)?;
+            }
         }
     }
 
     fn connect(&self, wait: &mut Wait<'_>) -> Result<Client, CommandError> {
         self.progress.hold();
-        let client = self.connector.connect(&self.progress)?;
-        wait.end();
-        Ok(client)
+        let began = sys::clock::monotonic();
+        match self.connector.connect(&self.progress, wait.patience.left()) {
+            Ok(client) => {
+                wait.end();
+                wait.patience.set_limit(self.connector.wait());
+                self.heed_settings(&client);
+                Ok(client)
+            }
+            Err(error) => {
+                wait.since.get_or_insert(began);
+                wait.patience.note_away(began.elapsed());
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Lowers the priority if settings that have come ask for that.
+    fn heed_settings(&self, client: &Client) {
+        priority::heed(self.priority, Some(client.standing()));
     }
 
     /// Says that the server went away or is back, and records it for the status.
@@ -143,33 +208,35 @@ impl Waiter {
 
 impl<'a> Wait<'a> {
     fn new(waiter: &'a Waiter) -> Self {
-        Self { waiter, patience: waiter.connector.patience(), since: None }
+        Self { waiter, patience: waiter.connector.patience(), since: None, is_announced: false }
     }
 
-    /// Says that the connection is lost, if another server may go on with the work. Returns an
-    /// error that has another reason.
-    fn heed_loss(&self, error: CommandError) -> Result<CommandError, CommandError> {
+    /// Waits after a loss of the connection, and says so if another server may go on with the work.
+    /// Returns an error that has another reason.
+    fn heed_loss(&mut self, error: CommandError) -> Result<(), CommandError> {
         if !error.is_loss || self.waiter.progress.is_stopped() {
             return Err(error);
         }
         if self.waiter.connector.has_several_servers() {
             self.waiter.note(&format!("{}; continuing with another server", error.message));
         }
-        Ok(error)
+        self.pause(error, true)
     }
 
-    /// Waits until the next attempt. Fails if there is to be none, because of `error`.
-    fn pause(&mut self, error: CommandError) -> Result<(), CommandError> {
+    /// Waits until the next attempt. Fails if there is to be none, because of `error`. `found` is
+    /// true if a server had answered.
+    fn pause(&mut self, error: CommandError, found: bool) -> Result<(), CommandError> {
         let progress = &self.waiter.progress;
         if !error.is_loss || progress.is_stopped() {
             return Err(error);
         }
-        let Some(pause) = self.patience.next(progress.landmark()) else {
+        let Some(pause) = self.patience.next(progress.landmark(), found) else {
             return Err(self.give_up(error));
         };
-        if self.since.is_none() && self.patience.waits() {
+        self.since.get_or_insert_with(sys::clock::monotonic);
+        if !self.is_announced && self.patience.waits() {
             progress.begin_absence(self.patience.left());
-            self.since = Some(sys::clock::monotonic());
+            self.is_announced = true;
             self.announce(&error);
         }
         let began = sys::clock::monotonic();
@@ -195,7 +262,11 @@ impl<'a> Wait<'a> {
 
     /// Takes note that a server has answered.
     fn end(&mut self) {
-        let Some(since) = self.since.take() else { return };
+        let since = self.since.take();
+        if !std::mem::take(&mut self.is_announced) {
+            return;
+        }
+        let since = since.expect("an absence that was announced has a begin");
         self.waiter.progress.end_absence();
         let away = quantity::clock(since.elapsed());
         self.waiter.note(&format!("the server is back after {away}; going on"));
@@ -206,7 +277,7 @@ impl<'a> Wait<'a> {
     }
 
     fn give_up(&self, error: CommandError) -> CommandError {
-        let Some(since) = self.since else { return error };
+        let Some(since) = self.since.filter(|_| self.patience.waits()) else { return error };
         let (message, waited) = (&error.message, quantity::clock(since.elapsed()));
         let message = format!("{message}; waited {waited} for the server{}", self.committed());
         CommandError { message, ..error }

@@ -41,6 +41,16 @@ fn a_limit_holds_for_what_is_sent_and_for_what_is_received() {
     let report = scene.node.restore(&scene.tree, &out, &receive).expect(&[0]).json();
     assert!(elapsed(&report) > LEAST, "{report}");
     assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
+    // One option for both directions; that of one direction takes precedence.
+    let out = scene.scratch.folder("both");
+    let both = ["--limit-rate", "4M"];
+    let report = scene.node.restore(&scene.tree, &out, &both).expect(&[0]).json();
+    assert!(elapsed(&report) > LEAST, "{report}");
+    let send_more = ["--full", "--deduplication", "no", "--limit-rate", "128K"];
+    let send_more = [&send_more[..], &["--limit-rate-send", "4M"]].concat();
+    let report = scene.node.backup(&scene.tree, &send_more).expect(&[0]).json();
+    let time = elapsed(&report);
+    assert!(time > LEAST && time < Duration::from_secs(60), "{report}");
     // A limit of the other direction slows nothing down that is not sent.
     let out = scene.scratch.folder("quick");
     let (_, time) = clock::timed(|| scene.node.restore(&scene.tree, &out, &send).expect(&[0]));
@@ -105,6 +115,23 @@ fn a_low_priority_is_that_of_all_threads() {
         running.wait().expect(&[12]);
         fs::remove_file(&mark).unwrap();
     }
+}
+
+#[test]
+fn a_low_priority_that_an_option_set_gives_holds_in_the_command_that_receives_it() {
+    let scene = Scene::new();
+    scene
+        .server
+        .admin(&["optionset", "define", "GENTLE", "--option", "priority=low"]);
+    scene.server.admin(&["node", "set", "anna", "--optionset", "GENTLE"]);
+    let mark = scene.scratch.join("mark");
+    let command = format!("touch {}; exec sleep 1000", mark.display());
+    let running = scene.node.spawn(&["backup", "--stdin", "x", "--stdin-command", &command]);
+    eventually(|| mark.try_exists().unwrap());
+    let found = niceness(&running);
+    assert!(found.len() > 3 && found.iter().all(|nice| *nice == 10), "{found:?}");
+    running.signal(Signal::TERM);
+    running.wait().expect(&[12]);
 }
 
 fn eventually(is_so: impl Fn() -> bool) {

@@ -407,3 +407,72 @@ fn an_image_is_made_checked_and_restored_over_interruptions() {
     }
     assert!(fs::read(way.scene.scratch.join("restored")).unwrap() == fs::read(&disk).unwrap());
 }
+
+/// Each command once made one connection for its settings, one for its question and one for its
+/// work.
+#[test]
+fn a_command_opens_one_connection() {
+    let way = Way::to(Scene::with_files(5, 1000));
+    let (tree, out) = (way.tree().to_owned(), way.scene.scratch.folder("out"));
+    let pattern = format!("{tree}/folder-*");
+    let out = out.to_str().expect("a path");
+    let check = |words: &[&str]| {
+        let before = way.proxy.weather().connections();
+        way.run(words).expect(&[0]);
+        assert_eq!(way.proxy.weather().connections() - before, 1, "{words:?}");
+    };
+    check(&["backup", &tree]);
+    check(&["backup", &tree, "--pre-command", "true"]);
+    check(&["restore", &pattern, "--to", out]);
+    check(&["restore", &tree, "--to", out, "--replace", "all"]);
+    check(&["archive", &tree, "--description", "once"]);
+    check(&["list", &tree]);
+    check(&["verify", &tree]);
+}
+
+/// The connection for the settings is kept for the work. A restart of the server in between ended
+/// the command, though the server answered.
+#[test]
+fn a_connection_that_dies_before_the_work_needs_no_wait() {
+    if !e2e::harness::is_in_folders() {
+        // A node of a fleet knows the server by its own address, too, past the proxy.
+        e2e::skip::say("this test needs a server that its nodes know by one address");
+        return;
+    }
+    let way = Way::to(Scene::with_files(5, 1000));
+    let tree = way.tree().to_owned();
+    let begun = way.scene.scratch.join("begun");
+    let before = format!("touch {}; sleep 4", begun.display());
+    let running = way.spawn(&["backup", &tree, "--json", "--wait", "0", "--pre-command", &before]);
+    eventually(|| begun.try_exists().expect("can be looked up"));
+    assert!(way.proxy.weather().cut() > 0, "a connection was kept");
+    running.wait().expect(&[0]).counts(&[("failed", 0), ("interruptions", 0)]);
+    // A server that is away is not waited for.
+    fs::remove_file(&begun).expect("is removed");
+    let running = way.spawn(&["backup", &tree, "--wait", "0", "--pre-command", &before]);
+    eventually(|| begun.try_exists().expect("can be looked up"));
+    way.proxy.weather().be_down(true);
+    way.proxy.weather().cut();
+    running.wait().expect(&[12]);
+}
+
+#[test]
+fn a_wait_that_an_option_set_gives_holds_from_the_first_connection_on() {
+    if !e2e::harness::is_in_folders() {
+        // A node of a fleet knows the server by its own address, too, past the proxy.
+        e2e::skip::say("this test needs a server that its nodes know by one address");
+        return;
+    }
+    let way = Way::new();
+    way.scene.node.wait_by_default();
+    way.scene
+        .server
+        .admin(&["optionset", "define", "IMPATIENT", "--option", "wait=2s"]);
+    way.scene.server.admin(&["node", "set", "anna", "--optionset", "IMPATIENT"]);
+    way.proxy.weather().carry(SLOW);
+    let running = way.scene.node.spawn_backup(&way.scene.tree, &[]);
+    way.await_sent(8 << 20);
+    way.proxy.weather().be_down(true);
+    way.proxy.weather().cut();
+    running.wait().expect(&[12]).says("waited 00:00:0");
+}

@@ -100,6 +100,8 @@ fn without_deduplication_the_client_sends_everything() {
 fn transactions_close_by_bytes_and_objects() {
     round_trip(&["--txngroupmax", "1", "--txnbytelimit", "1M"], "");
     round_trip(&["--txngroupmax", "7", "--resourceutilization", "5"], "");
+    // This is what sites of TSM have set.
+    round_trip(&["--txnbytelimit", "10G"], "");
 }
 
 #[test]
