@@ -17,6 +17,10 @@ pub(crate) struct FilelistArgs {
 }
 
 impl FilelistArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.filelist.is_some()
+    }
+
     /// Returns the paths in the list; `None` without a list. Fails if the list is empty.
     pub(crate) fn paths(&self) -> Result<Option<Vec<Vec<u8>>>, CommandError> {
         let Some(list) = &self.filelist else { return Ok(None) };

@@ -4,6 +4,7 @@ mod amount;
 mod backup;
 mod baseline;
 mod estimate;
+mod file_system;
 mod image;
 mod interruption;
 mod last_backup;
@@ -15,6 +16,7 @@ mod verify;
 
 pub(crate) use backup::{BackupDocument, backup_text};
 pub(crate) use baseline::{baseline_text, comparison_line, trend_text};
+pub(crate) use file_system::FileSystemDocument;
 pub(crate) use image::{
     ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,
     stillness_words,

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use client::{
-    BackupOptions, BackupReport, ClientError, Commands, CompressionChoice, ErrorKind, Stillness,
-    Stream, Targets, Tuning,
+    BackupOptions, BackupReport, ClientError, Commands, CompressionChoice, ErrorKind, MachinePaths,
+    Standing, Stillness, Stream, Targets, Tuning,
 };
 use policy::Pattern;
+use policy::local::MountStanding;
 
 use crate::context::Context;
 use crate::error::CommandError;
@@ -16,16 +17,20 @@ use crate::filelist::FilelistArgs;
 use crate::report::{self, BackupDocument};
 use crate::values::{self, ValueError};
 use crate::waiter::LinkArgs;
-use crate::{around, path, stream};
+use crate::{around, path, settings, stream};
 
 const COMMAND: &str = "holdfast backup";
 
 /// Back up paths: send changes since the last backup, and expire objects that are gone
 ///
-/// A directory stands for everything in it that is on its own file system.
+/// A directory stands for everything in it that is on its own file system. Without paths, the paths
+/// of the node's settings are backed up: all local file systems of real disks, unless client.toml
+/// or the server's option set names others. The report with --json then lists the file systems of
+/// the machine as file_systems, with the reason why one is not taken.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
+  holdfast backup
   holdfast backup /home --exclude '*.o' --exclude 'cache/'
   find /srv -newer stamp -print0 | holdfast backup --filelist - --null
   holdfast backup --stdin shop.sql --stdin-command 'pg_dump shop'
@@ -35,7 +40,7 @@ directories only. * ? [a-z] stand for characters, ... for directories; \\ takes 
 as it is.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
-    /// Directories or files
+    /// Directories or files [default: paths in client.toml, otherwise all local file systems]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Leave out the files and directories that match; may be given several times
@@ -114,13 +119,16 @@ pub(super) struct AroundArgs {
 impl AroundArgs {
     /// Returns the commands to run. An empty command on the command line disables the command in
     /// client.toml.
-    pub(super) fn commands(self, context: &Context) -> Result<Commands, CommandError> {
-        let Commands { pre, post } = client::commands(&context.home()?)?;
-        let is_given = |command: &String| !command.is_empty();
-        Ok(Commands {
-            pre: self.pre_command.or(pre).filter(is_given),
-            post: self.post_command.or(post).filter(is_given),
-        })
+    pub(super) fn commands(self, standing: &Standing) -> Commands {
+        let chosen = |name, given| {
+            let own = || standing.value(name).map(str::to_owned);
+            let command = standing.heed(name, given).or_else(own);
+            command.filter(|command: &String| !command.is_empty())
+        };
+        Commands {
+            pre: chosen("pre-command", self.pre_command),
+            post: chosen("post-command", self.post_command),
+        }
     }
 }
 
@@ -156,24 +164,29 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     let stream = args.stdin.take().map(|name| (name, args.stdin_command.take()));
     let around = std::mem::take(&mut args.around);
     let link = std::mem::take(&mut args.link);
+    let standing = context.standing(&link)?;
+    let all_local = stream.is_none() && names_nothing(&args);
+    let machine = all_local.then(|| machine_paths(&args, &standing, context)).transpose()?;
     let options = BackupOptions {
         excludes: excludes(&args.exclude)?,
         inclexcl: args.inclexcl.clone(),
         full: args.full,
         dry_run: args.dry_run,
         cross_filesystems: args.cross_filesystems,
+        all_local,
         confirm_expire: args.confirm_expire,
         snapshot: args.snapshot,
         no_journal: args.no_journal,
         tuning: tuning(&args.tuning),
         archive: None,
-        targets: match stream {
-            None => targets(args)?,
-            Some(_) => Targets::Paths(Vec::new()),
+        targets: match (&stream, &machine) {
+            (Some(_), _) => Targets::Paths(Vec::new()),
+            (None, Some(machine)) => machine_targets(&args, machine),
+            (None, None) => targets(args)?,
         },
     };
     // A dry run does nothing, so it runs no commands either.
-    let commands = if options.dry_run { Commands::default() } else { around.commands(context)? };
+    let commands = if options.dry_run { Commands::default() } else { around.commands(&standing) };
     let progress = context.progress()?;
     let report = around::run(
         &commands,
@@ -193,7 +206,8 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
             }
         },
     )?;
-    show(&report, context);
+    let mounts = machine.and_then(|machine| machine.mounts).unwrap_or_default();
+    show(&report, &mounts, context);
     if !report.dry_run {
         super::status::keep_last("backup", &report, context);
     }
@@ -250,10 +264,12 @@ fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
     }
 }
 
-pub(super) fn show(report: &BackupReport, context: &mut Context) {
-    context.keep_report(&BackupDocument::new(report));
+/// Shows a report. `mounts` are the file systems of the machine, if the backup has chosen among
+/// them.
+pub(super) fn show(report: &BackupReport, mounts: &[MountStanding], context: &mut Context) {
+    context.keep_report(&BackupDocument::new(report, mounts));
     if context.output.is_json() {
-        context.output.json(&BackupDocument::new(report));
+        context.output.json(&BackupDocument::new(report, mounts));
         // The document has the warnings too, but a person at the terminal must not miss them.
         report.warnings.iter().for_each(|warning| context.output.note(warning));
         return;
@@ -277,13 +293,37 @@ pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandErr
     patterns.iter().map(check).collect()
 }
 
+/// Returns true if the command line names nothing to back up.
+fn names_nothing(args: &Args) -> bool {
+    args.paths.is_empty() && !args.filelist.is_given()
+}
+
+/// Returns the paths that the node's settings name.
+fn machine_paths(
+    args: &Args,
+    standing: &Standing,
+    context: &Context,
+) -> Result<MachinePaths, CommandError> {
+    let machine = client::machine_paths(standing)?;
+    if args.cross_filesystems && machine.mounts.is_some() {
+        let message = "without paths, each local file system is backed up itself; give paths with \
+                       --cross-filesystems";
+        return Err(CommandError::usage(message, COMMAND));
+    }
+    if !context.global.quiet {
+        settings::say_machine(&machine, standing);
+    }
+    Ok(machine)
+}
+
+fn machine_targets(args: &Args, machine: &MachinePaths) -> Targets {
+    let paths = machine.paths.clone();
+    if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) }
+}
+
 fn targets(args: Args) -> Result<Targets, CommandError> {
     if let Some(paths) = args.filelist.paths()? {
         return Ok(Targets::Selective(path::from_root(paths)?));
-    }
-    if args.paths.is_empty() {
-        let message = "name the paths to back up, as in 'holdfast backup /home'";
-        return Err(CommandError::usage(message, COMMAND));
     }
     let paths = path::from_root(args.paths.iter().map(|path| path::bytes(path)).collect())?;
     Ok(if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) })

@@ -2,9 +2,11 @@
 
 use client::{BackupReport, CompressorWork, InterruptionsDocument, JournalUse, Stages};
 use model::{escaped, printable};
+use policy::local::MountStanding;
 use serde::Serialize;
 
 use super::estimate::{EstimateDocument, estimate_text};
+use super::file_system::FileSystemDocument;
 use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, interruption_lines, line,
     warning_lines,
@@ -19,6 +21,10 @@ pub(crate) struct BackupDocument<'a> {
     command: &'static str,
     node: &'a str,
     filespaces: Vec<JsonPath<'a>>,
+    /// File systems of the machine that a backup without paths takes, and those that it does not,
+    /// with the reasons.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    file_systems: Vec<FileSystemDocument<'a>>,
     inspected: u64,
     backed_up: u64,
     updated: u64,
@@ -93,11 +99,14 @@ impl<'a> PlannedDocument<'a> {
 }
 
 impl<'a> BackupDocument<'a> {
-    pub(crate) fn new(report: &'a BackupReport) -> Self {
+    /// Returns the document of a backup. `mounts` are the file systems of the machine, if the
+    /// backup has chosen among them.
+    pub(crate) fn new(report: &'a BackupReport, mounts: &'a [MountStanding]) -> Self {
         Self {
             command: if report.archive.is_some() { "archive" } else { "backup" },
             node: &report.node,
             filespaces: report.filespaces.iter().map(|name| JsonPath(name)).collect(),
+            file_systems: FileSystemDocument::of_disks(mounts),
             inspected: report.inspected,
             backed_up: report.backed_up,
             updated: report.updated,

@@ -116,7 +116,7 @@ fn a_dry_run_says_what_it_would_do() {
         ..BackupReport::default()
     };
     insta::assert_snapshot!(backup_text(&report, 20));
-    let document = serde_json::to_value(BackupDocument::new(&report)).expect("a document");
+    let document = serde_json::to_value(BackupDocument::new(&report, &[])).expect("a document");
     insta::assert_snapshot!(document["estimate"]);
 }
 
@@ -127,6 +127,29 @@ fn the_document_has_every_key() {
         warnings: vec!["withheld".to_owned()],
         ..report()
     };
-    let document = serde_json::to_string_pretty(&BackupDocument::new(&report));
+    let document = serde_json::to_string_pretty(&BackupDocument::new(&report, &[]));
     insta::assert_snapshot!(document.expect("a document"));
+}
+
+#[test]
+fn the_document_names_the_file_systems_of_disks() {
+    use policy::local::{Reason, Standing};
+    let mount = |point: &[u8], kind: &str, standing| MountStanding {
+        point: point.to_vec(),
+        kind: kind.to_owned(),
+        standing,
+    };
+    let mounts = [
+        mount(b"/", "ext4", Standing::Local),
+        mount(b"/proc", "proc", Standing::LeftOut(Reason::Kernel)),
+        mount(b"/mnt", "nfs4", Standing::LeftOut(Reason::Network)),
+    ];
+    let report = report();
+    let document = serde_json::to_value(BackupDocument::new(&report, &mounts));
+    let expected = serde_json::json!([
+        {"mount_point": "/", "type": "ext4", "taken": true, "reason": null},
+        {"mount_point": "/mnt", "type": "nfs4", "taken": false,
+            "reason": Reason::Network.to_string()},
+    ]);
+    assert_eq!(document.expect("a document")["file_systems"], expected);
 }
