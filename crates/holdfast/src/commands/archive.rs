@@ -73,19 +73,20 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         full: false,
         dry_run: false,
         cross_filesystems: args.cross_filesystems,
+        all_local: false,
         confirm_expire: false,
         no_journal: true,
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };
-    let commands = args.around.commands(context)?;
+    let commands = args.around.commands(&context.standing(&args.link)?);
     let progress = context.progress()?;
     let report = around::run(
         &commands,
         || progress.is_stopped(),
         || context.watch(&args.link, |client, progress| client.backup(&options, progress)),
     )?;
-    backup::show(&report, context);
+    backup::show(&report, &[], context);
     super::status::keep_last("archive", &report, context);
     Ok(report.exit_code())
 }

@@ -67,6 +67,10 @@ struct ChangeArgs {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    if args.command.is_some() && args.link.is_given() {
+        let message = "options of the connection, such as --wait, stand after the command";
+        return Err(CommandError::usage(message, "holdfast archives"));
+    }
     let change = |args: &ChangeArgs, event, held| {
         let client = context.waiter(&args.link)?.client()?;
         Ok::<_, CommandError>(vec![client.set_archive(args.number, event, held)?])

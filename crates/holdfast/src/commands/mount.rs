@@ -11,7 +11,7 @@ use mount::{MountSettings, StoredMount, Times};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::waiter::{LimitArgs, Waiter};
-use crate::{moment, output};
+use crate::{home, moment, output};
 
 /// Time for which programs wait, unless the user sets another. They cannot be stopped meanwhile as
 /// a command can, so it is short.
@@ -54,13 +54,16 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     sys::process::raise_open_files();
     let path = std::path::absolute(&args.directory)
         .map_err(|error| CommandError::new(format!("{}: {error}", args.directory.display())))?;
-    let choice = LinkChoice { wait: args.wait, limits: args.limits.limits() };
-    let connector = Connector::new(&context.home()?, choice)?.waiting(PATIENCE);
+    let choice = LinkChoice {
+        is_scheduled: home::is_scheduled(),
+        wait: args.wait,
+        limits: args.limits.limits(),
+    };
+    let connector = Arc::new(Connector::new(&context.home()?, choice)?.waiting(PATIENCE));
     let progress = context.progress()?;
-    let waiter = Waiter::new(connector, Arc::clone(&progress), context.global.quiet)
+    let waiter = Waiter::new(Arc::clone(&connector), Arc::clone(&progress), &context.global)
         .recorded_in(context.running());
-    drop(waiter.client()?);
-    let connector = waiter.into_connector();
+    connector.keep(waiter.client()?);
     let settings = MountSettings {
         path: path.clone(),
         patience: connector.wait(),
@@ -68,7 +71,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
         times: Times { show: time_name, parse: parse_time_name },
     };
     let stop = Arc::clone(&progress);
-    let opener = Box::new(move || connector.connect(&stop));
+    let opener = Box::new(move || connector.connect(&stop, Duration::MAX));
     let mount = StoredMount::start(settings, opener, Box::new(output::say))
         .map_err(|error| CommandError::new(error.to_string()))?;
     context.output.note(&format!("The files are at {}.", path.display()));

@@ -29,9 +29,10 @@ pub(crate) struct Args {
     /// Put the objects into this folder instead of their old places
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Condition under which an existing object that differs is replaced
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
-    replace: ReplaceArg,
+    /// Condition under which an existing object that differs is replaced [default: replace in
+    /// client.toml, otherwise no]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    replace: Option<ReplaceArg>,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -43,7 +44,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         paths: path::on_node(&args.paths)?,
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which: VersionChoice::default(),
-        replace: args.replace.into(),
+        replace: restore::replace_rule(args.replace, &args.link, context)?,
         origin: Origin::Archives(filter),
     };
     let report =

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use client::{
-    ClientError, CompressionChoice, ErrorKind, ImageOptions, ImageReport, ImageStillness, Tuning,
+    ClientError, CompressionChoice, ErrorKind, ImageOptions, ImageReport, ImageStillness, Standing,
+    Tuning,
 };
 use image::{Source, SourceOptions, StillnessChoice};
 use model::escaped;
@@ -15,7 +16,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::report::{self, ImageReportDocument};
 use crate::waiter::{LinkArgs, Waiter};
-use crate::{output, values};
+use crate::{output, settings, values};
 
 const COMMAND: &str = "holdfast image backup";
 
@@ -39,9 +40,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     name: Option<OsString>,
     /// Read the disk as it is at one moment: auto (a snapshot if one can be made), off, lvm
-    /// (snapshot of the logical volume), or reflink (of a file)
-    #[arg(long, value_name = "HOW", default_value = "auto")]
-    snapshot: StillnessChoice,
+    /// (snapshot of the logical volume), or reflink (of a file) [default: image_snapshot in
+    /// client.toml, otherwise auto]
+    #[arg(long, value_name = "HOW")]
+    snapshot: Option<StillnessChoice>,
     /// Run this shell command before the disk is read or its snapshot is made. Only for one source:
     /// the source that is read first would let the others go on
     #[arg(long, value_name = "COMMAND")]
@@ -83,6 +85,8 @@ struct Outcome {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     check(&args)?;
+    let standing = context.standing(&args.link)?;
+    let args = settled(args, &standing)?;
     let waiter = context.watching_waiter(&args.link)?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
@@ -103,6 +107,32 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     finish(outcomes, context)
 }
 
+/// Returns the command line with the node's settings in place of options that it does not give, and
+/// of those that an option set forces.
+fn settled(args: Args, standing: &Standing) -> Result<Args, CommandError> {
+    let text =
+        |name: &str, given| settings::text(standing, name, given, |own| Some(own.to_owned()));
+    let is_on = |name: &str, given: bool| {
+        let chosen = settings::text(standing, name, given.then_some(true), settings::yes_or_no)?;
+        Ok::<bool, CommandError>(chosen.unwrap_or(false))
+    };
+    let rate = |own: &str| own.parse().ok();
+    let snapshot = |own: &str| own.parse().ok();
+    // Commands of the node's settings are for one disk, as those of the command line are.
+    let is_alone = args.sources.len() == 1;
+    let freeze = text("freeze", args.freeze)?.filter(|_| is_alone);
+    let thaw = text("thaw", args.thaw)?.filter(|_| freeze.is_some());
+    Ok(Args {
+        snapshot: settings::text(standing, "image-snapshot", args.snapshot, snapshot)?,
+        freeze,
+        thaw,
+        all_blocks: is_on("all-blocks", args.all_blocks)?,
+        skip_errors: is_on("skip-errors", args.skip_errors)?,
+        rate: settings::text(standing, "image-rate", args.rate, rate)?,
+        ..args
+    })
+}
+
 fn check(args: &Args) -> Result<(), CommandError> {
     if args.name.is_some() && args.sources.len() > 1 {
         return Err(CommandError::usage("--name names the image of one source", COMMAND));
@@ -119,7 +149,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
 
 fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
     let options = SourceOptions {
-        snapshot: args.snapshot,
+        snapshot: args.snapshot.unwrap_or_default(),
         freeze: args.freeze.clone(),
         thaw: args.thaw.clone(),
         all_blocks: args.all_blocks,
