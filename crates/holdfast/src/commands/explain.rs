@@ -1,4 +1,7 @@
-//! `holdfast explain`: how a backup would treat an object, and by which rule.
+//! `holdfast explain`: how a backup would treat an object, and by which rule; and which source of a
+//! setting decides.
+
+mod settings;
 
 use std::path::PathBuf;
 
@@ -13,18 +16,29 @@ use crate::error::{CommandError, DONE, WARNED};
 use crate::path::{self, JsonPath};
 use crate::waiter::LinkArgs;
 
-/// Show how a backup would treat a path, and by which rule
+/// Show how a backup would treat a path, and by which rule; or which source of an option decides
 ///
 /// The path need not exist. A path that ends with a slash stands for a directory.
+///
+/// An option has the first value of: the option set of the server with force, the command line,
+/// client.toml, the option set without force, and the default.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast explain /home/ann/.cache/index
-  holdfast explain /home/ann/a.o --exclude '*.o'")]
+  holdfast explain /home/ann/a.o --exclude '*.o'
+  holdfast explain --option compression
+  holdfast explain --option")]
 pub(crate) struct Args {
     /// Files or directories
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "options")]
     paths: Vec<PathBuf>,
+    /// Show the value of this standing option, and its source; without a name, of all options. May
+    /// be given several times
+    #[arg(long = "option", visible_alias = "options", value_name = "NAME")]
+    #[arg(num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with_all = ["paths", "exclude", "inclexcl"])]
+    options: Vec<String>,
     #[command(flatten)]
     rules: RulesArgs,
     #[command(flatten)]
@@ -62,6 +76,9 @@ impl RulesArgs {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    if !args.options.is_empty() {
+        return settings::run(&args.options, context);
+    }
     let options = args.rules.options(&args.paths)?;
     let (ruled, warnings) = context.waiter(&args.link)?.client()?.explain(&options)?;
     for object in &ruled {

@@ -1,0 +1,161 @@
+//! `holdfast explain --option`: the value of a setting, and the source that decides.
+
+use std::fmt::Write as _;
+
+use client::{SettingReport, Standing};
+use model::printable;
+use policy::local::{MountStanding, Standing as MountDecision};
+use policy::settings::{Kind, Rank, SETTINGS, Setting, find};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::report::FileSystemDocument;
+use crate::settings::typed;
+use crate::table::{self, Align};
+
+const COMMAND: &str = "holdfast explain";
+
+/// Explains the settings with these names; all of them if there is no name.
+pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, CommandError> {
+    let named = names.iter().filter(|name| !name.is_empty()).map(|name| {
+        find(name).ok_or_else(|| {
+            let message = format!(
+                "there is no option '{name}'; 'holdfast explain --option' lists all options"
+            );
+            CommandError::usage(&message, COMMAND)
+        })
+    });
+    let named: Vec<&Setting> = named.collect::<Result<_, _>>()?;
+    let home = context.home()?;
+    if let Err(error) = context.client() {
+        let message = "the settings of the server are those that this node received last";
+        context.output.note(&format!("{}; {message}", error.message));
+    }
+    let standing = client::standing(&home, false)?;
+    let settings: Vec<&'static Setting> =
+        if named.is_empty() { SETTINGS.iter().collect() } else { named };
+    let reports: Vec<SettingReport> =
+        settings.iter().map(|setting| standing.report(setting)).collect();
+    if context.output.is_json() {
+        for report in &reports {
+            let mounts = mounts(report, &standing);
+            context.output.json(&document(report, &standing, &mounts));
+        }
+    } else if names.iter().all(String::is_empty) {
+        context.output.text(&listed(&reports));
+    } else {
+        for report in &reports {
+            context.output.text(&text(report, &standing));
+        }
+    }
+    standing.unheard().iter().for_each(|line| context.output.note(line));
+    Ok(DONE)
+}
+
+/// All settings in a table.
+fn listed(reports: &[SettingReport]) -> String {
+    let columns = [("Option", Align::Left), ("Value", Align::Left), ("From", Align::Left)];
+    let row = |report: &SettingReport| {
+        [report.setting.name.to_owned(), report.value.clone(), report.source.clone()]
+    };
+    let rows: Vec<_> = reports.iter().map(row).collect();
+    table::render(columns, &rows)
+}
+
+fn text(report: &SettingReport, standing: &Standing) -> String {
+    let mut text = format!(
+        "{} = {}\n  from {}\n",
+        report.setting.name,
+        printable(&report.value),
+        printable(&report.source)
+    );
+    for other in &report.others {
+        let (source, value) = (printable(&other.source), printable(&other.value));
+        let reason = other.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        writeln!(text, "  not from {source}, which says {value}{reason}").expect("a String");
+    }
+    writeln!(text, "  for {}: {}", report.setting.commands, report.setting.meaning)
+        .expect("a String");
+    for mount in mounts(report, standing) {
+        let point = model::escaped(&mount.point);
+        match mount.standing {
+            MountDecision::Local => writeln!(text, "  takes {point} ({})", mount.kind),
+            MountDecision::LeftOut(reason) => {
+                writeln!(text, "  leaves out {point} ({}): {reason}", mount.kind)
+            }
+        }
+        .expect("a String");
+    }
+    text
+}
+
+/// The file systems of this machine, if the setting is the paths and asks for all local ones.
+fn mounts(report: &SettingReport, standing: &Standing) -> Vec<MountStanding> {
+    if report.setting.kind != Kind::Paths {
+        return Vec::new();
+    }
+    let machine = client::machine_paths(standing).ok();
+    machine.and_then(|machine| machine.mounts).unwrap_or_default()
+}
+
+/// `explain --option --json`, one document per line.
+#[derive(Serialize)]
+struct SettingDocument<'a> {
+    option: &'a str,
+    key: &'a str,
+    value: serde_json::Value,
+    source: &'a str,
+    rank: &'static str,
+    option_set: Option<&'a str>,
+    option_set_version: Option<u64>,
+    others: Vec<OtherDocument<'a>>,
+    commands: &'a str,
+    meaning: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    file_systems: Vec<FileSystemDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct OtherDocument<'a> {
+    source: &'a str,
+    value: serde_json::Value,
+    reason: Option<&'static str>,
+}
+
+fn document<'a>(
+    report: &'a SettingReport,
+    standing: &'a Standing,
+    mounts: &'a [MountStanding],
+) -> SettingDocument<'a> {
+    let SettingReport { setting, rank, value, source, others } = report;
+    let received = standing.received();
+    let is_of_set = matches!(rank, Rank::Forced | Rank::IfNotSet);
+    SettingDocument {
+        option: setting.name,
+        key: setting.key,
+        value: typed(setting.kind, value),
+        source,
+        rank: match rank {
+            Rank::Schedule => "schedule",
+            Rank::Forced => "forced",
+            Rank::CommandLine => "command_line",
+            Rank::Node => "node",
+            Rank::IfNotSet => "if_not_set",
+            Rank::Default => "default",
+        },
+        option_set: is_of_set.then_some(received.name.as_str()),
+        option_set_version: is_of_set.then_some(received.version),
+        others: others
+            .iter()
+            .map(|other| OtherDocument {
+                source: &other.source,
+                value: typed(setting.kind, &other.value),
+                reason: other.reason,
+            })
+            .collect(),
+        commands: setting.commands,
+        meaning: setting.meaning,
+        file_systems: mounts.iter().map(FileSystemDocument::new).collect(),
+    }
+}
