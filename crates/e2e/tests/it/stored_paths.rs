@@ -60,6 +60,11 @@ fn a_path_that_is_gone_names_the_option_that_brings_it_back() {
         let refused = scene.node.run(command).expect(&[12]);
         refused.says("no active version").says("--inactive").says("--at TIME");
     }
+    let wild = pattern(&scene, "ann/letters/o*");
+    for command in [&["restore", &wild, "--to", out][..], &["list", &wild]] {
+        let refused = scene.node.run(command).expect(&[12]);
+        refused.says("no active version matches").says("--inactive").says("--at TIME");
+    }
     let at = scene.node.run(&["list", path, "--at", "2001-01-01"]).expect(&[12]);
     at.says("not stored at this time, but at others");
     let never = scene.node.run(&["list", "/nowhere/at/all"]).expect(&[12]);
@@ -85,7 +90,7 @@ fn a_list_understands_wildcards() {
     check("bob/notes/st*r", &[], &["/bob/notes/st*r"]);
     check("bob/notes/st\\*r", &[], &["/bob/notes/st*r"]);
     let none = scene.node.run(&["list", &pattern(&scene, "*/none")]).expect(&[12]);
-    none.says("no version of");
+    none.says("nothing stored matches");
     let wrong = scene.node.run(&["list", &pattern(&scene, "[a")]).expect(&[12]);
     wrong.says("a class must be written");
 }
@@ -124,6 +129,77 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
     restore(&["--filelist", list, "--null"]).expect(&[0]).counts(&[("skipped", 2)]);
     restore(&["--filelist", list, "-0"]).expect(&[0]).counts(&[("skipped", 2)]);
     restore(&["--null"]).expect(&[12]).says("--filelist");
+}
+
+/// The command ended at the missing path with nothing but an error, though it had restored others.
+#[test]
+fn a_missing_path_among_others_is_a_failure_of_its_own() {
+    let scene = letters();
+    let names = ["ann/letters/one.txt", "ann/none", "bob/notes/star"];
+    let names: Vec<_> = names.iter().map(|name| pattern(&scene, name)).collect();
+    let out = scene.scratch.folder("out");
+    let list = scene.scratch.join("list");
+    fs::write(&list, names.join("\n")).unwrap();
+    let (out_text, list) = (out.to_str().unwrap(), list.to_str().unwrap());
+    let restore = |options: &[&str]| {
+        let fixed = ["restore", "--to", out_text, "--json", "--filelist", list];
+        scene.node.run(&[&fixed[..], options].concat()).expect(&[4]).json()
+    };
+    let check = |document: &serde_json::Value| {
+        assert_eq!(document["failed"], 1);
+        let failure = &document["failures"][0];
+        assert_eq!(failure["path"], names[1]);
+        let error = failure["error"].as_str().expect("a text");
+        assert!(error.contains("no version of"), "{error}");
+    };
+    let plan = restore(&["--dry-run"]);
+    assert_eq!(plan["restore"]["objects"], 2);
+    check(&plan);
+    let report = restore(&[]);
+    assert_eq!((&report["restored"], &report["exit_code"]), (&2.into(), &4.into()));
+    check(&report);
+    assert_eq!(fs::read(out.join("star")).unwrap(), b"6");
+
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let verify = [&["verify", "--json"][..], &names].concat();
+    let report = scene.node.run(&verify).expect(&[4]).json();
+    assert_eq!(report["versions"], 2);
+    check(&report);
+    // Alone it ends the command.
+    scene.node.run(&["verify", names[1]]).expect(&[12]).says("no version of");
+}
+
+/// The restore ended at the first pattern that nothing matches.
+#[test]
+fn a_pattern_without_a_match_is_a_failure_beside_the_others() {
+    let scene = letters();
+    let patterns = ["*/none", "ann/letters/*.txt", "bob/none*"];
+    let patterns = patterns.map(|name| pattern(&scene, name));
+    let out = scene.scratch.folder("out");
+    let restore = |patterns: &[String], options: &[&str]| {
+        let fixed = ["restore", "--to", out.to_str().unwrap(), "--json"];
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        scene.node.run(&[&fixed[..], options, &patterns].concat())
+    };
+    let check = |document: &serde_json::Value| {
+        assert_eq!((&document["failed"], &document["exit_code"]), (&2.into(), &4.into()));
+        for (failure, pattern) in [(0, &patterns[0]), (1, &patterns[2])] {
+            let failure = &document["failures"][failure];
+            assert_eq!(failure["path"], **pattern);
+            let error = failure["error"].as_str().expect("a text");
+            assert!(error.contains("nothing stored matches"), "{error}");
+        }
+    };
+    let plan = restore(&patterns, &["--dry-run"]).expect(&[4]).json();
+    assert_eq!(plan["restore"]["objects"], 2);
+    check(&plan);
+    let report = restore(&patterns, &[]).expect(&[4]).json();
+    assert_eq!(report["restored"], 2);
+    check(&report);
+    assert_eq!(fs::read(out.join("two.txt")).unwrap(), b"22");
+    // Where no pattern has a match, nothing is done.
+    let none = [patterns[0].clone(), patterns[2].clone()];
+    restore(&none, &[]).expect(&[12]).says(&none[0]).says(&none[1]);
 }
 
 #[test]
@@ -180,7 +256,7 @@ fn objects_are_found_by_their_names() {
     let both = ["/ann/letters/one.txt", "/bob/letters/one.txt"];
     assert_eq!(find(&["one.*", "--at", &before]), both);
     let all = ["/ann/letters/one.txt", "/bob/letters/one.txt", "/bob/letters/one.txt"];
-    assert_eq!(find(&["one.txt", "--all"]), all);
+    assert_eq!(find(&["one.txt", "--inactive"]), all);
     assert_eq!(find(&["*.txt", "--limit", "1"]).len(), 1);
     assert_eq!(find(&["lett*"]), ["/ann/letters", "/bob/letters"]);
     assert_eq!(find(&[&pattern(&scene, "ann/.../t*")]).len(), 2);

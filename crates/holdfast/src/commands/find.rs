@@ -22,7 +22,7 @@ use crate::{moment, quantity};
 Example:
   holdfast find '*.sql'
   holdfast find '/home/.../letters/*' --at 2026-11-20
-  holdfast find passwd --all
+  holdfast find passwd --inactive
 
 * ? [a-z] stand for characters, ... for any number of directories; \\ takes the next character as it
 is.")]
@@ -31,11 +31,11 @@ pub(crate) struct Args {
     #[arg(value_name = "NAME")]
     pattern: OsString,
     /// Find the versions that were active at this time
-    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "all")]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, conflicts_with = "inactive")]
     at: Option<ServerTime>,
     /// Find all versions, not only the active ones
-    #[arg(long)]
-    all: bool,
+    #[arg(long, alias = "all")]
+    inactive: bool,
     /// Maximum number of versions
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u64,
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let options = FindOptions {
         pattern: args.pattern.as_bytes().to_vec(),
         which: VersionChoice { at: args.at, inactive: false },
-        all_versions: args.all,
+        all_versions: args.inactive,
     };
     let waiter = context.waiter(&args.link)?;
     let is_headed = !context.output.is_json() && !context.output.quiet;

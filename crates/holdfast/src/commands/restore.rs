@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
+
 use client::{
-    ClientError, Origin, ReplaceRule, RestoreOptions, RestorePlan, RestoreReport, VersionChoice,
+    ClientError, ErrorKind, Failure, Origin, ReplaceRule, RestoreOptions, RestorePlan,
+    RestoreReport, VersionChoice,
 };
 use model::ServerTime;
 
@@ -14,6 +17,7 @@ use crate::filelist::FilelistArgs;
 use crate::moment;
 use crate::path;
 use crate::report::{self, RestoreDocument, RestorePlanDocument};
+use crate::settings;
 use crate::values;
 use crate::waiter::LinkArgs;
 
@@ -53,9 +57,10 @@ pub(crate) struct Args {
     /// Also restore objects that no longer exist, in their last state
     #[arg(long)]
     inactive: bool,
-    /// Condition under which an existing object that differs is replaced
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
-    replace: ReplaceArg,
+    /// Condition under which an existing object that differs is replaced [default: replace in
+    /// client.toml, otherwise no]
+    #[arg(long, value_name = "WHEN", value_enum)]
+    replace: Option<ReplaceArg>,
     /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
     /// their file system must be managed, see 'holdfast hsm'
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
@@ -88,14 +93,15 @@ impl From<ReplaceArg> for ReplaceRule {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let which = VersionChoice { at: args.at, inactive: args.inactive };
+    let matches = match args.filelist.paths()? {
+        Some(paths) => Matches { paths: path::of_node(&paths)?, unmatched: Vec::new() },
+        None => matches(&path::on_node(&args.paths)?, &which, &args.link, context)?,
+    };
     let options = RestoreOptions {
-        paths: match args.filelist.paths()? {
-            Some(paths) => path::of_node(&paths)?,
-            None => matches(&path::on_node(&args.paths)?, &which, &args.link, context)?,
-        },
+        paths: matches.paths,
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which,
-        replace: args.replace.into(),
+        replace: replace_rule(args.replace, &args.link, context)?,
         origin: Origin::Backups,
         left_out_from: args.stubs_from,
     };
@@ -104,32 +110,67 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         hsm::check_managed(&options.paths, context)?;
     }
     if args.dry_run {
-        let plan = context
+        let mut plan = context
             .watch(&args.link, |client, progress| client.plan_restore(&options, progress))?;
+        plan.failed += matches.unmatched.len() as u64;
+        plan.failures.splice(..0, matches.unmatched);
         show_plan(&plan, context);
         return Ok(plan.exit_code());
     }
-    let report =
+    let mut report =
         context.watch(&args.link, |client, progress| client.restore(&options, progress))?;
+    report.failed += matches.unmatched.len() as u64;
+    report.failures.splice(..0, matches.unmatched);
     show(&report, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;
     Ok(made.max(report.exit_code()))
 }
 
-/// Returns the stored paths that `paths` stand for, without those below others.
+/// Returns the rule for existing objects, by the command line and the node's settings.
+pub(super) fn replace_rule(
+    given: Option<ReplaceArg>,
+    link: &LinkArgs,
+    context: &Context,
+) -> Result<ReplaceRule, CommandError> {
+    let standing = context.standing(link)?;
+    let own = |own: &str| ReplaceArg::from_str(own, true).ok();
+    let chosen = settings::text(&standing, "replace", given, own)?;
+    Ok(chosen.unwrap_or(ReplaceArg::No).into())
+}
+
+/// The stored paths that the words of a command line stand for.
+struct Matches {
+    /// Paths without those below others.
+    paths: Vec<Vec<u8>>,
+    /// Patterns that nothing matches, beside others that something matches.
+    unmatched: Vec<Failure>,
+}
+
+/// Returns the stored paths that `paths` stand for. Fails if no path is left.
 fn matches(
     paths: &[Vec<u8>],
     which: &VersionChoice,
     link: &LinkArgs,
     context: &Context,
-) -> Result<Vec<Vec<u8>>, CommandError> {
-    context.waiter(link)?.run(|client, _| {
-        let mut all = Vec::new();
+) -> Result<Matches, CommandError> {
+    context.waiter(link)?.ask(|client| {
+        let mut found = Matches { paths: Vec::new(), unmatched: Vec::new() };
         for path in paths {
-            all.extend(client::topmost(client.expand(path, which)?));
+            match client.expand(path, which) {
+                Ok(stored) => found.paths.extend(client::topmost(stored)),
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    let (path, error) = (path.clone(), error.message);
+                    found.unmatched.push(Failure { path, error });
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok::<_, ClientError>(all)
+        if found.paths.is_empty() && !found.unmatched.is_empty() {
+            let reasons: Vec<String> = found.unmatched.into_iter().map(|one| one.error).collect();
+            return Err(ClientError::new(ErrorKind::NotFound, reasons.join("; ")));
+        }
+        Ok(found)
     })
 }
 
