@@ -3,6 +3,7 @@
 mod amount;
 mod backup;
 mod baseline;
+pub(crate) mod drills;
 mod estimate;
 mod file_system;
 mod image;
@@ -16,6 +17,7 @@ mod verify;
 
 pub(crate) use backup::{BackupDocument, backup_text};
 pub(crate) use baseline::{baseline_text, comparison_line, trend_text};
+pub(crate) use drills::LastDrillsDocument;
 pub(crate) use file_system::FileSystemDocument;
 pub(crate) use image::{
     ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,

@@ -33,6 +33,8 @@ mod database_faults;
 #[cfg(test)]
 mod deletion;
 #[cfg(test)]
+mod drills;
+#[cfg(test)]
 mod drives;
 #[cfg(test)]
 mod edge;

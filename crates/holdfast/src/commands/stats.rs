@@ -2,7 +2,7 @@
 
 use client::admin::Admin;
 use client::{ClientError, Usage};
-use model::{archive_number, escaped};
+use model::{archive_number, escaped, printable};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -10,6 +10,7 @@ use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
+use crate::report::{LastDrillsDocument, drills};
 use crate::table::{self, Align};
 use crate::waiter::LinkArgs;
 
@@ -86,6 +87,8 @@ struct UsageDocument<'a> {
     inactive_bytes: u64,
     stored_bytes: u64,
     packs_unread: u64,
+    #[serde(flatten)]
+    drills: LastDrillsDocument<'a>,
 }
 
 /// Lines of the usage, which are shown as a table at the end.
@@ -93,17 +96,26 @@ struct Report<'a> {
     context: &'a mut Context,
     rows: Vec<[String; 8]>,
     packs_unread: u64,
+    /// Last proof of each node, in the order of the table.
+    proofs: Vec<String>,
+    /// Node of the last line.
+    node: String,
 }
 
 impl<'a> Report<'a> {
     fn new(context: &'a mut Context) -> Self {
-        Self { context, rows: Vec::new(), packs_unread: 0 }
+        Self { context, rows: Vec::new(), packs_unread: 0, proofs: Vec::new(), node: String::new() }
     }
 
     fn take(&mut self, usage: Usage) -> bool {
         self.packs_unread += usage.packs_unread;
         if !self.context.output.is_json() {
             self.rows.push(row(&usage));
+            if usage.node != self.node {
+                let (node, proof) = (printable(&usage.node), drills::proof(usage.drills.as_ref()));
+                self.proofs.push(format!("Node {node} was last proven restorable: {proof}\n"));
+                self.node.clone_from(&usage.node);
+            }
             return true;
         }
         self.context.output.json(&UsageDocument {
@@ -117,6 +129,7 @@ impl<'a> Report<'a> {
             inactive_bytes: usage.inactive_bytes,
             stored_bytes: usage.stored_bytes,
             packs_unread: usage.packs_unread,
+            drills: LastDrillsDocument::new(usage.drills.as_ref()),
         });
         self.context.output.is_open()
     }
@@ -127,7 +140,7 @@ impl<'a> Report<'a> {
             if self.rows.is_empty() {
                 output.note("Nothing is stored yet.");
             } else {
-                output.text(&table(&self.rows));
+                output.text(&format!("{}\n{}", table(&self.rows), self.proofs.concat()));
             }
         }
         if self.packs_unread == 0 {

@@ -2,14 +2,16 @@
 //! backup.
 
 use baseline::{Comparison, History, Work};
-use client::{BackupReport, Client, FilespaceSummary, Hello, LastBackup, LibraryOutage};
+use client::{
+    BackupReport, Client, FilespaceSummary, Hello, LastBackup, LastDrills, LibraryOutage,
+};
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
-use crate::report::{LastBackupDocument, last_backup_text};
+use crate::report::{LastBackupDocument, LastDrillsDocument, drills, last_backup_text};
 use crate::running::{self, Record, State};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
@@ -40,6 +42,8 @@ struct StatusDocument<'a> {
     filespaces: Vec<FilespaceDocument<'a>>,
     at_risk: Vec<JsonPath<'a>>,
     libraries_away: Vec<OutageDocument<'a>>,
+    #[serde(flatten)]
+    drills: LastDrillsDocument<'a>,
     /// Commands that run with this node's folder.
     running: Vec<RunningDocument<'a>>,
     /// The last backup, archive or image that was made with this node's folder.
@@ -75,6 +79,7 @@ struct FilespaceDocument<'a> {
 pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
     let client: Client = context.client()?;
     let filespaces = client.filespaces()?;
+    let drills = client.last_drills()?;
     let last = last_backup(&client.hello().node, context)?;
     let predictions = predictions(context)?;
     let running = running::commands(&context.home()?);
@@ -83,6 +88,7 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
             last_backup: last.as_ref().map(LastBackupDocument::new),
             predictions: &predictions,
             running: running.iter().map(running_document).collect(),
+            drills: LastDrillsDocument::new(drills.as_ref()),
             ..document(client.hello(), client.server(), &filespaces)
         };
         context.output.json(&document);
@@ -90,6 +96,7 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
         let last = last.as_ref().map(|last| format!("\n{}", last_backup_text(last)));
         let text = [
             text(client.hello(), client.server(), &filespaces),
+            proof_text(drills.as_ref()),
             running_text(&running),
             last.unwrap_or_default(),
             predicted(&predictions),
@@ -185,6 +192,7 @@ fn document<'a>(
         default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
         libraries_away: hello.outages.iter().map(outage).collect(),
+        drills: LastDrillsDocument::new(None),
         running: Vec::new(),
         last_backup: None,
         predictions: &[],
@@ -238,6 +246,13 @@ fn away(outages: &[LibraryOutage]) -> String {
         format!("Away:    {drive}library {library}, since {since}; files on its volumes may wait\n")
     };
     outages.iter().map(line).collect()
+}
+
+/// Lines about restore drills.
+fn proof_text(last: Option<&LastDrills>) -> String {
+    let failure = drills::failure(last).map(|failure| format!("Failed drill: {failure}\n"));
+    let proof = drills::proof(last);
+    format!("\nLast proven restorable: {proof}\n{}", failure.unwrap_or_default())
 }
 
 fn text(hello: &Hello, server: &str, filespaces: &[FilespaceSummary]) -> String {
