@@ -30,6 +30,14 @@ impl Signals {
         }
     }
 
+    /// Waits for the next signal. Returns true if it is the signal of the terminal.
+    pub(crate) async fn next_is_interrupt(&mut self) -> bool {
+        tokio::select! {
+            _ = self.interrupt.recv() => true,
+            _ = self.terminate.recv() => false,
+        }
+    }
+
     /// Waits for the next signal and ends the process at once.
     pub(crate) async fn end_at_once(mut self) -> ! {
         self.next().await;
@@ -65,9 +73,13 @@ impl PauseSignals {
 
 /// Stops the command of `progress`, pauses it and lets it go on when signals come. Calls `changed`
 /// after a pause has begun or ended. The watch lasts as long as the process.
+///
+/// `is_paused` tells whether a signal to pause came before the watch. It is called when signals are
+/// caught already, so that no signal is lost in between.
 pub(crate) fn watch(
     progress: &Arc<Progress>,
     quiet: bool,
+    is_paused: impl FnOnce() -> bool,
     changed: impl Fn() + Send + 'static,
 ) -> Result<(), CommandError> {
     let failed = |error| CommandError::new(format!("cannot wait for signals: {error}"));
@@ -79,6 +91,10 @@ pub(crate) fn watch(
         let _entered = runtime.enter();
         (Signals::catch()?, PauseSignals::catch()?)
     };
+    if is_paused() {
+        turn(progress, true, quiet);
+        changed();
+    }
     let progress = Arc::clone(progress);
     let watch = move || {
         runtime.block_on(async move {

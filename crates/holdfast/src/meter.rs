@@ -2,11 +2,13 @@
 //!
 //! A thread reads the command's counters a few times per second. On a terminal it redraws one line,
 //! and removes the line at the end. Without a terminal it writes one line per second, if
-//! `--progress` is given.
+//! `--progress` is given. A task of the agent also writes its progress into a file, from which the
+//! agent passes it on.
 //!
 //! The share that is done and the time left are shown only if the total is known.
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use client::{Phase, Progress};
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 use crate::{moment, output, quantity};
 
@@ -43,46 +46,109 @@ impl Mode {
     }
 }
 
+/// Interval between two writes of the progress into a file.
+const FILE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Handle of a running display. Dropping the handle ends and removes the display.
 pub(crate) struct Meter {
+    _display: Repetition,
+    /// Writer of the progress into a file.
+    _writer: Repetition,
+}
+
+/// A thread that does something again and again until the handle is dropped.
+#[derive(Default)]
+struct Repetition {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Meter {
-    /// Shows the counters of `progress`.
-    pub(crate) fn start(progress: &Arc<Progress>, mode: Mode) -> Self {
-        let progress = Arc::clone(progress);
-        let mut counters = Counters::new();
-        Self::show(mode, move || counters.line(&progress))
-    }
-
-    /// Shows the line that `line` returns, again and again.
-    pub(crate) fn show(mode: Mode, line: impl FnMut() -> String + Send + 'static) -> Self {
-        if mode == Mode::Hidden {
-            return Self { end: None, thread: None };
-        }
+impl Repetition {
+    /// Calls `step` after each interval, and `last` at the end. If the thread cannot start, the
+    /// command runs without it.
+    fn start<S: Send + 'static>(
+        interval: Duration,
+        mut state: S,
+        step: impl Fn(&mut S) + Send + 'static,
+        last: impl FnOnce(S) + Send + 'static,
+    ) -> Self {
         let (end, ended) = mpsc::channel();
-        let display = move || {
-            let mut display = Display::new(mode, line);
-            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                display.show();
+        let repeat = move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                step(&mut state);
             }
-            display.end();
+            last(state);
         };
-        // If the thread cannot start, the command runs without a display.
-        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(display).ok();
+        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(repeat).ok();
         Self { end: Some(end), thread }
     }
 }
 
-impl Drop for Meter {
+impl Drop for Repetition {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
             thread.join().expect("the display does not panic");
         }
     }
+}
+
+impl Meter {
+    /// Shows the counters of `progress`.
+    pub(crate) fn start(progress: &Arc<Progress>, mode: Mode) -> Self {
+        let mut counters = Counters::new();
+        let shown = Arc::clone(progress);
+        Self::show(mode, move || counters.line(&shown))
+    }
+
+    /// Writes the counters of `progress` into `file`, too, each time in place of the last ones.
+    pub(crate) fn write(mut self, progress: &Arc<Progress>, file: PathBuf) -> Self {
+        let state = (Counters::new(), Arc::clone(progress));
+        let step = move |(counters, progress): &mut (Counters, Arc<Progress>)| {
+            if let Err(error) = write(&file, &counters.document(progress)) {
+                tracing::debug!(%error, "the progress cannot be written");
+            }
+        };
+        self._writer = Repetition::start(FILE_INTERVAL, state, step, drop);
+        self
+    }
+
+    /// Shows the line that `line` returns, again and again.
+    pub(crate) fn show(mode: Mode, line: impl FnMut() -> String + Send + 'static) -> Self {
+        let display = match mode {
+            Mode::Hidden => Repetition::default(),
+            Mode::Terminal | Mode::Lines => {
+                let display = Display::new(mode, line);
+                Repetition::start(INTERVAL, display, Display::show, |mut display| display.end())
+            }
+        };
+        Self { _display: display, _writer: Repetition::default() }
+    }
+}
+
+/// Writes the progress, so that a reader finds either the old or the new state.
+fn write(file: &Path, document: &ProgressDocument) -> std::io::Result<()> {
+    let text = serde_json::to_vec(document).map_err(std::io::Error::other)?;
+    let new = file.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(&new, file)
+}
+
+/// The progress of a task, as its agent passes it on.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+struct ProgressDocument {
+    /// The line that a terminal would show.
+    line: String,
+    objects: u64,
+    bytes: u64,
+    /// Number of bytes that have arrived at the server, or that were received.
+    bytes_transferred: u64,
+    objects_per_sec: u64,
+    bytes_per_sec: u64,
+    failed: u64,
+    /// Share that is done, and the time left, where the total is known.
+    percent: Option<u64>,
+    seconds_left: Option<u64>,
 }
 
 struct Display<L> {
@@ -102,10 +168,13 @@ impl<L: FnMut() -> String> Display<L> {
         self.readings += 1;
         match &self.bar {
             Some(bar) => {
+                if line.contains('\n') {
+                    bar.set_style(output::lines_style());
+                }
                 bar.set_message(line);
                 bar.tick();
             }
-            None if self.readings.is_multiple_of(READINGS_PER_LINE) => output::say(&line),
+            None if self.readings.is_multiple_of(READINGS_PER_LINE) => output::say_lines(&line),
             None => {}
         }
     }
@@ -113,7 +182,7 @@ impl<L: FnMut() -> String> Display<L> {
     fn end(&mut self) {
         match &self.bar {
             Some(bar) => bar.finish_and_clear(),
-            None => output::say(&(self.line)()),
+            None => output::say_lines(&(self.line)()),
         }
     }
 }
@@ -131,13 +200,36 @@ impl Counters {
         Self { began: sys::clock::monotonic(), pace }
     }
 
-    fn line(&mut self, progress: &Progress) -> String {
+    /// Takes a reading. Returns the totals that are expected.
+    fn read(&mut self, progress: &Progress) -> Reading {
         let (objects, bytes) = progress.so_far();
         let at = sys::clock::monotonic() - self.began;
         self.pace.observe(Reading { at, objects, bytes });
         let objects = progress.objects_expected.load(Relaxed);
         let bytes = progress.bytes_expected.load(Relaxed);
-        let expected = Reading { objects, bytes, ..Reading::default() };
+        Reading { objects, bytes, ..Reading::default() }
+    }
+
+    fn document(&mut self, progress: &Progress) -> ProgressDocument {
+        let line = self.line(progress);
+        let expected = self.read(progress);
+        let newest = self.pace.readings.back().copied().unwrap_or_default();
+        let share = self.pace.share(expected);
+        ProgressDocument {
+            line,
+            objects: newest.objects,
+            bytes: newest.bytes,
+            bytes_transferred: progress.bytes_transferred.load(Relaxed),
+            objects_per_sec: self.pace.per_sec(|reading| reading.objects),
+            bytes_per_sec: self.pace.per_sec(|reading| reading.bytes),
+            failed: progress.failed.load(Relaxed),
+            percent: share.percent,
+            seconds_left: share.left.map(|left| left.as_secs()),
+        }
+    }
+
+    fn line(&mut self, progress: &Progress) -> String {
+        let expected = self.read(progress);
         if let Some(since) = progress.paused_since() {
             return format!("paused since {}", moment::time_of_day(since));
         }
@@ -167,6 +259,13 @@ struct Reading {
     bytes: u64,
 }
 
+/// Part of a command that is done.
+#[derive(Default)]
+struct Share {
+    percent: Option<u64>,
+    left: Option<Duration>,
+}
+
 /// The readings of the last [`WINDOW`], oldest first.
 #[derive(Default)]
 struct Pace {
@@ -194,18 +293,12 @@ impl Pace {
             format!("{}/s", quantity::count(objects_rate)),
             format!("{}/s", quantity::bytes_with_unit(bytes_rate)),
         ];
-        let (done, expected, rate) = if expected.bytes > 0 {
-            (newest.bytes, expected.bytes, bytes_rate)
-        } else {
-            (newest.objects, expected.objects, objects_rate)
-        };
-        // The share is hidden once more is done than was expected.
-        if expected > 0 && done <= expected {
-            parts.push(format!("{}%", u128::from(done) * 100 / u128::from(expected)));
-            if rate > 0 && !finishing {
-                let left = Duration::from_secs((expected - done) / rate);
-                parts.push(format!("{} left", quantity::clock(left)));
-            }
+        let Share { percent, left } = self.share(expected);
+        if let Some(percent) = percent {
+            parts.push(format!("{percent}%"));
+        }
+        if let Some(left) = left.filter(|_| !finishing) {
+            parts.push(format!("{} left", quantity::clock(left)));
         }
         if failed > 0 {
             parts.push(format!("{} failed", quantity::count(failed)));
@@ -214,6 +307,23 @@ impl Pace {
             parts.push("finishing".to_owned());
         }
         parts.join("  ")
+    }
+
+    /// Returns the share that is done and the time left, of a total that is known. They are hidden
+    /// once more is done than was expected.
+    fn share(&self, expected: Reading) -> Share {
+        let newest = self.readings.back().copied().unwrap_or_default();
+        let (done, expected, rate) = if expected.bytes > 0 {
+            (newest.bytes, expected.bytes, self.per_sec(|reading| reading.bytes))
+        } else {
+            (newest.objects, expected.objects, self.per_sec(|reading| reading.objects))
+        };
+        if expected == 0 || done > expected {
+            return Share::default();
+        }
+        let percent = u128::from(done) * 100 / u128::from(expected);
+        let left = (expected - done).checked_div(rate).map(Duration::from_secs);
+        Share { percent: u64::try_from(percent).ok(), left }
     }
 
     fn per_sec(&self, counter: impl Fn(&Reading) -> u64) -> u64 {
@@ -274,6 +384,23 @@ mod tests {
     fn nothing_is_known_at_first() {
         assert_eq!(pace(&[]).describe(objects(10), 0, false), "0 objects  0/s  0 B/s  0%");
         assert_eq!(pace(&[(0, 5, 5)]).describe(objects(0), 0, false), "5 objects  0/s  0 B/s");
+    }
+
+    #[test]
+    fn the_document_has_the_numbers_of_the_line() {
+        let progress = Progress::default();
+        progress.objects.store(7, Relaxed);
+        progress.bytes.store(1 << 20, Relaxed);
+        progress.bytes_expected.store(4 << 20, Relaxed);
+        let document = Counters::new().document(&progress);
+        assert_eq!((document.bytes, document.percent), (1 << 20, Some(25)));
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("progress.json");
+        write(&file, &document).expect("is written");
+        write(&file, &document).expect("is written again");
+        let text = std::fs::read_to_string(&file).expect("is read");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("a document");
+        assert_eq!((&value["percent"], &value["failed"]), (&25.into(), &0.into()));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
-use model::ServerTime;
+use model::{LENGTH_MAX, ServerTime};
 
 /// Microseconds from the beginning of a second to its last moment.
 const LAST_MICROS: i64 = 999_999;
@@ -33,8 +33,12 @@ pub(crate) struct MomentError;
 
 /// Error for a text that is no length of time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a length of time must be a number with s, m, h, d or w, as in 24h")]
-pub(crate) struct LengthError;
+pub(crate) enum LengthError {
+    #[error("a length of time must be a number with s, m, h, d or w, as in 24h")]
+    Form,
+    #[error("a length of time must be at most 3650d, which are ten years")]
+    TooLong,
+}
 
 /// Parses a moment, relative to the present time, in the local time zone.
 pub(crate) fn parse(text: &str) -> Result<ServerTime, MomentError> {
@@ -115,16 +119,21 @@ fn span(text: &str) -> Option<Span> {
     (is_fixed && !span.is_negative()).then_some(span)
 }
 
-/// Parses a length of time, as in `24h`, into whole seconds. A day has 24 hours.
+/// Parses a length of time, as in `24h`, into whole seconds, at most [`LENGTH_MAX`]. A day has 24
+/// hours.
 pub(crate) fn parse_length(text: &str) -> Result<i64, LengthError> {
-    let span = span(text.trim()).ok_or(LengthError)?;
+    let span = span(text.trim()).ok_or(LengthError::Form)?;
     let secs = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours()));
     #[expect(
         clippy::cast_possible_truncation,
         reason = "fractions do not count, and a span is below 2^53 s"
     )]
-    let secs = secs.map_err(|_| LengthError)? as i64;
-    if secs > 0 { Ok(secs) } else { Err(LengthError) }
+    let secs = secs.map_err(|_| LengthError::Form)? as i64;
+    match u64::try_from(secs) {
+        Ok(0) | Err(_) => Err(LengthError::Form),
+        Ok(length) if length > LENGTH_MAX.as_secs() => Err(LengthError::TooLong),
+        Ok(_) => Ok(secs),
+    }
 }
 
 /// Returns `time` for people: local time, to the second.
@@ -173,6 +182,11 @@ pub(crate) fn rfc3339(time: ServerTime) -> String {
         Ok(timestamp) => timestamp.to_string(),
         Err(_) => outside(time.secs(), 0),
     }
+}
+
+/// Returns the second of `time` in RFC 3339. As a time of a command it means the end of the second.
+pub(crate) fn rfc3339_to_second(time: ServerTime) -> String {
+    rfc3339(ServerTime::from_secs(time.secs()))
 }
 
 /// Returns a file's time for programs: RFC 3339, UTC, with all nine digits.
@@ -315,8 +329,10 @@ mod tests {
             assert_eq!(parse_length(text), Ok(expected));
         }
         for text in ["", "0h", "24", "h", "-1h", "1y", "1mo", "500ms"] {
-            assert_eq!(parse_length(text), Err(LengthError), "{text}");
+            assert_eq!(parse_length(text), Err(LengthError::Form), "{text}");
         }
+        assert_eq!(parse_length("3650d"), Ok(315_360_000));
+        assert_eq!(parse_length("3651d"), Err(LengthError::TooLong));
     }
 
     #[test]

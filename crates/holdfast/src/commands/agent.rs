@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use agent::EventSummary;
 use serde::Serialize;
@@ -41,6 +42,9 @@ enum AgentCommand {
 /// Keep a task of the agent
 #[derive(clap::Args, Debug)]
 struct KeepArgs {
+    /// Minutes after which the task is ended
+    #[arg(long)]
+    minutes_max: Option<u32>,
     /// Folder of the attempt
     folder: PathBuf,
     /// Program
@@ -55,8 +59,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AgentCommand::Run => serve(context),
         AgentCommand::Status => status(context),
         AgentCommand::Keep(args) => {
-            agent::keep(&args.folder, &args.program, &args.arguments)
-                .map_err(|error| CommandError::chain(&error))?;
+            let KeepArgs { minutes_max, folder, program, arguments } = args;
+            let duration_max =
+                minutes_max.map(|minutes| Duration::from_secs(u64::from(minutes) * 60));
+            let task = agent::Task { program, arguments, duration_max };
+            agent::keep(&folder, &task).map_err(|error| CommandError::chain(&error))?;
             Ok(DONE)
         }
     }
@@ -96,6 +103,9 @@ fn status(context: &mut Context) -> Result<u8, CommandError> {
         CommandError::new(format!("cannot read the agent's record in {}: {error}", home.display()))
     })?;
     events.reverse();
+    if let Some(reason) = agent::refusal(&home) {
+        context.output.note(&format!("The agent of this node begins nothing: {reason}"));
+    }
     if context.output.is_json() {
         for event in &events {
             context.output.json(&EventDocument {
