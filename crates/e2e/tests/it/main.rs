@@ -43,6 +43,8 @@ mod edits;
 #[cfg(test)]
 mod encryption;
 #[cfg(test)]
+mod enrolment_keys;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod full_disk;

@@ -3,6 +3,7 @@
 mod audit;
 mod catalog;
 mod domain;
+mod enrolment_key;
 mod event;
 mod expire;
 mod library;
@@ -54,6 +55,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum AdminCommand {
     Node(node::Args),
+    EnrolmentKey(enrolment_key::Args),
     Schedule(schedule::Args),
     Run(run::Args),
     Event(event::Args),
