@@ -87,6 +87,8 @@ mod pools;
 #[cfg(test)]
 mod power;
 #[cfg(test)]
+mod quotas;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod recovery;

@@ -1,16 +1,21 @@
 //! `holdfast admin node`: the nodes that may back up to the server.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use client::ArchiveSummary;
 use client::admin::{
     Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
 };
-use model::escaped;
+use model::{escaped, mount_point};
 use serde::Serialize;
 
+use crate::commands::list;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
+use crate::report::{LastDrillsDocument, drills};
 use crate::table::{self, Align};
 use crate::{moment, quantity, values};
 
@@ -49,6 +54,7 @@ Example:
     Rename(RenameArgs),
     Set(SetArgs),
     Remove(RemoveArgs),
+    Versions(VersionsArgs),
 }
 
 /// Register a node and print the one-time token that enrols it
@@ -139,6 +145,24 @@ struct RemoveArgs {
     confirm: bool,
 }
 
+/// List the versions that a node has stored, active and inactive
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node versions web-01 /home
+  holdfast admin --server /srv/holdfast node versions web-01 --archives")]
+struct VersionsArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The mount point of the filespace [default: all filespaces]
+    #[arg(value_name = "FILESPACE")]
+    filespace: Option<OsString>,
+    /// List the archive copies instead
+    #[arg(long)]
+    archives: bool,
+}
+
 pub(super) fn run(
     args: Args,
     admin: &mut Admin,
@@ -172,8 +196,39 @@ pub(super) fn run(
             let node = admin.remove_node(&args.name, args.confirm)?;
             tell(&node, &format!("Node {} is removed.", node.name), context);
         }
+        NodeCommand::Versions(args) => versions(&args, admin, context)?,
     }
     Ok(DONE)
+}
+
+fn versions(
+    args: &VersionsArgs,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<(), CommandError> {
+    let filespaces: Vec<Vec<u8>> = if args.archives {
+        let archives = admin.archives(&args.name)?;
+        let names = archives.iter().flat_map(ArchiveSummary::filespaces);
+        names.map(<[u8]>::to_vec).collect()
+    } else {
+        let nodes = admin.nodes(Some(&args.name))?.into_iter();
+        nodes.flat_map(|node| node.filespaces).map(|filespace| filespace.name).collect()
+    };
+    let wanted = args.filespace.as_ref().map(|name| name.as_bytes());
+    let is_wanted = |name: &&Vec<u8>| wanted.is_none_or(|wanted| mount_point(name) == wanted);
+    let mut headed = context.output.is_json() || context.output.quiet;
+    for filespace in filespaces.iter().filter(is_wanted) {
+        let output = &mut context.output;
+        admin.versions(&args.name, filespace, &mut |version| {
+            if !headed {
+                output.line(&list::heading());
+                headed = true;
+            }
+            list::write(&version, output);
+            output.is_open()
+        })?;
+    }
+    Ok(())
 }
 
 fn lock(admin: &mut Admin, name: &str, is_locked: bool) -> Result<Node, CommandError> {
@@ -264,10 +319,13 @@ struct NodeDocument<'a> {
     enrolled: bool,
     registered: String,
     option_set: Option<&'a str>,
+    option_set_version: Option<u64>,
     collocation_group: Option<&'a str>,
     labels: &'a [String],
     backdelete: bool,
     archdelete: bool,
+    #[serde(flatten)]
+    drills: LastDrillsDocument<'a>,
     filespaces: Vec<FilespaceDocument<'a>>,
 }
 
@@ -288,10 +346,12 @@ impl<'a> NodeDocument<'a> {
             enrolled: node.is_enrolled,
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
+            option_set_version: Some(node.option_set_version).filter(|version| *version > 0),
             collocation_group: node.collocation_group.as_deref(),
             labels: &node.labels,
             backdelete: node.deletes_backups,
             archdelete: node.deletes_archives,
+            drills: LastDrillsDocument::new(node.drills.as_ref()),
             filespaces: filespaces
                 .map(|filespace| FilespaceDocument {
                     filespace: JsonPath(&filespace.name),
@@ -340,6 +400,7 @@ fn nodes_table(nodes: &[Node]) -> String {
         ("Filespaces", Align::Right),
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
+        ("Last proven", Align::Left),
     ];
     let row = |node: &Node| {
         let filespaces = &node.filespaces;
@@ -354,6 +415,7 @@ fn nodes_table(nodes: &[Node]) -> String {
                 filespaces.iter().map(|one| one.active_objects).fold(0, u64::saturating_add),
             ),
             moment::shown_or_never(newest),
+            drills::proven(node.drills.as_ref()),
         ]
     };
     let rows: Vec<_> = nodes.iter().map(row).collect();
@@ -374,7 +436,7 @@ fn show(node: &Node, context: &mut Context) {
         node.domain,
         state(node),
         moment::shown(node.registered),
-        node.option_set.as_deref().unwrap_or("none"),
+        option_set(node),
         node.collocation_group.as_deref().unwrap_or("none"),
         if node.labels.is_empty() { "none".to_owned() } else { node.labels.join(", ") },
         match (node.deletes_backups, node.deletes_archives) {
@@ -384,7 +446,7 @@ fn show(node: &Node, context: &mut Context) {
             (false, false) => "nothing",
         }
     );
-    context.output.text(&head);
+    context.output.text(&format!("{head}{}", proof_lines(node)));
     if node.filespaces.is_empty() {
         return;
     }
@@ -404,8 +466,30 @@ fn show(node: &Node, context: &mut Context) {
     context.output.text(&format!("\n{table}"));
 }
 
+/// Returns the lines about restore drills of a node.
+fn proof_lines(node: &Node) -> String {
+    let proof = drills::proof(node.drills.as_ref());
+    let mut lines = format!("Proven restorable:  {proof}\n");
+    if let Some(failure) = drills::failure(node.drills.as_ref()) {
+        lines.push_str("Failed drill:       ");
+        lines.push_str(&failure);
+        lines.push('\n');
+    }
+    lines
+}
+
+/// Option set of a node with its version, for people.
+fn option_set(node: &Node) -> String {
+    match (&node.option_set, node.option_set_version) {
+        (None, _) => "none".to_owned(),
+        (Some(name), 0) => name.clone(),
+        (Some(name), version) => format!("{name} version {version}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use client::LastDrills;
     use model::ServerTime;
 
     use super::*;
@@ -418,26 +502,24 @@ mod tests {
             is_enrolled,
             registered: ServerTime::from_secs(1_700_000_000),
             option_set: None,
+            option_set_version: 0,
             deletes_backups: false,
             deletes_archives: true,
             labels: Vec::new(),
             filespaces: Vec::new(),
             collocation_group: is_locked.then(|| "accounts".to_owned()),
+            drills: Some(LastDrills::default()),
         }
     }
 
     #[test]
     fn nodes_stand_in_a_table() {
-        let nodes = [
-            node("anna", false, true),
-            node("bert.example.org", true, true),
-            node("c", false, false),
-        ];
+        let nodes = [node("anna", false, true), node("bert", true, true), node("c", false, false)];
         insta::assert_snapshot!(nodes_table(&nodes), @r"
-        Node              Domain    Group     State         Filespaces  Active objects  Last backup
-        anna              STANDARD  -         enrolled               0               0  never
-        bert.example.org  STANDARD  accounts  locked                 0               0  never
-        c                 STANDARD  -         not enrolled           0               0  never
+        Node  Domain    Group     State         Filespaces  Active objects  Last backup  Last proven
+        anna  STANDARD  -         enrolled               0               0  never        never
+        bert  STANDARD  accounts  locked                 0               0  never        never
+        c     STANDARD  -         not enrolled           0               0  never        never
         ");
     }
 
@@ -453,10 +535,13 @@ mod tests {
           "enrolled": true,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
+          "option_set_version": null,
           "collocation_group": null,
           "labels": [],
           "backdelete": false,
           "archdelete": true,
+          "last_proven_restorable": null,
+          "last_failed_drill": null,
           "filespaces": []
         }
         "#);
