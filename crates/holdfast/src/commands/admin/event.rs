@@ -1,14 +1,22 @@
 //! `holdfast admin event`: what became of schedules at nodes and at the server.
 
-use client::admin::{Admin, EventFilter, EventWish, ScheduledEvent};
+use std::time::Duration;
+
+use client::EventControl;
+use client::admin::{Admin, EventFilter, ScheduledEvent};
 use model::ServerTime;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
-use crate::moment;
 use crate::table::{self, Align};
+use crate::{moment, quantity};
+
+/// Maximum time for which a node that works is asked for its progress, and the pause between two
+/// looks.
+const PROGRESS_WAIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// Show what became of schedules, and pause, resume or cancel what is under way
 #[derive(clap::Args, Debug)]
@@ -47,10 +55,13 @@ Example:\n  holdfast admin --server /srv/holdfast event cancel nightly --node we
 }
 
 /// List events, the one that opened last first
+///
+/// With --state future it lists the next events, which the schedules plan.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast event list --state missed,failed --from yesterday")]
+  holdfast admin --server /srv/holdfast event list --state missed,failed --from yesterday
+  holdfast admin --server /srv/holdfast event list --state future --node web-01 --limit 10")]
 struct ListArgs {
     /// Only events of this node
     #[arg(long, value_name = "NODE")]
@@ -58,8 +69,8 @@ struct ListArgs {
     /// Only events of this schedule
     #[arg(long, value_name = "NAME")]
     schedule: Option<String>,
-    /// Only events in these states: pending, started, in-progress, completed, missed, failed,
-    /// restarted, severed, uncertain
+    /// Only events in these states: future, pending, started, in-progress, completed, missed,
+    /// failed, restarted, severed, uncertain
     #[arg(long, value_name = "STATES", value_delimiter = ',')]
     state: Vec<String>,
     /// Only events that were planned at this time or later
@@ -86,7 +97,8 @@ struct WishArgs {
 /// `event list --json`, one document per line.
 #[derive(Serialize)]
 struct EventDocument<'a> {
-    event: u64,
+    /// Number of the event; `None` for an event of the future.
+    event: Option<u64>,
     schedule: &'a str,
     node: Option<&'a str>,
     planned: String,
@@ -99,7 +111,19 @@ struct EventDocument<'a> {
     /// Exit code: 0 all done, 4 partly done, 8 done with warnings, 12 or more failed.
     code: Option<u32>,
     reason: Option<&'a str>,
+    /// Wish of an administrator that has not ended: pause or cancel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked_for: Option<&'a str>,
+    /// Time since which the work pauses, as the node has confirmed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_since: Option<String>,
+    /// Length of the pause so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paused_secs: Option<u64>,
     report: Option<Value>,
+    /// Progress, while the node works and somebody looks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
 }
@@ -113,24 +137,43 @@ pub(super) fn run(
         EventCommand::List(args) => {
             let ListArgs { node, schedule, state, from, to, limit } = args;
             let filter = EventFilter { node, schedule, states: state, from, to };
-            list(&admin.scheduled_events(&filter, limit)?, context);
+            list(&admin.scheduled_events(&filter, limit, false)?, context);
         }
         EventCommand::Show { number } => {
-            let (event, log) = admin.event_log(number)?;
+            let (event, log) = look(admin, number)?;
             show(&event, &log, context);
         }
-        EventCommand::Pause(args) => wish(args, EventWish::Pause, admin, context)?,
-        EventCommand::Resume(args) => wish(args, EventWish::Resume, admin, context)?,
-        EventCommand::Cancel(args) => wish(args, EventWish::Cancel, admin, context)?,
+        EventCommand::Pause(args) => wish(args, EventControl::Pause, admin, context)?,
+        EventCommand::Resume(args) => wish(args, EventControl::Resume, admin, context)?,
+        EventCommand::Cancel(args) => wish(args, EventControl::Cancel, admin, context)?,
     }
     Ok(DONE)
+}
+
+/// Returns an event with its log. If its node works, waits a moment for its progress.
+fn look(admin: &mut Admin, number: u64) -> Result<(ScheduledEvent, Vec<u8>), CommandError> {
+    let began = sys::clock::monotonic();
+    loop {
+        let (event, log) = admin.event_log(number)?;
+        let is_told = !event.progress.is_empty() || !event.is_running();
+        if is_told || began.elapsed() >= PROGRESS_WAIT {
+            return Ok((event, log));
+        }
+        sys::clock::sleep(PAUSE);
+    }
+}
+
+/// Returns the progress of an event as the line that its node would show.
+pub(super) fn progress_line(event: &ScheduledEvent) -> Option<String> {
+    let progress: Value = serde_json::from_str(&event.progress).ok()?;
+    Some(model::printable(progress["line"].as_str()?).into_owned())
 }
 
 /// Writes an event as JSON. `log` is the end of its log.
 pub(super) fn write_json(event: &ScheduledEvent, log: Option<&[u8]>, context: &mut Context) {
     let filled = |text: &'_ str| !text.is_empty();
     context.output.json(&EventDocument {
-        event: event.number,
+        event: Some(event.number).filter(|number| *number > 0),
         schedule: &event.schedule,
         node: event.node.as_deref(),
         planned: moment::rfc3339(event.planned),
@@ -142,9 +185,46 @@ pub(super) fn write_json(event: &ScheduledEvent, log: Option<&[u8]>, context: &m
         ended: event.ended.map(moment::rfc3339),
         code: event.code,
         reason: Some(event.reason.as_str()).filter(|reason| filled(reason)),
+        asked_for: asked_for(event),
+        paused_since: event.paused.map(moment::rfc3339),
+        paused_secs: pause(event, sys::clock::now()).map(|length| length.as_secs()),
         report: serde_json::from_str(&event.session).ok(),
+        progress: serde_json::from_str(&event.progress).ok(),
         log: log.map(|log| String::from_utf8_lossy(log).into_owned()),
     });
+}
+
+/// Returns the wish of an administrator about an event that has not ended.
+fn asked_for(event: &ScheduledEvent) -> Option<&'static str> {
+    match event.control.filter(|_| event.is_open())? {
+        EventControl::Pause => Some("pause"),
+        EventControl::Cancel => Some("cancel"),
+        EventControl::Resume => None,
+    }
+}
+
+/// Returns the length of the pause of an event, which its node has confirmed.
+fn pause(event: &ScheduledEvent, now: ServerTime) -> Option<Duration> {
+    let micros = now.0.saturating_sub(event.paused?.0);
+    Some(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+}
+
+/// Returns the state of an event with its pause, and with the wish of an administrator of which the
+/// node may not have heard yet.
+pub(super) fn state_words(event: &ScheduledEvent) -> String {
+    words_at(event, sys::clock::now())
+}
+
+fn words_at(event: &ScheduledEvent, now: ServerTime) -> String {
+    let wish = match (asked_for(event), event.paused.is_some()) {
+        (Some("pause"), true) => None,
+        (None, true) if event.control == Some(EventControl::Resume) => Some("resume"),
+        (wish, _) => wish,
+    };
+    let paused = pause(event, now).map(|length| format!("paused for {}", quantity::clock(length)));
+    let wish = wish.map(|wish| format!("{wish} asked for"));
+    let words = [Some(event.state.clone()), paused, wish];
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn list(events: &[ScheduledEvent], context: &mut Context) {
@@ -173,13 +253,14 @@ pub(super) fn table_of(events: &[ScheduledEvent]) -> String {
         ("Reason", Align::Left),
     ];
     let row = |event: &ScheduledEvent| {
+        let shown = |number: u64| number.to_string();
         let time = |time: Option<ServerTime>| time.map_or_else(String::new, moment::shown);
         [
-            event.number.to_string(),
+            Some(event.number).filter(|number| *number > 0).map_or_else(String::new, shown),
             moment::shown(event.planned),
             event.schedule.clone(),
             event.node.clone().unwrap_or_else(|| "(server)".to_owned()),
-            event.state.clone(),
+            state_words(event),
             event.code.map_or_else(String::new, |code| code.to_string()),
             time(event.started),
             time(event.ended),
@@ -195,6 +276,11 @@ fn show(event: &ScheduledEvent, log: &[u8], context: &mut Context) {
         return;
     }
     let mut text = table_of(std::slice::from_ref(event));
+    if let Some(line) = progress_line(event) {
+        text.push_str("\nProgress: ");
+        text.push_str(&line);
+        text.push('\n');
+    }
     if !event.session.is_empty() {
         text.push_str("\nReport: ");
         text.push_str(&model::printable(&event.session));
@@ -215,7 +301,7 @@ pub(super) fn log_text(log: &[u8]) -> String {
 
 fn wish(
     args: WishArgs,
-    wish: EventWish,
+    wish: EventControl,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<(), CommandError> {
@@ -229,4 +315,44 @@ fn wish(
         context.output.text(&format!("{count} {noun}."));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_shown_until_the_event_has_ended() {
+        let event = |state: &str, control| ScheduledEvent {
+            number: 1,
+            schedule: "nightly".to_owned(),
+            planned: ServerTime(0),
+            node: None,
+            opens: ServerTime(0),
+            closes: ServerTime(1),
+            state: state.to_owned(),
+            attempt: 1,
+            started: None,
+            ended: None,
+            code: None,
+            reason: String::new(),
+            control,
+            session: String::new(),
+            progress: String::new(),
+            paused: None,
+        };
+        let words = |state, control| state_words(&event(state, Some(control)));
+        assert_eq!(words("in-progress", EventControl::Pause), "in-progress, pause asked for");
+        assert_eq!(words("pending", EventControl::Cancel), "pending, cancel asked for");
+        assert_eq!(words("started", EventControl::Resume), "started");
+        assert_eq!(words("completed", EventControl::Pause), "completed");
+        let pausing = |control| {
+            let event = event("in-progress", Some(control));
+            let event = ScheduledEvent { paused: Some(ServerTime(1_000_000)), ..event };
+            words_at(&event, ServerTime(62_000_000))
+        };
+        assert_eq!(pausing(EventControl::Pause), "in-progress, paused for 00:01:01");
+        let resumed = "in-progress, paused for 00:01:01, resume asked for";
+        assert_eq!(pausing(EventControl::Resume), resumed);
+    }
 }

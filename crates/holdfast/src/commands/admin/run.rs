@@ -2,27 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::admin::{Admin, EventFilter, ScheduledEvent, StartedAction};
 use policy::schedule::{Definition, Starts, Timing};
+use serde::Serialize;
+use serde_json::Value;
+use sys::lock::Mutex;
 
 use super::event;
-use super::schedule::{FollowerArgs, local_zone, words_to_action};
+use super::schedule::{FollowerArgs, local_zone, minutes, words_to_action};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
 use crate::moment;
-use crate::output;
 
 /// Pause between two looks at the events.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Maximum number of nodes whose progress is shown at once.
+const LINES_MAX: usize = 20;
 /// Maximum number of nodes at which one command runs.
 const NODES_MAX: u32 = 100_000;
 
 /// Run a command at nodes now, and wait for its end
 ///
-/// The command is one of backup, archive, restore, verify, 'image backup', or 'command TEXT' for
-/// the shell. A node whose agent is away begins when it comes back within the window.
+/// Meanwhile it shows how far each node has come.
+///
+/// The command is one of backup, archive, restore, verify, 'drill SAMPLE', 'image backup', or
+/// 'command TEXT' for the shell. A node whose agent is away begins when it comes back within the
+/// window.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -38,6 +46,9 @@ pub(crate) struct Args {
     /// Time in which a node may begin
     #[arg(long, value_name = "TIME", value_parser = moment::parse_length, default_value = "1h")]
     window: i64,
+    /// Time after which a node ends the command, without its pauses [default: none]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_length)]
+    duration_max: Option<i64>,
     /// Return at once
     #[arg(long)]
     detach: bool,
@@ -52,9 +63,7 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let followers = args.followers.followers(args.nodes)?;
-    let minutes = u32::try_from(args.window / 60).ok().filter(|minutes| *minutes > 0);
-    let window_minutes =
-        minutes.ok_or_else(|| CommandError::new("--window takes at least one minute (1m)"))?;
+    let window_minutes = minutes(args.window, "--window")?;
     let definition = Definition {
         description: String::new(),
         action: words_to_action(args.command)?,
@@ -69,6 +78,10 @@ pub(super) fn run(
         priority: 1,
         retries: 0,
         retry_pause_minutes: 1,
+        duration_max_minutes: args
+            .duration_max
+            .map(|secs| minutes(secs, "--duration-max"))
+            .transpose()?,
         runs_late: false,
         is_suspended: false,
     };
@@ -95,31 +108,24 @@ fn detached(started: &StartedAction, context: &mut Context) -> u8 {
     DONE
 }
 
-/// Waits until no event of the action is open. Shows each change of a state.
+/// Waits until no event of the action is open. Shows each change of a state, and the progress.
 fn wait(
     started: &StartedAction,
     admin: &mut Admin,
-    context: &Context,
+    context: &mut Context,
 ) -> Result<Vec<ScheduledEvent>, CommandError> {
     let progress = context.progress()?;
     let filter = EventFilter { schedule: Some(started.schedule.clone()), ..EventFilter::default() };
-    let mut states: BTreeMap<u64, String> = BTreeMap::new();
+    let mut watch = Watch::default();
+    let shown = Arc::clone(&watch.lines);
+    let meter = (!context.output.is_json()).then(|| context.meter_of(move || shown.lock().clone()));
     loop {
-        let events = admin.scheduled_events(&filter, NODES_MAX)?;
-        for event in &events {
-            let known = states.insert(event.number, event.state.clone());
-            if known.as_deref() != Some(&event.state) && context.shows_steps() {
-                let node = event.node.as_deref().unwrap_or_default();
-                output::say(&format!("{node}: {}", event.state));
-            }
-        }
-        let is_open = |event: &ScheduledEvent| {
-            matches!(
-                event.state.as_str(),
-                "pending" | "started" | "in-progress" | "restarted" | "severed"
-            )
-        };
-        if !events.iter().any(is_open) {
+        let events = admin.scheduled_events(&filter, NODES_MAX, true)?;
+        watch.take(&events, context);
+        // A program that reads the progress gets it now.
+        context.output.flush();
+        if !events.iter().any(ScheduledEvent::is_open) {
+            drop(meter);
             return Ok(events);
         }
         if progress.is_stopped() {
@@ -129,6 +135,52 @@ fn wait(
             )));
         }
         sys::clock::sleep(PAUSE);
+    }
+}
+
+/// The last that was shown of each event.
+#[derive(Default)]
+struct Watch {
+    states: BTreeMap<u64, (String, String)>,
+    /// One line for each node that works.
+    lines: Arc<Mutex<String>>,
+}
+
+/// `run --json` while nodes work, one document for each change. The result of a node has other
+/// keys.
+#[derive(Serialize)]
+struct ProgressDocument<'a> {
+    event: u64,
+    node: Option<&'a str>,
+    state: &'a str,
+    progress: Value,
+}
+
+impl Watch {
+    fn take(&mut self, events: &[ScheduledEvent], context: &mut Context) {
+        for event in events {
+            let now = (event.state.clone(), event.progress.clone());
+            let known = self.states.insert(event.number, now.clone());
+            if known.as_ref() == Some(&now) || !event.is_open() {
+                continue;
+            }
+            if context.output.is_json() {
+                context.output.json(&ProgressDocument {
+                    event: event.number,
+                    node: event.node.as_deref(),
+                    state: &event.state,
+                    progress: serde_json::from_str(&event.progress).unwrap_or_default(),
+                });
+            }
+        }
+        let line = |event: &ScheduledEvent| {
+            let node = event.node.as_deref().unwrap_or_default();
+            let progress = event::progress_line(event);
+            let progress = progress.map(|line| format!("  {line}")).unwrap_or_default();
+            format!("{node}: {}{progress}", event::state_words(event))
+        };
+        let open = events.iter().filter(|event| event.is_open()).take(LINES_MAX).map(line);
+        *self.lines.lock() = open.collect::<Vec<_>>().join("\n");
     }
 }
 
