@@ -4,13 +4,14 @@ mod action;
 mod timing;
 
 use client::admin::{Admin, Follower, Schedule};
+use model::printable;
 use policy::schedule::{
     Definition, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
 };
 use serde::Serialize;
 
 pub(super) use self::action::words_to_action;
-pub(super) use self::timing::local_zone;
+pub(super) use self::timing::{local_zone, minutes};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::moment;
@@ -108,6 +109,10 @@ struct ConductArgs {
     /// Pause before a further attempt [default: 20m]
     #[arg(long, value_name = "TIME", value_parser = moment::parse_length)]
     retry_pause: Option<i64>,
+    /// Time after which an attempt is ended and has failed, without its pauses, as in 8h; none for
+    /// no limit [default: none]
+    #[arg(long, value_name = "TIME", value_parser = duration_max)]
+    duration_max: Option<DurationMax>,
     /// Make up for an event whose window has passed while the machine was off or asleep, once
     /// [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
@@ -118,6 +123,17 @@ struct ConductArgs {
     /// Purpose of the schedule
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
+}
+
+/// Time in seconds after which an attempt is ended; `None` for no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct DurationMax(Option<i64>);
+
+fn duration_max(text: &str) -> Result<DurationMax, moment::LengthError> {
+    match text {
+        "none" => Ok(DurationMax(None)),
+        _ => moment::parse_length(text).map(|secs| DurationMax(Some(secs))),
+    }
 }
 
 /// Nodes that follow a schedule
@@ -159,11 +175,15 @@ impl FollowerArgs {
 
 impl ConductArgs {
     fn apply(self, definition: &mut Definition) -> Result<(), CommandError> {
-        let Self { order, retries, retry_pause, late, suspended, description } = self;
+        let Self { order, retries, retry_pause, duration_max, late, suspended, description } = self;
         definition.priority = order.unwrap_or(definition.priority);
         definition.retries = retries.unwrap_or(definition.retries);
         if let Some(secs) = retry_pause {
-            definition.retry_pause_minutes = timing::minutes(secs, "--retry-pause")?;
+            definition.retry_pause_minutes = minutes(secs, "--retry-pause")?;
+        }
+        if let Some(DurationMax(most)) = duration_max {
+            let most = most.map(|secs| minutes(secs, "--duration-max")).transpose()?;
+            definition.duration_max_minutes = most;
         }
         definition.runs_late = late.unwrap_or(definition.runs_late);
         definition.is_suspended = suspended.unwrap_or(definition.is_suspended);
@@ -189,6 +209,7 @@ pub(super) fn run(
                 priority: PRIORITY_DEFAULT,
                 retries: RETRIES_DEFAULT,
                 retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
+                duration_max_minutes: None,
                 runs_late: false,
                 is_suspended: false,
             };
@@ -239,6 +260,10 @@ fn put(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     definition.check().map_err(|error| CommandError::new(error.to_string()))?;
+    if is_new {
+        let checked = store::check_name(name, "a schedule");
+        checked.map_err(|error| CommandError::new(error.to_string()))?;
+    }
     let runs = runs(definition)?;
     if is_dry {
         let schedule = Schedule {
@@ -423,6 +448,12 @@ fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
                 timing::minutes_words(definition.retry_pause_minutes)
             ),
         ),
+        (
+            "Longest",
+            definition
+                .duration_max_minutes
+                .map_or_else(|| "none".to_owned(), timing::minutes_words),
+        ),
         ("Late", yes(definition.runs_late).to_owned()),
         ("Suspended", yes(definition.is_suspended).to_owned()),
     ];
@@ -436,9 +467,16 @@ fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
         let changed = format!("{} by {}", moment::shown(schedule.changed), schedule.changed_by);
         lines.push(("Changed", changed));
     }
-    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
-    let text: String = lines.map(|(name, value)| format!("{name:<12} {value}\n")).collect();
+    let text = lines_text(lines);
     context.output.text(&format!("{text}\n{}", runs_text(runs, &definition.zone)));
+}
+
+/// Returns a line for each value that is not empty.
+fn lines_text(lines: Vec<(&str, String)>) -> String {
+    let lines = lines.into_iter().filter(|(_, value)| !value.is_empty());
+    lines
+        .map(|(name, value)| format!("{name:<12} {}\n", printable(&value)))
+        .collect()
 }
 
 /// The next runs, by the clock on the wall of the schedule's time zone.
@@ -451,4 +489,16 @@ fn runs_text(runs: &[Occurrence], zone: &str) -> String {
     let rows: Vec<[String; 2]> =
         runs.iter().map(|run| [shown(run.opens), shown(run.closes)]).collect();
     format!("{}({zone})\n", table::render(columns, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_stays_on_its_line() {
+        let description = "each night\nOrder        1".to_owned();
+        let text = lines_text(vec![("Description", description), ("Time zone", String::new())]);
+        assert_eq!(text, "Description  each night\\x0aOrder        1\n");
+    }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use policy::schedule::{Action, Word, Work};
+use policy::schedule::{Action, Word, Work, takes_value};
 
 use crate::error::CommandError;
 
@@ -11,11 +11,13 @@ use crate::error::CommandError;
 #[derive(clap::Args, Debug, Default)]
 #[command(next_help_heading = "Action")]
 pub(super) struct ActionArgs {
-    /// At nodes: incremental, selective, full, archive, restore, verify, image, command. At the
-    /// server: expire, reclaim, audit, scrub, copy-catalog, drain
+    /// At nodes: incremental (or backup, which is the same), selective, full, archive, restore,
+    /// verify, drill, image, command. At the server: expire, reclaim, audit, scrub, copy-catalog,
+    /// drain
     #[arg(long, value_name = "WORK", value_parser = parse_work)]
     action: Option<Work>,
-    /// A path, a device, a shell command or a pool; may be given several times
+    /// A path, a device, a shell command, a pool, or the amount of a drill's sample; may be given
+    /// several times
     #[arg(long, value_name = "WORD")]
     object: Vec<OsString>,
     /// An option of the command at the node, as in --option=--exclude=*.o; may be given several
@@ -24,7 +26,11 @@ pub(super) struct ActionArgs {
     option: Vec<String>,
 }
 
+/// Parses the name of work. A backup is incremental, as the command is without options.
 fn parse_work(text: &str) -> Result<Work, String> {
+    if text == "backup" {
+        return Ok(Work::Incremental);
+    }
     Work::of_name(text).ok_or_else(|| {
         let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).collect();
         format!("give one of {}", names.join(", "))
@@ -76,7 +82,7 @@ pub(in crate::commands::admin) fn words_to_action(
     let unknown = || {
         CommandError::new(
             "give the command that the nodes run after --: backup, archive, restore, verify, \
-             'image backup', or 'command TEXT'",
+             'drill SAMPLE', 'image backup', or 'command TEXT'",
         )
     };
     let mut words = words.into_iter();
@@ -86,13 +92,14 @@ pub(in crate::commands::admin) fn words_to_action(
         Some("archive") => Work::Archive,
         Some("restore") => Work::Restore,
         Some("verify") => Work::Verify,
+        Some("drill") => Work::Drill,
         Some("command") => Work::Command,
         Some("image") if words.next().is_some_and(|word| word == "backup") => Work::Image,
         _ => return Err(unknown()),
     };
     let mut action = Action { work, objects: Vec::new(), options: Vec::new() };
     let mut has_options = work != Work::Command;
-    for word in words {
+    while let Some(word) = words.next() {
         let bytes = word.into_vec();
         match str::from_utf8(&bytes) {
             Ok("--") if has_options => has_options = false,
@@ -101,7 +108,13 @@ pub(in crate::commands::admin) fn words_to_action(
                 work = Work::Selective;
             }
             Ok(option) if has_options && option.starts_with('-') => {
-                action.options.push(option.to_owned());
+                let value = if takes_value(work, option) { words.next() } else { None };
+                let value = value.map(|value| text(value, option)).transpose()?;
+                let option = match value {
+                    Some(value) => format!("{option}={value}"),
+                    None => option.to_owned(),
+                };
+                action.options.push(option);
             }
             _ => action.objects.push(Word(bytes)),
         }
@@ -109,6 +122,16 @@ pub(in crate::commands::admin) fn words_to_action(
     action.work = work;
     action.check().map_err(CommandError::new)?;
     Ok(action)
+}
+
+/// Returns the value of an option as text.
+fn text(value: OsString, option: &str) -> Result<String, CommandError> {
+    value.into_string().map_err(|value| {
+        CommandError::new(format!(
+            "the value '{}' of {option} is not UTF-8",
+            model::escaped(value.as_bytes())
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -120,13 +143,31 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_is_incremental() {
+        assert_eq!(parse_work("backup"), Ok(Work::Incremental));
+        assert_eq!(parse_work("full"), Ok(Work::Full));
+        assert!(parse_work("back").is_err());
+    }
+
+    #[test]
     fn the_words_of_a_command_become_an_action() {
         let full = parse("backup --full --exclude=*.o /home -- --odd").expect("is an action");
         assert_eq!(words(&full), "full /home --odd --exclude=*.o");
         assert_eq!(words(&parse("image backup /dev/sda").expect("an action")), "image /dev/sda");
+        let drill = parse("drill 5% --seed=7").expect("an action");
+        assert_eq!(words(&drill), "drill 5% --seed=7");
         let command = parse("command sync").expect("an action");
         assert_eq!((command.work, command.objects.len()), (Work::Command, 1));
-        for wrong in ["", "mount /mnt", "image restore x", "archive", "command a b"] {
+        let restore = parse("restore --to /tmp --inactive /etc").expect("an action");
+        assert_eq!(words(&restore), "restore /etc --to=/tmp --inactive");
+        let same = parse("restore --to=/tmp --inactive /etc").expect("an action");
+        assert_eq!(same, restore);
+        for wrong in ["backup --bogus", "restore /etc --to", "backup --stdin-command=id"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        for wrong in
+            ["", "drill", "drill x", "mount /mnt", "image restore x", "archive", "command a b"]
+        {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

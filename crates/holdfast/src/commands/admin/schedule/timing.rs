@@ -33,7 +33,8 @@ pub(super) struct TimingArgs {
     /// Months, as in jan or jan-mar,oct [default: any]
     #[arg(long, value_name = "MONTHS", conflicts_with = "every")]
     months: Option<Months>,
-    /// Interval, as in 30m, 4h, 2d, 1w or 1mo
+    /// Interval, as in 30m, 4h, 2d, 1w or 1mo. Minutes and hours count as they elapse; days, weeks
+    /// and months keep the time of day of the zone
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     every: Option<Every>,
     /// First time of the interval, as in 2026-11-27T06:00 [default: now]
@@ -82,7 +83,7 @@ fn parse_start(text: &str) -> Result<DateTime, String> {
 }
 
 /// Converts seconds to whole minutes.
-pub(super) fn minutes(secs: i64, option: &str) -> Result<u32, CommandError> {
+pub(in crate::commands::admin) fn minutes(secs: i64, option: &str) -> Result<u32, CommandError> {
     let minutes = u32::try_from(secs / 60).ok().filter(|minutes| *minutes > 0);
     minutes.ok_or_else(|| CommandError::new(format!("{option} takes at least one minute (1m)")))
 }
