@@ -100,7 +100,7 @@ struct AddArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast library set vault --mounts 3 --retain 600")]
+  holdfast admin --server /srv/holdfast library set vault --mounts 3 --retain 10m")]
 struct SetArgs {
     /// The library
     #[arg(value_name = "NAME")]
@@ -119,8 +119,8 @@ struct SettingsArgs {
     /// drive]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     mounts: Option<u32>,
-    /// Time that a volume stays mounted after its last use, in case it is needed again
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    /// Time that a volume stays mounted after its last use, in case it is needed again, as in 10m
+    #[arg(long, value_name = "LENGTH", value_parser = values::seconds(0..=86_400))]
     retain: Option<u32>,
     /// Maximum number of drives that write at the same time [default for a new library: all drives
     /// but one, one for each 4 GiB]

@@ -14,13 +14,23 @@ use crate::{moment, quantity};
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast queue
-  holdfast admin --server /srv/holdfast queue --cancel 17
+  holdfast admin --server /srv/holdfast queue cancel 17
 
 The estimate is the time until the last pack arrives, as hours, minutes and seconds.")]
 pub(crate) struct Args {
-    /// Cancel the request with this number; packs that are being read still arrive
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    cancel: Option<u64>,
+    #[command(subcommand)]
+    command: Option<QueueCommand>,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum QueueCommand {
+    /// Cancel a request; packs that are being read still arrive
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast queue cancel 17")]
+    Cancel {
+        /// The number of the request; 'holdfast admin queue' shows it
+        #[arg(value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+        number: u64,
+    },
 }
 
 /// `queue --json`, one document per line.
@@ -63,12 +73,13 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let queue = admin.tape_queue(args.cancel)?;
+    let cancelled = args.command.as_ref().map(|QueueCommand::Cancel { number }| *number);
+    let queue = admin.tape_queue(cancelled)?;
     if context.output.is_json() {
         queue
             .iter()
             .for_each(|request| context.output.json(&RequestDocument::new(request)));
-    } else if let Some(number) = args.cancel {
+    } else if let Some(number) = cancelled {
         if !context.output.quiet {
             context.output.text(&format!("Request {number} is cancelled."));
         }

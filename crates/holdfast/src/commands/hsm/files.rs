@@ -246,7 +246,7 @@ pub(super) fn migrate(
 #[command(after_help = "\
 Example:
   holdfast hsm recall /data/2024/run-17
-  holdfast hsm recall --filelist wanted --preview
+  holdfast hsm recall --filelist wanted --dry-run
   holdfast hsm recall --filelist wanted")]
 pub(super) struct RecallArgs {
     #[command(flatten)]
@@ -257,14 +257,14 @@ pub(super) struct RecallArgs {
     /// Show which volumes are needed, in which order, and how long the recall will take; recall
     /// nothing
     #[arg(long, conflicts_with = "resident")]
-    preview: bool,
+    dry_run: bool,
     /// Name each file
     #[arg(long)]
     detail: bool,
 }
 
 pub(super) fn recall(args: &RecallArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let RecallArgs { resident, preview, .. } = *args;
+    let RecallArgs { resident, dry_run: preview, .. } = *args;
     let request = Request::Recall { paths: args.paths.paths()?, resident, preview };
     if preview {
         return plan::preview(&request, args.detail, context);

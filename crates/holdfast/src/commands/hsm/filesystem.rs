@@ -72,9 +72,9 @@ struct SettingsArgs {
     /// Recall only by 'holdfast hsm recall', so that reading a stub fails [default: no]
     #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     requests_only: Option<bool>,
-    /// Time that a program waits for a server that gives no sign of life, in seconds; then its read
-    /// fails (EIO) [default: 60]
-    #[arg(long, value_name = "SECS", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Time that a program waits for a server that gives no sign of life, as in 90s; then its read
+    /// fails (EIO) [default: 60s]
+    #[arg(long, value_name = "LENGTH", value_parser = values::seconds(1..=u32::MAX))]
     wait: Option<u32>,
     /// Show the files only while 'holdfast hsm run' is running, so that no stub reads as zeros
     /// without it [default: yes]

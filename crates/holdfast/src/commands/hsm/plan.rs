@@ -1,4 +1,4 @@
-//! `holdfast hsm recall --preview`: shows the plan of a recall, and recalls nothing.
+//! `holdfast hsm recall --dry-run`: shows the plan of a recall, and recalls nothing.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::path::JsonPath;
 use crate::quantity;
 use crate::table::{self, Align};
 
-/// `hsm recall --preview --json`.
+/// `hsm recall --dry-run --json`.
 #[derive(Serialize)]
 struct PlanDocument<'a> {
     volumes: Vec<VolumeDocument<'a>>,
