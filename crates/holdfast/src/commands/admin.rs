@@ -1,5 +1,6 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
+mod alert;
 mod audit;
 mod catalog;
 mod domain;
@@ -15,6 +16,7 @@ mod pool;
 mod queue;
 mod reclaim;
 mod recompression;
+mod report;
 mod run;
 mod schedule;
 mod server_list;
@@ -71,6 +73,8 @@ enum AdminCommand {
     Reclaim(reclaim::Args),
     Audit(audit::Args),
     Log(log::Args),
+    Alert(alert::Args),
+    Report(report::Args),
     Tasks(tasks::Args),
     Stats(stats::AdminArgs),
     Servers(server_list::Args),
