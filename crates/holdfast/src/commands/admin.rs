@@ -7,6 +7,7 @@ mod domain;
 mod enrolment_key;
 mod event;
 mod expire;
+mod key;
 mod library;
 mod log;
 mod node;
@@ -17,11 +18,13 @@ mod queue;
 mod reclaim;
 mod recompression;
 mod report;
+mod request;
 mod run;
 mod schedule;
 mod server_list;
 mod tasks;
 mod tend;
+mod user;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +60,9 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum AdminCommand {
     Node(node::Args),
+    User(user::Args),
+    Key(key::Args),
+    Api(request::Args),
     EnrolmentKey(enrolment_key::Args),
     Schedule(schedule::Args),
     Run(run::Args),
