@@ -31,24 +31,32 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use client::ErrorKind;
-use client::admin::Admin;
+use client::admin::{Admin, RemoteServer};
 
 use super::stats;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::servers;
 
-/// Administer a server on this machine, as root or its owner
+/// Administer a server: on this machine as root or its owner, elsewhere with a key
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
-    /// The folder of the server, which must be running, except for 'catalog move' [default:
+    /// The folder of the server, which must be running, except for 'catalog move', or the address
+    /// of the API of a server elsewhere, as in https://backup.example.org:1580 [default:
     /// $HOLDFAST_SERVER; if it is not set, the only server that runs on this machine]
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
+    /// File with the key of a person, for a server elsewhere [default: the key in $HOLDFAST_KEY]
+    #[arg(long, value_name = "FILE", global = true)]
+    key_file: Option<PathBuf>,
+    /// File with the certificate of the server's authority, its ca.pem, for a server elsewhere
+    /// [default: the authorities that this machine trusts]
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
     /// Time for which the command waits until it has reached the server, as in 30s
     #[arg(long, value_name = "LENGTH", value_parser = model::parse_length, global = true)]
     #[arg(default_value = "0")]
@@ -91,7 +99,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Connects, and waits at most for the time `wait` until the server is there. A connection that is
 /// lost later is not made again, because an order must not be given twice.
-fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandError> {
+pub(super) fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandError> {
     let began = sys::clock::monotonic();
     loop {
         match Admin::connect(folder, server::ADMIN_SOCKET) {
@@ -103,33 +111,80 @@ fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandError> {
     }
 }
 
+/// Environment variable with the key of a person.
+const KEY: &str = "HOLDFAST_KEY";
+
+/// Returns the server elsewhere that `place` is the address of.
+fn remote(place: &Path, args: &Args) -> Result<Option<RemoteServer>, CommandError> {
+    let Some(url) = place.to_str().filter(|text| text.starts_with("https://")) else {
+        return Ok(None);
+    };
+    let read = |file: &Path| {
+        std::fs::read(file)
+            .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
+    };
+    let key = match &args.key_file {
+        Some(file) => Some(String::from_utf8_lossy(&read(file)?).trim().to_owned()),
+        None => std::env::var(KEY).ok().filter(|key| !key.is_empty()),
+    };
+    let authorities_pem = args.ca.as_deref().map(read).transpose()?;
+    Ok(Some(RemoteServer { url: url.to_owned(), key, authorities_pem }))
+}
+
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    let folder = servers::choose(args.server)?;
+    let folder = servers::choose(args.server.clone())?;
     if let AdminCommand::Catalog(args) = &args.command
         && let Some(done) = catalog::without_server(args, &folder, context)
     {
         return done;
     }
-    let mut admin = connect(&folder, args.wait)?;
-    match args.command {
-        AdminCommand::Node(args) => node::run(args, &mut admin, context),
-        AdminCommand::Schedule(args) => schedule::run(args, &mut admin, context),
-        AdminCommand::Run(args) => run::run(args, &mut admin, context),
-        AdminCommand::Event(args) => event::run(args, &mut admin, context),
-        AdminCommand::Domain(args) => domain::run(args, &mut admin, context),
-        AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
-        AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
-        AdminCommand::Pool(args) => pool::run(args, &mut admin, context),
-        AdminCommand::Library(args) => library::run(args, &mut admin, context),
-        AdminCommand::Volume(args) => volume::run(args, &mut admin, context),
-        AdminCommand::Queue(args) => queue::run(&args, &mut admin, context),
-        AdminCommand::Catalog(args) => catalog::run(&args, &mut admin, context),
-        AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
-        AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
-        AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
-        AdminCommand::Log(args) => log::run(args, &mut admin, context),
-        AdminCommand::Tasks(args) => tasks::run(&args, &mut admin, context),
-        AdminCommand::Stats(args) => stats::of_nodes(&args, &mut admin, context),
-        AdminCommand::Servers(server_list::Args {}) => server_list::run(&mut admin, context),
+    let mut admin = match remote(&folder, &args)? {
+        Some(server) => Admin::connect_remote(&server)?,
+        None => connect(&folder, args.wait)?,
+    };
+    carry_out(args.command, &mut admin, context)
+}
+
+/// Runs a command over a connection that another command has made. The command must not be one that
+/// works without a server.
+pub(super) fn run_connected(
+    args: Args,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    carry_out(args.command, admin, context)
+}
+
+fn carry_out(
+    command: AdminCommand,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    match command {
+        AdminCommand::Node(args) => node::run(args, admin, context),
+        AdminCommand::User(args) => user::run(args, admin, context),
+        AdminCommand::Key(args) => key::run(args, admin, context),
+        AdminCommand::Api(args) => request::run(&args, admin, context),
+        AdminCommand::EnrolmentKey(args) => enrolment_key::run(args, admin, context),
+        AdminCommand::Schedule(args) => schedule::run(args, admin, context),
+        AdminCommand::Run(args) => run::run(args, admin, context),
+        AdminCommand::Event(args) => event::run(args, admin, context),
+        AdminCommand::Domain(args) => domain::run(args, admin, context),
+        AdminCommand::Policy(args) => policy::run(args, admin, context),
+        AdminCommand::Optionset(args) => optionset::run(args, admin, context),
+        AdminCommand::Pool(args) => pool::run(args, admin, context),
+        AdminCommand::Library(args) => library::run(args, admin, context),
+        AdminCommand::Volume(args) => volume::run(args, admin, context),
+        AdminCommand::Queue(args) => queue::run(&args, admin, context),
+        AdminCommand::Catalog(args) => catalog::run(&args, admin, context),
+        AdminCommand::Expire(args) => expire::run(&args, admin, context),
+        AdminCommand::Audit(args) => audit::run(&args, admin, context),
+        AdminCommand::Reclaim(args) => reclaim::run(&args, admin, context),
+        AdminCommand::Log(args) => log::run(args, admin, context),
+        AdminCommand::Alert(args) => alert::run(args, admin, context),
+        AdminCommand::Report(args) => report::run(&args, admin, context),
+        AdminCommand::Tasks(args) => tasks::run(&args, admin, context),
+        AdminCommand::Stats(args) => stats::of_nodes(&args, admin, context),
+        AdminCommand::Servers(server_list::Args {}) => server_list::run(admin, context),
     }
 }
