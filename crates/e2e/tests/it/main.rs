@@ -89,6 +89,8 @@ mod power;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]
+mod readiness;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod recovery;

@@ -2,13 +2,16 @@
 
 mod recovery;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sd_notify::NotifyState;
 use serde::Serialize;
 use server::Readiness;
+use store::NewServer;
 use tokio::sync::watch;
 
 use crate::address;
@@ -64,6 +67,9 @@ struct InitArgs {
     /// The place for the catalogue, as postgres://USER@HOST/DATABASE [default: SQLite in DIR]
     #[arg(long, value_name = "URL")]
     catalog: Option<String>,
+    /// Address of the REST API; the default port is 1580 [default: none, the API is off]
+    #[arg(long, value_name = "ADDR")]
+    api: Option<String>,
 }
 
 /// Run the server of a folder until SIGTERM or SIGINT
@@ -114,9 +120,14 @@ struct NewServerDocument<'a> {
 
 fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
     let listen = address::with_port(&args.listen);
-    let (pool, catalog) = (args.pool.as_deref(), args.catalog.as_deref());
-    let config = server::init(&args.folder, &listen, pool, catalog)
-        .map_err(|error| CommandError::chain(&error))?;
+    let api = args.api.as_deref().map(|address| address::with_default(address, API_PORT));
+    let new = NewServer {
+        listen: &listen,
+        pool: args.pool.as_deref(),
+        catalog: args.catalog.as_deref(),
+        api: api.as_deref(),
+    };
+    let config = server::init(&args.folder, new).map_err(|error| CommandError::chain(&error))?;
     let folder = args.folder.display();
     let next =
         format!("Then register a node with:\n\n  holdfast admin --server {folder} node add NAME");
@@ -142,6 +153,8 @@ fn show_new(folder: &Path, config: &store::folder::Config, next: &str, context: 
     }
 }
 
+/// Port of the REST API by default.
+const API_PORT: u16 = 1580;
 /// Environment variable with the points at which threads are to panic, for tests of panics; see
 /// [`sys::fault::plant`].
 const FAULTS: &str = "HOLDFAST_FAULTS";
@@ -164,11 +177,15 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         let output = RefCell::new(output);
         let waits = || announce_waiting(&mut output.borrow_mut());
         let announcement = RefCell::new(None);
-        let ready = |ready| {
+        let ready = |ready, api| {
             announcement.replace(servers::announce(folder));
-            announce(ready, &mut output.borrow_mut());
+            announce(ready, api, &mut output.borrow_mut());
         };
-        let run = server::run(folder, (waits, ready), stopped);
+        let api = Cell::new(None);
+        let beside =
+            async |office| Box::pin(api::start(office, |address| api.set(Some(address)))).await;
+        let ready = |readiness| ready(readiness, api.get());
+        let run = server::run(folder, (waits, ready), beside, stopped);
         Box::pin(run).await.map_err(|error| CommandError::chain(&error))
     });
     runtime.shutdown_timeout(SHUTDOWN);
@@ -178,6 +195,7 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
 async fn stop_on_signal(mut signals: Signals, stop: watch::Sender<bool>) {
     signals.next().await;
     tracing::info!("the server is stopping");
+    notify(&[NotifyState::Stopping]);
     stop.send_replace(true);
     signals.end_at_once().await;
 }
@@ -186,6 +204,9 @@ async fn stop_on_signal(mut signals: Signals, stop: watch::Sender<bool>) {
 #[derive(Serialize)]
 struct ReadyDocument {
     ready: String,
+    /// Address of the REST API, if it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api: Option<String>,
 }
 
 /// `server run --json` while another program has exclusive use of the catalogue.
@@ -194,7 +215,15 @@ struct WaitingDocument {
     waits: bool,
 }
 
+/// Tells the service manager the state of the server. Without one there is nobody to tell.
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "the service manager could not be told the state of the server");
+    }
+}
+
 fn announce_waiting(output: &mut Output) {
+    notify(&[NotifyState::Status("waits: another program has exclusive use of the catalogue")]);
     if output.is_json() {
         output.json(&WaitingDocument { waits: true });
     } else if !output.quiet {
@@ -206,13 +235,19 @@ fn announce_waiting(output: &mut Output) {
     output.flush();
 }
 
-/// Writes the line by which scripts know that the server is ready.
-fn announce(ready: Readiness, output: &mut Output) {
+/// Tells the service manager that the server is ready, and writes the line by which scripts know
+/// it.
+fn announce(ready: Readiness, api: Option<SocketAddr>, output: &mut Output) {
     let ready = ready.address.to_string();
+    let api = api.map(|address| address.to_string());
+    notify(&[NotifyState::Ready, NotifyState::Status(&format!("ready on {ready}"))]);
     if output.is_json() {
-        output.json(&ReadyDocument { ready });
+        output.json(&ReadyDocument { ready, api });
     } else if !output.quiet {
         output.text(&format!("The server is ready on {ready}."));
+        if let Some(api) = api {
+            output.text(&format!("The REST API is ready on https://{api}."));
+        }
     }
     output.flush();
 }
