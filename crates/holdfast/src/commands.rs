@@ -73,7 +73,7 @@ pub(crate) fn run(
     definition: fn() -> clap::Command,
 ) -> Result<u8, CommandError> {
     let serves = matches!(command, Command::Server(_) | Command::Agent(_));
-    logging::start(match (global.quiet, global.verbose, serves) {
+    let level = match (global.quiet, global.verbose, serves) {
         (true, _, _) => Level::Quiet,
         (false, true, _) => Level::Verbose,
         (false, false, true) => Level::Server,

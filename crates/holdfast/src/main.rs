@@ -39,6 +39,7 @@ mod servers;
 mod settings;
 mod stream;
 mod table;
+mod traces;
 mod values;
 mod waiter;
 

@@ -35,8 +35,15 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) quiet: bool,
-    stdout: BufWriter<Stdout>,
+    sink: Sink,
     state: State,
+}
+
+/// Place of the results.
+enum Sink {
+    Stdout(BufWriter<Stdout>),
+    /// Memory, for a command that another command runs.
+    Memory(Vec<u8>),
 }
 
 /// State of standard output.
@@ -49,7 +56,21 @@ enum State {
 
 impl Output {
     pub(crate) fn new(format: Format, quiet: bool) -> Self {
-        Self { format, quiet, stdout: BufWriter::new(io::stdout()), state: State::Open }
+        let sink = Sink::Stdout(BufWriter::new(io::stdout()));
+        Self { format, quiet, sink, state: State::Open }
+    }
+
+    /// Makes an output that keeps its text for [`Self::into_text`].
+    pub(crate) fn in_memory(quiet: bool) -> Self {
+        Self { format: Format::Text, quiet, sink: Sink::Memory(Vec::new()), state: State::Open }
+    }
+
+    /// Returns the text of an output in memory.
+    pub(crate) fn into_text(self) -> String {
+        match self.sink {
+            Sink::Memory(text) => String::from_utf8_lossy(&text).into_owned(),
+            Sink::Stdout(_) => String::new(),
+        }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -89,13 +110,26 @@ impl Output {
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        let written = if self.is_open() { self.stdout.write_all(bytes) } else { Ok(()) };
+        let written = match &mut self.sink {
+            Sink::Stdout(stdout) if matches!(self.state, State::Open) => stdout.write_all(bytes),
+            Sink::Stdout(_) => Ok(()),
+            Sink::Memory(text) => text.write_all(bytes),
+        };
         self.heed(written);
+    }
+
+    /// Writes `text` without a line end, at once.
+    pub(crate) fn prompt(&mut self, text: &str) {
+        self.bytes(printable(text).as_bytes());
+        self.flush();
     }
 
     /// Writes the buffered results.
     pub(crate) fn flush(&mut self) {
-        let flushed = if self.is_open() { self.stdout.flush() } else { Ok(()) };
+        let flushed = match &mut self.sink {
+            Sink::Stdout(stdout) if matches!(self.state, State::Open) => stdout.flush(),
+            Sink::Stdout(_) | Sink::Memory(_) => Ok(()),
+        };
         self.heed(flushed);
     }
 
@@ -110,7 +144,9 @@ impl Output {
         self.flush();
         // After a failure the rest of the buffer cannot be written. Dropping the writer would try
         // again.
-        drop(self.stdout.into_parts());
+        if let Sink::Stdout(stdout) = self.sink {
+            drop(stdout.into_parts());
+        }
         match self.state {
             State::Open | State::Closed => Ok(()),
             State::Failed(error) => {
@@ -156,6 +192,21 @@ impl Write for LogLines {
     }
 }
 
+/// Standard error for messages of the program while it runs, as JSON. Each call of [`Write::write`]
+/// has one document.
+pub(crate) struct JsonLogLines;
+
+impl Write for JsonLogLines {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        say(&plain_json(String::from_utf8_lossy(message).trim_end_matches('\n')));
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Returns standard error as the output of a command that the user has configured.
 pub(crate) fn of_command() -> Stdio {
     io::stderr().into()
@@ -168,6 +219,11 @@ pub(crate) fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::no_length().with_style(style);
     bar.set_draw_target(ProgressDrawTarget::stderr());
     bar
+}
+
+/// Returns the style of a progress bar with several lines.
+pub(crate) fn lines_style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg}").expect("the template is well formed")
 }
 
 /// Returns `text` with each of its lines printable.

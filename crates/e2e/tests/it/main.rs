@@ -79,6 +79,8 @@ mod network;
 #[cfg(test)]
 mod object_lock;
 #[cfg(test)]
+mod observed;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod policy;
