@@ -17,6 +17,7 @@ mod image;
 mod journal;
 mod key;
 mod list;
+mod man;
 mod mount;
 mod preview;
 mod restore;
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Baseline(baseline::Args),
     Status(status::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 /// Runs a command. `definition` returns the definition of the whole command line.
@@ -114,6 +117,7 @@ pub(crate) fn run(
         Command::Baseline(args) => baseline::run(&args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),
+        Command::Man(args) => man::run(&args, &definition(), &context),
     };
     if is_of_node && !flags.is_empty() {
         settings::say_unheeded(&context, &flags);
