@@ -9,6 +9,7 @@ mod baseline;
 mod completions;
 mod delete;
 mod diff;
+pub(crate) mod dsm;
 mod enroll;
 mod explain;
 mod find;
@@ -65,6 +66,7 @@ pub(crate) enum Command {
     Mount(mount::Args),
     Baseline(baseline::Args),
     Status(status::Args),
+    Dsm(dsm::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(man::Args),
@@ -116,6 +118,7 @@ pub(crate) fn run(
         Command::Mount(args) => mount::run(&args, &context),
         Command::Baseline(args) => baseline::run(&args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
+        Command::Dsm(args) => dsm::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),
         Command::Man(args) => man::run(&args, &definition(), &context),
     };

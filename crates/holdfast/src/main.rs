@@ -43,15 +43,18 @@ mod traces;
 mod values;
 mod waiter;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
 use crate::arguments::{Arguments, Stop};
-use crate::error::{DONE, NOT_DONE};
+use crate::error::{CommandError, DONE, NOT_DONE};
+use crate::output::Format;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 
 fn main() -> ExitCode {
     sys::process::use_small_pages();
@@ -67,6 +70,19 @@ fn main() -> ExitCode {
         }
         Err(Stop::Usage(error)) => Err(error),
     };
+    ended(done, format)
+}
+
+/// Returns the name by which the program was called.
+fn program_name(words: &[OsString]) -> String {
+    words
+        .first()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Writes the error of a command, and returns the exit code.
+fn ended(done: Result<u8, CommandError>, format: Format) -> ExitCode {
     ExitCode::from(done.unwrap_or_else(|error| {
         output::say_error(&error, format);
         NOT_DONE

@@ -1,0 +1,169 @@
+//! `holdfast dsm check`: the fate of each line of TSM's option files, before anything runs.
+
+use dsm::configuration::domain;
+use dsm::options::{Entry, Fate, Fault, Stanza, Verdict, find_exactly};
+use dsm::selection::Statement;
+use serde::Serialize;
+
+use super::files::{self, FileArgs, Site};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED};
+use crate::table::{self, Align};
+
+/// Show what becomes of each option and statement in TSM's option files
+///
+/// Each is carried out, or accepted although nothing needs to be done, or refused with the thing to
+/// do. Nothing is changed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast dsm check
+  holdfast dsm check /etc/adsm/dsm.sys /etc/adsm/dsm.opt --stanza TSM1
+
+Without files, DSM_DIR and DSM_CONFIG name them, otherwise they are in TSM's own folder.
+Exit codes: 0 all can stay as it is; 4 some lines must be changed.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+/// `dsm check --json`, one document per line.
+#[derive(Serialize)]
+struct LineDocument {
+    place: String,
+    option: String,
+    value: String,
+    fate: &'static str,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<String>,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
+    let site = files::load_for(&args.files)?;
+    if site.files.is_empty() {
+        let message = "there is no dsm.sys and no dsm.opt here";
+        return Err(CommandError::new(message).with_hint("name them: 'holdfast dsm check FILE'"));
+    }
+    let lines = lines(&site);
+    let refused = lines.iter().filter(|line| line.fate == "refused").count();
+    if context.output.is_json() {
+        lines.iter().for_each(|line| context.output.json(line));
+    } else {
+        context.output.text(&text(&lines));
+        let counted = |fate: &str| lines.iter().filter(|line| line.fate == fate).count();
+        context.output.text(&format!(
+            "\nCarried out: {}. Needless: {}. Refused: {refused}.\n",
+            counted("carried out"),
+            counted("needless"),
+        ));
+    }
+    Ok(if refused > 0 { FAILED } else { DONE })
+}
+
+fn lines(site: &Site) -> Vec<LineDocument> {
+    let stanzas = site.system.stanzas.iter().filter(|stanza| {
+        // The stanza in force, or all if none is.
+        site.stanza.as_ref().is_none_or(|chosen| chosen.place == stanza.place)
+    });
+    let system = site.system.globals.iter().chain(stanzas.flat_map(|stanza| &stanza.entries));
+    let system = system.map(|entry| (entry, true));
+    let user = site.user.iter().map(|entry| (entry, false));
+    let is_option =
+        |(entry, _): &(&Entry, bool)| entry.definition.kind != dsm::options::Kind::Statement;
+    let options = system.chain(user).filter(is_option);
+    let options = options.map(|(entry, in_system)| option_line(entry, &entry.verdict(in_system)));
+    let statements = site.translation.statements.iter().map(statement_line);
+    let domain = domain(&site.options)
+        .err()
+        .map(|error| Fault { place: error.place, reason: error.reason });
+    let faults = site.faults.iter().chain(&domain).map(fault_line);
+    let stanza = site.stanza.iter().map(stanza_line);
+    stanza.chain(options).chain(statements).chain(faults).collect()
+}
+
+/// Returns the line that begins the stanza in force.
+fn stanza_line(stanza: &Stanza) -> LineDocument {
+    let definition = find_exactly("SERVERNAME").expect("the table has it");
+    LineDocument {
+        place: stanza.place.to_string(),
+        option: definition.name(),
+        value: stanza.name.clone(),
+        fate: definition.fate.word(),
+        reason: definition.fate.to_string(),
+        remark: None,
+    }
+}
+
+fn option_line(entry: &Entry, verdict: &Verdict) -> LineDocument {
+    LineDocument {
+        place: entry.place.to_string(),
+        option: entry.definition.name(),
+        value: shown_value(entry),
+        fate: verdict.fate.word(),
+        reason: verdict.fate.to_string(),
+        remark: verdict.remark.map(str::to_owned),
+    }
+}
+
+/// Returns the value of an option. A password is not shown.
+fn shown_value(entry: &Entry) -> String {
+    match entry.definition.spelling {
+        "PAssword" | "VMCPw" => "...".to_owned(),
+        _ => model::escaped(&entry.value),
+    }
+}
+
+fn statement_line(statement: &Statement) -> LineDocument {
+    let class = statement.class.as_ref().map(|class| format!(" {class}")).unwrap_or_default();
+    let rules = statement.rules.iter().map(|rule| model::escaped(&rule.written()));
+    let rules = rules.collect::<Vec<_>>().join("; ");
+    LineDocument {
+        place: statement.place.to_string(),
+        option: statement.keyword.to_ascii_uppercase(),
+        value: format!("{}{class}", model::escaped(&statement.pattern)),
+        fate: statement.fate.word(),
+        reason: match statement.fate {
+            Fate::Done(_) if !rules.is_empty() => rules,
+            fate => fate.to_string(),
+        },
+        remark: statement.remark.map(str::to_owned),
+    }
+}
+
+fn fault_line(fault: &Fault) -> LineDocument {
+    LineDocument {
+        place: fault.place.to_string(),
+        option: String::new(),
+        value: String::new(),
+        fate: "refused",
+        reason: fault.reason.clone(),
+        remark: None,
+    }
+}
+
+fn text(lines: &[LineDocument]) -> String {
+    const VALUE_MAX: usize = 40;
+    let short = |text: &str| match text.char_indices().nth(VALUE_MAX) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    };
+    let columns = [
+        ("Place", Align::Left),
+        ("Option", Align::Left),
+        ("Value", Align::Left),
+        ("Fate", Align::Left),
+        ("By or because", Align::Left),
+    ];
+    let row = |line: &LineDocument| {
+        let remark = line.remark.as_ref().map(|remark| format!(" ({remark})")).unwrap_or_default();
+        [
+            line.place.clone(),
+            line.option.clone(),
+            short(&line.value),
+            line.fate.to_owned(),
+            format!("{}{remark}", line.reason),
+        ]
+    };
+    table::render(columns, &lines.iter().map(row).collect::<Vec<_>>())
+}

@@ -1,0 +1,175 @@
+//! The option files of a command: their places, their content, and the options in force.
+//!
+//! `dsm.opt` is the file that `-optfile` names, otherwise `DSM_CONFIG`, otherwise `dsm.opt` in
+//! `DSM_DIR` or in TSM's own folder. `dsm.sys` is in `DSM_DIR`, otherwise beside a `dsm.opt` that
+//! is named, otherwise in TSM's own folder.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use dsm::options::{Entry, Fault, Options, Place, Stanza, System};
+use dsm::selection::{Translation, parse_list, translate};
+
+use crate::error::CommandError;
+
+/// Folders in which TSM's client has its files.
+const FOLDERS: [&str; 4] = [
+    "/opt/tivoli/tsm/client/ba/bin",
+    "/usr/tivoli/tsm/client/ba/bin64",
+    "/usr/tivoli/tsm/client/ba/bin",
+    "/etc/adsm",
+];
+const SYSTEM_FILE: &str = "dsm.sys";
+const USER_FILE: &str = "dsm.opt";
+
+/// Places of the option files
+#[derive(clap::Args, Debug, Default)]
+pub(super) struct FileArgs {
+    /// Option files to read, in place of those that DSM_DIR and DSM_CONFIG name: dsm.sys, dsm.opt,
+    /// or both
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Stanza of dsm.sys [default: the one that dsm.opt names, otherwise the first]
+    #[arg(long, value_name = "SERVERNAME")]
+    stanza: Option<String>,
+}
+
+/// The option files, and the options in force.
+pub(super) struct Site {
+    pub(super) system: System,
+    pub(super) user: Vec<Entry>,
+    /// Paths of the files that were read.
+    pub(super) files: Vec<PathBuf>,
+    pub(super) stanza: Option<Stanza>,
+    pub(super) options: Options,
+    pub(super) translation: Translation,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// Places of the files of a command.
+#[derive(Default)]
+pub(super) struct Places {
+    pub(super) system: Option<PathBuf>,
+    pub(super) user: Option<PathBuf>,
+}
+
+impl Places {
+    /// Finds the files for a command with these options.
+    pub(super) fn of_command(line: &[Entry]) -> Result<Self, CommandError> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let folder = variable("DSM_DIR").map(PathBuf::from);
+        let given = given(line, "OPTFILE").map(|path| PathBuf::from(OsStr::from_bytes(&path)));
+        let named = given.or_else(|| variable("DSM_CONFIG").map(PathBuf::from));
+        if let Some(named) = named.as_ref().filter(|path| !is_there(path)) {
+            let message = format!(
+                "ANS1035S The option file {} cannot be read; -optfile or DSM_CONFIG names it",
+                named.display()
+            );
+            return Err(CommandError::new(message));
+        }
+        let standard = || FOLDERS.iter().map(PathBuf::from);
+        let user_folders = folder.clone().into_iter().chain(standard());
+        let user = named.clone().or_else(|| first(user_folders, USER_FILE));
+        let beside = named.as_deref().and_then(Path::parent).map(Path::to_owned);
+        let system_folders = folder.into_iter().chain(beside).chain(standard());
+        Ok(Self { system: first(system_folders, SYSTEM_FILE), user })
+    }
+
+    /// Finds the files that a person names.
+    pub(super) fn of_arguments(files: &[PathBuf]) -> Result<Self, CommandError> {
+        if files.is_empty() {
+            return Self::of_command(&[]);
+        }
+        let mut places = Self::default();
+        for file in files {
+            let is_system = file.extension().is_some_and(|end| end.eq_ignore_ascii_case("sys"));
+            let place = if is_system { &mut places.system } else { &mut places.user };
+            if let Some(other) = place.replace(file.clone()) {
+                let message = format!(
+                    "{} and {} are of the same kind; give one dsm.sys and one dsm.opt",
+                    other.display(),
+                    file.display()
+                );
+                return Err(CommandError::usage(&message, "holdfast dsm check"));
+            }
+        }
+        Ok(places)
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    path.try_exists().unwrap_or(false)
+}
+
+fn first(folders: impl Iterator<Item = PathBuf>, name: &str) -> Option<PathBuf> {
+    folders.map(|folder| folder.join(name)).find(|path| is_there(path))
+}
+
+fn given(line: &[Entry], name: &str) -> Option<Vec<u8>> {
+    let is_called = |entry: &&Entry| entry.definition.spelling.eq_ignore_ascii_case(name);
+    line.iter().rev().find(is_called).map(|entry| entry.value.clone())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
+    std::fs::read(path)
+        .map_err(|error| CommandError::new(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Reads the files and puts the options of a command line after them.
+pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError> {
+    let mut faults = Vec::new();
+    let mut entries = |path: &Option<PathBuf>| match path {
+        None => Ok::<_, CommandError>(Vec::new()),
+        Some(path) => {
+            let (entries, found) = dsm::options::parse(&path.display().to_string(), &read(path)?);
+            faults.extend(found);
+            Ok(entries)
+        }
+    };
+    let system = System::new(entries(&places.system)?);
+    let user = entries(&places.user)?;
+    let stanza = system.stanza(&user, line).map(|stanza| stanza.cloned());
+    let stanza = stanza.map_err(|error| CommandError::new(format!("ANS1217E {error}")))?;
+    let options = Options::new(&system, stanza.as_ref(), &user, line);
+    let translation = statements(&options, &mut faults);
+    let files = [&places.system, &places.user].into_iter().flatten().cloned().collect();
+    Ok(Site { system, user, files, stanza, options, translation, faults })
+}
+
+/// Reads the files for a check or an import.
+pub(super) fn load_for(args: &FileArgs) -> Result<Site, CommandError> {
+    let places = Places::of_arguments(&args.files)?;
+    let stanza = args.stanza.as_ref().map(|name| Entry {
+        place: Place::CommandLine,
+        definition: dsm::options::find_exactly("SERVERNAME").expect("the table has it"),
+        value: name.clone().into_bytes(),
+    });
+    load(&places, &stanza.into_iter().collect::<Vec<_>>())
+}
+
+/// Reads the lists, and translates all statements in their order.
+fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
+    let mut entries = Vec::new();
+    for entry in options.statements() {
+        if !entry.definition.spelling.eq_ignore_ascii_case("INCLEXCL") {
+            entries.push(entry.clone());
+            continue;
+        }
+        let path = Path::new(OsStr::from_bytes(&entry.value));
+        match std::fs::read(path) {
+            Ok(bytes) => {
+                let (list, found) = parse_list(&path.display().to_string(), &bytes);
+                entries.extend(list);
+                faults.extend(found);
+            }
+            Err(error) => faults.push(Fault {
+                place: entry.place.clone(),
+                reason: format!("cannot read the list {}: {error}", path.display()),
+            }),
+        }
+    }
+    let mut translation = translate(&entries);
+    faults.append(&mut translation.faults);
+    translation
+}
