@@ -11,13 +11,19 @@
 //! several parts each begin anew, and so that a person can repeat each part by hand.
 
 mod check;
+mod child;
 mod clock;
 mod errors;
 mod faces;
 mod files;
 mod folders;
 mod import;
+mod joining;
 mod link;
+mod logs;
+mod prompt;
+mod questions;
+mod session;
 
 use std::ffi::OsString;
 

@@ -1,0 +1,233 @@
+//! The prompt of `dsmc`, macros, and help.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use dsm::client::commands;
+use dsm::options::{Entry, Fate, Place};
+
+use super::faces;
+use super::session::Session;
+use crate::context::Context;
+use crate::error::{CommandError, DONE, NOT_DONE};
+use crate::output;
+
+const PROMPT: &str = "tsm> ";
+/// Maximum number of commands that the prompt keeps.
+const HISTORY_MAX: usize = 1_000;
+/// Maximum depth of macros that run macros.
+const MACRO_DEPTH_MAX: usize = 8;
+
+/// Reads commands from standard input until it ends, or until `quit`.
+pub(super) fn run(given: &[Entry], context: &mut Context) -> u8 {
+    let is_terminal = std::io::stdin().is_terminal();
+    let (mut history, mut worst) = (History::default(), DONE);
+    let mut given = given.to_vec();
+    if is_terminal {
+        context
+            .output
+            .line("Holdfast: type 'help' for the commands, 'history' and '!N' for");
+        context.output.line("commands again, and 'quit' to end.");
+    }
+    loop {
+        if is_terminal {
+            context.output.script(PROMPT.as_bytes());
+        }
+        context.output.flush();
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        if !matches!(read, Ok(bytes) if bytes > 0) {
+            return worst;
+        }
+        let line = match history.expand(line.trim()) {
+            Ok(line) => line,
+            Err(reason) => {
+                output::say(&reason);
+                continue;
+            }
+        };
+        match line.to_ascii_lowercase().as_str() {
+            "" => {}
+            "q" | "qui" | "quit" | "exit" => return worst,
+            "history" => history.lines().for_each(|line| context.output.line(&line)),
+            _ => {
+                worst = worst.max(typed(&given, &line, context));
+                given = without_heading(given);
+            }
+        }
+        context.output.flush();
+    }
+}
+
+/// Adds the option that leaves out the heading, which stands before the first command only.
+fn without_heading(mut given: Vec<Entry>) -> Vec<Entry> {
+    let definition = dsm::options::find_exactly("DATAONLY").expect("the table has it");
+    if !given.iter().any(|entry| entry.definition == definition) {
+        given.push(Entry { place: Place::CommandLine, definition, value: b"yes".to_vec() });
+    }
+    given
+}
+
+/// Runs a line that was typed, or that a macro has.
+fn typed(given: &[Entry], line: &str, context: &mut Context) -> u8 {
+    match dsm::words::words(line.as_bytes()) {
+        Ok(words) => faces::command(given, &words, context),
+        Err(error) => {
+            output::say(&format!("ANS1107E {error}"));
+            NOT_DONE
+        }
+    }
+}
+
+/// Commands that were typed.
+#[derive(Default)]
+struct History(Vec<String>);
+
+impl History {
+    /// Returns the command that `line` stands for, and keeps it. `!!` is the last one, `!N` the one
+    /// with this number, and `!word` the last that begins so.
+    fn expand(&mut self, line: &str) -> Result<String, String> {
+        let Some(wanted) = line.strip_prefix('!') else {
+            self.keep(line);
+            return Ok(line.to_owned());
+        };
+        let by_number = wanted.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let found = match (wanted, by_number) {
+            ("!", _) => self.0.last(),
+            (_, Some(index)) => self.0.get(index),
+            (begin, None) => self.0.iter().rev().find(|line| line.starts_with(begin)),
+        };
+        let found = found.cloned().ok_or_else(|| format!("there is no command '{line}'"))?;
+        self.keep(&found);
+        Ok(found)
+    }
+
+    fn keep(&mut self, line: &str) {
+        let is_new = self.0.last().is_none_or(|last| last != line);
+        if !line.is_empty() && line != "history" && is_new {
+            if self.0.len() == HISTORY_MAX {
+                self.0.remove(0);
+            }
+            self.0.push(line.to_owned());
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.0
+            .iter()
+            .enumerate()
+            .map(|(index, line)| format!("{:>5}  {line}", index + 1))
+    }
+}
+
+/// `dsmc macro FILE`: runs the commands of a file, and ends with the highest exit code.
+pub(super) fn run_macro(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let [file] = &session.command.operands[..] else {
+        return Err(CommandError::new("ANS1107E name one file with commands"));
+    };
+    let file = PathBuf::from(OsStr::from_bytes(file));
+    let given: Vec<Entry> = session.command.options.clone();
+    let code = macro_file(&file, &given, session.context, 0)?;
+    output::say(&format!("ANS1901I Highest exit code: {code}"));
+    Ok(code)
+}
+
+fn macro_file(
+    file: &std::path::Path,
+    given: &[Entry],
+    context: &mut Context,
+    depth: usize,
+) -> Result<u8, CommandError> {
+    if depth == MACRO_DEPTH_MAX {
+        let message = format!("macros run macros more than {MACRO_DEPTH_MAX} deep");
+        return Err(CommandError::new(message));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CommandError::new(format!("cannot read the macro {}: {error}", file.display()))
+    })?;
+    let (mut worst, mut given) = (DONE, given.to_vec());
+    for line in macro_lines(&text) {
+        let words = dsm::words::words(line.as_bytes()).unwrap_or_default();
+        let inner = dsm::client::parse(&words).ok().filter(|command| {
+            command.action() == dsm::client::Action::Macro && command.operands.len() == 1
+        });
+        let code = match inner {
+            Some(inner) => {
+                let file = PathBuf::from(OsStr::from_bytes(&inner.operands[0]));
+                macro_file(&file, &given, context, depth + 1)?
+            }
+            None => typed(&given, &line, context),
+        };
+        given = without_heading(given);
+        worst = worst.max(code);
+        context.output.flush();
+    }
+    Ok(worst)
+}
+
+/// Returns the commands of a macro. A line that ends with a dash or a backslash goes on in the
+/// next; a line that begins with a star or a hash is a comment.
+fn macro_lines(text: &str) -> Vec<String> {
+    let (mut lines, mut open) = (Vec::new(), String::new());
+    for line in text.lines().map(str::trim) {
+        if open.is_empty() && (line.is_empty() || line.starts_with(['*', '#'])) {
+            continue;
+        }
+        let part = line.strip_suffix('\\').or_else(|| line.strip_suffix(" -"));
+        match part {
+            Some(part) => {
+                open.push_str(part);
+                open.push(' ');
+            }
+            None => lines.push(std::mem::take(&mut open) + line),
+        }
+    }
+    if !open.trim().is_empty() {
+        lines.push(open.trim_end().to_owned());
+    }
+    lines
+}
+
+/// `dsmc help`: the commands, with what does the same.
+pub(super) fn help(operands: &[Vec<u8>], context: &mut Context) {
+    let wanted: Vec<String> =
+        operands.iter().map(|word| model::escaped(word).to_ascii_lowercase()).collect();
+    let wanted = wanted.join(" ");
+    for command in commands().filter(|command| command.name().starts_with(&wanted)) {
+        let fate = match command.fate {
+            Fate::Done(by) => by.to_owned(),
+            fate => format!("{}: {fate}", fate.word()),
+        };
+        context.output.line(&format!("{:<24} {fate}", command.spelling));
+    }
+    context.output.line("");
+    context
+        .output
+        .line("Options and option files: 'holdfast dsm check', docs/guide/from-tsm.md");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_macro_has_comments_and_lines_that_go_on() {
+        let text = "* a comment\n\nq ba /a \\\n  -inactive\nsel /b -\n-subdir=yes\n# end\ni\\\n";
+        assert_eq!(macro_lines(text), ["q ba /a  -inactive", "sel /b -subdir=yes", "i"]);
+    }
+
+    #[test]
+    fn typed_commands_come_again() {
+        let mut history = History::default();
+        for line in ["q fi", "i /home", ""] {
+            assert_eq!(history.expand(line).as_deref(), Ok(line));
+        }
+        assert_eq!(history.expand("!!").as_deref(), Ok("i /home"));
+        assert_eq!(history.expand("!1").as_deref(), Ok("q fi"));
+        assert_eq!(history.expand("!i").as_deref(), Ok("i /home"));
+        assert!(history.expand("!9").is_err());
+        assert_eq!(history.lines().count(), 4);
+    }
+}

@@ -1,0 +1,182 @@
+//! One command of `dsmc`: its option files, its node, its heading, and its messages.
+
+use std::path::PathBuf;
+
+use client::{Client, Hello};
+use dsm::client::{Action, Command};
+use dsm::forms::Forms;
+use dsm::options::Options;
+
+use super::clock;
+use super::files::{self, Places, Site};
+use super::folders;
+use super::import::Import;
+use super::joining;
+use super::logs::ErrorLog;
+use crate::context::Context;
+use crate::error::{CommandError, NOT_DONE};
+use crate::output;
+use crate::waiter::{LimitArgs, LinkArgs};
+
+/// A command, and everything that it works with.
+pub(super) struct Session<'c> {
+    pub(super) context: &'c mut Context,
+    pub(super) command: Command,
+    pub(super) site: Site,
+    /// Folder of the node.
+    pub(super) home: PathBuf,
+    pub(super) forms: Forms,
+    pub(super) log: ErrorLog,
+}
+
+const MINUTE_SECS: u64 = 60;
+
+impl<'c> Session<'c> {
+    /// Reads the option files, and refuses the command if they have a line that would have to be
+    /// ignored.
+    pub(super) fn begin(command: Command, context: &'c mut Context) -> Result<Self, CommandError> {
+        let places = Places::of_command(&command.options)?;
+        let site = files::load(&places, &command.options)?;
+        let forms = Forms::of(&site.options);
+        let log = ErrorLog::open(&site.options, forms);
+        let home = folders::folder(&site.options, context)?;
+        context.global.home = Some(home.clone());
+        let session = Self { context, command, site, home, forms, log };
+        session.check()?;
+        Ok(session)
+    }
+
+    /// Refuses wrong lines and refused options of the files.
+    fn check(&self) -> Result<(), CommandError> {
+        let faults = self.site.faults.iter().map(ToString::to_string);
+        let refused =
+            self.site.options.refused().map(|entry| {
+                format!("{}: {}: {}", entry.place, entry.definition.name(), entry.fate())
+            });
+        let all: Vec<String> = faults.chain(refused).collect();
+        let Some((last, others)) = all.split_last() else { return Ok(()) };
+        for line in others {
+            self.complain(&format!("ANS1036S {line}"));
+        }
+        let error = CommandError::new(format!("ANS1036S {last}"));
+        Err(error.with_hint("'holdfast dsm check' shows all lines of the option files"))
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.site.options
+    }
+
+    /// Options of a connection.
+    pub(super) fn link(&self) -> LinkArgs {
+        let minutes = self.options().number("COMMRESTARTDURATION");
+        let wait = minutes.map(|minutes| std::time::Duration::from_secs(minutes * MINUTE_SECS));
+        LinkArgs { wait, limits: LimitArgs::default() }
+    }
+
+    /// Returns true if the documents of Holdfast's own commands are written.
+    pub(super) fn is_json(&self) -> bool {
+        self.command.has("JSON")
+    }
+
+    /// Returns true if objects are not told one by one.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.options().has("QUIET") && !self.command.has("VERBOSE")
+    }
+
+    fn is_bare(&self) -> bool {
+        self.is_json() || self.options().yes("DATAONLY").unwrap_or(false)
+    }
+
+    /// Writes a line of the result, or of the text around it. Nothing is between documents.
+    pub(super) fn say(&mut self, line: &str) {
+        if !self.is_json() {
+            self.context.output.line(line);
+        }
+    }
+
+    pub(super) fn say_all(&mut self, lines: impl IntoIterator<Item = String>) {
+        lines.into_iter().for_each(|line| self.say(&line));
+    }
+
+    /// Writes a line that is no part of the result.
+    pub(super) fn remark(&mut self, line: &str) {
+        if !self.is_bare() {
+            self.context.output.line(line);
+        }
+    }
+
+    /// Writes a message about something that went wrong, and keeps it in the log of errors.
+    pub(super) fn complain(&self, line: &str) {
+        output::say(line);
+        self.log.add(line);
+    }
+
+    /// Writes the heading of the program.
+    pub(super) fn heading(&mut self) {
+        let now = self.forms.stamp(clock::moment(sys::clock::now()));
+        self.remark("Holdfast");
+        self.remark("Command Line Backup-Archive Client Interface");
+        self.remark(&format!("  Client Version {}", env!("CARGO_PKG_VERSION")));
+        self.remark(&format!("  Client date/time: {now}"));
+        self.remark("");
+    }
+
+    /// Makes the machine a node if it is none, connects, and writes the heading of the session.
+    pub(super) fn connect(&mut self) -> Result<Client, CommandError> {
+        joining::ensure(self)?;
+        let client = self.context.waiter(&self.link())?.client()?;
+        self.greet(client.hello(), client.server());
+        self.tell_missing();
+        Ok(client)
+    }
+
+    fn greet(&mut self, hello: &Hello, server: &str) {
+        let now = self.forms.stamp(clock::moment(hello.now));
+        self.remark(&format!("Node Name: {}", hello.node.to_uppercase()));
+        self.remark(&format!("Session established with server {server}"));
+        self.remark(&format!("  Server Version {}", hello.server_version));
+        self.remark(&format!("  Server date/time: {now}"));
+        self.remark("");
+    }
+
+    /// Says which options of the files have no effect until they are imported.
+    fn tell_missing(&self) {
+        if self.site.files.is_empty() || self.command.has("OPTFILE") {
+            return;
+        }
+        let missing = Import::of(&self.site).missing(&self.home);
+        if !missing.is_empty() {
+            output::say(&format!(
+                "{} of the option files: not yet in client.toml; run 'holdfast dsm import'",
+                missing.join(", ")
+            ));
+        }
+    }
+
+    /// Ends the command. An error is written and kept in the log.
+    pub(super) fn end(self, done: Result<u8, CommandError>) -> u8 {
+        match done {
+            Ok(code) => code,
+            Err(error) => {
+                let message = match error.is_loss {
+                    true => format!("ANS1017E {}", error.message),
+                    false => error.message,
+                };
+                self.complain(&message);
+                if let Some(hint) = error.hint {
+                    output::say(&hint);
+                }
+                NOT_DONE
+            }
+        }
+    }
+
+    /// Returns true if the command descends into directories.
+    pub(super) fn descends(&self) -> bool {
+        self.command.descends(self.options())
+    }
+
+    pub(super) fn action(&self) -> Action {
+        self.command.action()
+    }
+}
