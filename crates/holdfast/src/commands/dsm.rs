@@ -13,6 +13,7 @@
 mod check;
 mod child;
 mod clock;
+mod deleting;
 mod errors;
 mod faces;
 mod files;
@@ -20,10 +21,15 @@ mod folders;
 mod import;
 mod joining;
 mod link;
+mod local_files;
 mod logs;
 mod prompt;
 mod questions;
+mod restoring;
+mod retrieving;
+mod sending;
 mod session;
+mod stored;
 
 use std::ffi::OsString;
 

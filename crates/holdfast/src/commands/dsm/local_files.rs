@@ -1,0 +1,162 @@
+//! Local files that a command of `dsmc` names.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use dsm::client::{Last, Spec};
+
+use crate::error::CommandError;
+use crate::path::bytes;
+
+/// Local objects that an operand names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// An object, with everything in it.
+    Tree(Vec<u8>),
+    /// Exactly these files.
+    Files(Vec<Vec<u8>>),
+}
+
+/// Finds the objects. `descends` is true if directories below count, too.
+pub(super) fn find(spec: &Spec, descends: bool) -> Result<Target, CommandError> {
+    let path = spec.path();
+    let is_tree = match &spec.last {
+        Last::Named(_) => !is_directory(&path) || descends || is_mount_point(&path),
+        Last::Everything => descends || is_mount_point(&path),
+        Last::Matching(_) => false,
+    };
+    if is_tree {
+        return Ok(Target::Tree(path));
+    }
+    let is_content = matches!(spec.last, Last::Named(_));
+    let top = if is_content { path } else { spec.folder() };
+    let mut files = Vec::new();
+    let fits = |path: &[u8]| is_content || spec.names(path, descends);
+    // Only a pattern descends here.
+    let descends = descends && matches!(spec.last, Last::Matching(_));
+    collect(&as_path(&top), descends, &fits, &mut files)?;
+    Ok(Target::Files(files))
+}
+
+fn as_path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// Returns true if a directory is there, and no link to one.
+pub(super) fn is_directory(path: &[u8]) -> bool {
+    std::fs::symlink_metadata(as_path(path)).is_ok_and(|found| found.is_dir())
+}
+
+fn is_mount_point(path: &[u8]) -> bool {
+    sys::mount::filespace_root(path).is_ok_and(|(root, within)| root == path && within == b"/")
+}
+
+/// Collects the files of a directory that fit, without those of other file systems below it.
+fn collect(
+    top: &Path,
+    descends: bool,
+    fits: &dyn Fn(&[u8]) -> bool,
+    files: &mut Vec<Vec<u8>>,
+) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| {
+        CommandError::new(format!("cannot read the directory {}: {error}", top.display()))
+    };
+    let device = std::fs::metadata(top).map_err(failed)?.dev();
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(top).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.is_dir() {
+            folders.extend((descends && found.dev() == device).then_some(path));
+        } else if fits(&bytes(&path)) {
+            files.push(bytes(&path));
+        }
+    }
+    files.sort();
+    for folder in folders {
+        collect(&folder, descends, fits, files)?;
+    }
+    Ok(())
+}
+
+/// Reads a list of files: one on each line, in quotes if it has blanks.
+pub(super) fn filelist(
+    path: &[u8],
+    quotes_are_literal: bool,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    let file = as_path(path);
+    let text = std::fs::read(&file).map_err(|error| {
+        CommandError::new(format!("cannot read the file list {}: {error}", file.display()))
+    })?;
+    let unquoted = |line: &[u8]| match line {
+        [b'"', within @ .., b'"'] | [b'\'', within @ .., b'\''] if !quotes_are_literal => {
+            within.to_vec()
+        }
+        line => line.to_vec(),
+    };
+    let lines = text.split(|&byte| byte == b'\n').map(|line| match line {
+        [line @ .., b'\r'] => line,
+        line => line,
+    });
+    let paths: Vec<_> = lines.filter(|line| !line.is_empty()).map(unquoted).collect();
+    if paths.is_empty() {
+        let message = format!("the file list {} names no file", file.display());
+        return Err(CommandError::new(message));
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(folder: &Path, operand: &str, descends: bool, expected: &[&str]) {
+        let operand = format!("{}/{operand}", folder.display());
+        let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+        let found = match find(&spec, descends).expect("found") {
+            Target::Tree(path) => vec![path, b"TREE".to_vec()],
+            Target::Files(files) => files,
+        };
+        let top = bytes(folder);
+        let shown: Vec<_> = found
+            .iter()
+            .map(|path| {
+                let within = path.strip_prefix(&top[..]).unwrap_or(path);
+                String::from_utf8_lossy(within).into_owned()
+            })
+            .collect();
+        assert_eq!(shown, expected, "{operand}");
+    }
+
+    #[test]
+    fn operands_name_trees_or_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path();
+        std::fs::create_dir_all(top.join("x/y")).expect("made");
+        for name in ["a.c", "b.o", "x/c.c", "x/y/d.c"] {
+            std::fs::write(top.join(name), "").expect("written");
+        }
+        check(top, "a.c", false, &["/a.c", "TREE"]);
+        check(top, "x", true, &["/x", "TREE"]);
+        check(top, "x", false, &["/x/c.c"]);
+        check(top, "x/", false, &["/x/c.c"]);
+        check(top, "x/", true, &["/x", "TREE"]);
+        check(top, "*", false, &["/a.c", "/b.o"]);
+        check(top, "*.c", false, &["/a.c"]);
+        check(top, "*.c", true, &["/a.c", "/x/c.c", "/x/y/d.c"]);
+        check(top, "absent", false, &["/absent", "TREE"]);
+    }
+
+    #[test]
+    fn a_list_may_have_quotes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("list");
+        std::fs::write(&list, "/a\r\n\"/b c\"\n\n'/d'\n").expect("written");
+        let read = |literal| filelist(&bytes(&list), literal).expect("a list");
+        assert_eq!(read(false), [&b"/a"[..], b"/b c", b"/d"]);
+        assert_eq!(read(true), [&b"/a"[..], b"\"/b c\"", b"'/d'"]);
+    }
+}

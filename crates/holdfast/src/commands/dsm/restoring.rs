@@ -1,0 +1,503 @@
+//! `dsmc restore` and `restore image`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use client::Client;
+use dsm::client::{self as plan, Last, Placement, Preservation, Spec, placements};
+use dsm::lines::{Totals, restore_report};
+use serde_json::Value;
+
+use super::child::{self, Child, Event, Outcome};
+use super::local_files;
+use super::questions;
+use super::sending::{failures, shown_path, strings};
+use super::session::Session;
+use super::stored::{self, Filter, StoredObject};
+use crate::error::{CommandError, WARNED};
+use crate::output;
+use crate::path::bytes;
+
+/// Objects that are restored at once: of one time, into one folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Batch {
+    /// Time in RFC 3339, if the versions are not those of the command.
+    pub(super) at: Option<String>,
+    /// Folder; `None` for the old places.
+    pub(super) folder: Option<Vec<u8>>,
+    pub(super) paths: Vec<Vec<u8>>,
+    /// New name of the only object.
+    pub(super) rename: Option<PathBuf>,
+}
+
+pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    if session.command.has("DIRSONLY") {
+        let message = "ANS1107E -DIRSONLY: directories come back with their files only; name the \
+                       directories with -subdir=yes";
+        return Err(CommandError::new(message));
+    }
+    let client = session.connect()?;
+    let filter = Filter::of(session)?;
+    let batches = match session.options().get("FILELIST").cloned() {
+        Some(list) => {
+            let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
+            let listed = local_files::filelist(&list.value, literal)?;
+            let paths = crate::path::of_node(&listed)?;
+            let folder = session.command.operands.first().map(|to| folder(to)).transpose()?;
+            vec![Batch { at: None, folder, paths, rename: None }]
+        }
+        None => batches(session, &client, &filter)?,
+    };
+    if batches.iter().all(|batch| batch.paths.is_empty()) {
+        session.complain("ANS1092W No stored object has such a name");
+        return Ok(WARNED);
+    }
+    let at = filter.which.at.map(crate::moment::rfc3339_to_second);
+    run(session, &batches, at.as_deref())
+}
+
+/// Returns the source and the destination of a command.
+pub(super) fn places(session: &Session<'_>) -> Result<(Spec, Option<Vec<u8>>), CommandError> {
+    match &session.command.operands[..] {
+        [] => Err(CommandError::new("ANS1089E name the objects that come back")),
+        [source] => Ok((stored::spec(source)?, None)),
+        [source, destination] => Ok((stored::spec(source)?, Some(destination.clone()))),
+        [_, _, other, ..] => Err(CommandError::new(format!(
+            "ANS1102E '{}' is one name too many; quote names with wildcards, so that the shell \
+             leaves them alone",
+            model::escaped(other)
+        ))),
+    }
+}
+
+/// Returns the absolute path of a folder.
+fn folder(operand: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let operand = dsm_folder(operand);
+    crate::path::absolute(Path::new(OsStr::from_bytes(operand)))
+}
+
+fn dsm_folder(operand: &[u8]) -> &[u8] {
+    if operand.len() > 1 { operand.strip_suffix(b"/").unwrap_or(operand) } else { operand }
+}
+
+fn batches(
+    session: &mut Session<'_>,
+    client: &Client,
+    filter: &Filter,
+) -> Result<Vec<Batch>, CommandError> {
+    let (spec, destination) = places(session)?;
+    let descends = session.descends();
+    if session.command.has("PICK") {
+        let picked = questions::pick(session, client, &spec, filter)?;
+        return by_time(&picked, &spec, client, session, destination);
+    }
+    let word = session.options().text("PRESERVEPATH").unwrap_or_default();
+    let preservation = Preservation::of(&word);
+    let spec = match descends && is_stored_directory(client, &spec, filter)? {
+        true => content_of(&spec),
+        false => spec,
+    };
+    if let Some(tree) = whole_tree(&spec, descends, filter, preservation) {
+        let mut has_any = false;
+        let own = Filter { which: filter.which.clone(), ..Filter::default() };
+        stored::select(client, &spec, true, &own, &mut |_| {
+            has_any = true;
+            false
+        })?;
+        let paths = if has_any { vec![tree] } else { Vec::new() };
+        return placed(&spec, paths, client, destination, preservation);
+    }
+    let mut paths = Vec::new();
+    let named = spec.path();
+    stored::select(client, &spec, descends, filter, &mut |object| {
+        // A directory would come with everything in it.
+        if !object.is_directory() {
+            paths.push(object.path);
+        } else if matches!(spec.last, Last::Named(_)) && object.path == named && !descends {
+            paths.push(Vec::new());
+        }
+        true
+    })?;
+    if paths.iter().any(Vec::is_empty) {
+        // A directory that is named without a descent stands for the files directly in it.
+        let content = content_of(&spec);
+        paths.retain(|path| !path.is_empty());
+        stored::select(client, &content, false, filter, &mut |object| {
+            if !object.is_directory() {
+                paths.push(object.path);
+            }
+            true
+        })?;
+        return placed(&content, paths, client, destination, preservation);
+    }
+    placed(&spec, paths, client, destination, preservation)
+}
+
+/// Returns the operand for everything in the directory that `spec` names.
+fn content_of(spec: &Spec) -> Spec {
+    Spec { directory: spec.path(), last: Last::Everything }
+}
+
+/// Returns true if the operand names a directory, without a slash at its end.
+fn is_stored_directory(
+    client: &Client,
+    spec: &Spec,
+    filter: &Filter,
+) -> Result<bool, CommandError> {
+    if !matches!(spec.last, Last::Named(_)) {
+        return Ok(false);
+    }
+    let own = Filter { which: filter.which.clone(), ..Filter::default() };
+    let mut is_directory = false;
+    stored::select(client, spec, false, &own, &mut |object| {
+        is_directory = object.is_directory();
+        !is_directory
+    })?;
+    Ok(is_directory)
+}
+
+/// Returns the operand for the content of the directory that `spec` names, if some of the paths are
+/// in it.
+fn as_content(spec: &Spec, paths: &[Vec<u8>]) -> Spec {
+    let top = [&spec.path()[..], b"/"].concat();
+    let is_directory = matches!(spec.last, Last::Named(_));
+    match is_directory && paths.iter().any(|path| path.starts_with(&top)) {
+        true => content_of(spec),
+        false => spec.clone(),
+    }
+}
+
+/// Returns the path of a tree that comes back as a whole.
+fn whole_tree(
+    spec: &Spec,
+    descends: bool,
+    filter: &Filter,
+    preservation: Preservation,
+) -> Option<Vec<u8>> {
+    let is_tree = matches!(spec.last, Last::Everything);
+    let keeps = matches!(preservation, Preservation::Subtree | Preservation::Complete);
+    let has_name = !spec.directory.is_empty();
+    (is_tree && descends && keeps && has_name && filter.is_open()).then(|| spec.path())
+}
+
+/// Places the objects below the destination.
+pub(super) fn placed(
+    spec: &Spec,
+    paths: Vec<Vec<u8>>,
+    client: &Client,
+    destination: Option<Vec<u8>>,
+    preservation: Preservation,
+) -> Result<Vec<Batch>, CommandError> {
+    let Some(destination) = destination else {
+        return Ok(vec![Batch { at: None, folder: None, paths, rename: None }]);
+    };
+    if let [only] = &paths[..]
+        && let Some(target) = new_name(spec, only, &destination)?
+    {
+        let folder = bytes(target.parent().unwrap_or(Path::new("/")));
+        return Ok(vec![Batch { at: None, folder: Some(folder), paths, rename: Some(target) }]);
+    }
+    let filespace = stored::filespace_of(client, &spec.path())?;
+    let destination = folder(&destination)?;
+    let spec = as_content(spec, &paths);
+    let placed = placements(&spec, &paths, &filespace, &destination, preservation);
+    Ok(placed
+        .into_iter()
+        .map(|Placement { folder, paths }| Batch {
+            at: None,
+            folder: Some(folder),
+            paths,
+            rename: None,
+        })
+        .collect())
+}
+
+/// Returns the new name of a single file: the destination, if it is no folder.
+fn new_name(spec: &Spec, only: &[u8], destination: &[u8]) -> Result<Option<PathBuf>, CommandError> {
+    let is_named = matches!(spec.last, Last::Named(_)) && spec.path() == only;
+    let path = PathBuf::from(OsString::from_vec(folder(destination)?));
+    let is_folder = destination.ends_with(b"/") || path.is_dir();
+    Ok((is_named && !is_folder).then_some(path))
+}
+
+/// Divides versions that were picked by their times, so that each comes back as it was.
+fn by_time(
+    picked: &[StoredObject],
+    spec: &Spec,
+    client: &Client,
+    session: &Session<'_>,
+    destination: Option<Vec<u8>>,
+) -> Result<Vec<Batch>, CommandError> {
+    let word = session.options().text("PRESERVEPATH").unwrap_or_default();
+    let mut times: BTreeMap<Option<String>, Vec<Vec<u8>>> = BTreeMap::new();
+    for object in picked {
+        // The version that was active at the end of the second in which it was stored.
+        let at = (!object.is_active).then(|| crate::moment::rfc3339_to_second(object.stored));
+        times.entry(at).or_default().push(object.path.clone());
+    }
+    let mut batches = Vec::new();
+    for (at, paths) in times {
+        let placed = placed(spec, paths, client, destination.clone(), Preservation::of(&word))?;
+        batches.extend(placed.into_iter().map(|batch| Batch { at: at.clone(), ..batch }));
+    }
+    Ok(batches)
+}
+
+/// Restores the batches. `at` is the time of the command.
+fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result<u8, CommandError> {
+    let (mut tally, mut replaces) = (Tally::default(), false);
+    if session.command.prompts(session.options()) {
+        replaces = is_replacing(session, batches, at)?;
+    }
+    for batch in batches.iter().filter(|batch| !batch.paths.is_empty()) {
+        let at = batch.at.as_deref().or(at);
+        let staging = batch.rename.as_deref().map(Staging::make).transpose()?;
+        let to = match &staging {
+            Some(staging) => Some(staging.folder.clone()),
+            None => batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone()))),
+        };
+        make_folder(to.as_deref())?;
+        let line = command_line(session, at, to.as_deref(), replaces);
+        tally.run(session, &line, listed(&batch.paths))?;
+        if let Some(staging) = staging {
+            let replaces = line.iter().any(|word| word == "all");
+            staging.finish(&batch.paths[0], replaces)?;
+        }
+    }
+    Ok(tally.end(session, false))
+}
+
+/// Asks whether existing objects are replaced, if a restore of the batches would find any.
+fn is_replacing(
+    session: &mut Session<'_>,
+    batches: &[Batch],
+    at: Option<&str>,
+) -> Result<bool, CommandError> {
+    if !questions::has_terminal() {
+        return Ok(false);
+    }
+    let mut differing = 0;
+    for batch in batches.iter().filter(|batch| batch.rename.is_none() && !batch.paths.is_empty()) {
+        let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
+        let at = batch.at.as_deref().or(at);
+        let mut line = command_line(session, at, to.as_deref(), false);
+        line.push("--dry-run".into());
+        let home = session.home.clone();
+        let input = listed(&batch.paths);
+        let child = Child { home: &home, words: &line, input, tells_objects: false };
+        child::run(child, &mut |event| {
+            if let Event::Document(document) = event {
+                differing += document["keep"]["objects"].as_u64().unwrap_or(0);
+            }
+        })?;
+    }
+    if differing == 0 {
+        return Ok(false);
+    }
+    let count = session.forms.count(differing);
+    questions::is_agreed(session, &format!("Objects that exist and differ: {count}. Replace them?"))
+}
+
+fn command_line(
+    session: &Session<'_>,
+    at: Option<&str>,
+    to: Option<&Path>,
+    replaces: bool,
+) -> Vec<OsString> {
+    let mut line = plan::restore(&session.command, session.options(), at, to);
+    if replaces && let Some(last) = line.last_mut() {
+        *last = "all".into();
+    }
+    line
+}
+
+/// Returns the standard input of a command that reads a list.
+fn listed(paths: &[Vec<u8>]) -> Vec<u8> {
+    paths.iter().flat_map(|path| [&path[..], b"\0"].concat()).collect()
+}
+
+/// Makes a destination, as TSM does.
+pub(super) fn make_folder(folder: Option<&Path>) -> Result<(), CommandError> {
+    let Some(folder) = folder else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .map_err(|error| CommandError::new(format!("cannot make {}: {error}", folder.display())))
+}
+
+/// Folder beside a file that comes back under a new name.
+struct Staging {
+    folder: PathBuf,
+    target: PathBuf,
+}
+
+impl Staging {
+    fn make(target: &Path) -> Result<Self, CommandError> {
+        let parent = target.parent().unwrap_or(Path::new("/"));
+        make_folder(Some(parent))?;
+        let folder = parent.join(format!(".holdfast-restore-{}", std::process::id()));
+        make_folder(Some(&folder))?;
+        Ok(Self { folder, target: target.to_owned() })
+    }
+
+    /// Gives the file its new name. A file that is there stays, unless it is replaced.
+    fn finish(self, path: &[u8], replaces: bool) -> Result<(), CommandError> {
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+        let restored = self.folder.join(OsStr::from_bytes(name));
+        if !restored.try_exists().unwrap_or(false) {
+            return Ok(());
+        }
+        if self.target.try_exists().unwrap_or(false) && !replaces {
+            let shown = self.target.display();
+            return Err(CommandError::new(format!("{shown} exists; -replace=all replaces it")));
+        }
+        std::fs::rename(&restored, &self.target).map_err(|error| {
+            CommandError::new(format!("cannot name {}: {error}", self.target.display()))
+        })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // A folder that stays has a name that says whose it is.
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Figures of a restore or a retrieve, over all its parts.
+#[derive(Default)]
+pub(super) struct Tally {
+    totals: Totals,
+    kept: u64,
+    code: u8,
+}
+
+impl Tally {
+    /// Runs one command line.
+    pub(super) fn run(
+        &mut self,
+        session: &mut Session<'_>,
+        line: &[OsString],
+        input: Vec<u8>,
+    ) -> Result<(), CommandError> {
+        let home = session.home.clone();
+        let child = Child { home: &home, words: line, input, tells_objects: true };
+        let outcome = child::run(child, &mut |event| match event {
+            Event::Document(document) => self.read(session, &document),
+            Event::Object { .. } if session.is_quiet() => {}
+            Event::Object { path, .. } => session.say(&format!("Restoring {path} [Done]")),
+            Event::Note(note) => output::say(&note),
+        })?;
+        self.code = self.code.max(Outcome::checked(outcome)?);
+        Ok(())
+    }
+
+    fn read(&mut self, session: &mut Session<'_>, document: &Value) {
+        let count = |key: &str| document[key].as_u64().unwrap_or(0);
+        self.totals.add(&Totals {
+            backed_up: count("restored"),
+            failed: count("failed"),
+            bytes_transferred: count("bytes_transferred"),
+            transfer_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
+            elapsed_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
+            ..Totals::default()
+        });
+        self.kept += count("kept");
+        if session.is_json() {
+            session.context.output.json(document);
+            return;
+        }
+        for (path, error) in failures(document) {
+            session.complain(&format!("ANS4005E '{path}' did not come back: {error}"));
+        }
+        for warning in strings(&document["warnings"]) {
+            session.complain(&format!("Warning: {warning}"));
+        }
+    }
+
+    /// Writes the report, and returns the exit code.
+    pub(super) fn end(self, session: &mut Session<'_>, is_retrieve: bool) -> u8 {
+        if self.kept > 0 {
+            let kept = session.forms.count(self.kept);
+            session.say(&format!(
+                "Objects that exist and differ, and were left alone: {kept}; -replace=all replaces \
+                 them"
+            ));
+        }
+        let title = if is_retrieve { "Retrieve" } else { "Restore" };
+        session.say("");
+        session.say(&format!("{title} processing finished."));
+        session.say("");
+        let lines = restore_report(&self.totals, is_retrieve, session.forms);
+        session.say_all(lines);
+        self.code
+    }
+}
+
+/// `dsmc restore image`: asks before it overwrites a disk.
+pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let (name, target) = match &session.command.operands[..] {
+        [name] => (name.clone(), name.clone()),
+        [name, target] => (name.clone(), target.clone()),
+        _ => return Err(CommandError::new("ANS1089E name an image, and the disk to write")),
+    };
+    let question = format!("Overwrite all content of {}?", model::escaped(&target));
+    if !questions::is_agreed(session, &question)? {
+        return Ok(WARNED);
+    }
+    session.connect()?;
+    let at = Filter::of(session)?.which.at.map(crate::moment::rfc3339_to_second);
+    let (name, target) = (OsString::from_vec(name), OsString::from_vec(target));
+    let line = plan::image_restore(&name, &target, at.as_deref(), true);
+    let home = session.home.clone();
+    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
+    let outcome = child::run(child, &mut |event| match event {
+        Event::Document(document) if session.is_json() => session.context.output.json(&document),
+        Event::Document(document) => {
+            let image = shown_path(&document["image"]);
+            session.say(&format!("Successful restore of the image '{image}'"));
+        }
+        Event::Object { path, .. } => output::say(&path),
+        Event::Note(note) => output::say(&note),
+    })?;
+    Outcome::checked(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_directory_without_conditions_comes_as_a_whole() {
+        let check = |operand: &str, descends, filter: &Filter, preservation| {
+            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            whole_tree(&spec, descends, filter, preservation).is_some()
+        };
+        let open = Filter::default();
+        assert!(check("/a/b/", true, &open, Preservation::Subtree));
+        assert!(check("/a/b/*", true, &open, Preservation::Complete));
+        assert!(!check("/a/b/", false, &open, Preservation::Subtree));
+        assert!(!check("/a/b/", true, &open, Preservation::NoBase));
+        assert!(!check("/a/*.c", true, &open, Preservation::Subtree));
+        assert!(!check("/", true, &open, Preservation::Subtree));
+        let files = Filter { files_only: true, ..Filter::default() };
+        assert!(!check("/a/b/", true, &files, Preservation::Subtree));
+    }
+
+    #[test]
+    fn a_file_gets_its_new_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("new");
+        let staging = Staging::make(&target).expect("made");
+        std::fs::write(staging.folder.join("old"), "content").expect("written");
+        staging.finish(b"/x/old", false).expect("named");
+        assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
+        let staging = Staging::make(&target).expect("made");
+        std::fs::write(staging.folder.join("old"), "other").expect("written");
+        assert!(staging.finish(b"/x/old", false).is_err());
+        assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+}

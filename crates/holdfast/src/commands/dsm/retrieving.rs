@@ -1,0 +1,90 @@
+//! `dsmc retrieve`: objects of archives, of each the newest that the command names.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use client::{ArchiveSummary, Client};
+use dsm::client::{self as plan, Preservation, Spec};
+use dsm::words::is_like;
+
+use super::questions;
+use super::restoring::{self, Tally};
+use super::session::Session;
+use super::stored::{self, Filter};
+use crate::error::{CommandError, WARNED};
+
+/// Maximum number of paths on one command line.
+const PATHS_MAX: usize = 2_000;
+
+pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let client = session.connect()?;
+    let (spec, destination) = restoring::places(session)?;
+    let found = newest(session, &client, &spec)?;
+    if found.is_empty() {
+        session.complain("ANS1092W No archived object has such a name");
+        return Ok(WARNED);
+    }
+    let word = session.options().text("PRESERVEPATH").unwrap_or_default();
+    let replaces = session.command.prompts(session.options())
+        && questions::is_agreed_if_asked(session, "Replace objects that exist and differ?")?;
+    let mut tally = Tally::default();
+    for (archive, paths) in found {
+        let to = destination.clone();
+        for batch in restoring::placed(&spec, paths, &client, to, Preservation::of(&word))? {
+            let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
+            restoring::make_folder(to.as_deref())?;
+            for paths in batch.paths.chunks(PATHS_MAX) {
+                let options = session.options();
+                let mut line = plan::retrieve(&session.command, options, archive, to.as_deref());
+                if replaces && let Some(last) = line.last_mut() {
+                    *last = "all".into();
+                }
+                line.push("--".into());
+                line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
+                tally.run(session, &line, Vec::new())?;
+            }
+        }
+    }
+    Ok(tally.end(session, true))
+}
+
+/// Returns the archives that the description and the times of a command choose, newest first.
+pub(super) fn chosen(
+    session: &Session<'_>,
+    client: &Client,
+) -> Result<Vec<ArchiveSummary>, CommandError> {
+    let filter = Filter::of(session)?;
+    let wanted = session.options().text("DESCRIPTION");
+    let mut archives = client.archives()?;
+    archives.retain(|archive| {
+        wanted.as_ref().is_none_or(|wanted| is_like(wanted, &archive.description))
+            && filter.range.has(super::clock::moment(archive.created))
+    });
+    Ok(archives)
+}
+
+/// Returns the paths that come from each archive: each path from the newest one that has it.
+fn newest(
+    session: &Session<'_>,
+    client: &Client,
+    spec: &Spec,
+) -> Result<BTreeMap<u64, Vec<Vec<u8>>>, CommandError> {
+    let mut from: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    for archive in chosen(session, client)? {
+        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
+        stored::select(client, spec, session.descends(), &filter, &mut |object| {
+            if !object.is_directory() {
+                from.entry(object.path).or_insert(archive.number);
+            }
+            true
+        })?;
+    }
+    let mut archives: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+    for (path, archive) in from {
+        archives.entry(archive).or_default().push(path);
+    }
+    Ok(archives)
+}

@@ -1,0 +1,609 @@
+//! `dsmc incremental`, `selective`, `archive`, `expire`, `preview` and `backup image`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use dsm::client::{self as plan, Action, PathSource};
+use dsm::configuration::{Domain, domain};
+use dsm::lines::{Totals, session_report};
+use policy::local::{self, Standing};
+use serde_json::Value;
+
+use super::child::{self, Child, Event, Outcome};
+use super::local_files::{self, Target};
+use super::session::Session;
+use super::stored;
+use crate::error::{CommandError, DONE, FAILED};
+use crate::output;
+
+/// Maximum number of paths, and of their bytes, on one command line.
+const PATHS_MAX: usize = 5_000;
+const PATHS_BYTES_MAX: usize = 1 << 20;
+/// Number of objects between two lines about the progress.
+const PROGRESS_OBJECTS: u64 = 500;
+/// Name of the file with the translated statements.
+const LIST_NAME: &str = "dsm.statements";
+
+/// Paths of a command, for its command lines.
+#[derive(Default)]
+struct Sources {
+    trees: Vec<Vec<u8>>,
+    files: Vec<Vec<u8>>,
+    /// Files that operands name without wildcards. Statements on directories have no effect on
+    /// them, as in TSM.
+    named: Vec<Vec<u8>>,
+}
+
+impl Sources {
+    fn is_empty(&self) -> bool {
+        self.trees.is_empty() && self.files.is_empty() && self.named.is_empty()
+    }
+}
+
+pub(super) fn incremental(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    send(session, "Incremental backup", "ANS1802E")
+}
+
+pub(super) fn selective(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    need_operands(session)?;
+    send(session, "Selective backup", "ANS1804E")
+}
+
+pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    need_operands(session)?;
+    send(session, "Archive", "ANS1803E")
+}
+
+fn need_operands(session: &Session<'_>) -> Result<(), CommandError> {
+    if session.command.has("FILELIST") {
+        return Ok(());
+    }
+    stored::operands(session).map(drop)
+}
+
+/// Sends what the command names. `title` is the name of the operation, and `number` that of the
+/// message that it has failed in part.
+fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, CommandError> {
+    session.heading();
+    session.connect()?;
+    let sources = sources(session)?;
+    let list = List::write(session, &session.site.translation.list())?;
+    let shown = shown_volumes(session, &sources)?;
+    for volume in &shown {
+        session.say(&format!("{title} of volume '{volume}'"));
+    }
+    let mut run = Run::default();
+    for (sending, paths) in parts(session, &sources) {
+        let line = command_line(session, &list, sending);
+        run.part(session, line, sending, &paths)?;
+    }
+    drop(list);
+    if !sources.named.is_empty() {
+        let list = List::write(session, &session.site.translation.list_of_named())?;
+        let line = command_line(session, &list, PathSource::Trees);
+        run.part(session, line, PathSource::Trees, &sources.named)?;
+    }
+    run.end(session, title, number, &shown)
+}
+
+/// Returns the paths that the operands, the list, or the domain name.
+fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
+    let mut sources = Sources::default();
+    if let Some(list) = session.options().get("FILELIST") {
+        let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
+        let listed = local_files::filelist(&list.value, literal)?;
+        sources.files = crate::path::from_root(listed)?;
+        if session.action() == Action::Incremental {
+            // A directory of a list stands for its own entry, which comes with its files.
+            sources.files.retain(|path| !local_files::is_directory(path));
+        }
+        if sources.files.is_empty() {
+            return Err(CommandError::new("ANS1092W The list has directories only"));
+        }
+        return Ok(sources);
+    }
+    if session.command.operands.is_empty() {
+        if let Some(domain) = domain(session.options())? {
+            sources.trees = domain_paths(&domain)?;
+        }
+        return Ok(sources);
+    }
+    let descends = session.descends();
+    for spec in stored::operands(session)? {
+        match local_files::find(&spec, descends)? {
+            Target::Tree(path) if is_named(session, &path) => sources.named.push(path),
+            Target::Tree(path) => sources.trees.push(path),
+            Target::Files(files) => sources.files.extend(files),
+        }
+    }
+    if sources.is_empty() {
+        return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
+    }
+    Ok(sources)
+}
+
+/// Returns true for a file of a backup. Statements on directories are not about archives.
+fn is_named(session: &Session<'_>, path: &[u8]) -> bool {
+    session.action() != Action::Archive && !local_files::is_directory(path)
+}
+
+/// Returns the mount points of a domain.
+fn domain_paths(domain: &Domain) -> Result<Vec<Vec<u8>>, CommandError> {
+    let mut paths = Vec::new();
+    if domain.all_local {
+        let table = sys::mount::table().map_err(|error| {
+            CommandError::new(format!("cannot read the table of mounts: {error}"))
+        })?;
+        let is_directory = |point: &[u8]| {
+            use std::os::unix::ffi::OsStrExt as _;
+            std::fs::metadata(std::ffi::OsStr::from_bytes(point)).is_ok_and(|found| found.is_dir())
+        };
+        let mounts = local::decide(&local::parse_mounts(&table), is_directory, &domain.left_out);
+        let mounts = mounts.into_iter().filter(|mount| mount.standing == Standing::Local);
+        paths.extend(mounts.map(|mount| mount.point));
+    }
+    paths.extend(domain.paths.iter().cloned());
+    if paths.is_empty() {
+        return Err(CommandError::new("ANS1149E the domain has no file system on this machine"));
+    }
+    Ok(paths)
+}
+
+/// Returns the names for the lines around the work: the operands, or the file systems.
+fn shown_volumes(session: &Session<'_>, sources: &Sources) -> Result<Vec<String>, CommandError> {
+    let escaped = |path: &Vec<u8>| model::escaped(path);
+    if let Some(list) = session.options().get("FILELIST") {
+        return Ok(vec![model::escaped(&list.value)]);
+    }
+    if session.command.operands.is_empty() {
+        return Ok(sources.trees.iter().map(escaped).collect());
+    }
+    let specs = stored::operands(session)?;
+    let operands = session.command.operands.iter().zip(specs);
+    Ok(operands
+        .map(|(operand, spec)| {
+            let is_plain = operand.starts_with(b"/");
+            model::escaped(if is_plain { operand } else { return escaped(&spec.path()) })
+        })
+        .collect())
+}
+
+/// Divides the paths into command lines.
+fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(PathSource, Vec<Vec<u8>>)> {
+    let is_selective = session.action() != Action::Incremental;
+    let mut parts = Vec::new();
+    let has_files = !sources.files.is_empty();
+    if !sources.trees.is_empty() || sources.is_empty() {
+        parts.push((PathSource::Trees, sources.trees.clone()));
+    }
+    if has_files && is_selective {
+        parts.push((PathSource::Listed, sources.files.clone()));
+        return parts;
+    }
+    // An incremental of single files compares each, and a list would send all of them.
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    for file in &sources.files {
+        if part.len() == PATHS_MAX || bytes + file.len() > PATHS_BYTES_MAX {
+            parts.push((PathSource::Trees, std::mem::take(&mut part)));
+            bytes = 0;
+        }
+        bytes += file.len();
+        part.push(file.clone());
+    }
+    if !part.is_empty() {
+        parts.push((PathSource::Trees, part));
+    }
+    parts
+}
+
+fn command_line(session: &Session<'_>, list: &List, sending: PathSource) -> Vec<OsString> {
+    let (command, options) = (&session.command, session.options());
+    let list = list.path.as_deref();
+    match session.action() {
+        Action::Archive => {
+            let today = super::clock::moment(sys::clock::now());
+            let usual = || format!("Archive Date: {}", session.forms.date(today));
+            let description = options.text("DESCRIPTION").unwrap_or_else(usual);
+            plan::archive(command, options, list, sending, &description)
+        }
+        action => plan::backup(command, options, list, sending, action == Action::Selective),
+    }
+}
+
+/// File with the translated statements, which lives as long as the command.
+struct List {
+    path: Option<PathBuf>,
+}
+
+impl List {
+    /// Writes statements of the option files. Without option files, the node's own list counts.
+    fn write(session: &Session<'_>, statements: &[u8]) -> Result<Self, CommandError> {
+        if session.site.files.is_empty() {
+            return Ok(Self { path: None });
+        }
+        let name = format!("holdfast-{LIST_NAME}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        sys::durable::write(&path, statements, 0o600).map_err(|error| {
+            CommandError::new(format!("cannot write {}: {error}", path.display()))
+        })?;
+        Ok(Self { path: Some(path) })
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // A file that stays is of no use to anybody, and does no harm.
+            drop(std::fs::remove_file(path));
+        }
+    }
+}
+
+/// Work of a command, over all its parts.
+#[derive(Default)]
+struct Run {
+    totals: Totals,
+    code: u8,
+    failures: Vec<(String, String)>,
+    /// File spaces of a backup whose paths come from the node's settings.
+    filespaces: Vec<String>,
+    told: u64,
+}
+
+impl Run {
+    fn part(
+        &mut self,
+        session: &mut Session<'_>,
+        mut line: Vec<OsString>,
+        sending: PathSource,
+        paths: &[Vec<u8>],
+    ) -> Result<(), CommandError> {
+        let mut input = Vec::new();
+        match sending {
+            PathSource::Trees => {
+                line.push("--".into());
+                line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
+            }
+            PathSource::Listed => {
+                for path in paths {
+                    input.extend_from_slice(path);
+                    input.push(0);
+                }
+            }
+        }
+        let home = session.home.clone();
+        let child = Child { home: &home, words: &line, input, tells_objects: true };
+        let outcome = child::run(child, &mut |event| self.take(session, event))?;
+        self.code = self.code.max(Outcome::checked(outcome)?);
+        Ok(())
+    }
+
+    fn take(&mut self, session: &mut Session<'_>, event: Event) {
+        match event {
+            Event::Document(document) if session.is_json() => {
+                self.totals.add(&totals(&document));
+                session.context.output.json(&document);
+            }
+            Event::Document(document) => self.read(session, &document),
+            Event::Object { verb, path } => self.tell(session, &verb, &path),
+            Event::Note(note) => output::say(&note),
+        }
+        session.context.output.flush();
+    }
+
+    /// Writes the line of an object, and the number of objects from time to time.
+    fn tell(&mut self, session: &mut Session<'_>, verb: &str, path: &str) {
+        self.told += 1;
+        if !session.is_quiet() {
+            session.say(&object_line(verb, path));
+        }
+        if self.told.is_multiple_of(PROGRESS_OBJECTS) {
+            let count = session.forms.count(self.told);
+            session.say(&format!("ANS1898I ***** Processed {count:>9} files *****"));
+        }
+    }
+
+    fn read(&mut self, session: &Session<'_>, document: &Value) {
+        self.totals.add(&totals(document));
+        let filespaces = document["filespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.filespaces.extend(filespaces.iter().map(shown_path));
+        for (path, error) in failures(document) {
+            session.complain(&format!("ANS1228E PathSource of object '{path}' failed: {error}"));
+            self.failures.push((path, error));
+        }
+        // The process has written its warnings itself.
+        for warning in strings(&document["warnings"]) {
+            session.log.add(&format!("Warning: {warning}"));
+        }
+    }
+
+    /// Writes the end of each volume, and the report.
+    fn end(
+        self,
+        session: &mut Session<'_>,
+        title: &str,
+        number: &str,
+        volumes: &[String],
+    ) -> Result<u8, CommandError> {
+        let lower = title.to_ascii_lowercase();
+        let volumes = if volumes.is_empty() { &self.filespaces } else { volumes };
+        for volume in volumes {
+            let within = |path: &str| {
+                let top = volume.trim_end_matches(['*', '/']);
+                path.strip_prefix(top)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let failed = match volumes.len() {
+                1 => self.totals.failed,
+                _ => self.failures.iter().filter(|(path, _)| within(path)).count() as u64,
+            };
+            if failed == 0 {
+                session.say(&format!("Successful {lower} of '{volume}'"));
+            } else {
+                let count = session.forms.count(failed);
+                let line = format!("{number} {title} of '{volume}' ended; objects failed: {count}");
+                session.complain(&line);
+            }
+        }
+        let totals = Totals { is_archive: session.action() == Action::Archive, ..self.totals };
+        session.say("");
+        let lines = session_report(&totals, session.forms);
+        session.say_all(lines);
+        Ok(self.code)
+    }
+}
+
+/// Returns the line of an object that is sent or expired.
+fn object_line(verb: &str, path: &str) -> String {
+    let found = std::fs::symlink_metadata(path).ok();
+    let is_directory = found.as_ref().is_some_and(std::fs::Metadata::is_dir);
+    let kind = if is_directory { "Directory-->" } else { "Normal File-->" };
+    let bytes = found.filter(|_| !is_directory).map_or(0, |found| found.len());
+    let bytes = crate::quantity::count(bytes);
+    match verb {
+        "expire" => format!("{:<14}{:>17} {path} [Sent]", "Expiring-->", ""),
+        "update" => format!("{:<14}{:>17} {path} [Sent]", "Updating-->", ""),
+        _ => format!("{kind:<14}{bytes:>17} {path} [Sent]"),
+    }
+}
+
+/// Returns the figures of the report of a backup or an archive.
+pub(super) fn totals(document: &Value) -> Totals {
+    let count = |key: &str| document[key].as_u64().unwrap_or(0);
+    let number = |key: &str| document[key].as_f64().unwrap_or(0.0);
+    Totals {
+        inspected: count("inspected"),
+        backed_up: count("backed_up"),
+        updated: count("updated"),
+        rebound: count("rebound"),
+        deleted: count("deleted"),
+        expired: count("expired"),
+        failed: count("failed"),
+        encrypted: count("encrypted"),
+        deduplicated: count("deduplicated"),
+        grew: count("grew"),
+        retries: count("retries"),
+        bytes_inspected: count("bytes_inspected"),
+        bytes_processed: count("bytes_processed"),
+        bytes_before_dedup: count("bytes_before_dedup"),
+        bytes_after_dedup: count("bytes_after_dedup"),
+        bytes_transferred: count("bytes_transferred"),
+        transfer_secs: number("data_transfer_secs"),
+        elapsed_secs: number("elapsed_secs"),
+        compressed_percent: number("compressed_percent"),
+        is_archive: false,
+    }
+}
+
+/// Returns the failures of a report: each path with its error.
+pub(super) fn failures(document: &Value) -> Vec<(String, String)> {
+    let failures = document["failures"].as_array().map(Vec::as_slice).unwrap_or_default();
+    failures
+        .iter()
+        .map(|failure| {
+            let error = failure["error"].as_str().unwrap_or_default().to_owned();
+            (shown_path(&failure["path"]), error)
+        })
+        .collect()
+}
+
+/// Returns a path of a document in escaped form.
+pub(super) fn shown_path(path: &Value) -> String {
+    if let Some(text) = path.as_str() {
+        return model::escaped(text.as_bytes());
+    }
+    let bytes = path["bytes"].as_str().unwrap_or_default();
+    let bytes = data_encoding::BASE64.decode(bytes.as_bytes()).unwrap_or_default();
+    model::escaped(&bytes)
+}
+
+/// Returns the strings of a list in a document.
+pub(super) fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// `dsmc expire`: a backup that leaves the objects out, so that their active versions end.
+pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let specs = stored::operands(session)?;
+    if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
+        return Ok(DONE);
+    }
+    session.connect()?;
+    let list = List::write(session, &session.site.translation.list())?;
+    let mut run = Run::default();
+    for spec in &specs {
+        let mut line = plan::backup(
+            &session.command,
+            session.options(),
+            list.path.as_deref(),
+            PathSource::Trees,
+            false,
+        );
+        line.push("--confirm-expire".into());
+        for pattern in excluded(spec, session.descends()) {
+            line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
+        }
+        run.part(session, line, PathSource::Trees, &[spec.folder()])?;
+    }
+    drop(list);
+    let totals = run.totals;
+    session.say("");
+    let lines = session_report(&totals, session.forms);
+    session.say_all(lines);
+    Ok(run.code)
+}
+
+/// Returns the patterns of the objects that an operand names.
+fn excluded(spec: &dsm::client::Spec, descends: bool) -> Vec<Vec<u8>> {
+    let last: &[u8] = match &spec.last {
+        dsm::client::Last::Everything => b"*",
+        dsm::client::Last::Matching(pattern) => pattern.as_bytes(),
+        dsm::client::Last::Named(name) => name,
+    };
+    let direct = [&spec.directory[..], b"/", last].concat();
+    match descends {
+        true => vec![[&spec.directory[..], b"/.../", last].concat()],
+        false => vec![direct],
+    }
+}
+
+/// `dsmc preview`: each object, whether it would be sent, and by which statement.
+pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    session.connect()?;
+    let mut line: Vec<OsString> = ["preview", "--json"].map(OsString::from).to_vec();
+    let filter = session.options().text("FILTER").unwrap_or_else(|| "all".to_owned());
+    line.extend(["--filter".into(), filter.into()]);
+    let list = List::write(session, &session.site.translation.list())?;
+    if let Some(path) = &list.path {
+        line.extend(["--inclexcl".into(), path.into()]);
+    }
+    line.push("--".into());
+    for spec in stored::operands(session)? {
+        line.push(OsString::from_vec(spec.path()));
+    }
+    session.say(
+        "Name                                     Size  Status    Mgmt Class  Pattern  Source",
+    );
+    let home = session.home.clone();
+    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
+    let outcome = child::run(child, &mut |event| match event {
+        Event::Document(document) if session.is_json() => session.context.output.json(&document),
+        Event::Document(document) => {
+            let line = preview_line(session, &document);
+            session.say(&line);
+        }
+        Event::Object { path, .. } => output::say(&path),
+        Event::Note(note) => output::say(&note),
+    })?;
+    drop(list);
+    Outcome::checked(outcome)
+}
+
+fn preview_line(session: &Session<'_>, document: &Value) -> String {
+    let path = shown_path(&document["path"]);
+    let bytes = session.forms.count(document["bytes"].as_u64().unwrap_or(0));
+    let is_included = document["included"].as_bool().unwrap_or(false);
+    let status = if is_included { "Included" } else { "Excluded" };
+    let class = document["mgmt_class"].as_str().unwrap_or("-");
+    let rule = &document["rule"];
+    let statement = rule["statement"].as_str().unwrap_or("-");
+    // The line of the translation is of no use to a person; the line of the option file is.
+    let source = rule["source"].as_str().unwrap_or("-");
+    let line = source.rsplit(" line ").next().and_then(|number| number.parse().ok());
+    let place = line.and_then(|line| session.site.translation.place_of(line));
+    let source = match place {
+        Some(place) if source.contains(LIST_NAME) => place.to_string(),
+        _ => source.to_owned(),
+    };
+    format!("{path:<30} {bytes:>14}  {status}  {class:<10}  {statement}  {source}")
+}
+
+/// `dsmc backup image`.
+pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let mut disks: Vec<OsString> = session
+        .command
+        .operands
+        .iter()
+        .map(|disk| OsString::from_vec(disk.clone()))
+        .collect();
+    if disks.is_empty() {
+        let named = session.options().all("DOMAIN.IMAGE").into_iter();
+        let words = named.flat_map(|entry| dsm::words::words(&entry.value).unwrap_or_default());
+        disks = words.map(OsString::from_vec).collect();
+    }
+    if disks.is_empty() {
+        return Err(CommandError::new("ANS1089E name a disk, or give DOMAIN.IMAGE"));
+    }
+    session.connect()?;
+    let line = plan::image_backup(session.options(), &disks);
+    let home = session.home.clone();
+    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
+    let mut failed = false;
+    let outcome = child::run(child, &mut |event| match event {
+        Event::Document(document) if session.is_json() => session.context.output.json(&document),
+        Event::Document(document) => failed |= !image_report(session, &document),
+        Event::Object { path, .. } => output::say(&path),
+        Event::Note(note) => output::say(&note),
+    })?;
+    let code = Outcome::checked(outcome)?;
+    Ok(if failed { code.max(FAILED) } else { code })
+}
+
+fn image_report(session: &mut Session<'_>, document: &Value) -> bool {
+    let image = shown_path(&document["image"]);
+    if let Some(error) = document["error"].as_str() {
+        session.complain(&format!("ANS1228E PathSource of image '{image}' failed: {error}"));
+        return false;
+    }
+    let totals = Totals {
+        inspected: 1,
+        backed_up: 1,
+        bytes_inspected: document["bytes"].as_u64().unwrap_or(0),
+        bytes_processed: document["data_bytes"].as_u64().unwrap_or(0),
+        bytes_transferred: document["bytes_transferred"].as_u64().unwrap_or(0),
+        elapsed_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
+        ..Totals::default()
+    };
+    session.say(&format!("Successful image backup of '{image}'"));
+    session.say("");
+    let lines = session_report(&totals, session.forms);
+    session.say_all(lines);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_has_its_figures_and_failures() {
+        let document = json!({
+            "inspected": 3, "backed_up": 2, "failed": 1, "elapsed_secs": 1.5,
+            "failures": [{"path": {"bytes": "L/8="}, "error": "denied"},
+                {"path": "/a", "error": "x"}],
+        });
+        let totals = totals(&document);
+        assert_eq!((totals.inspected, totals.backed_up, totals.failed), (3, 2, 1));
+        let failures = failures(&document);
+        assert_eq!(failures[0], ("/\\xff".to_owned(), "denied".to_owned()));
+        assert_eq!(failures[1].0, "/a");
+    }
+
+    #[test]
+    fn an_expiration_leaves_out_what_is_named() {
+        let patterns = |operand: &str, descends| {
+            let spec = dsm::client::Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            let patterns = excluded(&spec, descends);
+            patterns.iter().map(|pattern| model::escaped(pattern)).collect::<Vec<_>>()
+        };
+        assert_eq!(patterns("/home/ann/a", false), ["/home/ann/a"]);
+        assert_eq!(patterns("/home/ann/*.c", true), ["/home/ann/.../*.c"]);
+        assert_eq!(patterns("/home/ann/", false), ["/home/ann/*"]);
+    }
+}

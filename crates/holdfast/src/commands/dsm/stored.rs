@@ -1,0 +1,201 @@
+//! Stored versions that a command of `dsmc` names.
+
+use client::{
+    Client, ErrorKind, FilespaceSummary, ListContent, ListOptions, ListedVersion, VersionChoice,
+};
+use dsm::client::{Last, Spec, TimeRange, point_in_time, range};
+use dsm::forms::Day;
+use dsm::lines::Version;
+use model::{Kind, ServerTime};
+
+use super::clock;
+use super::session::Session;
+use crate::error::CommandError;
+
+/// Choice of versions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    pub(super) which: VersionChoice,
+    pub(super) all_versions: bool,
+    pub(super) range: TimeRange,
+    pub(super) files_only: bool,
+    pub(super) directories_only: bool,
+    pub(super) archive: Option<u64>,
+}
+
+/// A stored version.
+#[derive(Clone, Debug)]
+pub(super) struct StoredObject {
+    pub(super) path: Vec<u8>,
+    pub(super) kind: Kind,
+    pub(super) bytes: u64,
+    pub(super) stored: ServerTime,
+    pub(super) class: String,
+    pub(super) is_active: bool,
+}
+
+impl StoredObject {
+    fn of(version: &ListedVersion) -> Self {
+        Self {
+            path: version.path.clone(),
+            kind: version.object.stat.kind,
+            bytes: version.object.stat.size,
+            stored: version.object.inserted,
+            class: version.class.clone(),
+            is_active: version.deactivated.is_none(),
+        }
+    }
+
+    /// Returns the version for a line; `path` is its path in escaped form.
+    pub(super) fn shown<'a>(&'a self, path: &'a str) -> Version<'a> {
+        Version {
+            bytes: self.bytes,
+            stored: clock::moment(self.stored),
+            class: &self.class,
+            is_active: self.is_active,
+            path,
+        }
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+}
+
+impl Filter {
+    /// Returns the choice that the options of the command make.
+    pub(super) fn of(session: &Session<'_>) -> Result<Self, CommandError> {
+        let today = clock::moment(sys::clock::now());
+        let today = Day { year: today.year, month: today.month, day: today.day };
+        let at = point_in_time(session.options(), session.forms, today)?;
+        let at = at.map(clock::server_time).transpose()?;
+        let command = &session.command;
+        let inactive = command.has("INACTIVE");
+        Ok(Self {
+            which: VersionChoice { at, inactive: inactive || command.has("LATEST") },
+            all_versions: inactive && at.is_none(),
+            range: range(session.options(), session.forms)?,
+            files_only: command.has("FILESONLY"),
+            directories_only: command.has("DIRSONLY"),
+            archive: None,
+        })
+    }
+
+    /// Returns true if every version is taken that is named.
+    pub(super) fn is_open(&self) -> bool {
+        self.range == TimeRange::default() && !self.files_only && !self.directories_only
+    }
+
+    fn takes(&self, object: &StoredObject) -> bool {
+        let is_kind = match (self.files_only, self.directories_only) {
+            (true, false) => !object.is_directory(),
+            (false, true) => object.is_directory(),
+            _ => true,
+        };
+        is_kind && self.range.has(clock::moment(object.stored))
+    }
+}
+
+/// Calls `visit` for each version that the operand names, until it returns false.
+pub(super) fn select(
+    client: &Client,
+    spec: &Spec,
+    descends: bool,
+    filter: &Filter,
+    visit: &mut dyn FnMut(StoredObject) -> bool,
+) -> Result<(), CommandError> {
+    let mut is_directory = false;
+    let mut goes_on = true;
+    let named = matches!(spec.last, Last::Named(_));
+    let own = spec.path();
+    if named {
+        let mut take = |version: &ListedVersion| {
+            let object = StoredObject::of(version);
+            is_directory |= object.is_directory();
+            goes_on = !filter.takes(&object) || visit(object);
+            goes_on
+        };
+        list(client, own.clone(), ListContent::None, filter, &mut take)?;
+        if !descends || !goes_on {
+            return Ok(());
+        }
+    }
+    let content = if descends { ListContent::Everything } else { ListContent::Direct };
+    let top = if is_directory { own.clone() } else { spec.folder() };
+    let mut take = |version: &ListedVersion| {
+        let is_new = version.path != own || !named;
+        if !is_new || !spec.names(&version.path, descends) {
+            return true;
+        }
+        let object = StoredObject::of(version);
+        !filter.takes(&object) || visit(object)
+    };
+    list(client, top, content, filter, &mut take)
+}
+
+/// Lists one path. A path that is not stored has no versions.
+fn list(
+    client: &Client,
+    path: Vec<u8>,
+    content: ListContent,
+    filter: &Filter,
+    visit: &mut dyn FnMut(&ListedVersion) -> bool,
+) -> Result<(), CommandError> {
+    let options = ListOptions {
+        path: Some(path),
+        which: filter.which.clone(),
+        content,
+        all_versions: filter.all_versions,
+        archive: filter.archive,
+    };
+    match client.list(&options, visit) {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Returns the working directory, for operands that are relative.
+pub(super) fn working_directory() -> Result<Vec<u8>, CommandError> {
+    let working = std::env::current_dir();
+    let working = working
+        .map_err(|error| CommandError::new(format!("there is no working directory: {error}")))?;
+    Ok(crate::path::bytes(&working))
+}
+
+/// Parses the operand of a command.
+pub(super) fn spec(operand: &[u8]) -> Result<Spec, CommandError> {
+    Spec::parse(operand, &working_directory()?)
+        .map_err(|reason| CommandError::new(format!("ANS1081E {reason}")))
+}
+
+/// Returns the operands of a command that needs at least one.
+pub(super) fn operands(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
+    let operands = &session.command.operands;
+    if operands.is_empty() {
+        let name = session.command.definition.name();
+        return Err(CommandError::new(format!("ANS1089E '{name}' needs the name of a file")));
+    }
+    operands.iter().map(|operand| spec(operand)).collect()
+}
+
+/// Returns the node's file spaces with files. Images have file spaces without a mount point.
+pub(super) fn filespaces(client: &Client) -> Result<Vec<FilespaceSummary>, CommandError> {
+    let mut filespaces = client.filespaces()?;
+    filespaces.retain(|filespace| filespace.name.starts_with(b"/"));
+    Ok(filespaces)
+}
+
+/// Returns the mount point of the stored file system that holds `path`: the longest that fits.
+pub(super) fn filespace_of(client: &Client, path: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let holds = |name: &[u8]| {
+        name == b"/"
+            || path
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    let names = filespaces(client)?.into_iter().map(|filespace| filespace.name);
+    Ok(names
+        .filter(|name| holds(name))
+        .max_by_key(Vec::len)
+        .unwrap_or_else(|| b"/".to_vec()))
+}
