@@ -24,11 +24,14 @@ mod link;
 mod local_files;
 mod logs;
 mod prompt;
+mod queries;
 mod questions;
 mod restoring;
 mod retrieving;
+mod scheduler;
 mod sending;
 mod session;
+mod space;
 mod stored;
 
 use std::ffi::OsString;

@@ -1,0 +1,411 @@
+//! `dsmc query ...`: answers about what is stored, the node, and its options.
+
+use client::{Class, Client};
+use dsm::client::Action;
+use dsm::lines::{
+    archive_heading, archive_line, backup_heading, backup_line, filespace_heading, filespace_line,
+    statement_lines,
+};
+use dsm::selection::listing;
+use policy::Limit;
+use serde::Serialize;
+
+use super::clock;
+use super::retrieving;
+use super::session::Session;
+use super::stored::{self, Filter, StoredObject};
+use crate::error::{CommandError, DONE, WARNED};
+use crate::moment;
+use crate::path::JsonPath;
+
+const DAY_SECS: i64 = 24 * 3600;
+
+pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    match session.action() {
+        Action::QueryInclexcl => inclexcl(session),
+        Action::QueryOptions => options(session),
+        Action::QueryAccess => {
+            session.say("No other node has access to the files of this node.");
+            Ok(DONE)
+        }
+        Action::QueryRestore => {
+            session.say("No restore waits: one that is run again goes on where it ended.");
+            Ok(DONE)
+        }
+        _ => with_server(session),
+    }
+}
+
+fn with_server(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let client = session.connect()?;
+    match session.action() {
+        Action::QueryBackup => backup(session, &client),
+        Action::QueryArchive => archive(session, &client),
+        Action::QueryFilespace => filespaces(session, &client),
+        Action::QueryImage => images(session, &client),
+        Action::QueryMgmtclass => classes(session, &client),
+        Action::QuerySchedule => schedules(session),
+        Action::QuerySysteminfo => system_facts(session, &client),
+        _ => node(session, &client),
+    }
+}
+
+/// A version of a query with -json, one document per line.
+#[derive(Serialize)]
+struct VersionDocument<'a> {
+    path: JsonPath<'a>,
+    size: u64,
+    stored: String,
+    mgmt_class: &'a str,
+    active: bool,
+    directory: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+}
+
+impl<'a> VersionDocument<'a> {
+    fn new(object: &'a StoredObject) -> Self {
+        Self {
+            path: JsonPath(&object.path),
+            size: object.bytes,
+            stored: moment::rfc3339(object.stored),
+            mgmt_class: &object.class,
+            active: object.is_active,
+            directory: object.is_directory(),
+            archive: None,
+            description: None,
+        }
+    }
+}
+
+/// Number and size of the versions of a query.
+#[derive(Default)]
+struct Summary {
+    objects: u64,
+    directories: u64,
+    bytes: u64,
+}
+
+impl Summary {
+    fn add(&mut self, object: &StoredObject) {
+        self.objects += 1;
+        self.directories += u64::from(object.is_directory());
+        self.bytes = self.bytes.saturating_add(object.bytes);
+    }
+
+    /// Writes the end of a query, and returns its exit code.
+    fn end(&self, session: &mut Session<'_>) -> u8 {
+        if self.objects == 0 {
+            session.complain("ANS1092W No stored object has such a name");
+            return WARNED;
+        }
+        if session.command.has("QUERYSUMMARY") {
+            let files = session.forms.count(self.objects - self.directories);
+            let directories = session.forms.count(self.directories);
+            let bytes = crate::quantity::bytes_with_unit(self.bytes);
+            session.say("");
+            session.say(&format!("Files: {files}  Directories: {directories}  Size: {bytes}"));
+        }
+        DONE
+    }
+}
+
+fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let specs = stored::operands(session)?;
+    let filter = Filter::of(session)?;
+    let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
+    let mut summary = Summary::default();
+    for spec in &specs {
+        stored::select(client, spec, descends, &filter, &mut |object| {
+            if summary.objects == 0 && !only_sum {
+                session.say_all(backup_heading());
+            }
+            summary.add(&object);
+            if session.is_json() {
+                session.context.output.json(&VersionDocument::new(&object));
+            } else if !only_sum {
+                let path = shown_path(&object);
+                let line = backup_line(&object.shown(&path), session.forms);
+                session.say(&line);
+            }
+            session.context.output.is_open()
+        })?;
+    }
+    Ok(summary.end(session))
+}
+
+fn shown_path(object: &StoredObject) -> String {
+    model::escaped(&object.path)
+}
+
+fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let specs = stored::operands(session)?;
+    let descends = session.descends();
+    let own = Filter::of(session)?;
+    let mut summary = Summary::default();
+    for archive in retrieving::chosen(session, client)? {
+        let filter = Filter {
+            archive: Some(archive.number),
+            files_only: own.files_only,
+            directories_only: own.directories_only,
+            ..Filter::default()
+        };
+        for spec in &specs {
+            stored::select(client, spec, descends, &filter, &mut |object| {
+                if summary.objects == 0 {
+                    session.say_all(archive_heading());
+                }
+                summary.add(&object);
+                let path = shown_path(&object);
+                if session.is_json() {
+                    session.context.output.json(&VersionDocument {
+                        archive: Some(archive.number),
+                        description: Some(&archive.description),
+                        ..VersionDocument::new(&object)
+                    });
+                } else {
+                    let expires = expires(session, client, &object);
+                    let version = object.shown(&path);
+                    let text = &archive.description;
+                    let line = archive_line(&version, &expires, text, session.forms);
+                    session.say(&line);
+                }
+                session.context.output.is_open()
+            })?;
+        }
+    }
+    Ok(summary.end(session))
+}
+
+/// Returns the day on which an archived object expires, or `Never`.
+fn expires(session: &Session<'_>, client: &Client, object: &StoredObject) -> String {
+    let is_class = |class: &&Class| class.name == object.class;
+    let group = client.hello().classes.values().find(is_class).and_then(|class| class.archive);
+    match group.map(|group| group.keep_days) {
+        Some(Limit::AtMost(days)) => {
+            let end = object.stored.secs() + i64::from(days) * DAY_SECS;
+            session.forms.date(clock::moment(model::ServerTime::from_secs(end)))
+        }
+        _ => "Never".to_owned(),
+    }
+}
+
+/// A file space of a query with -json, one document per line.
+#[derive(Serialize)]
+struct FilespaceDocument<'a> {
+    number: usize,
+    filespace: JsonPath<'a>,
+    last_backup: Option<String>,
+}
+
+fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let filespaces = stored::filespaces(client)?;
+    if filespaces.is_empty() {
+        session.complain("ANS1092W Nothing is backed up yet");
+        return Ok(WARNED);
+    }
+    session.say_all(filespace_heading());
+    for (index, filespace) in filespaces.iter().enumerate() {
+        let number = index + 1;
+        if session.is_json() {
+            session.context.output.json(&FilespaceDocument {
+                number,
+                filespace: JsonPath(&filespace.name),
+                last_backup: filespace.last_backup.map(moment::rfc3339),
+            });
+            continue;
+        }
+        let kind = sys::mount::filesystem_type(&filespace.name).ok().flatten();
+        let kind = kind.unwrap_or_else(|| "unknown".to_owned());
+        let last = filespace.last_backup.map(clock::moment);
+        let name = model::escaped(&filespace.name);
+        let line = filespace_line(number, last, &kind, &name, session.forms);
+        session.say(&line);
+    }
+    Ok(DONE)
+}
+
+fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let images = client.images(None)?;
+    if images.is_empty() {
+        session.complain("ANS1092W There is no image yet");
+        return Ok(WARNED);
+    }
+    session
+        .say("        Image Size   Stored Size  Type   Backup Date          Mgmt Class  A/I Image");
+    for image in &images {
+        let line = format!(
+            "{:>18} {:>13}  {:<5}  {}  {:<10}  {:<3} {}",
+            crate::quantity::bytes_with_unit(image.facts.layout.bytes),
+            crate::quantity::bytes_with_unit(image.facts.data_bytes),
+            image.facts.kind,
+            session.forms.stamp(clock::moment(image.taken)),
+            image.class,
+            if image.replaced.is_none() { "A" } else { "I" },
+            model::escaped(&image.name)
+        );
+        session.say(&line);
+    }
+    Ok(DONE)
+}
+
+fn inclexcl(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let lines = statement_lines(&listing(&session.site.translation));
+    session.say_all(lines);
+    // The server's own statements come last in its list, and first in the order of the look-up.
+    if let Ok(client) = session.context.client()
+        && let Some(set) = &client.hello().option_set
+        && !set.text.is_empty()
+    {
+        session
+            .say(&format!("Statements of the server (option set {}), looked at first:", set.name));
+        let text = String::from_utf8_lossy(&set.text).into_owned();
+        session.say_all(text.lines().rev().map(str::to_owned));
+    }
+    Ok(DONE)
+}
+
+fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let files: Vec<String> =
+        session.site.files.iter().map(|file| file.display().to_string()).collect();
+    session.say(&format!(
+        "Option files: {}",
+        if files.is_empty() { "none".to_owned() } else { files.join(", ") }
+    ));
+    let wanted = session.command.operands.first().map(|word| model::escaped(word).to_uppercase());
+    let lines: Vec<String> = session
+        .options()
+        .entries()
+        .iter()
+        .filter(|entry| entry.definition.kind != dsm::options::Kind::Statement)
+        .map(|entry| (entry.definition.name(), entry))
+        .filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| dsm::words::is_like(wanted, name)))
+        .filter(|(name, entry)| session.options().get(name) == Some(entry))
+        .map(|(name, entry)| match name.as_str() {
+            "PASSWORD" => format!("{name:>24}: ..."),
+            _ => format!("{name:>24}: {}", model::escaped(&entry.value)),
+        })
+        .collect();
+    session.say_all(lines);
+    Ok(DONE)
+}
+
+fn classes(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let hello = client.hello();
+    let details = session.command.has("DETAIL");
+    for (id, class) in &hello.classes {
+        let is_default = if *id == hello.default_class { "Yes" } else { "No" };
+        session.say(&format!("MgmtClass Name                : {}", class.name));
+        session.say(&format!("Default                       : {is_default}"));
+        if details {
+            session.say_all(class_lines(class));
+        }
+        session.say("");
+    }
+    Ok(DONE)
+}
+
+fn class_lines(class: &Class) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut add = |name: &str, value: String| lines.push(format!("       {name:<23}: {value}"));
+    if let Some(group) = &class.backup {
+        add("Copy Group Type", "Backup".to_owned());
+        add("Versions Data Exists", group.versions_existing_max.to_string());
+        add("Versions Data Deleted", group.versions_deleted_max.to_string());
+        add("Retain Extra Versions", group.extra_days.to_string());
+        add("Retain Only Version", group.only_days.to_string());
+        add("Copy Frequency", group.frequency_days.to_string());
+        add("Copy Mode", group.mode.to_string());
+        add("Copy Serialization", group.serialization.to_string());
+    }
+    if let Some(group) = &class.archive {
+        add("Copy Group Type", "Archive".to_owned());
+        add("Retain Version", group.keep_days.to_string());
+        add("Retention Initiation", group.starts.to_string());
+        add("Retain Minimum Days", group.minimum_days.to_string());
+    }
+    lines
+}
+
+fn schedules(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let mut schedules = agent::schedules(&session.home);
+    // A name with this sign stands for a single run, which an administrator has asked for.
+    schedules.retain(|schedule| !schedule.name.starts_with('@'));
+    if schedules.is_empty() {
+        session
+            .complain("ANS1092W The agent of this node has received no schedule; dsmcad runs it");
+        return Ok(WARNED);
+    }
+    for schedule in &schedules {
+        let definition: serde_json::Value =
+            serde_json::from_str(&schedule.definition).unwrap_or_default();
+        let text = |key: &str| definition[key].as_str().unwrap_or_default().to_owned();
+        let action = match &definition["action"]["work"] {
+            serde_json::Value::String(work) => work.clone(),
+            _ => definition["action"].to_string(),
+        };
+        session.say(&format!("    Schedule Name: {}", schedule.name));
+        session.say(&format!("      Description: {}", text("description")));
+        session.say(&format!("           Action: {action}"));
+        session.say(&format!("        Time Zone: {}", text("zone")));
+        session.say(&format!("         Priority: {}", definition["priority"]));
+        session.say("");
+    }
+    Ok(DONE)
+}
+
+fn node(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let hello = client.hello();
+    let lines = [
+        ("Server Name", client.server().to_owned()),
+        ("Server Version", hello.server_version.clone()),
+        ("Node Name", hello.node.to_uppercase()),
+        ("Node Folder", session.home.display().to_string()),
+        ("Secure Sockets", "TLS 1.3".to_owned()),
+        ("Archive Retention", "by class".to_owned()),
+        (
+            "Option Set",
+            hello
+                .option_set
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |set| set.name.clone()),
+        ),
+    ];
+    session.say_all(lines.map(|(name, value)| format!("  {name:<24}: {value}")));
+    Ok(DONE)
+}
+
+/// `dsmc query systeminfo`: the facts that somebody who helps needs, in a file.
+fn system_facts(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let mut lines = vec![format!("Holdfast {}", env!("CARGO_PKG_VERSION"))];
+    lines.push(format!("Server {} {}", client.server(), client.hello().server_version));
+    lines.push(format!("Node {} in {}", client.hello().node, session.home.display()));
+    for file in &session.site.files {
+        lines.push(format!("\nOption file {}", file.display()));
+        let text = std::fs::read(file).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let is_secret = |line: &&str| {
+            let word = line.split_whitespace().next().unwrap_or_default();
+            dsm::options::find(word)
+                .is_some_and(|option| matches!(option.name().as_str(), "PASSWORD" | "VMCPW"))
+        };
+        lines.extend(text.lines().filter(|line| !is_secret(line)).map(str::to_owned));
+    }
+    lines.push("\nStatements".to_owned());
+    lines.extend(statement_lines(&listing(&session.site.translation)));
+    lines.push("\nMounts".to_owned());
+    let mounts = sys::mount::table().unwrap_or_default();
+    lines.extend(String::from_utf8_lossy(&mounts).lines().map(str::to_owned));
+    if session.command.has("CONSOLE") {
+        session.say_all(lines.iter().flat_map(|line| line.lines()).map(str::to_owned));
+        return Ok(DONE);
+    }
+    let file = session.options().text("FILENAME").unwrap_or_else(|| "dsminfo.txt".to_owned());
+    std::fs::write(&file, lines.join("\n") + "\n")
+        .map_err(|error| CommandError::new(format!("cannot write {file}: {error}")))?;
+    session.say(&format!("The facts about this system are in {file}."));
+    Ok(DONE)
+}

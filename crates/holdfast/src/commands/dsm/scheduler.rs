@@ -1,0 +1,203 @@
+//! `dsmcad` and `dsmc schedule`: the agent of the node, and the log of what schedules did.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use agent::EventSummary;
+use dsm::client::options_of;
+use dsm::forms::Forms;
+use dsm::options::Options;
+
+use super::child::{self, Child, Event, Outcome};
+use super::files::{self, Places};
+use super::folders;
+use super::logs::{ErrorLog, Log};
+use super::session::Session;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::output;
+
+/// Interval between two looks at the events of the agent.
+const LOOK: Duration = Duration::from_secs(5);
+/// Interval between two looks whether the agent has ended.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Variable of the process that stays in the background.
+const BACKGROUND_VARIABLE: &str = "HOLDFAST_DSMCAD";
+
+/// `dsmcad`: runs what MANAGEDSERVICES names, in the background, as TSM's program does.
+pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, CommandError> {
+    let (line, others) =
+        options_of(words).map_err(|error| CommandError::new(format!("ANS1107E {error}")))?;
+    if let Some(other) = others.first() {
+        let message = format!("ANS1107E '{}' is no option of dsmcad", model::escaped(other));
+        return Err(CommandError::new(message));
+    }
+    let site = files::load(&Places::of_command(&line)?, &line)?;
+    let services = site.options.text("MANAGEDSERVICES").unwrap_or_default().to_lowercase();
+    let has = |service: &str| services.split([' ', ',']).any(|word| word == service);
+    let forms = Forms::of(&site.options);
+    if has("webclient") {
+        output::say("MANAGEDSERVICES webclient: the server's own page takes its place.");
+    }
+    if !services.is_empty() && !has("schedule") {
+        output::say("MANAGEDSERVICES does not name schedule, so no schedule runs here.");
+        return Ok(DONE);
+    }
+    let home = folders::folder(&site.options, context)?;
+    let node = folders::node_in(&home).ok_or_else(|| {
+        CommandError::new(format!("ANS2050E there is no node in {}", home.display()))
+            .with_hint("a command of dsmc with -password=TOKEN makes this machine a node")
+    })?;
+    if std::env::var_os(BACKGROUND_VARIABLE).is_none() {
+        let process = leave(words)?;
+        context
+            .output
+            .line(&format!("The agent of node {node} runs as process {process}."));
+        return Ok(DONE);
+    }
+    sys::process::ignore_hangup();
+    ErrorLog::open(&site.options, forms);
+    serve(&home, &site.options, forms)
+}
+
+/// Starts this command anew in the background, and returns its process.
+fn leave(words: &[Vec<u8>]) -> Result<u32, CommandError> {
+    let failed = |error| CommandError::new(format!("cannot start the agent: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let words = words.iter().map(|word| OsString::from_vec(word.clone()));
+    let mut command = Command::new(program);
+    command
+        .arg0("holdfast")
+        .args(["dsm", "run", "dsmcad"])
+        .args(words)
+        .env(BACKGROUND_VARIABLE, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Signals of the terminal are for the processes that a person sees.
+        .process_group(0);
+    Ok(command.spawn().map_err(failed)?.id())
+}
+
+/// `dsmc schedule`: the same in the foreground, after the machine has become a node.
+pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    session.connect()?;
+    session.context.output.flush();
+    serve(&session.home, session.options(), session.forms)
+}
+
+/// Runs the agent until it ends, and writes the log of schedules.
+fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandError> {
+    let log = Log::of_schedules(options, forms);
+    let ended = AtomicBool::new(false);
+    let line: [OsString; 2] = ["agent".into(), "run".into()];
+    std::thread::scope(|scope| {
+        if let Some(log) = &log {
+            log.add("Scheduler has started: the agent of the node runs.");
+            scope.spawn(|| follow(home, log, &ended));
+        }
+        let child = Child { home, words: &line, input: Vec::new(), tells_objects: false };
+        let outcome = child::run(child, &mut |event| {
+            if let Event::Note(note) = event {
+                output::say(&note);
+            }
+        });
+        ended.store(true, Relaxed);
+        let done = outcome.and_then(Outcome::checked);
+        if let (Err(error), Some(log)) = (&done, &log) {
+            log.add(&error.message);
+        }
+        done
+    })
+}
+
+/// Writes each event that ends, until the agent has ended.
+fn follow(home: &Path, log: &Log, ended: &AtomicBool) {
+    let name = |event: &EventSummary| (event.schedule.clone(), event.planned, event.attempt);
+    let events = || agent::events(home).unwrap_or_default();
+    // Events that ended before are in the log.
+    let mut told: BTreeSet<_> =
+        events().iter().filter(|event| event.ended.is_some()).map(name).collect();
+    loop {
+        let is_last = ended.load(Relaxed);
+        for event in events().iter().filter(|event| event.ended.is_some()) {
+            if told.insert(name(event)) {
+                write_event(log, event);
+            }
+        }
+        if is_last {
+            return;
+        }
+        let mut waited = Duration::ZERO;
+        while waited < LOOK && !ended.load(Relaxed) {
+            sys::clock::sleep(STEP);
+            waited += STEP;
+        }
+    }
+}
+
+/// Writes an event as the log of TSM's scheduler has it.
+fn write_event(log: &Log, event: &EventSummary) {
+    let code = event.code.unwrap_or(12);
+    log.add(&format!(
+        "--- SCHEDULEREC OBJECT BEGIN {} {}",
+        event.schedule,
+        crate::moment::shown(event.planned)
+    ));
+    let text = std::fs::read(&event.log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let (report, others): (Vec<&str>, Vec<&str>) = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .partition(|line| is_of_report(line));
+    others.iter().for_each(|line| log.add(line));
+    log.add("--- SCHEDULEREC STATUS BEGIN");
+    report.iter().for_each(|line| log.add(line));
+    log.add("--- SCHEDULEREC STATUS END");
+    log.add(&format!("--- SCHEDULEREC OBJECT END {}", event.schedule));
+    match code {
+        0..=8 => {
+            log.add(&format!("Scheduled event '{}' completed successfully.", event.schedule));
+        }
+        _ => log.add(&format!(
+            "ANS1512E Scheduled event '{}' failed. Return code = {code}.",
+            event.schedule
+        )),
+    }
+}
+
+/// Returns true for a line of the report of a session, which scripts look for.
+fn is_of_report(line: &str) -> bool {
+    let labels = [
+        "Total ",
+        "Data transfer time:",
+        "Network data transfer rate:",
+        "Aggregate data transfer rate:",
+        "Objects compressed by:",
+        "Deduplication reduction:",
+        "Elapsed processing time:",
+    ];
+    labels.iter().any(|label| line.starts_with(label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_of_an_event_has_the_lines_of_its_report() {
+        assert!(is_of_report("Total number of objects inspected:               5"));
+        assert!(is_of_report("Elapsed processing time:                  00:00:00"));
+        assert!(!is_of_report("authenticate     0.01           0.01"));
+        assert!(!is_of_report("Journal of /: everything was walked"));
+    }
+}
