@@ -10,6 +10,7 @@ mod completions;
 mod delete;
 mod diff;
 pub(crate) mod dsm;
+mod dsmadmc;
 mod enroll;
 mod explain;
 mod find;
@@ -31,7 +32,12 @@ mod tape;
 mod undelete;
 mod verify;
 
-use crate::arguments::Arguments;
+use std::ffi::OsString;
+
+use client::admin::Admin;
+
+use self::dsmadmc::{LineError, LineOutcome};
+use crate::arguments::{self, Arguments, Stop};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::logging::{self, Level};
@@ -70,6 +76,8 @@ pub(crate) enum Command {
     Completions(completions::Args),
     #[command(hide = true)]
     Man(man::Args),
+    #[command(hide = true)]
+    Dsmadmc(dsmadmc::Args),
 }
 
 /// Runs a command. `definition` returns the definition of the whole command line.
@@ -83,12 +91,25 @@ pub(crate) fn run(
         (false, true, _) => Level::Verbose,
         (false, false, true) => Level::Server,
         (false, false, false) => Level::Command,
-    })?;
-    if global.priority == Priority::Low
-        && let Err(error) = sys::priority::lower()
-    {
-        output::say(&format!("cannot lower the priority: {error}; going on with the usual one"));
-    }
+    };
+    // Spans that wait are sent when the command has ended.
+    let _traces = logging::start(level, global.log_format, global.traces.as_deref())?;
+    // The work of a server or an agent has spans of its own.
+    let span = (!serves).then(|| tracing::info_span!(target: model::TRACE, "command", name));
+    let _entered = span.as_ref().map(tracing::Span::enter);
+    let is_of_node = !matches!(
+        command,
+        Command::Server(_)
+            | Command::Admin(_)
+            | Command::Agent(_)
+            | Command::Tape(_)
+            | Command::Enroll(_)
+            | Command::Dsm(_)
+            | Command::Completions(_)
+            | Command::Dsmadmc(_)
+    );
+    let standing = if is_of_node { settings::last_received(&global) } else { None };
+    priority::heed(global.priority, standing.as_ref());
     let format = if global.json { Format::Json } else { Format::Text };
     let mut context = Context::new(global, format, name);
     let done = match command {
@@ -121,6 +142,7 @@ pub(crate) fn run(
         Command::Dsm(args) => dsm::run(args, &mut context),
         Command::Completions(args) => completions::run(&args, &mut definition(), &mut context),
         Command::Man(args) => man::run(&args, &definition(), &context),
+        Command::Dsmadmc(args) => dsmadmc::run(&args, &mut context, run_line),
     };
     if is_of_node && !flags.is_empty() {
         settings::say_unheeded(&context, &flags);
@@ -131,3 +153,23 @@ pub(crate) fn run(
     finished.map(|()| code)
 }
 
+/// Runs a command line of `holdfast admin` over the connection of another command, with its output
+/// in memory.
+fn run_line(words: &[String], is_quiet: bool, admin: &mut Admin) -> Result<LineOutcome, LineError> {
+    let program = std::iter::once("holdfast").chain(words.iter().map(String::as_str));
+    let arguments = arguments::parse(program.map(OsString::from).collect());
+    let arguments = arguments.map_err(|stop| match stop {
+        Stop::Usage(error) => LineError::Usage(error),
+        Stop::Help(help) => LineError::Usage(CommandError::new(help.to_string())),
+    })?;
+    let Arguments { mut global, command: Command::Admin(args), name, .. } = arguments else {
+        let message = "the command line is not of 'holdfast admin'";
+        return Err(LineError::Usage(CommandError::new(message)));
+    };
+    global.quiet = is_quiet;
+    let output = Output::in_memory(is_quiet);
+    let mut context = Context::with_output(global, output, name);
+    let done = admin::run_connected(args, admin, &mut context);
+    let text = context.output.into_text();
+    done.map(|code| LineOutcome { code, text }).map_err(LineError::Failure)
+}

@@ -55,12 +55,20 @@ use crate::output::Format;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Name of TSM's administrative command line, under which the program may be called.
+const DSMADMC: &str = "dsmadmc";
 
 fn main() -> ExitCode {
     sys::process::use_small_pages();
     // A pause that is ordered before the command has begun would end the process.
     sys::process::ignore_user_signals();
-    let words: Vec<_> = std::env::args_os().collect();
+    let mut words: Vec<_> = std::env::args_os().collect();
+    if program_name(&words).rsplit('/').next() == Some(DSMADMC) {
+        words.insert(1, DSMADMC.into());
+    }
+    if let Some(face) = commands::dsm::by_name(&program_name(&words)) {
+        return ended(commands::dsm::run_face(face, words), Format::Text);
+    }
     let format = arguments::format(&words);
     let done = match arguments::parse(words) {
         Ok(arguments) => commands::run(arguments, Arguments::command),

@@ -1,0 +1,189 @@
+//! Orders: command lines of `holdfast admin`, and work by the same calls of the server.
+
+use client::EventControl;
+use client::admin::{
+    Admin, ArchiveGroupChange, BackupGroupChange, ClassChange, EventFilter, ManagementClass,
+    OptionSetChange, PolicyEdit, ScheduledEvent,
+};
+use dsm::admin::command::{Line, Work};
+use dsm::admin::message::{Message, ReturnCode};
+
+use super::link::{LineError, LineOutcome, Link};
+use super::refusal::{Refusal, on_one_line, refusal};
+use crate::error::{CommandError, DONE, WARNED};
+use crate::servers;
+
+/// Maximum number of events that are searched for one that is under way.
+const EVENTS_MAX: u32 = 10_000;
+
+/// Runs a command line of `holdfast admin` over the connection of the session. Returns its output.
+pub(super) fn run_line(line: &Line, command: &str, link: &mut Link) -> Result<String, Refusal> {
+    match (link.runner)(&line.words, !line.is_report, &mut link.admin) {
+        Ok(LineOutcome { code: DONE | WARNED, text }) => Ok(text),
+        Ok(_) => {
+            let reason = "not everything was done; standard error says what failed";
+            let text = format!("{command}: The command failed in part: {reason}.");
+            Err(Message::refusal("ANR2032E", ReturnCode::Failure, text))
+        }
+        Err(LineError::Usage(error)) => {
+            let text = format!("{command}: {}.", on_one_line(&error));
+            Err(Message::refusal("ANR2020E", ReturnCode::Syntax, text))
+        }
+        Err(LineError::Failure(error)) => Err(refusal(command, &error)),
+    }
+}
+
+/// Does work by calls of the server. Returns the message about its end.
+pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Message, Refusal> {
+    let done = match work {
+        Work::CopySchedule { from, to } => copy_schedule(&mut link.admin, from, to),
+        Work::CopyDomain { from, to } => copy_domain(&mut link.admin, from, to),
+        Work::CopyClass { domain, from, to } => copy_class(&mut link.admin, domain, from, to),
+        Work::CopyOptionSet { from, to } => copy_option_set(&mut link.admin, from, to),
+        Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
+        Work::CancelProcess { number } => cancel(&mut link.admin, *number, false),
+        Work::Reclaim { pool, dead_percent } => {
+            return reclaim(pool, *dead_percent, command, link);
+        }
+        Work::Halt => halt(link),
+    };
+    done.map_err(|error| refusal(command, &error))
+}
+
+fn missing(what: &str) -> CommandError {
+    let error = client::ClientError::new(client::ErrorKind::NotFound, what.to_owned());
+    error.into()
+}
+
+fn copy_schedule(admin: &mut Admin, from: &str, to: &str) -> Result<Message, CommandError> {
+    let found = admin.schedules(Some(from))?.pop();
+    let schedule = found.ok_or_else(|| missing(&format!("there is no schedule {from}")))?;
+    admin.put_schedule(to, &schedule.definition, true)?;
+    Ok(Message::done("ANR2503I", format!("Schedule {from} copied to schedule {to}.")))
+}
+
+/// Returns the change that makes a class like `class`, with the name `name`.
+fn like(class: &ManagementClass, name: &str) -> ClassChange {
+    let backup = class.backup.as_ref().map(|group| BackupGroupChange {
+        versions_existing: Some(group.versions_existing_max),
+        versions_deleted: Some(group.versions_deleted_max),
+        extra_days: Some(group.extra_days),
+        only_days: Some(group.only_days),
+        mode: Some(group.mode),
+        frequency_days: Some(group.frequency_days.into()),
+        serialization: Some(group.serialization),
+    });
+    let archive = class.archive.as_ref().map(|group| ArchiveGroupChange {
+        keep_days: Some(group.keep_days),
+        starts: Some(group.starts),
+        minimum_days: Some(group.minimum_days.into()),
+    });
+    ClassChange {
+        name: name.to_owned(),
+        backup: backup.unwrap_or_default(),
+        archive: archive.unwrap_or_default(),
+        locked_until: None,
+    }
+}
+
+fn domain(admin: &mut Admin, name: &str) -> Result<client::admin::Domain, CommandError> {
+    let found = admin.domains(Some(name))?.pop();
+    found.ok_or_else(|| missing(&format!("there is no policy domain {name}")))
+}
+
+fn copy_domain(admin: &mut Admin, from: &str, to: &str) -> Result<Message, CommandError> {
+    let source = domain(admin, from)?;
+    admin.add_domain(to)?;
+    for class in &source.active.classes {
+        admin.edit_policy(to, PolicyEdit::PutClass(like(class, &class.name)))?;
+    }
+    let class = source.active.default_class.clone();
+    admin.edit_policy(to, PolicyEdit::DefaultClass { class })?;
+    let grace = PolicyEdit::Grace {
+        backup_days: Some(source.active.backup_grace_days),
+        archive_days: Some(source.active.archive_grace_days),
+    };
+    admin.edit_policy(to, grace)?;
+    // The new domain has no nodes, so that nothing can expire by it.
+    admin.activate_policy(to, false)?;
+    Ok(Message::done("ANR1503I", format!("Policy domain {from} copied to domain {to}.")))
+}
+
+fn copy_class(
+    admin: &mut Admin,
+    name: &str,
+    from: &str,
+    to: &str,
+) -> Result<Message, CommandError> {
+    let domain = domain(admin, name)?;
+    let set = domain.draft.unwrap_or(domain.active);
+    let class = set.classes.iter().find(|class| class.name.eq_ignore_ascii_case(from));
+    let class = class.ok_or_else(|| missing(&format!("there is no class {from}")))?;
+    admin.edit_policy(name, PolicyEdit::PutClass(like(class, to)))?;
+    let text = format!("Management class {from} copied to class {to} in policy domain {name}.");
+    Ok(Message::done("ANR1523I", text))
+}
+
+fn copy_option_set(admin: &mut Admin, from: &str, to: &str) -> Result<Message, CommandError> {
+    let found = admin.option_sets(Some(from))?.pop();
+    let set = found.ok_or_else(|| missing(&format!("there is no option set {from}")))?;
+    admin.change_option_set(OptionSetChange {
+        name: to.to_owned(),
+        is_new: true,
+        set: set.current.options,
+        text: Some(set.current.text),
+        comment: format!("copy of {from}"),
+        ..OptionSetChange::default()
+    })?;
+    Ok(Message::done("ANR2055I", format!("Option set {from} copied to option set {to}.")))
+}
+
+/// Cancels the work of an event that has not ended.
+fn cancel(admin: &mut Admin, number: u64, at_node: bool) -> Result<Message, CommandError> {
+    let filter = EventFilter::default();
+    let events = admin.scheduled_events(&filter, EVENTS_MAX, false)?;
+    let is_meant = |event: &&ScheduledEvent| {
+        event.number == number && event.is_open() && event.node.is_some() == at_node
+    };
+    let (what, numbers) = if at_node { ("session", "ANR0490I") } else { ("process", "ANR0940I") };
+    let event = events
+        .iter()
+        .find(is_meant)
+        .ok_or_else(|| missing(&format!("there is no {what} {number} under way")))?;
+    admin.control_events(&event.schedule, event.node.as_deref(), EventControl::Cancel)?;
+    let node = event.node.as_ref().map_or_else(String::new, |node| format!(" of node {node}"));
+    let text = format!("Canceling {what} {number}{node}: schedule {}.", event.schedule);
+    Ok(Message::done(numbers, text))
+}
+
+fn reclaim(
+    name: &str,
+    dead_percent: Option<u32>,
+    command: &str,
+    link: &mut Link,
+) -> Result<Message, Refusal> {
+    let pools = link.admin.pools(Some(name));
+    let pool = pools.map_err(|error| refusal(command, &error.into()))?.pop();
+    let on_volumes = pool.is_some_and(|pool| pool.volume_use.is_some());
+    let text = match on_volumes {
+        true => format!("Reclamation of storage pool {name} completed."),
+        false => "Reclamation of all pools outside of libraries completed.".to_owned(),
+    };
+    let line =
+        Line::reclaim(on_volumes.then_some(name), dead_percent, Message::done("ANR4931I", text));
+    run_line(&line, command, link)?;
+    Ok(line.done)
+}
+
+/// Asks the server's process to stop, as its service manager does.
+fn halt(link: &Link) -> Result<Message, CommandError> {
+    let id = servers::process(&link.folder).and_then(|id| u32::try_from(id).ok());
+    let id = id.ok_or_else(|| {
+        let folder = link.folder.display();
+        CommandError::new(format!("the process of the server in {folder} is not known"))
+            .with_hint("stop it with its service manager, as in 'systemctl stop holdfast-server'")
+    })?;
+    sys::process::terminate(id)
+        .map_err(|error| CommandError::new(format!("the server cannot be stopped: {error}")))?;
+    Ok(Message::done("ANR0991I", "The server stops in an orderly way."))
+}
