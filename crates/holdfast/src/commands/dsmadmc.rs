@@ -17,6 +17,7 @@ mod link;
 mod orders;
 mod refusal;
 mod session;
+mod views;
 
 use std::ffi::OsString;
 

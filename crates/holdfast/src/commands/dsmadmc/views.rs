@@ -1,0 +1,117 @@
+//! Views, filled from the server's administration interface.
+
+mod bounds;
+mod cell;
+mod events;
+mod log;
+mod nodes;
+mod policy;
+mod schedules;
+mod server;
+mod storage;
+mod versions;
+
+use client::ClientError;
+use dsm::admin::command::Noun;
+use dsm::admin::report::{self, Report};
+use dsm::admin::view::{self, Table, Value, View};
+
+pub(super) use self::bounds::Bounds;
+pub(super) use self::cell::{name_of, shown_time};
+use super::link::Link;
+use super::refusal::{Refusal, refusal};
+use crate::error::CommandError;
+
+/// Fills a view for a command.
+pub(super) fn fetch(
+    view: &'static View,
+    bounds: &Bounds,
+    command: &str,
+    link: &mut Link,
+) -> Result<Table, Refusal> {
+    let mut table = Table::new(view);
+    fill(&mut table, bounds, link).map_err(|error| refusal(command, &error))?;
+    Ok(table)
+}
+
+fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), CommandError> {
+    let admin = &mut link.admin;
+    match table.view.name {
+        "NODES" => nodes::nodes(table, admin),
+        "FILESPACES" => nodes::filespaces(table, admin),
+        "OCCUPANCY" => nodes::occupancy(table, bounds, admin),
+        "AUDITOCC" => nodes::audit_occupancy(table, bounds, admin),
+        "COLLOCGROUP" => nodes::collocation_groups(table, admin),
+        "BACKUPS" => versions::backups(table, bounds, admin),
+        "ARCHIVES" => versions::archives(table, bounds, admin),
+        "DOMAINS" => policy::domains(table, admin),
+        "POLICYSETS" => policy::sets(table, admin),
+        "MGMTCLASSES" => policy::classes(table, admin),
+        "BU_COPYGROUPS" => policy::backup_groups(table, admin),
+        "AR_COPYGROUPS" => policy::archive_groups(table, admin),
+        "CLOPTSETS" => policy::option_sets(table, admin),
+        "CLIENTOPTS" => policy::options(table, admin),
+        "CLIENT_SCHEDULES" => schedules::of_nodes(table, admin),
+        "ADMIN_SCHEDULES" => schedules::of_server(table, admin),
+        "ASSOCIATIONS" => schedules::associations(table, admin),
+        "EVENTS" => events::events(table, bounds, admin),
+        "SUMMARY" | "SUMMARY_EXTENDED" => events::summary(table, admin),
+        "SESSIONS" => events::sessions(table, admin),
+        "PROCESSES" => events::processes(table, admin),
+        "ACTLOG" => log::log(table, bounds, admin),
+        "STGPOOLS" => storage::pools(table, admin),
+        "VOLUMES" => storage::volumes(table, admin),
+        "LIBVOLUMES" => storage::library_volumes(table, admin),
+        "LIBRARIES" => storage::libraries(table, admin),
+        "DRIVES" => storage::drives(table, admin),
+        "PATHS" => storage::paths(table, admin),
+        "MOUNTS" => storage::mounts(table, admin),
+        "REQUESTS" => storage::requests(table, admin),
+        "STATUS" => server::status(table, admin),
+        "DB" => server::database(table, admin),
+        "VOLHISTORY" => server::history(table, admin),
+        "ADMINS" => server::administrators(table, &link.folder),
+        "SYSDUMMY1" => {
+            table.add([("IBMREQD", "Y".into())]);
+            Ok(())
+        }
+        // The catalogue keeps its own log, and nothing is known of it.
+        _ => Ok(()),
+    }?;
+    Ok(())
+}
+
+/// Keeps the rows of nodes, or those of the server, as the report asks for.
+pub(super) fn keep_side(report: &'static Report, table: &mut Table) {
+    if table.view.name != view::EVENTS.name {
+        return;
+    }
+    let of_server = std::ptr::eq(report, &raw const report::ADMIN_EVENT);
+    let node = table.view.index("NODE_NAME");
+    table.rows.retain(|row| (row[node] == Value::Missing) == of_server);
+}
+
+/// Returns the names of all objects of a kind.
+pub(super) fn names(noun: Noun, command: &str, link: &mut Link) -> Result<Vec<String>, Refusal> {
+    let admin = &mut link.admin;
+    let found: Result<Vec<String>, ClientError> = match noun {
+        Noun::Node => admin.nodes(None).map(|all| all.into_iter().map(|each| each.name).collect()),
+        Noun::Domain => {
+            admin.domains(None).map(|all| all.into_iter().map(|each| each.name).collect())
+        }
+        Noun::Schedule => {
+            admin.schedules(None).map(|all| all.into_iter().map(|each| each.name).collect())
+        }
+        Noun::OptionSet => admin
+            .option_sets(None)
+            .map(|all| all.into_iter().map(|each| each.name).collect()),
+        Noun::Pool => admin.pools(None).map(|all| all.into_iter().map(|each| each.name).collect()),
+        Noun::Volume => admin
+            .volumes(&client::admin::VolumeFilter::default())
+            .map(|all| all.into_iter().map(|each| each.name).collect()),
+        Noun::Library => admin
+            .libraries(None, false)
+            .map(|all| all.into_iter().map(|each| each.name).collect()),
+    };
+    found.map_err(|error| refusal(command, &error.into()))
+}

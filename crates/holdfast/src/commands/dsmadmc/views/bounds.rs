@@ -1,0 +1,51 @@
+//! Limits of the rows of a view.
+
+use dsm::admin::calendar::Period;
+use dsm::admin::command::QueryPlan;
+use dsm::admin::dialect::Translation;
+use dsm::admin::view::View;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use model::ServerTime;
+
+/// Maximum number of events, entries of the audit trail, and runs of tasks that a view has.
+pub(super) const ROWS_MAX: u32 = 20_000;
+
+/// Limits of the rows that a view needs.
+#[derive(Clone, Debug, Default)]
+pub(in crate::commands::dsmadmc) struct Bounds {
+    period: Option<Period>,
+    pub(super) node: Option<String>,
+    pub(super) filespace: Option<String>,
+}
+
+impl Bounds {
+    pub(in crate::commands::dsmadmc) fn of(show: &QueryPlan) -> Self {
+        let only = |column: &str| show.only(column).map(str::to_owned);
+        Self { period: show.period, node: only("NODE_NAME"), filespace: None }
+    }
+
+    /// Limits of `view` in a statement.
+    pub(in crate::commands::dsmadmc) fn of_statement(
+        translation: &Translation,
+        view: &View,
+    ) -> Self {
+        let bound = |column: &str| translation.bounds.of(view.name, column).map(str::to_owned);
+        Self { period: None, node: bound("NODE_NAME"), filespace: bound("FILESPACE_NAME") }
+    }
+
+    /// First and last time of the rows.
+    pub(super) fn times(&self) -> (Option<ServerTime>, Option<ServerTime>) {
+        let period = self.period;
+        (
+            period.and_then(|period| instant(period.from)),
+            period.and_then(|period| instant(period.to)),
+        )
+    }
+}
+
+/// Returns the moment at which the clock on the wall shows `time`.
+pub(super) fn instant(time: DateTime) -> Option<ServerTime> {
+    let zoned = time.to_zoned(TimeZone::system()).ok()?;
+    Some(ServerTime(zoned.timestamp().as_microsecond()))
+}

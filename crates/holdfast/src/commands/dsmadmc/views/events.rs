@@ -1,0 +1,253 @@
+//! Events of schedules, runs of tasks, and what is under way.
+
+use std::collections::BTreeMap;
+
+use client::admin::{Admin, EventFilter, ScheduledEvent, TaskRun};
+use dsm::admin::view::{Table, Value};
+use model::ServerTime;
+use policy::schedule::Work;
+use serde_json::Value as Json;
+
+use super::bounds::{Bounds, ROWS_MAX};
+use super::cell::{optional_time, time};
+use super::nodes::domains_of_nodes;
+use crate::error::CommandError;
+
+/// Maximum number of events of the future.
+const FUTURE_MAX: u32 = 5_000;
+/// Exit codes of work that is done, at least in part.
+const DONE_MAX: u32 = 8;
+
+/// Returns the state of an event in TSM's words.
+pub(super) fn status(state: &str) -> String {
+    match state {
+        "in-progress" => "In Progress".to_owned(),
+        state => {
+            let mut letters = state.chars();
+            let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+            first.into_iter().chain(letters).collect()
+        }
+    }
+}
+
+pub(super) fn events(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
+    let (from, to) = bounds.times();
+    let filter = EventFilter { from, to, ..EventFilter::default() };
+    let mut events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
+    let now = sys::clock::now();
+    if to.is_none_or(|to| to > now) {
+        let states = vec!["future".to_owned()];
+        let last = to.unwrap_or(ServerTime(now.0.saturating_add(DAY_MICROS)));
+        let filter = EventFilter { states, from: None, to: Some(last), ..EventFilter::default() };
+        let future = admin.scheduled_events(&filter, FUTURE_MAX, false)?;
+        let is_within = |event: &ScheduledEvent| {
+            event.number == 0
+                && event.planned <= last
+                && from.is_none_or(|from| event.planned >= from)
+        };
+        events.extend(future.into_iter().filter(is_within));
+    }
+    let domains = domains_of_nodes(admin)?;
+    for event in events {
+        let domain = event.node.as_ref().and_then(|node| domains.get(node)).cloned();
+        table.add([
+            ("SCHEDULED_START", time(event.planned)),
+            ("ACTUAL_START", optional_time(event.started)),
+            ("DOMAIN_NAME", domain.into()),
+            ("SCHEDULE_NAME", event.schedule.into()),
+            ("NODE_NAME", event.node.into()),
+            ("STATUS", status(&event.state).into()),
+            ("RESULT", event.code.map(u64::from).into()),
+            ("REASON", Some(event.reason).filter(|reason| !reason.is_empty()).into()),
+            ("COMPLETED", optional_time(event.ended)),
+        ]);
+    }
+    Ok(())
+}
+
+const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
+
+/// Returns the work of each schedule.
+fn works(admin: &mut Admin) -> Result<BTreeMap<String, Work>, CommandError> {
+    let schedules = admin.schedules(None)?;
+    let work = |schedule: client::admin::Schedule| (schedule.name, schedule.definition.action.work);
+    Ok(schedules.into_iter().map(work).collect())
+}
+
+/// Returns the activity of an event in TSM's words: of its report, otherwise of its schedule.
+fn activity(event: &ScheduledEvent, report: &Json, works: &BTreeMap<String, Work>) -> &'static str {
+    match report.get("command").and_then(Json::as_str) {
+        Some("backup") => return "BACKUP",
+        Some("archive") => return "ARCHIVE",
+        Some("restore") => return "RESTORE",
+        _ => {}
+    }
+    match works.get(&event.schedule) {
+        Some(Work::Incremental | Work::Selective | Work::Full | Work::Image) => "BACKUP",
+        Some(Work::Archive) => "ARCHIVE",
+        Some(Work::Restore) => "RESTORE",
+        Some(Work::Verify | Work::Drill) => "VERIFY",
+        Some(Work::Expire) => "EXPIRATION",
+        Some(Work::Reclaim) => "RECLAMATION",
+        Some(Work::CopyCatalog) => "FULL_DBBACKUP",
+        Some(Work::Drain) => "MIGRATION",
+        Some(Work::Audit | Work::Scrub) => "VOLUME AUDIT",
+        Some(Work::Command) | None => "SCHEDULED COMMAND",
+    }
+}
+
+/// Returns the activity of a task in TSM's words.
+pub(super) fn task_activity(task: &str) -> String {
+    match task {
+        "expire" => "EXPIRATION".to_owned(),
+        "reclaim" => "RECLAMATION".to_owned(),
+        "copy the catalogue" => "FULL_DBBACKUP".to_owned(),
+        other => other.to_uppercase(),
+    }
+}
+
+/// Returns the report of an event, or null.
+pub(super) fn report(event: &ScheduledEvent) -> Json {
+    serde_json::from_str(&event.session).unwrap_or(Json::Null)
+}
+
+/// Returns a number of a report.
+pub(super) fn number(report: &Json, key: &str) -> Option<u64> {
+    report.get(key).and_then(Json::as_u64)
+}
+
+pub(super) fn summary(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    let works = works(admin)?;
+    for event in admin.scheduled_events(&EventFilter::default(), ROWS_MAX, false)? {
+        let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };
+        let report = report(&event);
+        let value = |key: &str| Value::from(number(&report, key));
+        let saved = |more: &str, less: &str| {
+            let (more, less) = (number(&report, more)?, number(&report, less)?);
+            Some(more.saturating_sub(less))
+        };
+        let dedup = saved("bytes_before_dedup", "bytes_after_dedup");
+        let protected = number(&report, "bytes_processed")
+            .zip(dedup)
+            .map(|(processed, saved)| processed + saved);
+        let affected = number(&report, "backed_up").or(number(&report, "restored"));
+        table.add([
+            ("START_TIME", time(started)),
+            ("END_TIME", time(ended)),
+            ("ACTIVITY", activity(&event, &report, &works).into()),
+            ("NUMBER", event.number.into()),
+            ("ENTITY", event.node.clone().into()),
+            ("SCHEDULE_NAME", event.schedule.as_str().into()),
+            ("EXAMINED", value("inspected")),
+            ("AFFECTED", affected.into()),
+            ("FAILED", value("failed")),
+            ("BYTES", value("bytes_transferred")),
+            ("SUCCESSFUL", successful(event.code)),
+            ("BYTES_PROTECTED", protected.into()),
+            ("DEDUP_SAVINGS", dedup.into()),
+            ("COMP_SAVINGS", saved("bytes_processed", "bytes_transferred").into()),
+        ]);
+    }
+    for run in admin.task_runs(ROWS_MAX)? {
+        let Some(end) = &run.ended else { continue };
+        table.add([
+            ("START_TIME", time(run.started)),
+            ("END_TIME", time(end.at)),
+            ("ACTIVITY", task_activity(&run.task).into()),
+            ("SUCCESSFUL", successful(Some(end.code))),
+        ]);
+    }
+    Ok(())
+}
+
+fn successful(code: Option<u32>) -> Value {
+    code.map(|code| if code <= DONE_MAX { "YES" } else { "NO" }).into()
+}
+
+/// Returns the events that are under way.
+fn running(admin: &mut Admin) -> Result<Vec<ScheduledEvent>, CommandError> {
+    let states = ["started", "in-progress", "restarted"].map(str::to_owned).to_vec();
+    let filter = EventFilter { states, ..EventFilter::default() };
+    Ok(admin.scheduled_events(&filter, ROWS_MAX, true)?)
+}
+
+pub(super) fn sessions(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    for event in running(admin)? {
+        let Some(node) = event.node else { continue };
+        let progress: Json = serde_json::from_str(&event.progress).unwrap_or(Json::Null);
+        table.add([
+            ("SESSION_ID", event.number.into()),
+            ("START_TIME", optional_time(event.started)),
+            ("COMMMETH", "Tcp/Ip".into()),
+            ("STATE", "Run".into()),
+            ("BYTES_RECEIVED", number(&progress, "bytes_transferred").into()),
+            ("SESSION_TYPE", "Node".into()),
+            ("CLIENT_NAME", node.into()),
+            ("SCHEDULE_NAME", event.schedule.into()),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn processes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    let works = works(admin)?;
+    for event in running(admin)? {
+        if event.node.is_none() {
+            let name = activity(&event, &Json::Null, &works);
+            table.add([
+                ("PROCESS_NUM", event.number.into()),
+                ("PROCESS", process_name(name).into()),
+                ("START_TIME", optional_time(event.started)),
+                ("STATUS", format!("Schedule {}.", event.schedule).into()),
+            ]);
+        }
+    }
+    // Tasks have no numbers.
+    for run in admin
+        .task_runs(ROWS_MAX)?
+        .into_iter()
+        .filter(|run: &TaskRun| run.ended.is_none())
+    {
+        let name = task_activity(&run.task);
+        table.add([
+            ("PROCESS", process_name(&name).into()),
+            ("START_TIME", time(run.started)),
+            ("STATUS", "Started by the server itself.".into()),
+        ]);
+    }
+    Ok(())
+}
+
+/// Returns the name of a process, as TSM writes it.
+fn process_name(activity: &str) -> String {
+    match activity {
+        "EXPIRATION" => "Expiration".to_owned(),
+        "RECLAMATION" => "Space Reclamation".to_owned(),
+        "FULL_DBBACKUP" => "Database Backup".to_owned(),
+        "MIGRATION" => "Migration".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_tsm_s_words() {
+        assert_eq!(status("in-progress"), "In Progress");
+        assert_eq!(status("missed"), "Missed");
+        assert_eq!(status(""), "");
+    }
+
+    #[test]
+    fn activities_have_tsm_s_words() {
+        assert_eq!(task_activity("copy the catalogue"), "FULL_DBBACKUP");
+        assert_eq!(process_name(&task_activity("expire")), "Expiration");
+        assert_eq!(task_activity("lock packs"), "LOCK PACKS");
+    }
+}

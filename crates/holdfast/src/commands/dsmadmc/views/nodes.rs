@@ -1,0 +1,167 @@
+//! Nodes, their filespaces, and the space that they occupy.
+
+use std::collections::BTreeMap;
+
+use client::admin::Admin;
+use client::{ClientError, Usage};
+use dsm::admin::view::{Table, Value};
+use model::{archive_number, is_space_filespace, mount_point};
+
+use super::bounds::Bounds;
+use super::cell::{megabytes, name, optional_time, time, yes_or_no};
+use crate::error::CommandError;
+
+pub(super) fn nodes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    for node in admin.nodes(None)? {
+        // The last access that the server reports is the last backup.
+        let last = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
+        table.add([
+            ("NODE_NAME", node.name.into()),
+            ("DOMAIN_NAME", node.domain.into()),
+            ("LOCKED", yes_or_no(node.is_locked)),
+            ("ARCHDELETE", yes_or_no(node.deletes_archives)),
+            ("BACKDELETE", yes_or_no(node.deletes_backups)),
+            ("LASTACC_TIME", optional_time(last)),
+            ("REG_TIME", time(node.registered)),
+            ("OPTION_SET", node.option_set.into()),
+            ("COLLOCGROUP_NAME", node.collocation_group.into()),
+            ("NODETYPE", "CLIENT".into()),
+            ("DEDUPLICATION", "CLIENTORSERVER".into()),
+            ("LABELS", node.labels.join(" ").into()),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn filespaces(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    for node in admin.nodes(None)? {
+        for filespace in &node.filespaces {
+            let bytes = mount_point(&filespace.name);
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            table.add([
+                ("NODE_NAME", node.name.as_str().into()),
+                ("FILESPACE_NAME", name(bytes)),
+                ("FILESPACE_HEXNAME", hex.into()),
+                ("BACKUP_END", optional_time(filespace.last_backup)),
+                ("NUM_ACTIVE", filespace.active_objects.into()),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn collocation_groups(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    for node in admin.nodes(None)? {
+        if let Some(group) = node.collocation_group {
+            table.add([("COLLOCGROUP_NAME", group.into()), ("NODE_NAME", node.name.into())]);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the domain of each node.
+pub(super) fn domains_of_nodes(admin: &mut Admin) -> Result<BTreeMap<String, String>, ClientError> {
+    let nodes = admin.nodes(None)?;
+    Ok(nodes.into_iter().map(|node| (node.name, node.domain)).collect())
+}
+
+/// Space of a node in one filespace, for one kind of data.
+#[derive(Default)]
+struct Space {
+    files: u64,
+    bytes: u64,
+    stored_bytes: u64,
+}
+
+/// Node, kind of data, and filespace.
+type Place = (String, &'static str, Vec<u8>);
+
+/// Adds up the usage of the classes.
+fn spaces(bounds: &Bounds, admin: &mut Admin) -> Result<BTreeMap<Place, Space>, CommandError> {
+    let node = match &bounds.node {
+        // The server finds a node by its exact name only.
+        Some(name) => {
+            let nodes = admin.nodes(None)?;
+            nodes
+                .into_iter()
+                .map(|node| node.name)
+                .find(|known| known.eq_ignore_ascii_case(name))
+        }
+        None => None,
+    };
+    let mut spaces: BTreeMap<Place, Space> = BTreeMap::new();
+    admin.usage(node.as_deref(), &mut |usage: Usage| {
+        let place = (usage.node.clone(), kind(&usage.filespace), usage.mount_point().to_vec());
+        let space = spaces.entry(place).or_default();
+        space.files += usage.active_objects + usage.inactive_versions;
+        space.bytes += usage.active_bytes + usage.inactive_bytes;
+        space.stored_bytes += usage.stored_bytes;
+        true
+    })?;
+    Ok(spaces)
+}
+
+/// Returns the kind of the data in a filespace, as TSM calls it.
+fn kind(filespace: &[u8]) -> &'static str {
+    if archive_number(filespace).is_some() {
+        "Arch"
+    } else if is_space_filespace(filespace) {
+        "SpMg"
+    } else {
+        "Bkup"
+    }
+}
+
+pub(super) fn occupancy(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
+    let pools = admin.pools(None)?;
+    let mut primary = pools.into_iter().filter(|pool| !pool.is_copy).map(|pool| pool.name);
+    // The server does not tell the data of a filespace by pool. With one pool it is all there.
+    let pool: Value = match (primary.next(), primary.next()) {
+        (Some(only), None) => only.into(),
+        _ => Value::Missing,
+    };
+    for ((node, kind, filespace), space) in spaces(bounds, admin)? {
+        table.add([
+            ("NODE_NAME", node.into()),
+            ("TYPE", kind.into()),
+            ("FILESPACE_NAME", name(&filespace)),
+            ("STGPOOL_NAME", pool.clone()),
+            ("NUM_FILES", space.files.into()),
+            ("PHYSICAL_MB", megabytes(space.stored_bytes)),
+            ("LOGICAL_MB", megabytes(space.stored_bytes)),
+            ("REPORTING_MB", megabytes(space.bytes)),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn audit_occupancy(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
+    let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for ((node, kind, _), space) in spaces(bounds, admin)? {
+        let index = match kind {
+            "Bkup" => 0,
+            "Arch" => 1,
+            _ => 2,
+        };
+        sums.entry(node).or_default()[index] += space.stored_bytes;
+    }
+    for (node, bytes) in sums {
+        let [backup, archive, space] = bytes.map(|bytes| bytes >> 20);
+        table.add([
+            ("NODE_NAME", node.into()),
+            ("BACKUP_MB", backup.into()),
+            ("ARCHIVE_MB", archive.into()),
+            ("SPACEMG_MB", space.into()),
+            ("TOTAL_MB", (backup + archive + space).into()),
+        ]);
+    }
+    Ok(())
+}
