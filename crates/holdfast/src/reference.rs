@@ -1,7 +1,10 @@
 //! Tests that make pages of the reference from the code, and compare the files with them.
 
 mod configuration;
+mod operations;
 mod options;
+mod settings;
+mod tsm;
 
 use std::path::Path;
 

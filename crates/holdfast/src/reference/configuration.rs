@@ -60,7 +60,7 @@ fn rows(root: &Map<String, Value>, prefix: &str, section: &Value, text: &mut Str
     for (key, property) in properties.into_iter().flatten() {
         let definition = resolved(root, property);
         if definition.get("properties").is_some() {
-            rows(root, &format!("{key}."), definition, text);
+            rows(root, &format!("{prefix}{key}."), definition, text);
             continue;
         }
         if let Some(items) = property.get("items") {

@@ -1,0 +1,30 @@
+//! The document of the REST operations, and the table of roles.
+
+use super::compare;
+
+#[test]
+fn the_document_of_operations_is_current() {
+    compare("openapi.json", &api::document());
+}
+
+#[test]
+fn the_table_of_roles_is_current() {
+    let page = format!("{HEAD}{}", api::role_table());
+    compare("roles.md", &page);
+}
+
+const HEAD: &str = "\
+# Roles
+
+Who may do what with the [REST operations](openapi.json). Each operation belongs to an area and
+reads or changes something; the document names both (`x-area`, `x-right`). A test walks all
+operations with all roles and compares what happens with this table.
+
+- A role can be held everywhere, or in one domain, and then covers the objects of that domain. The
+  roles `tenant` and `owner` are always held in a domain.
+- Each person is the owner of the nodes that name the person as their owner, whatever their domain.
+- Everybody may read and change the own account and its keys. A key allows no more than its person
+  may: a `readonly` key reads, an `enroller` registers nodes, an `impersonator` acts for another.
+- An object that a caller may not see is answered as one that does not exist.
+
+";
