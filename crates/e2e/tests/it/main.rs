@@ -115,6 +115,8 @@ mod scene;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod settings;
+#[cfg(test)]
 mod sharing;
 #[cfg(test)]
 mod snapshots;
