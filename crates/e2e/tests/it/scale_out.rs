@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::clock::{now, pause};
-use e2e::harness::{Cluster, Outcome, Server};
+use e2e::harness::{Cluster, Outcome, Process, Server, start_enrolment, start_with_home};
 use e2e::session_tree::redirect;
 
 use crate::fleet::{
@@ -125,6 +126,108 @@ fn a_node_that_knows_one_server_learns_of_the_others() {
     fs::write(fleet.scene.file(1), "changed").unwrap();
     fleet.scene.backup().counts(&[("backed_up", 1)]);
     fleet.scene.compare("at the other");
+}
+
+#[test]
+fn an_enrolment_key_counts_at_all_servers() {
+    let Some(fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    let first = &fleet.scene.server;
+    let made = first.admin(&["enrolment-key", "add", "racks", "--count", "3"]);
+    let key = made["token"].as_str().unwrap().to_owned();
+    let start = |server: &Server, machine: &str| {
+        let home = fleet.scene.scratch.join(machine);
+        start_enrolment(&home, &server.address(), &key, &["--name", machine])
+    };
+    // Twice as many machines as the key is for come to both servers at once.
+    let machines: Vec<String> = (0..6).map(|number| format!("rack-{number}")).collect();
+    let all: Vec<_> = machines
+        .iter()
+        .zip([first, &other].into_iter().cycle())
+        .map(|(machine, server)| start(server, machine))
+        .collect();
+    let outcomes: Vec<Outcome> = all.into_iter().map(Process::wait).collect();
+    let (enrolled, refused): (Vec<&Outcome>, Vec<&Outcome>) =
+        outcomes.iter().partition(|outcome| outcome.code() == 0);
+    assert_eq!(enrolled.len(), 3, "{outcomes:?}");
+    let reason = "has enrolled as many nodes as it may";
+    assert!(refused.iter().all(|outcome| outcome.stderr.contains(reason)), "{outcomes:?}");
+    for server in [first, &other] {
+        let shown = server.admin(&["enrolment-key", "show", "racks"]);
+        assert_eq!((&shown["enrolled"], &shown["state"]), (&3.into(), &"used up".into()));
+    }
+    // A node of the key works with the server at which it was not enrolled.
+    let machine = machines.iter().zip(&outcomes).find(|(_, outcome)| outcome.code() == 0);
+    let home = fleet.scene.scratch.join(machine.unwrap().0);
+    let settings = fs::read_to_string(home.join("client.toml")).unwrap();
+    let [one, two] = [first.address(), other.address()];
+    let elsewhere = match settings.contains(&one) {
+        true => settings.replace(&one, &two),
+        false => settings.replace(&two, &one),
+    };
+    fs::write(home.join("client.toml"), elsewhere).unwrap();
+    start_with_home(&home, &["list"]).wait().expect(&[0]);
+}
+
+#[test]
+fn progress_is_told_to_an_administrator_at_another_server() {
+    let Some(fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    plant_files(&fleet.scene.tree.join("more"), 24, 1 << 20, 7);
+    let _agent = fleet.scene.node.spawn(&["agent", "run"]);
+    let tree = fleet.scene.tree.to_str().unwrap();
+    let words = ["run", "--json", "anna", "--", "backup", "--limit-rate-send=1M", tree];
+    let mut run = other.spawn_admin(&words);
+    let mut seen: Vec<u64> = Vec::new();
+    while seen.len() < 3 {
+        let line = run.next_line(Duration::from_secs(180)).expect("the backup goes on");
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line.get("report"), None, "it ended before its progress was told: {line}");
+        seen.extend(line["progress"]["bytes"].as_u64().filter(|bytes| *bytes > 0));
+        seen.dedup();
+    }
+    assert!(seen.is_sorted(), "{seen:?}");
+    let done = run.wait().expect(&[0]).json_lines();
+    let last = done.last().unwrap();
+    assert_eq!((&last["state"], &last["code"]), (&"completed".into(), &0.into()), "{last}");
+}
+
+/// Each server knew only the agents that were connected to it, so a copy at another server carried
+/// out each event a second time.
+#[test]
+fn a_copied_node_is_refused_at_another_server_too() {
+    let Some(fleet) = Fleet::new() else { return };
+    let other = fleet.join("other");
+    let home = fleet.scene.node.home();
+    let at_other = |name: &str| {
+        let copy = fleet.scene.scratch.join(name);
+        let copied = Command::new("cp").arg("-a").arg(home).arg(&copy).status();
+        assert!(copied.expect("cp runs").success());
+        let settings = fs::read_to_string(copy.join("client.toml")).unwrap();
+        let elsewhere = settings.replace(&fleet.scene.server.address(), &other.address());
+        fs::write(copy.join("client.toml"), elsewhere).unwrap();
+        copy
+    };
+    let run_true = || {
+        let words = ["run", "--json", "anna", "--", "command", "true"];
+        let done = fleet.scene.server.spawn_admin(&words).wait().expect(&[0]).json_lines();
+        assert_eq!(done.last().unwrap()["state"], "completed", "{done:?}");
+    };
+    let first = fleet.scene.node.spawn(&["agent", "run"]);
+    run_true();
+    let copy = at_other("copy");
+    let second = start_with_home(&copy, &["agent", "run"]);
+    let refused = || {
+        let status = start_with_home(&copy, &["agent", "status"]).wait().expect(&[0]);
+        status.stderr.contains("another agent of node anna lives")
+    };
+    assert!(eventually(refused), "the copy is not refused");
+    run_true();
+    // The copy is admitted once the first agent is gone.
+    drop(first.kill9());
+    run_true();
+    assert!(!refused(), "nobody else lives");
+    drop(second.kill9());
 }
 
 #[test]
@@ -461,7 +564,7 @@ fn a_move_of_the_catalogue_that_is_killed_goes_on() {
     let url = cluster.url(&database);
     let words = ["admin", "catalog", "move", &url, "--server", dir.to_str().unwrap()];
     let program = e2e::harness::binary();
-    let mut command = std::process::Command::new(program);
+    let mut command = Command::new(program);
     command
         .args(words)
         .stdout(std::process::Stdio::null())
@@ -492,7 +595,7 @@ fn a_move_of_the_catalogue_that_is_killed_goes_on() {
         dir.join("catalog.sqlite.moved").display()
     );
     let python = format!("{left}; print(c.execute(\"{number}\").fetchone()[0])");
-    let output = std::process::Command::new("python3").args(["-c", &python]).output().unwrap();
+    let output = Command::new("python3").args(["-c", &python]).output().unwrap();
     let number = String::from_utf8(output.stdout).unwrap();
     cluster.sql(&database, &mark.replace('5', number.trim()));
     let config = dir.join("server.toml");
