@@ -35,6 +35,27 @@ fn the_only_server_of_the_machine_is_found() {
     elsewhere.says("no server was found");
 }
 
+#[test]
+fn one_of_several_servers_is_named_by_a_variable() {
+    let scene = Scene::new();
+    let other = e2e::harness::Server::start(&scene.scratch.join("other"));
+    // Both servers announce themselves in the runtime folder of this home.
+    let admin = |folder: &Path| {
+        let variable = format!("HOLDFAST_SERVER={}", folder.display());
+        let words = [OsString::from(variable), binary().into()].into_iter();
+        let words = words.chain(["admin", "node", "list", "--json"].map(OsString::from));
+        let arguments: Vec<OsString> = words.collect();
+        start(Path::new("/usr/bin/env"), &arguments, Path::new("/nonexistent"), None).wait()
+    };
+    let nodes = |folder: &Path| admin(folder).expect(&[0]).json_lines().len();
+    assert_eq!((nodes(scene.server.dir()), nodes(other.dir())), (1, 0));
+    let wrong = admin(&scene.scratch.join("none")).expect(&[12]);
+    wrong.says(scene.scratch.join("none").to_str().unwrap());
+    let named = ["--server", other.dir().to_str().unwrap(), "node", "list"];
+    let named = admin_at(scene.server.dir(), &named).expect(&[0]);
+    assert!(!named.stdout.contains("anna"), "an option goes before all: {named}");
+}
+
 /// The message asked whether the server was running.
 #[test]
 fn a_user_without_rights_is_told_who_has_them() {
@@ -112,13 +133,123 @@ fn errors_for_programs_are_documents() {
     assert!(gone["error"].as_str().unwrap().contains("no version"), "{gone}");
     assert_eq!((&gone["hint"], &gone["exit_code"]), (&Value::Null, &12.into()));
     let usage = run(&["bakcup", "/x", "--json"]);
-    assert!(usage["error"].as_str().unwrap().contains("'backup' is similar"), "{usage}");
+    assert_eq!(usage["error"], "unrecognized subcommand 'bakcup'");
+    assert_eq!(usage["hint"], "'backup' is similar; try 'holdfast --help'");
+    let elsewhere = run(&["schedule", "list", "--json"]);
+    let hint = elsewhere["hint"].as_str().unwrap();
+    assert!(hint.contains("did you mean 'holdfast admin schedule list'?"), "{elsewhere}");
     let mut scene = scene;
     scene.server.terminate().expect(&[0]);
     let away = error(&scene.node.run(&["list", "--json"]));
     assert!(away["hint"].as_str().unwrap().contains("is the server running"), "{away}");
     let refused = error(&scene.server.try_admin(&["node", "list"]));
     assert!(refused["error"].as_str().unwrap().contains("cannot reach the server"), "{refused}");
+}
+
+/// Collects the places in `value` of texts that are numbers.
+fn numbers_as_text(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        // Modes are octal.
+        Value::String(_) if place.ends_with(".mode") => {}
+        Value::String(text) if text.parse::<f64>().is_ok() => found.push(format!("{place}={text}")),
+        Value::Array(values) => {
+            values.iter().for_each(|value| numbers_as_text(value, place, found));
+        }
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(key, value)| numbers_as_text(value, &format!("{place}.{key}"), found)),
+        _ => {}
+    }
+}
+
+/// Changes that give documents something to show.
+const CHANGES: [&str; 7] = [
+    "policy class STANDARD --verexists 5 --retextra 7",
+    "policy activate",
+    "optionset define NUMBERS --option resourceutilization=4 --option wait=2h",
+    "node set anna --optionset NUMBERS",
+    "schedule define nightly --action incremental --time 22:00 --duration-max 8h",
+    "schedule associate nightly --node anna",
+    "enrolment-key add web --count 3",
+];
+/// Commands of a node whose documents are looked at.
+const NODE_COMMANDS: [&str; 15] = [
+    "backup TREE",
+    "backup TREE --dry-run",
+    "preview TREE",
+    "status",
+    "list TREE --recursive --inactive",
+    "find *",
+    "diff --from BEFORE",
+    "stats",
+    "archives",
+    "verify TREE",
+    "verify --sample 100%",
+    "restore TREE --dry-run",
+    "explain TREE",
+    "explain --option resourceutilization",
+    "explain --option wait",
+];
+/// Commands of administrators whose documents are looked at.
+const ADMIN_COMMANDS: [&str; 20] = [
+    "node list",
+    "node show anna",
+    "domain list",
+    "policy show",
+    "optionset list",
+    "optionset show NUMBERS",
+    "optionset history NUMBERS",
+    "schedule list",
+    "schedule show nightly",
+    "event list --state future",
+    "enrolment-key list",
+    "pool list",
+    "stats",
+    "servers",
+    "catalog backup",
+    "catalog list",
+    "audit",
+    "expire",
+    "reclaim",
+    "log",
+];
+
+/// Limits, counts and settings were texts in some documents.
+#[test]
+fn numbers_are_numbers_in_all_documents() {
+    let scene = Scene::with_files(3, 500);
+    let (before, tree) = (clock::divide(), scene.tree.to_str().unwrap());
+    scene.node.wait_by_default();
+    scene.backup();
+    let admin = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        scene.server.try_admin(&words).expect(&[0])
+    };
+    let node = |line: &str| {
+        let line = line.replace("TREE", tree).replace("BEFORE", &before);
+        let words: Vec<&str> = line.split(' ').chain(["--json"]).collect();
+        scene.node.run(&words).expect(&[0, 4])
+    };
+    for change in CHANGES {
+        admin(change);
+    }
+    node("archive TREE --description all");
+    fs::write(scene.file(1), "changed").unwrap();
+    let mut found = Vec::new();
+    let mut check = |outcome: Outcome, line: &str| {
+        let documents = outcome.json_lines();
+        assert!(!documents.is_empty(), "{line}: {outcome}");
+        documents
+            .iter()
+            .for_each(|document| numbers_as_text(document, line, &mut found));
+    };
+    for line in NODE_COMMANDS {
+        check(node(line), line);
+    }
+    for line in ADMIN_COMMANDS {
+        check(admin(line), line);
+    }
+    assert_eq!(found, [""; 0]);
 }
 
 #[test]

@@ -60,6 +60,15 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
     assert_eq!(listed[1]["description"], "first of two");
     assert_eq!(listed[1]["complete"], true);
     assert_eq!(listed[1]["bytes"], 120 * 700);
+    // The folders above the tree are in it, too.
+    let objects = listed[1]["objects"].as_u64().expect("a number");
+    let most = as_first.len() + scene.tree.ancestors().count() as u64;
+    assert!((as_first.len()..most).contains(&objects), "{objects} of {most}");
+    let text = scene.node.run(&["archives"]).expect(&[0]).stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    let heads = ["Archive", "Created", "Objects", "Size", "State", "Filespaces", "Description"];
+    assert_eq!(lines[0].split_whitespace().collect::<Vec<_>>(), heads, "{text}");
+    assert!(lines.len() == 3 && lines[2].contains(&format!(" {objects} ")), "{text}");
     assert_eq!(manifest(&retrieve(&scene, "a", &["--description", "first*"])), as_first);
     assert_eq!(manifest(&retrieve(&scene, "b", &["--archive", &first.to_string()])), as_first);
     // Without options, the newest archive that has the path is retrieved.
@@ -179,6 +188,8 @@ fn an_event_begins_the_days_and_a_hold_stops_them() {
         .says("held");
     scene.node.run(&["archives", "release", &number, "--json"]).expect(&[0]);
     assert_eq!(left(&mut scene, "1020d"), 0);
+    let misplaced = ["archives", "--wait", "1s", "hold", &number];
+    scene.node.run(&misplaced).expect(&[12]).says("--wait");
     scene.node.run(&["archives", "hold", "77", "--json"]).expect(&[12]).says("77");
 }
 

@@ -25,15 +25,16 @@ fn assert_refused(outcome: Outcome, thing: &str) {
 }
 
 #[test]
-fn unknown_option_is_named_in_one_line() {
+fn unknown_option_is_named_with_the_help_as_the_hint() {
     let scene = Scene::new();
     let tree = scene.tree.to_str().unwrap();
     for arguments in [["backup", tree, "--no-such-option"], ["list", tree, "--no-such-option"]] {
         let outcome = scene.node.run(&arguments).expect(&[12]).says("--no-such-option");
-        assert_eq!(outcome.messages().len(), 1, "{outcome}");
+        assert_eq!(outcome.messages().len(), 2, "{outcome}");
+        assert!(outcome.messages()[1].starts_with("try 'holdfast"), "{outcome}");
     }
     let outcome = scene.node.run(&["no-such-command"]).expect(&[12]).says("no-such-command");
-    assert_eq!(outcome.messages().len(), 1, "{outcome}");
+    assert_eq!(outcome.messages().len(), 2, "{outcome}");
 }
 
 #[test]

@@ -15,6 +15,10 @@ use crate::scene::{Scene, manifest, plant_files};
 const SIZE: &str = "size=36m";
 const RESERVE_PERCENT: u64 = 33;
 const NODES: usize = 6;
+/// Files of each node: more than the file system holds, even for a node whose data is alone on it.
+/// A server whose pool is a bucket has nothing of the other nodes there once their packs are
+/// uploaded.
+const NODE_FILES: usize = 30;
 const MEGABYTE: usize = 1 << 20;
 /// Time limit until the server has rebuilt its index.
 const REBUILT_MAX: Duration = Duration::from_secs(30);
@@ -41,7 +45,7 @@ fn small_scene(files: usize) -> Option<(Scene, Tmpfs)> {
 fn fill(scene: &Scene) -> Vec<Node> {
     let node = |index: usize| {
         let tree = scene.scratch.folder(&format!("large/{index}"));
-        plant_files(&tree, 18, MEGABYTE, 10 + index as u64);
+        plant_files(&tree, NODE_FILES, MEGABYTE, 10 + index as u64);
         Node::enrol(&scene.server, &format!("node-{index}"))
     };
     let nodes: Vec<Node> = (0..NODES).map(node).collect();

@@ -704,6 +704,14 @@ fn stubs_that_were_deleted_come_back() {
     assert_eq!(fs::read(&two).unwrap(), b"another file");
     space.migrate(&one);
     assert!(fs::read(&one).unwrap() == noise(72, MIB));
+    // The text counts stubs, and not migrated files.
+    fs::remove_file(&one).unwrap();
+    let top = space.fs();
+    let words = ["hsm", "undelete", top.to_str().unwrap()];
+    let text = space.node().run(&words).expect(&[0]).stdout;
+    let counted: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(counted, ["Stubs", "made:", "1"], "{text}");
+    assert!(!text.contains("migrated"), "{text}");
 }
 
 #[test]

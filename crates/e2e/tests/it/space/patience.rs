@@ -23,7 +23,7 @@ impl Space {
 
 #[test]
 fn a_server_that_hangs_is_waited_for_as_long_as_is_set() {
-    let Some(space) = Space::new(KINDS[0], &["--wait", "3"]) else { return };
+    let Some(space) = Space::new(KINDS[0], &["--wait", "3s"]) else { return };
     let (content, fs_path) = (noise(1, MIB), space.fs());
     let (first, second) = (space.stub("first", &content), space.stub("second", &content));
     // The server hangs before the worker connects, and on a connection that exists.
@@ -43,14 +43,14 @@ fn a_server_that_hangs_is_waited_for_as_long_as_is_set() {
     // The setting counts for those who wait already.
     space.scene.server.freeze(true);
     let set = ["hsm", "add", fs_path.to_str().unwrap(), "--wait"];
-    space.node().run(&[&set[..], &["600"]].concat()).expect(&[0]);
+    space.node().run(&[&set[..], &["10m"]].concat()).expect(&[0]);
     let reader = std::thread::spawn({
         let first = first.clone();
         move || fs::read(first)
     });
     pause(Duration::from_secs(5));
     assert!(!reader.is_finished(), "the reader should wait for ten minutes");
-    space.node().run(&[&set[..], &["1"]].concat()).expect(&[0]);
+    space.node().run(&[&set[..], &["1s"]].concat()).expect(&[0]);
     let error = reader.join().unwrap().expect_err("nobody has the content");
     assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
     space.scene.server.freeze(false);
@@ -59,7 +59,7 @@ fn a_server_that_hangs_is_waited_for_as_long_as_is_set() {
 
 #[test]
 fn a_server_that_is_busy_is_waited_for() {
-    let Some(space) = Space::new(KINDS[0], &["--wait", "3"]) else { return };
+    let Some(space) = Space::new(KINDS[0], &["--wait", "3s"]) else { return };
     let content = noise(2, 20 * MIB);
     let stub = space.stub("file", &content);
     // The content needs longer than the wait, because the server works only now and then.
@@ -75,7 +75,7 @@ fn a_server_that_is_busy_is_waited_for() {
 
 #[test]
 fn a_signal_ends_the_wait_of_a_program() {
-    let Some(space) = Space::new(KINDS[0], &["--wait", "600"]) else { return };
+    let Some(space) = Space::new(KINDS[0], &["--wait", "10m"]) else { return };
     let stub = space.stub("file", &noise(3, MIB));
     space.scene.server.freeze(true);
     // A program that does not catch the signal ends at once. This process may ignore it.

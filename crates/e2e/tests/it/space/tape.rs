@@ -43,7 +43,7 @@ impl Space {
     #[track_caller]
     fn preview(&self, list: &Path) -> (Value, i32) {
         let list = list.to_str().unwrap();
-        let words = ["hsm", "recall", "--filelist", list, "--preview", "--json"];
+        let words = ["hsm", "recall", "--filelist", list, "--dry-run", "--json"];
         let outcome = self.node().run(&words);
         (outcome.json_lines().remove(0), outcome.code())
     }
@@ -205,12 +205,12 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     let second = recall(&files[1]);
     let others = || queue().into_iter().filter(|wait| wait["volume"] != *under_way);
     space.wait_for("the other", || others().next().is_some());
-    server.try_admin(&["queue", "--cancel", "999999"]).expect(&[12]);
+    server.try_admin(&["queue", "cancel", "999999"]).expect(&[12]);
     // The second recall first waits for a read ahead, and then for the file itself.
     for _ in 0..100 {
         for wait in others() {
             let number = wait["number"].to_string();
-            drop(server.try_admin(&["queue", "--cancel", &number]).expect(&[0, 12]));
+            drop(server.try_admin(&["queue", "cancel", &number]).expect(&[0, 12]));
         }
         if second.ends_within(Duration::from_millis(100)) {
             break;
