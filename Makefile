@@ -85,12 +85,13 @@ nfs-test: rust packages-build
 image-test: build
 	./.ci/vm/images "$(PROGRAM)" $(IMAGE_TESTS)
 
-# Nodes with agents and a schedule each minute, while the agents and the server are killed at random.
+# Nodes with agents, which run a command and back up each minute, while the agents and the server are
+# killed at random. HOLDFAST_FLEET_SEED repeats the same deaths.
 fleet-test: export HOLDFAST_FLEET_NODES ?= 50
 fleet-test: export HOLDFAST_FLEET_SECS ?= 600
 fleet-test: rust packages-test
 	cargo build --locked -p holdfast
-	cargo test --locked -p e2e --test it -- --nocapture schedules::no_event
+	cargo test --locked -p e2e --test it -- --nocapture schedules::deaths::
 
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600

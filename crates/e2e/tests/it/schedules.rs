@@ -10,6 +10,8 @@ use e2e::scratch::Scratch;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::scene::plant_files;
+
 /// Time within which something must have happened that needs a minute at most.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -23,9 +25,18 @@ fn try_run(server: &Server, words: &[&str]) -> Outcome {
     server.spawn_admin(&[&["run", "--json"], words].concat()).wait()
 }
 
+/// Returns the result at the only node, without the progress before it.
+#[track_caller]
+fn result(outcome: &Outcome) -> Value {
+    let mut results = outcome.json_lines();
+    results.retain(|line| line.get("progress").is_none());
+    assert_eq!(results.len(), 1, "{outcome}");
+    results.remove(0)
+}
+
 /// Runs a shell command at the node, and returns the event.
 fn run_command(server: &Server, node: &str, command: &str) -> Value {
-    try_run(server, &[node, "--", "command", command]).json_lines().remove(0)
+    result(&try_run(server, &[node, "--", "command", command]))
 }
 
 /// Starts a shell command at nodes, and does not wait for its end.
@@ -68,7 +79,7 @@ fn an_action_runs_at_once_and_its_result_is_kept() {
     let _agent = agent(&node);
     let tree_text = tree.to_str().expect("is text");
     let outcome = try_run(&server, &["web-01", "--", "backup", tree_text]).expect(&[0]);
-    let event = outcome.json_lines().remove(0);
+    let event = result(&outcome);
     assert_eq!((state(&event), &event["code"]), ("completed", &Value::from(0)));
     assert_eq!(event["report"]["backed_up"], 2, "{event}");
     let planned: jiff::Timestamp = event["planned"].as_str().expect("text").parse().expect("time");
@@ -156,6 +167,19 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
         .says("no event that is pending");
 }
 
+/// One connected agent made each stop take ten seconds.
+#[test]
+fn an_agent_does_not_hold_up_the_stop_of_the_server() {
+    let scratch = Scratch::new();
+    let mut server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    let began = clock::now();
+    server.terminate().expect(&[0]);
+    assert!(clock::now().duration_since(began) < Duration::from_secs(8), "the call was cut off");
+}
+
 #[test]
 fn what_a_node_forbids_stays_forbidden() {
     let scratch = Scratch::new();
@@ -167,8 +191,7 @@ fn what_a_node_forbids_stays_forbidden() {
     std::fs::write(&config, text).expect("is written");
     let _agent = agent(&node);
     let reason = |words: &[&str]| {
-        let outcome = try_run(&server, &[&["web-01", "--"], words].concat());
-        let event = outcome.json_lines().remove(0);
+        let event = result(&try_run(&server, &[&["web-01", "--"], words].concat()));
         (state(&event).to_owned(), event["reason"].as_str().unwrap_or_default().to_owned())
     };
     let (is_failed, why) = reason(&["command", "id"]);
@@ -176,7 +199,9 @@ fn what_a_node_forbids_stays_forbidden() {
     assert!(why.contains("does not allow the server to start this command"), "{why}");
     assert!(reason(&["restore", "/etc/hosts"]).1.contains("to start restores"));
     assert!(reason(&["backup", "--pre-command=id", "/etc"]).1.contains("before and after"));
-    assert!(reason(&["backup", "--stdin-command=id"]).1.contains("is not allowed"));
+    try_run(&server, &["web-01", "--", "backup", "--stdin-command=id"])
+        .expect(&[12])
+        .says("does not take the option '--stdin-command=id'");
     assert_eq!(reason(&["command", "true"]), ("completed".to_owned(), String::new()));
 }
 
@@ -225,77 +250,199 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
         .says("there is no schedule");
 }
 
-/// Number of nodes, and seconds for which they are disturbed.
-fn extent() -> (usize, u64) {
-    let number = |name: &str, default: u64| {
-        std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-    };
-    let nodes = number("HOLDFAST_FLEET_NODES", 5);
-    (usize::try_from(nodes).expect("a small number"), number("HOLDFAST_FLEET_SECS", 60))
-}
-
-/// Each node runs a command each minute, while the server and the agents are killed at random. No
-/// event is lost, none runs twice.
+/// Such schedules were accepted, and failed each night or were never found to be due.
 #[test]
-fn no_event_is_lost_or_runs_twice_while_agents_and_the_server_die() {
-    let (count, secs) = extent();
+fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let scratch = Scratch::new();
-    let mut server = Server::start(&scratch.join("server"));
-    let runs = scratch.folder("runs");
-    let command = format!("echo $HOLDFAST_PLANNED >> {}/$HOLDFAST_NODE; sleep 2", runs.display());
-    let define = ["schedule", "define", "often", "--action", "command", "--object", &command];
-    let timing = ["--every", "1m", "--window", "1m", "--spread", "25"];
-    server.admin(&[&define[..], &timing].concat());
-    server.admin(&["schedule", "associate", "often", "--domain", "STANDARD"]);
-    let nodes: Vec<Node> = (0..count)
-        .map(|number| Node::enrol(&server, &format!("node-{number}")))
-        .collect();
-    let mut agents: Vec<Process> = nodes.iter().map(agent).collect();
-    let end = clock::now() + Duration::from_secs(secs);
-    let mut turn = 0;
-    while clock::now() < end {
-        clock::pause(Duration::from_millis(1500));
-        turn += 1;
-        let victim = turn * 7 % count;
-        agents.remove(victim).kill9();
-        agents.insert(victim, agent(&nodes[victim]));
-        if turn % 5 == 0 {
-            server.kill9();
-            clock::pause(Duration::from_secs(2));
-            server.restart();
-        }
+    let server = Server::start(&scratch.join("server"));
+    let _node = Node::enrol(&server, "web-01");
+    let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    server.admin(&define);
+    server.admin(&["schedule", "associate", "nightly", "--node", "web-01"]);
+    for (option, refusal) in [("--bogus", "does not take the option"), ("--at", "does not take")] {
+        let option = format!("--option={option}");
+        server
+            .try_admin(&["schedule", "update", "nightly", &option])
+            .expect(&[12])
+            .says(refusal);
     }
-    server.admin(&["schedule", "update", "often", "--suspended", "yes"]);
-    wait_until("the last events end", || {
-        let open = ["pending", "started", "in-progress", "restarted", "severed"];
-        events(&server, &[]).iter().all(|event| !open.contains(&state(event)))
-    });
-    check_events(&server, &nodes, &runs);
+    let drain = ["schedule", "define", "x", "--action", "drain", "--object", "nopool"];
+    server
+        .try_admin(&[&drain[..], &["--time", "1:00"]].concat())
+        .expect(&[12])
+        .says("nopool");
+    for name in ["@9", "a\nb"] {
+        server
+            .try_admin(&[
+                "schedule",
+                "define",
+                name,
+                "--action",
+                "expire",
+                "--time",
+                "1:00",
+                "--dry-run",
+            ])
+            .expect(&[12])
+            .says("cannot be the name of a schedule");
+    }
+    let never = ["schedule", "define", "never", "--action", "incremental", "--every", "1m"];
+    let never =
+        server.admin(&[&never[..], &["--window", "1m", "--blackout", "00:00-24:00"]].concat());
+    assert_eq!(never["schedule"], "never");
+    let shown = server.admin(&["schedule", "show", "never"]);
+    assert_eq!(shown.get("next_runs"), None);
+    let list = ["event", "list", "--state", "future", "--node", "web-01", "--limit", "3"];
+    let future = server.try_admin(&list).expect(&[0]).json_lines();
+    assert_eq!(future.len(), 3);
+    assert_eq!((state(&future[0]), &future[0]["event"]), ("future", &Value::Null));
+    assert!(future[0]["planned"].as_str() > future[1]["planned"].as_str());
 }
 
-/// Compares the events of all nodes with what their commands have written.
-fn check_events(server: &Server, nodes: &[Node], runs: &Path) {
-    let mut states: BTreeMap<String, usize> = BTreeMap::new();
-    for node in nodes {
-        let written = lines(&runs.join(&node.name));
-        let mut once = written.clone();
-        once.sort();
-        once.dedup();
-        assert_eq!(once.len(), written.len(), "{}: an event ran twice: {written:?}", node.name);
-        let mut completed = Vec::new();
-        for event in events(server, &["--node", &node.name]) {
-            let planned: jiff::Timestamp =
-                event["planned"].as_str().expect("text").parse().expect("a time");
-            let planned = planned.as_microsecond().to_string();
-            *states.entry(state(&event).to_owned()).or_default() += 1;
-            match state(&event) {
-                "completed" => completed.push(planned),
-                "missed" => assert!(!written.contains(&planned), "{event}"),
-                other => panic!("{}: {other}: {event}", node.name),
-            }
+/// The bytes counted when they waited for the network, so a small backup had all of them at once.
+#[test]
+fn progress_is_told_while_somebody_looks() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let tree = scratch.folder("tree");
+    plant_files(&tree, 24, 1 << 20, 7);
+    let _agent = agent(&node);
+    let tree = tree.to_str().expect("is text");
+    let words = ["run", "--json", "web-01", "--", "backup", "--limit-rate-send=1M", tree];
+    let mut run = server.spawn_admin(&words);
+    let mut seen: Vec<String> = Vec::new();
+    while seen.len() < 3 {
+        let line = run.next_line(PATIENCE).expect("the backup goes on");
+        let line: Value = serde_json::from_str(&line).expect("a document");
+        assert_eq!((&line["node"], line.get("report")), (&"web-01".into(), None), "{line}");
+        let progress = &line["progress"];
+        if progress["bytes_transferred"].as_u64().is_some_and(|bytes| bytes > 0) {
+            let bytes = progress["bytes"].as_u64().expect("a number");
+            assert!(bytes < 20 << 20, "only what has arrived counts: {line}");
+            seen.push(progress["line"].as_str().expect("text").to_owned());
+            assert!(seen.iter().all(|line| line.contains("object")), "{seen:?}");
+            seen.dedup();
         }
-        completed.sort();
-        assert_eq!(completed, once, "{}: each run has an event", node.name);
     }
-    assert!(states.contains_key("completed"), "{states:?}");
+    let number = events(&server, &[])[0]["event"].to_string();
+    let shown = server.admin(&["event", "show", &number]);
+    assert!(shown["progress"]["bytes_transferred"].as_u64() > Some(0), "{shown}");
+    let outcome = run.wait().expect(&[0]);
+    let event = result(&outcome);
+    assert_eq!((state(&event), &event["code"]), ("completed", &0.into()));
+    assert_eq!(event.get("progress"), None, "the work is done");
+}
+
+/// A report that the server never takes was repeated for ever, and each time ended the connection:
+/// the node could not report anything else.
+#[test]
+fn a_report_that_is_refused_does_not_hold_up_the_others() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let first = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    drop(first.kill9());
+    let status = node.run(&["agent", "status", "--json"]).expect(&[0]).json_lines().remove(0);
+    let log = PathBuf::from(status["log"].as_str().expect("a path"));
+    let event = log.ancestors().find(|folder| folder.join("event.json").is_file());
+    let event = event.expect("the event has a folder").to_owned();
+    // The window ends before it begins.
+    let claim = std::fs::read(event.join("event.json")).expect("is read");
+    let mut claim: Value = serde_json::from_slice(&claim).expect("a document");
+    claim["closes"] = 1.into();
+    std::fs::write(event.join("event.json"), claim.to_string()).expect("is written");
+    std::fs::remove_file(event.join("confirmed")).expect("it was confirmed");
+    let second = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    wait_until("the report is set aside", || event.join("confirmed").is_file());
+    let said = second.kill9().stderr;
+    assert!(said.contains("refuses the report of an event for good"), "{said}");
+    assert!(!said.contains("no line to the server"), "{said}");
+}
+
+#[test]
+fn an_event_that_is_paused_before_it_begins_is_held() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let file = scratch.join("runs");
+    start_command(&server, &["web-01"], &format!("echo run >> {}", file.display()));
+    server.admin(&["event", "pause", "@1"]);
+    let _agent = agent(&node);
+    // Other work shows that the agent is there.
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    let held = || events(&server, &["--schedule", "@1"]).remove(0);
+    assert_eq!((state(&held()), lines(&file)), ("pending", Vec::new()));
+    server.admin(&["event", "resume", "@1"]);
+    wait_until("the event ends", || state(&held()) == "completed");
+    assert_eq!(lines(&file), ["run"]);
+}
+
+#[test]
+fn a_further_attempt_is_made_though_the_schedule_has_changed() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let file = scratch.join("runs");
+    let command = format!("echo run >> {0}; test $(wc -l < {0}) = 2", file.display());
+    let start = jiff::Timestamp::now() + Duration::from_secs(5);
+    let start = start.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let define = ["schedule", "define", "once", "--action", "command", "--object", &command];
+    let timing = ["--every", "4h", "--start", &start, "--window", "1h", "--spread", "0"];
+    let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
+    server.admin(&[&define[..], &timing, &retries].concat());
+    server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
+    let _agent = agent(&node);
+    let event = || events(&server, &[]).into_iter().next();
+    wait_until("the first attempt fails", || event().is_some_and(|one| state(&one) == "failed"));
+    let before = event().expect("exists");
+    let update = ["--every", "1d", "--start", "2031-01-01T00:00", "--window", "2h"];
+    server.admin(&[&["schedule", "update", "once"], &update[..]].concat());
+    wait_until("the second attempt ends", || event().is_some_and(|one| state(&one) == "completed"));
+    let after = event().expect("exists");
+    assert_eq!((&after["attempt"], lines(&file).len()), (&2.into(), 2));
+    for key in ["event", "planned", "opens", "closes"] {
+        assert_eq!(after[key], before[key], "the event stays the same: {key}");
+    }
+}
+
+#[test]
+fn the_audit_trail_names_who_changed_schedules_and_labels() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let _node = Node::enrol(&server, "web-01");
+    let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    let own = format!("administrator (uid {})", rustix::process::geteuid().as_raw());
+    assert_eq!(server.admin(&define)["changed_by"], own.as_str());
+    server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
+    server.admin(&["schedule", "dissociate", "nightly", "--label", "web"]);
+    server.admin(&["schedule", "update", "nightly", "--time", "23:00"]);
+    server.admin(&["schedule", "delete", "nightly"]);
+    start_command(&server, &["web-01"], "true");
+    server.admin(&["event", "cancel", "@1"]);
+    server.admin(&["node", "set", "web-01", "--label", "web", "--label", "old"]);
+    server.admin(&["node", "set", "web-01", "--label", "new", "--unlabel", "old"]);
+    server.admin(&["node", "set", "web-01", "--label", "new"]);
+    let log = server.try_admin(&["log", "--limit", "9"]).expect(&[0]).json_lines();
+    let text = |event: &Value, key: &str| event[key].as_str().expect("text").to_owned();
+    assert!(log.iter().all(|event| text(event, "actor") == own), "{log:?}");
+    let log: Vec<_> = log
+        .iter()
+        .rev()
+        .map(|event| format!("{}: {}", text(event, "what"), text(event, "details")))
+        .collect();
+    let expected = [
+        "schedule defined: nightly",
+        "schedule associated: nightly: label web",
+        "schedule dissociated: nightly: label web",
+        "schedule changed: nightly",
+        "schedule removed: nightly",
+        "action started: @1: command at 1 node",
+        "events cancelled: @1: 1 event",
+        "node labels changed: web-01: +old +web",
+        "node labels changed: web-01: +new -old",
+    ];
+    assert_eq!(log, expected);
 }
