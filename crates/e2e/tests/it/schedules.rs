@@ -1,6 +1,9 @@
 //! Schedules with real agents: what runs, what is reported, and what nobody may start.
 
-use std::collections::BTreeMap;
+mod agents;
+mod deaths;
+mod faults;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,0 +1,69 @@
+//! Agents under load, with damaged records, and with settings that change under them.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+
+use e2e::harness::{Node, Server};
+use e2e::scratch::Scratch;
+use rustix::process::Signal;
+
+use super::{agent, events, lines, run_command, start_command, state, wait_until};
+
+/// Number of commands at once: more than any queue of the agent or of its line holds.
+const BURST: usize = 90;
+
+#[test]
+fn a_burst_of_orders_is_carried_out_and_reported() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let file = scratch.join("runs");
+    // Half of the orders wait for the agent, and the others come while it works.
+    let order = |count: usize| {
+        for _ in 0..count {
+            start_command(&server, &["web-01"], &format!("echo run >> {}", file.display()));
+        }
+    };
+    order(BURST / 2);
+    let running = agent(&node);
+    order(BURST / 2);
+    wait_until("the burst", || lines(&file).len() == BURST);
+    let completed = || events(&server, &["--state", "completed"]).len();
+    wait_until("the reports", || completed() == BURST);
+    assert_eq!(lines(&file).len(), BURST, "no order is carried out twice");
+    running.signal(Signal::TERM);
+    running.wait().expect(&[0]);
+}
+
+#[test]
+fn what_a_node_forbids_holds_at_once() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    let mut file = OpenOptions::new().append(true).open(node.home().join("client.toml")).unwrap();
+    file.write_all(b"\n[agent]\ncommands = \"none\"\n").unwrap();
+    let refused = run_command(&server, "web-01", "true");
+    assert_eq!(state(&refused), "failed", "{refused}");
+}
+
+#[test]
+fn a_damaged_record_does_not_end_the_agent() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let file = scratch.join("runs");
+    let running = agent(&node);
+    run_command(&server, "web-01", &format!("echo run >> {}", file.display()));
+    drop(running.kill9());
+    let records = node.home().join("agent/events");
+    let record = fs::read_dir(&records).unwrap().next().expect("a record").unwrap().path();
+    fs::write(record.join("event.json"), b"x").unwrap();
+    fs::write(record.join("attempt-1/outcome.json"), b"").unwrap();
+    fs::write(records.join("stray"), b"").unwrap();
+    let _next = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    assert_eq!(lines(&file), ["run"], "nothing is repeated because its record is damaged");
+    node.run(&["agent", "status"]).expect(&[0]);
+}
