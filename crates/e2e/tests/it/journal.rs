@@ -4,6 +4,8 @@
 //! After a backup by the journal, a dry run that walks everything must find nothing to do. The dry
 //! run changes nothing at the server, so the journal goes on.
 
+mod stranger;
+
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
@@ -20,6 +22,8 @@ use serde_json::Value;
 use crate::scene::{Scene, manifest, plant_files, root_or_skip};
 
 const IMAGE_BYTES: u64 = 400 << 20;
+/// Options of a backup that is caught while it works.
+const SLOW: [&str; 4] = ["--txngroupmax", "50", "--limit-rate-send", "2M"];
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// Commands that make a file system.
@@ -399,7 +403,7 @@ fn a_backup_that_is_killed_or_stopped_misses_nothing() {
     let Some(site) = Site::ext4() else { return };
     let site = site.anchored();
     plant_files(&site.top().join("more"), 3000, 4000, 7);
-    let running = site.scene.node.spawn_backup(site.top(), &["--txngroupmax", "50"]);
+    let running = site.scene.node.spawn_backup(site.top(), &SLOW);
     while site.scene.node.list(site.top(), &["-r"]).len() < 400 {
         assert!(!running.ends_within(Duration::ZERO), "the backup ended before it was killed");
     }
@@ -411,7 +415,7 @@ fn a_backup_that_is_killed_or_stopped_misses_nothing() {
     site.by_journal();
     // A backup that is stopped by a signal ends in order, and the journal goes on.
     plant_files(&site.top().join("most"), 3000, 4000, 8);
-    let running = site.scene.node.spawn_backup(site.top(), &["--txngroupmax", "50"]);
+    let running = site.scene.node.spawn_backup(site.top(), &SLOW);
     let before = site.scene.node.list(site.top(), &["-r"]).len();
     while site.scene.node.list(site.top(), &["-r"]).len() < before + 200 {
         assert!(!running.ends_within(Duration::ZERO), "the backup ended before it was stopped");
