@@ -61,6 +61,8 @@ mod identities;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod isolation;
+#[cfg(test)]
 mod journal;
 #[cfg(test)]
 mod kept_baselines;

@@ -1,0 +1,332 @@
+//! Isolation of tenants, walked from the list of operations: what a caller of one domain asks about
+//! an object of another domain is answered as if the object did not exist.
+
+use std::collections::BTreeMap;
+
+use e2e::harness::api::{Answer, Caller};
+use serde_json::{Value, json};
+
+use crate::api::{Provider, fields};
+use crate::approvals::with_two_persons;
+
+/// A part of each name of the other tenant, which nobody else may see in any answer.
+const MARK: &str = "laboratory";
+/// Parameters of queries that name no object.
+const PLAIN: &[&str] = &[
+    "limit",
+    "cursor",
+    "from",
+    "to",
+    "state",
+    "kind",
+    "text",
+    "label",
+    "hostname",
+    "search",
+    "with_data",
+    "at",
+    "all",
+    "path",
+    "pattern",
+    "filespace",
+    "backup_hours",
+    "since",
+    "place",
+    "reports",
+    "descending",
+    "sort",
+    "deep",
+    "days",
+    "zone",
+    "seconds",
+    "token_secs",
+    "month",
+    "format",
+];
+/// Values of parameters of queries that an operation may need.
+const NEEDED: [(&str, &str); 4] = [
+    ("filespace", "/"),
+    ("path", "/etc/hostname"),
+    ("pattern", "/etc/*"),
+    ("from", "2026-01-01T00:00:00Z"),
+];
+
+/// A kind of object, with one of the other tenant and one that does not exist.
+struct Objects {
+    names: BTreeMap<&'static str, (String, String)>,
+    /// Definition of work, as schedules and runs have it.
+    definition: Value,
+}
+
+impl Objects {
+    /// Replaces `{KIND}` in `text` by the names of objects.
+    fn fill(&self, text: &str, is_foreign: bool) -> String {
+        let one = |text: String, (kind, (foreign, absent)): (&&str, &(String, String))| {
+            text.replace(&format!("{{{kind}}}"), if is_foreign { foreign } else { absent })
+        };
+        self.names.iter().fold(text.to_owned(), one)
+    }
+
+    /// Returns an answer without the names of the objects of its request.
+    fn bare(&self, request: &Request, answer: &Answer) -> (u16, String) {
+        let mut text = String::from_utf8_lossy(&answer.body).into_owned();
+        let asked = format!("{request:?}");
+        let named = self.names.iter().filter(|(kind, _)| asked.contains(&format!("{{{kind}}}")));
+        for (_, (foreign, absent)) in named {
+            text = text.replace(foreign.as_str(), "OBJECT").replace(absent.as_str(), "OBJECT");
+        }
+        (answer.status, text)
+    }
+}
+
+/// Returns the body of a request of an operation, in which `{KIND}` stands for an object. `None` if
+/// the operation has no case yet.
+fn body(id: &str, definition: &Value) -> Option<Value> {
+    Some(match id {
+        "alerts.acknowledge" | "alerts.test" => json!({}),
+        "approvals.decide" => json!({ "decision": "approve" }),
+        "domains.add" => json!({ "name": "NEW" }),
+        "domains.change" => json!({ "tag": "mine" }),
+        "enrolment-keys.add" => {
+            json!({ "name": "mine", "domain": "{domain}", "nodes_max": 1 })
+        }
+        "events.control" => json!({ "wish": "cancel" }),
+        "keys.add" => json!({ "user": "{person}", "kind": "full" }),
+        "libraries.work" => json!({ "work": "check-in" }),
+        "nodes.add" => json!({ "name": "mine-1", "domain": "{domain}" }),
+        "nodes.change" => json!({ "locked_by_service": true }),
+        "nodes.rekey" => json!({ "revoke": true }),
+        "option-sets.add" => json!({ "name": "mine" }),
+        "option-sets.change" => json!({ "comment": "mine" }),
+        "option-sets.end-stage" => json!({ "decision": "promote" }),
+        "policies.activate" => json!({ "confirm": true }),
+        "policies.edit" => json!({ "remove_class": "STANDARD" }),
+        "pools.add" => json!({ "name": "MINE", "url": "file:///nowhere/mine" }),
+        "pools.change" => json!({ "is_replaced": true }),
+        "restores.start" => json!({ "node": "{node}", "filespace": "/", "paths": ["/etc"] }),
+        "runs.add" => json!({ "nodes": ["{node}"], "definition": definition }),
+        "schedules.add" => json!({
+            "name": "mine", "definition": definition,
+            "followers": [{ "domain": "{domain}" }],
+        }),
+        "schedules.change" => json!({ "definition": definition }),
+        "schedules.follow" => json!({ "add": [{ "node": "{node}" }] }),
+        "tasks.start" => json!({ "task": "expire" }),
+        "users.add" => json!({
+            "login": "eve", "roles": [{ "role": "owner", "domain": "{domain}" }],
+        }),
+        "users.change" => json!({ "locked": true }),
+        "volumes.change" => json!({ "onsite": true }),
+        _ => return None,
+    })
+}
+
+/// A request of an operation, in which `{KIND}` stands for an object.
+#[derive(Clone, Debug)]
+struct Request {
+    method: String,
+    path: String,
+    body: Option<Value>,
+}
+
+impl Request {
+    fn send(&self, caller: &Caller, objects: &Objects, is_foreign: bool) -> Answer {
+        let path = objects.fill(&self.path, is_foreign);
+        let body = self.body.as_ref().map(|body| {
+            let text = objects.fill(&body.to_string(), is_foreign);
+            serde_json::from_str::<Value>(&text).unwrap()
+        });
+        caller.send(&self.method, &path, body.as_ref())
+    }
+
+    fn names_an_object(&self) -> bool {
+        let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
+        self.path.contains('{') || body.contains("\"{")
+    }
+}
+
+/// Returns the requests of all operations except those about the caller alone.
+#[track_caller]
+fn requests(document: &Value, objects: &Objects) -> Vec<Request> {
+    let mut all = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let (id, area) = (&operation["operationId"], operation["x-area"].as_str().unwrap());
+            let id = id.as_str().unwrap();
+            let is_own = area.starts_with("Open") || area.starts_with("The caller's own");
+            let body = operation.get("requestBody").map(|_| body(id, &objects.definition));
+            if is_own && !path.contains('{') && body.as_ref().is_none_or(Option::is_none) {
+                continue;
+            }
+            let body = body.map(|body| {
+                body.unwrap_or_else(|| panic!("{id} needs a body here, with objects of others"))
+            });
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let named = |place: &str| -> Vec<String> {
+                let mut of_place: Vec<&Value> = parameters.iter().collect();
+                of_place.retain(|one| one["in"] == place);
+                of_place.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+            };
+            for name in named("path") {
+                assert!(objects.names.contains_key(&name[..]), "{id}: which objects are a {name}?");
+            }
+            let query = named("query");
+            let needed = NEEDED.iter().filter(|(name, _)| query.iter().any(|one| one == name));
+            let needed: Vec<String> =
+                needed.map(|(name, value)| format!("{name}={value}")).collect();
+            let request = |more: Option<String>| {
+                let words: Vec<String> = needed.iter().cloned().chain(more).collect();
+                let path = format!("{path}?{}", words.join("&"));
+                Request { method: method.to_uppercase(), path, body: body.clone() }
+            };
+            all.push(request(None));
+            for name in query.iter().filter(|name| !PLAIN.contains(&name.as_str())) {
+                let kind = match name.as_str() {
+                    "user" | "owner" => "person",
+                    other => other,
+                };
+                assert!(objects.names.contains_key(kind), "{id}: which objects are a {name}?");
+                all.push(request(Some(format!("{name}={{{kind}}}"))));
+            }
+        }
+    }
+    all
+}
+
+/// Makes the other tenant with one object of each kind. Returns its administrator.
+fn other_tenant(service: &Provider) -> (Caller, Objects) {
+    let name = MARK.to_uppercase();
+    let other = service.tenant(&name);
+    let node = format!("{MARK}-1");
+    other.post("/v1/nodes", &json!({ "name": node, "domain": name })).expect(201);
+    service.server.admin(&[
+        "schedule",
+        "define",
+        "nightly",
+        "--action",
+        "incremental",
+        "--time",
+        "22:00",
+    ]);
+    let definition =
+        service.root.get("/v1/schedules/nightly").expect(200).json()["definition"].clone();
+    let followers = json!({ "add": [{ "domain": name }] });
+    service.root.patch("/v1/schedules/nightly/followers", &followers).expect(200);
+    let run = json!({ "nodes": [node], "definition": definition });
+    other.post("/v1/runs", &run).expect(201);
+    let (set, key) = (format!("{MARK}-set"), format!("{MARK}-key"));
+    service.root.post("/v1/option-sets", &json!({ "name": set })).expect(201);
+    let change = json!({ "option_set": set });
+    service.root.patch(&format!("/v1/nodes/{node}"), &change).expect(200);
+    other.get(&format!("/v1/option-sets/{set}")).expect(200);
+    let new = json!({ "name": key, "domain": name, "nodes_max": 1 });
+    other.post("/v1/enrolment-keys", &new).expect(201);
+    other.delete(&format!("/v1/nodes/{node}")).expect(202);
+    let first = |path: &str, field: &str| {
+        let list = other.get(path).expect(200).json();
+        list["items"][0][field].to_string().trim_matches('"').to_owned()
+    };
+    let pool = fields(&service.root.get("/v1/pools").expect(200).json(), "name")[0].clone();
+    let pair = |foreign: &str, absent: &str| (foreign.to_owned(), absent.to_owned());
+    let objects = BTreeMap::from([
+        ("node", pair(&node, "nothing-1")),
+        ("domain", pair(&name, "NOTHING")),
+        ("person", pair(&format!("admin-of-{name}"), "admin-of-NOTHING")),
+        ("key", pair(&first("/v1/keys", "id"), "hf-aaaaaaaaaaaaaaaa")),
+        ("event", pair(&first("/v1/events", "number"), "987654")),
+        ("approval", pair(&first("/v1/approvals", "number"), "987654")),
+        ("schedule", pair("no-schedule-1", "no-schedule-2")),
+        ("baseline", pair("7001", "7002")),
+        ("pool", pair(&pool, "no-pool")),
+        ("library", pair("no-library-1", "no-library-2")),
+        ("volume", pair("no-volume-1", "no-volume-2")),
+        ("option_set", pair(&set, "nothing-set")),
+        ("enrolment_key", pair(&key, "nothing-key")),
+        ("wait", pair("7001", "7002")),
+        ("alert", pair("7001", "7002")),
+    ]);
+    (other, Objects { names: objects, definition })
+}
+
+/// Returns what the other tenant sees of its own.
+fn state(other: &Caller) -> Vec<Value> {
+    let domain = MARK.to_uppercase();
+    let paths = [
+        "/v1/nodes".to_owned(),
+        format!("/v1/nodes/{MARK}-1"),
+        "/v1/users".to_owned(),
+        "/v1/keys".to_owned(),
+        "/v1/approvals".to_owned(),
+        "/v1/events".to_owned(),
+        format!("/v1/domains/{domain}"),
+        format!("/v1/domains/{domain}/policy"),
+    ];
+    paths.iter().map(|path| other.get(path).expect(200).json()).collect()
+}
+
+#[test]
+fn objects_of_another_tenant_do_not_exist() {
+    let (service, _) = with_two_persons();
+    let (other, objects) = other_tenant(&service);
+    service.tenant("LAW");
+    let roles = ["tenant", "owner", "policy", "storage", "operator", "auditor"];
+    let mut callers: Vec<(String, Caller)> = roles
+        .iter()
+        .map(|role| {
+            let caller = service.person(&format!("{role}-of-LAW"), &[&format!("{role}@LAW")]);
+            ((*role).to_owned(), caller)
+        })
+        .collect();
+    for (kind, options) in [("readonly", &[][..]), ("enroller", &["--count", "99"])] {
+        callers.push((kind.to_owned(), service.key("tenant-of-LAW", kind, options)));
+    }
+    let document = service.stranger.get("/v1/openapi.json").expect(200).json();
+    let requests = requests(&document, &objects);
+    assert!(requests.len() > 60, "{requests:?}");
+    let before = state(&other);
+    for (role, caller) in &callers {
+        for request in &requests {
+            let foreign = request.send(caller, &objects, true);
+            let said = objects.bare(request, &foreign);
+            if request.names_an_object() {
+                let absent = request.send(caller, &objects, false);
+                assert_eq!(said, objects.bare(request, &absent), "{role}: {request:?}");
+            }
+            assert!(foreign.status < 500, "{role}: {request:?}: {}", said.1);
+            assert!(!said.1.to_lowercase().contains(MARK), "{role}: {request:?}: {}", said.1);
+            let is_read = request.method == "GET";
+            assert!(is_read || foreign.status >= 400, "{role}: {request:?}: {}", said.1);
+        }
+    }
+    assert_eq!(state(&other), before, "nothing of the other tenant has changed");
+}
+
+#[test]
+fn strangers_get_one_answer_for_everything() {
+    let (service, _) = with_two_persons();
+    let (_, objects) = other_tenant(&service);
+    let document = service.stranger.get("/v1/openapi.json").expect(200).json();
+    for request in requests(&document, &objects) {
+        let answer = request.send(&service.stranger, &objects, true);
+        let (status, text) = objects.bare(&request, &answer);
+        assert_eq!(status, 401, "{request:?}: {text}");
+        assert!(text.contains("sign in, or give a key"), "{request:?}: {text}");
+    }
+}
+
+#[test]
+fn nobody_acts_for_people_of_others() {
+    let (service, _) = with_two_persons();
+    other_tenant(&service);
+    service.tenant("LAW");
+    let key = service.key("admin-of-LAW", "impersonator", &[]);
+    let ask = |login: &str| {
+        let caller = key.with_headers(&[&format!("X-Holdfast-For: {login}")]);
+        let answer = caller.get("/v1/account");
+        (answer.status, String::from_utf8(answer.body).unwrap().replace(login, "OBJECT"))
+    };
+    let absent = ask("admin-of-NOTHING");
+    assert_eq!(absent.0, 404, "{}", absent.1);
+    assert_eq!(ask("admin-of-LABORATORY"), absent);
+    assert_eq!(ask("root"), absent);
+}
