@@ -11,6 +11,8 @@ mod api;
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod attacks;
+#[cfg(test)]
 mod baseline;
 #[cfg(test)]
 mod broken_node;
