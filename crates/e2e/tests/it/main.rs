@@ -9,6 +9,8 @@ mod administration;
 #[cfg(test)]
 mod api;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod archives;
 #[cfg(test)]
 mod attacks;

@@ -1,0 +1,147 @@
+//! Requests that wait for the approval of a second person.
+
+use std::fs;
+
+use e2e::harness::api::{self, Caller};
+use e2e::scratch::Scratch;
+use serde_json::{Value, json};
+
+use crate::api::{Provider, fields};
+
+/// A service in which two persons are needed, and its second administrator.
+pub(crate) fn with_two_persons() -> (Provider, Caller) {
+    let scratch = Scratch::new();
+    let (mut server, stranger) = api::start(&scratch.join("server"));
+    server.terminate().expect(&[0]);
+    let config = server.dir().join("server.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let text = text.replace("two_person = false", "two_person = true");
+    fs::write(&config, text).unwrap();
+    server.restart();
+    let mut service = Provider { server, root: stranger.clone(), stranger, scratch };
+    service.root = service.person("root", &["system"]);
+    let second = service.person("second", &["system"]);
+    (service, second)
+}
+
+/// Returns the path by which the request that was asked last is decided.
+#[track_caller]
+fn last_request(caller: &Caller) -> String {
+    let waiting = caller.get("/v1/approvals").expect(200).json();
+    let number = waiting["items"][0]["number"].as_u64().unwrap();
+    format!("/v1/approvals/{number}/decision")
+}
+
+#[test]
+fn removal_of_a_node_waits_for_a_second_person() {
+    let (service, second) = with_two_persons();
+    service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    let asked = service.root.delete("/v1/nodes/a").expect(202).json();
+    assert_eq!(asked["code"], "approval-needed");
+    service.root.get("/v1/nodes/a").expect(200);
+    let path = last_request(&second);
+    let approve = json!({ "decision": "approve", "reason": "is gone" });
+    service.root.post(&path, &approve).expect(403);
+    let other = service.key("root", "full", &[]);
+    other.post(&path, &approve).expect(403);
+    service.root.delete("/v1/nodes/a").expect(409);
+    let acting = service
+        .key("root", "impersonator", &[])
+        .with_headers(&["X-Holdfast-For: second"]);
+    acting.post(&path, &approve).expect(403);
+    let done = second.post(&path, &approve).expect(200).json();
+    assert_eq!(done["state"], "done");
+    service.root.get("/v1/nodes/a").expect(404);
+    second.post(&path, &approve).expect(409);
+    second.post("/v1/approvals/18446744073709551615/decision", &approve).expect(404);
+    let log = service.root.get("/v1/log?kind=node%20removed").expect(200).json();
+    let actor = &fields(&log, "actor")[0];
+    assert!(actor.contains("root") && actor.contains("approved by second"), "{actor}");
+}
+
+const DRAFT: &str = "/v1/domains/STANDARD/policy/draft";
+const ACTIVATION: &str = "/v1/domains/STANDARD/policy/activation";
+
+fn keeping(days: &str) -> Value {
+    json!({ "put_class": { "name": "STANDARD", "backup": { "extra_days": days } } })
+}
+
+/// Returns the days for which the active set keeps extra versions.
+#[track_caller]
+fn extra_days(caller: &Caller) -> Value {
+    let policy = caller.get("/v1/domains/STANDARD/policy").expect(200).json();
+    policy["active"]["classes"][0]["backup"]["extra_days"].clone()
+}
+
+#[test]
+fn a_policy_that_shortens_waits_for_a_second_person() {
+    let (service, second) = with_two_persons();
+    let approve = json!({ "decision": "approve", "reason": "as agreed" });
+    let longer = service.root.patch(DRAFT, &keeping("90")).expect(200).json();
+    assert_eq!(longer["needs_approval"], false);
+    service.root.post(ACTIVATION, &json!({})).expect(200);
+    let before = extra_days(&second);
+    let shorter = service.root.patch(DRAFT, &keeping("5")).expect(200).json();
+    assert_eq!(
+        (&shorter["needs_approval"], &shorter["differences"][0]["shortens"]),
+        (&true.into(), &true.into()),
+        "{shorter}"
+    );
+    let asked = service.root.post(ACTIVATION, &json!({})).expect(202).json();
+    assert_eq!(asked["code"], "approval-needed");
+    service.root.post(ACTIVATION, &json!({})).expect(409);
+    let path = last_request(&second);
+    service.root.post(&path, &approve).expect(403);
+    // The second person approves what was reviewed, and nothing else.
+    service.root.patch(DRAFT, &keeping("1")).expect(200);
+    let failed = second.post(&path, &approve).expect(200).json();
+    assert_eq!(failed["state"], "failed");
+    assert!(failed["reason"].as_str().unwrap().contains("has changed since"), "{failed}");
+    assert_eq!(extra_days(&second), before);
+    service.root.patch(DRAFT, &keeping("7")).expect(200);
+    service.root.post(ACTIVATION, &json!({})).expect(202);
+    let done = second.post(&last_request(&second), &approve).expect(200).json();
+    assert_eq!(done["state"], "done", "{done}");
+    assert!(done["summary"].as_str().unwrap().contains("RETEXTRA: 90 -> 7"), "{done}");
+    assert_ne!(extra_days(&second), before);
+    let log = service.root.get("/v1/log?kind=policy%20activated").expect(200).json();
+    let actor = &fields(&log, "actor")[0];
+    assert!(actor.contains("root") && actor.contains("approved by second"), "{actor}");
+}
+
+#[test]
+fn a_class_is_removed_by_two_persons_of_its_domain() {
+    let (service, _) = with_two_persons();
+    let anna = service.tenant("LAB");
+    let bert = service.person("bert", &["tenant@LAB"]);
+    let carl = service.tenant("LAW");
+    let draft = "/v1/domains/LAB/policy/draft";
+    let activation = "/v1/domains/LAB/policy/activation";
+    anna.patch(draft, &json!({ "put_class": { "name": "WEEKLY", "backup": {} } }))
+        .expect(200);
+    anna.post(activation, &json!({})).expect(200);
+    anna.patch(draft, &json!({ "remove_class": "WEEKLY" })).expect(200);
+    anna.post(activation, &json!({})).expect(202);
+    let path = last_request(&bert);
+    let approve = json!({ "decision": "approve" });
+    assert_eq!(carl.get("/v1/approvals").expect(200).json()["items"], json!([]));
+    carl.post(&path, &approve).expect(404);
+    carl.post(activation, &json!({})).expect(404);
+    let done = bert.post(&path, &approve).expect(200).json();
+    assert_eq!(done["state"], "done", "{done}");
+    let policy = anna.get("/v1/domains/LAB/policy").expect(200).json();
+    assert_eq!(policy["active"]["classes"].as_array().unwrap().len(), 1, "{policy}");
+}
+
+#[test]
+fn a_policy_is_not_activated_from_elsewhere_by_one_person() {
+    let (service, _) = with_two_persons();
+    let key = service.scratch.join("key");
+    let made = service.server.admin(&["key", "add", "--user", "root", "--kind", "full"]);
+    fs::write(&key, made["token"].as_str().unwrap()).unwrap();
+    let (url, ca) = (service.stranger.url(), service.server.dir().join("ca.pem"));
+    let words = ["admin", "--server", &url, "--ca", ca.to_str().unwrap(), "--key-file"];
+    let words = [&words[..], &[key.to_str().unwrap(), "policy", "activate"]].concat();
+    let refused = crate::api::holdfast(&words).expect(&[12]);
+    assert!(refused.stderr.contains("second person"), "{refused}");
+}
