@@ -13,6 +13,8 @@ mod approvals;
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod at_work;
+#[cfg(test)]
 mod attacks;
 #[cfg(test)]
 mod baseline;
@@ -79,6 +81,8 @@ mod listing;
 #[cfg(test)]
 mod lost_connections;
 #[cfg(test)]
+mod managing;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod mutants;
@@ -112,6 +116,8 @@ mod replace;
 mod report;
 #[cfg(test)]
 mod reserve;
+#[cfg(test)]
+mod restores;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]
