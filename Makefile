@@ -17,7 +17,7 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test test-long chaos power-test journal-test nfs-test image-test fleet-test soak fuzz demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos power-test journal-test nfs-test image-test fleet-test vm-test soak fuzz demo build install package bench bench-tree rust packages-build packages-test packages-package garage api-tools
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
@@ -36,7 +36,7 @@ help:
 	@echo "make bench DIR=...        time backup and restore of the tree DIR"
 	@echo "The build output is in $(CARGO_TARGET_DIR)."
 
-test: rust packages-test garage
+test: rust packages-test garage api-tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
@@ -129,3 +129,6 @@ packages-test:
 
 garage:
 	@./.ci/garage
+# schemathesis, and a generator of clients, for the tests of the REST API by its own document.
+api-tools:
+	@./.ci/api-tools

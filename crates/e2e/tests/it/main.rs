@@ -33,6 +33,8 @@ mod changing;
 #[cfg(test)]
 mod chaos;
 #[cfg(test)]
+mod clients;
+#[cfg(test)]
 mod clock;
 #[cfg(test)]
 mod damage;

@@ -1,0 +1,101 @@
+//! Clients that are made from the document of the API: one that was generated, and one that sends
+//! whatever the document allows, and more.
+//!
+//! The programs come from `.ci/api-tools`. Without them the tests are left out, with a line on
+//! standard error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::api::Provider;
+use crate::at_work::enrol;
+use crate::scene::plant_files;
+
+/// Returns the folder of the programs; `None` if they are not installed.
+fn tools() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
+    let folder = cache.join("holdfast/api-tools/bin");
+    let is_there = folder.join("schemathesis").is_file();
+    if !is_there {
+        eprintln!("left out: run '.ci/api-tools' to install the clients of the API");
+    }
+    is_there.then_some(folder)
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let [text, error] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{text}\n{error}");
+    output
+}
+
+/// Writes the document of the API of a server into a file.
+#[track_caller]
+fn document(service: &Provider) -> PathBuf {
+    let served = service.stranger.get("/v1/openapi.json").expect(200);
+    let path = service.scratch.join("openapi.json");
+    fs::write(&path, served.body).unwrap();
+    path
+}
+
+/// Returns the text of a new key of the system administrator.
+#[track_caller]
+fn token(service: &Provider) -> String {
+    let made = service.root.post("/v1/keys", &json!({ "kind": "full" })).expect(201).json();
+    made["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_generated_client_does_everything() {
+    let Some(tools) = tools() else { return };
+    let service = Provider::new();
+    let (made, document) = (service.scratch.folder("made"), document(&service));
+    let mut generate = Command::new(tools.join("openapi-python-client"));
+    run(generate
+        .args(["generate", "--meta", "none", "--overwrite", "--path"])
+        .arg(&document)
+        .arg("--output-path")
+        .arg(made.join("client")));
+    let flow = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/flow.py");
+    let mut python = Command::new(tools.join("python"));
+    let ca = service.server.dir().join("ca.pem");
+    let output = run(python
+        .env("PYTHONPATH", &made)
+        .arg(flow)
+        .args([service.stranger.url(), token(&service)])
+        .arg(ca));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("did everything"), "{text}");
+}
+
+#[test]
+fn whatever_is_sent_the_answers_are_those_of_the_document() {
+    let Some(tools) = tools() else { return };
+    let service = Provider::new();
+    let node = enrol(&service, "web-1");
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 5, 1_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+    let mut schemathesis = Command::new(tools.join("schemathesis"));
+    let ca = service.server.dir().join("ca.pem");
+    let checks = "not_a_server_error,response_schema_conformance,status_code_conformance,\
+                  content_type_conformance";
+    // Streams of events last for as long as the event does, and a sign-out ends the caller.
+    let left_out = "stream|sign-in|sign-out";
+    run(schemathesis
+        .current_dir(service.scratch.path())
+        .arg("run")
+        .arg(document(&service))
+        .args(["--url", &service.stranger.url(), "--tls-verify"])
+        .arg(ca)
+        .args(["--header", &format!("Authorization: Token {}", token(&service))])
+        .args(["--checks", checks, "--exclude-path-regex", left_out])
+        .args(["--max-examples", "5", "--seed", "7", "--request-timeout", "30"])
+        .args(["--continue-on-failure", "--workers", "2"]));
+    assert!(service.server.is_up(), "the server goes on");
+}
