@@ -85,6 +85,8 @@ mod lost_connections;
 #[cfg(test)]
 mod managing;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod mount;
 #[cfg(test)]
 mod mutants;
