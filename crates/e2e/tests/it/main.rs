@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod administration;
 #[cfg(test)]
+mod alerts;
+#[cfg(test)]
 mod api;
 #[cfg(test)]
 mod approvals;
