@@ -135,6 +135,8 @@ mod scene;
 #[cfg(test)]
 mod schedules;
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod settings;
 #[cfg(test)]
 mod sharing;
