@@ -6,6 +6,7 @@
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
 pub mod api;
+mod browser;
 mod ceph;
 mod garage;
 mod image;
@@ -26,6 +27,7 @@ mod tmpfs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use browser::Browser;
 pub use ceph::{Ceph, VersionEntry};
 pub use garage::Garage;
 pub use image::{Image, succeeds};

@@ -101,6 +101,8 @@ mod observed;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod pools;

@@ -1,0 +1,39 @@
+// A person sets a second factor up, signs in with it, sees the sign-ins, and removes it.
+import { check, code } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  const { page } = stage;
+  await stage.signIn(facts.login, facts.password);
+  await stage.visit('/account', 'Your account');
+  await page.getByText('This one', { exact: true }).waitFor();
+  await stage.inspect('account');
+  await page.getByRole('button', { name: 'Set a second factor up' }).click();
+  const secret = await page.locator('[data-secret=Secret]').innerText();
+  await stage.checkAccess('the set-up of a second factor');
+  // A code counts once. That of the step before leaves the present one for the sign-in.
+  await page.getByLabel('Code').fill(code(secret, -1));
+  await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
+  await page.getByRole('button', { name: 'Confirm' }).click();
+  await page.getByLabel('Login').waitFor();
+  await page.getByLabel('Login').fill(facts.login);
+  await page.getByLabel('Password').fill(facts.password);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await page.getByLabel('Code').waitFor();
+  await stage.checkAccess('the question for the code');
+  await page.getByLabel('Code').fill('000000');
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('alert').filter({ hasText: 'the code is wrong' }).waitFor();
+  await page.getByLabel('Code').fill(code(secret));
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByText('Your account has a second factor.').waitFor();
+  await page.getByRole('button', { name: 'Remove it' }).click();
+  await page.getByLabel('Code').fill(code(secret, 1));
+  await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
+  await page.getByRole('button', { name: 'Remove the second factor' }).click();
+  await page.getByLabel('Login').waitFor();
+  await stage.signIn(facts.login, facts.password);
+  check(await page.getByText('Set a second factor up').isVisible(), 'the account has only a password again');
+  await page.getByRole('button', { name: 'Dark' }).click();
+  await page.reload();
+  check((await page.locator('html').getAttribute('data-theme')) === 'dark', 'the choice of colours lasts');
+}

@@ -1,0 +1,139 @@
+// Schedules, policies, people, tenants, keys and the log: each is looked at, made and changed.
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  await stage.signIn(facts.login, facts.password);
+  await schedules(stage);
+  await policies(stage);
+  await people(stage);
+  await tenants(stage);
+  await keys(stage);
+  await storage(stage);
+  await log(stage);
+}
+
+async function schedules(stage) {
+  const { page } = stage;
+  await stage.visit('/schedules', 'Schedules');
+  await page.getByRole('button', { name: 'Make a schedule' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('nightly');
+  await dialog.getByLabel('Times').fill('25:00');
+  await dialog.getByLabel('Days of the week').fill('mon-fri');
+  await dialog.getByLabel('Time zone').fill('Europe/Berlin');
+  await stage.checkAccess('the form of a schedule');
+  stage.expected.add(400);
+  await dialog.getByRole('button', { name: 'Make the schedule' }).click();
+  await dialog.getByRole('alert').waitFor();
+  await dialog.getByLabel('Times').fill('22:00');
+  await dialog.getByText('Incremental is due at 22:00, mon-fri, Europe/Berlin').waitFor();
+  await dialog.getByRole('button', { name: 'Make the schedule' }).click();
+  await page.getByRole('heading', { level: 1, name: 'nightly' }).waitFor();
+  await page.getByLabel('Kind of follower').selectOption('domain');
+  await page.getByLabel('Name of the follower').fill('STANDARD');
+  await page.getByRole('button', { name: 'Add', exact: true }).click();
+  check((await stage.agree('Add')).includes('domain STANDARD'), 'the question names the domain');
+  await page.getByText('domain STANDARD', { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Change' }).click();
+  await dialog.getByLabel('Description').fill('Every working night');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await stage.message('Schedule nightly is changed.');
+  await page.getByText('22:00, mon-fri, Europe/Berlin').first().waitFor();
+  await stage.inspect('schedule');
+  await stage.visit('/schedules', 'Schedules');
+  await page.getByText('Every working night').waitFor();
+  await stage.inspect('schedules');
+}
+
+async function policies(stage) {
+  const { page } = stage;
+  await stage.visit('/policies', 'Policies');
+  await stage.checkAccess('the list of policies');
+  await page.getByRole('link', { name: 'STANDARD' }).click();
+  await page.getByRole('button', { name: 'Edit STANDARD' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Versions of an object that exists').fill('3');
+  await stage.checkAccess('the form of a class');
+  await dialog.getByRole('button', { name: 'Put into the draft' }).click();
+  await page.getByRole('heading', { name: 'What the draft changes' }).waitFor();
+  await page.getByText('3 versions of an object that exists').waitFor();
+  await stage.quiet();
+  await stage.inspect('policy');
+  await page.getByRole('button', { name: 'Activate' }).click();
+  await stage.agree('Activate');
+  await stage.message('The draft is in force.');
+  await page.getByRole('heading', { name: 'Draft' }).waitFor({ state: 'detached' });
+}
+
+async function people(stage) {
+  const { page } = stage;
+  await stage.visit('/people', 'People, tenants and keys');
+  await page.getByRole('button', { name: 'Register a person' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Login').fill('olga');
+  await dialog.getByLabel('Name').fill('Olga Operator');
+  await dialog.getByLabel('First password').fill('another correct horse');
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await dialog.getByText('operator (looks after the daily work)').waitFor();
+  await stage.checkAccess('the form of a person');
+  await dialog.getByRole('button', { name: 'Register' }).click();
+  await stage.message('olga is registered.');
+  await page.getByText('Olga Operator').waitFor();
+  await stage.inspect('people');
+  await page.getByRole('button', { name: 'Lock olga', exact: true }).click();
+  await stage.agree('Lock');
+  await page.getByText('Locked', { exact: true }).waitFor();
+}
+
+async function tenants(stage) {
+  const { page } = stage;
+  await page.getByRole('link', { name: 'Tenants' }).click();
+  await page.getByRole('button', { name: 'Add a tenant' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Domain').fill('LAB');
+  await dialog.getByLabel('Tag').fill('lab');
+  await dialog.getByLabel('Maximum number of nodes').fill('50');
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByText('0 of 50').waitFor();
+  await stage.inspect('tenants');
+}
+
+async function keys(stage) {
+  const { page } = stage;
+  await page.getByRole('link', { name: 'Keys', exact: true }).click();
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Description').fill('for the report');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  const key = await dialog.locator('[data-secret=Key]').innerText();
+  check(/^hf-\S+:\S+$/.test(key), 'the key has an id and a secret');
+  const headers = { Authorization: `Token ${key}` };
+  const answer = await stage.context.request.get('/v1/nodes', { headers });
+  check(answer.ok(), `the key works: ${answer.status()}`);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('for the report').waitFor();
+  await stage.inspect('keys');
+  const id = key.split(':')[0];
+  await page.getByRole('button', { name: `Revoke ${id}` }).click();
+  await stage.agree('Revoke');
+  await stage.message(`${id} is revoked.`);
+  const refused = await stage.context.request.get('/v1/nodes', { headers });
+  check(refused.status() === 401, `a revoked key is refused: ${refused.status()}`);
+}
+
+async function storage(stage) {
+  await stage.visit('/pools', 'Pools and volumes');
+  await stage.page.getByText('Available').first().waitFor();
+  await stage.inspect('pools');
+}
+
+async function log(stage) {
+  const { page } = stage;
+  await stage.visit('/log', 'Log');
+  await page.getByLabel('Text').fill('nightly');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.waitForURL(/text=nightly/);
+  await page.getByText('schedule').first().waitFor();
+  await stage.visit('/log', 'Log');
+  await stage.inspect('log');
+}

@@ -1,0 +1,75 @@
+// Signing in, the overview, the list of nodes, and a machine that becomes a node by the shown token.
+import { execFileSync } from 'node:child_process';
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  const { page } = stage;
+  stage.expected.add(401);
+  await page.goto('/nodes?label=web');
+  await page.getByLabel('Login').waitFor();
+  await stage.inspect('sign-in');
+  await page.getByLabel('Login').fill(facts.login);
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').filter({ hasText: 'not valid' }).waitFor();
+  await stage.signIn(facts.login, facts.password);
+  check(page.url().endsWith('/nodes?label=web'), `the address has survived: ${page.url()}`);
+  await page.getByText('No node meets these conditions.').waitFor();
+  await overview(stage);
+  await list(stage);
+  await register(stage, facts);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Login').waitFor();
+}
+
+async function overview(stage) {
+  const { page } = stage;
+  await stage.visit('/', 'Overview');
+  await page.getByRole('heading', { name: 'At risk' }).waitFor();
+  await page.getByRole('heading', { name: 'Last night' }).waitFor();
+  await stage.inspect('overview');
+}
+
+async function list(stage) {
+  const { page } = stage;
+  await stage.visit('/nodes', 'Nodes');
+  const rows = page.getByRole('table').locator('tbody tr');
+  check((await rows.count()) === 3, 'three nodes are listed');
+  await stage.inspect('nodes');
+  await page.getByLabel('Search').fill('second');
+  await page.waitForURL(/search=second/);
+  await rows.nth(1).waitFor({ state: 'detached' });
+  await page.getByLabel('Choose web-2').check();
+  const actions = page.getByRole('group', { name: 'Actions for the chosen nodes' });
+  await actions.getByLabel('Label').fill('web');
+  await actions.getByRole('button', { name: 'Add' }).click();
+  const said = await stage.agree('Add the label');
+  check(said.includes('web-2'), `the question names the node: ${said}`);
+  await stage.message('The labels of 1 node are changed.');
+  await page.goto('/nodes?label=web');
+  await page.getByRole('link', { name: 'web-2' }).waitFor();
+  check((await rows.count()) === 1, 'one node has the label');
+  const csv = (await stage.download(() => page.getByRole('button', { name: 'Export CSV' }).click())).toString();
+  check(csv.startsWith('Node,State,') && csv.includes('\r\nweb-2,'), csv);
+  await stage.visit('/nodes', 'Nodes');
+  await page.getByRole('columnheader', { name: 'Node' }).getByRole('button').click();
+  await page.getByRole('columnheader', { name: 'Node' }).getByRole('button').click();
+  await page.locator('th[aria-sort=descending]').waitFor();
+  await rows.first().filter({ hasText: 'web-3' }).waitFor();
+}
+
+async function register(stage, facts) {
+  const { page } = stage;
+  await page.getByRole('button', { name: 'Register a node' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name', { exact: true }).fill('new-1');
+  await dialog.getByLabel('Host name').fill('new-1.example.org');
+  await stage.checkAccess('the form of a new node');
+  await dialog.getByRole('button', { name: 'Register' }).click();
+  const command = await dialog.locator('[data-secret=Command]').innerText();
+  const [program, ...words] = command.split(' ');
+  check(program === 'holdfast', `the command is one of the program: ${command}`);
+  execFileSync(facts.program, [...words, '--home', facts.home]);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('link', { name: 'new-1' }).waitFor();
+}

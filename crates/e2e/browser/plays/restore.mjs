@@ -1,0 +1,91 @@
+// Bringing files back: two times are browsed and compared, versions are seen, a file and a folder
+// are downloaded and compared, and the node restores a folder while the page shows how far it is.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  const { page } = stage;
+  await stage.signIn(facts.login, facts.password);
+  await stage.visit(`/nodes/web-1/restore?${new URLSearchParams({ filespace: facts.filespace, path: facts.inside })}`, 'web-1');
+  await page.getByRole('link', { name: 'folder-00', exact: true }).waitFor();
+  await stage.inspect('restore');
+  await browse(stage, facts);
+  await compare(stage);
+  await search(stage, facts);
+  await folder(stage, facts);
+  await atNode(stage, facts);
+}
+
+async function browse(stage, facts) {
+  const { page } = stage;
+  await page.getByRole('link', { name: 'folder-00', exact: true }).click();
+  const now = await stage.download(() => page.getByRole('link', { name: 'Download file-0007', exact: true }).click());
+  check(now.equals(readFileSync(join(facts.tree, 'folder-00/file-0007'))), 'the file is as it is now');
+  await page.getByRole('button', { name: 'Versions of file-0007' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Inactive').first().waitFor();
+  check((await dialog.getByText('Active', { exact: true }).count()) === 1, 'one version is active');
+  await stage.checkAccess('the versions of a file');
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await page.getByRole('button', { name: 'Backup before' }).click();
+  await page.waitForURL(/at=/);
+  await page.getByRole('button', { name: 'Backup before' }).click();
+  await stage.quiet();
+  const before = await stage.download(() => page.getByRole('link', { name: 'Download file-0007', exact: true }).click());
+  check(before.equals(Buffer.from(facts.before, 'base64')), 'the file is as it was at the first backup');
+  await page.getByRole('button', { name: 'Now', exact: true }).click();
+  await page.getByText('Shown as the last backups saw it.').waitFor();
+}
+
+async function compare(stage) {
+  const { page } = stage;
+  await page.getByRole('button', { name: 'Compare two times' }).click();
+  await page.getByRole('heading', { name: 'Compare with' }).waitFor();
+  const table = page.getByRole('table', { name: 'Differences' });
+  await table.getByText('Changed').first().waitFor();
+  await table.getByText('Added').first().waitFor();
+  await table.getByText('Removed').first().waitFor();
+  await stage.inspect('restore-compare');
+  await page.getByRole('button', { name: 'End the comparison' }).click();
+}
+
+async function search(stage, facts) {
+  const { page } = stage;
+  await page.getByLabel('Search in the filespace').fill('file-0007');
+  await page.getByRole('button', { name: 'Search', exact: true }).click();
+  const found = page.getByRole('table', { name: 'Objects found' });
+  await found.getByText(`${facts.inside}/folder-00/file-0007`).waitFor();
+  await found.locator('tbody tr').nth(1).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Back to the folder' }).click();
+}
+
+async function folder(stage, facts) {
+  const { page } = stage;
+  await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: facts.inside.split('/').at(-1), exact: true }).click();
+  const tar = await stage.download(() => page.getByRole('link', { name: 'Download folder-00', exact: true }).click());
+  const [packed, out] = [join(facts.home, 'folder.tar'), join(facts.home, 'unpacked')];
+  writeFileSync(packed, tar);
+  mkdirSync(out);
+  execFileSync('tar', ['--extract', '--file', packed, '--directory', out]);
+  const name = ['file-0003', 'folder-00/file-0003'].find((one) => existsSync(join(out, one)));
+  check(name && readFileSync(join(out, name)).equals(readFileSync(join(facts.tree, 'folder-00/file-0003'))), 'the folder is as it is now');
+}
+
+async function atNode(stage, facts) {
+  const { page } = stage;
+  await page.getByLabel(`Choose ${facts.inside}/folder-00`).check();
+  await page.getByRole('button', { name: 'Restore at the node' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Another folder').check();
+  const target = join(facts.home, 'restored');
+  await dialog.getByLabel('Folder at the node').fill(target);
+  await dialog.getByText(`They appear below ${target}.`).waitFor();
+  await stage.checkAccess('the form of a restore');
+  await dialog.getByRole('button', { name: 'Restore', exact: true }).click();
+  await page.waitForURL(/\/events\/\d+/);
+  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  const path = join(target, 'folder-00/file-0007');
+  check(readFileSync(path).equals(readFileSync(join(facts.tree, 'folder-00/file-0007'))), 'the file is restored');
+}

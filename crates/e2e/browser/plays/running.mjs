@@ -1,0 +1,25 @@
+// What goes on: work is followed live and cancelled, sessions are ended, a task of the server starts.
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  const { page } = stage;
+  await stage.signIn(facts.login, facts.password);
+  await stage.visit('/running', 'Running');
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ timeout: 60_000 });
+  await page.getByText('1 connection from 127.0.0.1').first().waitFor();
+  await stage.inspect('running');
+  await page.getByRole('button', { name: `Cancel ${facts.schedule} at web-1` }).click();
+  check((await stage.agree('Cancel the work')).includes('not tried again'), 'the question says what becomes of the work');
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ state: 'detached', timeout: 60_000 });
+  await page.getByRole('button', { name: 'End the sessions of web-1' }).click();
+  await stage.agree('End the sessions');
+  await stage.message('The sessions of web-1 are ended.');
+  await page.getByRole('button', { name: 'Start a task' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Task').selectOption('audit');
+  await dialog.getByText('Nothing is changed.').waitFor();
+  await stage.checkAccess('the form of a task');
+  await dialog.getByRole('button', { name: 'Start now' }).click();
+  await page.waitForURL(/\/events\/\d+/);
+  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+}

@@ -1,0 +1,180 @@
+//! The page in a real browser, on a server with real backups.
+
+use std::fs;
+use std::path::PathBuf;
+
+use e2e::harness::api::{self, Caller};
+use e2e::harness::{Browser, Node, Process, Server, binary};
+use e2e::scratch::Scratch;
+use serde_json::{Value, json};
+
+use crate::scene::plant_files;
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A server with nodes that have backups, and people who use its page.
+struct Stage {
+    browser: Browser,
+    server: Server,
+    root: Caller,
+    nodes: Vec<Node>,
+    tree: PathBuf,
+    scratch: Scratch,
+}
+
+impl Stage {
+    /// Makes a server with `count` nodes, each with a backup of the same tree; `None` if this
+    /// machine has no browser.
+    fn new(count: usize) -> Option<Self> {
+        let browser = Browser::new()?;
+        let scratch = Scratch::new();
+        let tree = scratch.folder("tree");
+        plant_files(&tree, 60, 5_000, 7);
+        let (server, stranger) = api::start(&scratch.join("server"));
+        let nodes: Vec<_> =
+            (1..=count).map(|n| Node::enrol(&server, &format!("web-{n}"))).collect();
+        let mut stage = Self { browser, server, root: stranger, nodes, tree, scratch };
+        stage.root = stage.person("root", &["system"]);
+        for node in &stage.nodes {
+            node.backup(&stage.tree, &[]).expect(&[0]);
+        }
+        Some(stage)
+    }
+
+    /// Changes the server's configuration, and starts the server again.
+    fn configure(&mut self, from: &str, to: &str) {
+        self.server.terminate().expect(&[0]);
+        let config = self.server.dir().join("server.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&config, text.replace(from, to)).unwrap();
+        self.server.restart();
+    }
+
+    /// Registers a person with these roles, and returns the person with a key.
+    #[track_caller]
+    fn person(&self, login: &str, roles: &[&str]) -> Caller {
+        let file = self.scratch.join(&format!("password of {login}"));
+        fs::write(&file, PASSWORD).unwrap();
+        let file = file.to_str().unwrap();
+        let mut arguments = vec!["user", "add", login, "--password-file", file];
+        roles.iter().for_each(|role| arguments.extend(["--role", role]));
+        self.server.admin(&arguments);
+        let made = self.server.admin(&["key", "add", "--user", login, "--kind", "full"]);
+        self.root.with_key(made["token"].as_str().unwrap())
+    }
+
+    /// Starts the agent of the first node.
+    fn agent(&self) -> Process {
+        self.nodes[0].spawn(&["agent", "run"])
+    }
+
+    /// Returns the filespace of the first node that has the tree, and the path of the tree in it.
+    fn place(&self) -> (String, String) {
+        let node = self.root.get("/v1/nodes/web-1").expect(200).json();
+        let filespace = node["filespaces"][0]["name"].as_str().unwrap().to_owned();
+        let tree = self.tree.to_str().unwrap();
+        let inside = tree.strip_prefix(filespace.trim_end_matches('/')).unwrap().to_owned();
+        (filespace, inside)
+    }
+
+    /// Plays a script with the facts that every script needs, and with `more`.
+    #[track_caller]
+    fn play(&self, name: &str, more: Value) -> Value {
+        let mut facts = json!({
+            "url": self.root.url(),
+            "login": "root",
+            "password": PASSWORD,
+            "program": binary(),
+            "server": self.server.address(),
+            "home": self.scratch.folder("home of the script"),
+            "tree": self.tree,
+            "pictures": std::env::var("HOLDFAST_PICTURES").ok(),
+        });
+        let more = more.as_object().expect("further facts are an object").clone();
+        facts.as_object_mut().expect("is an object").extend(more);
+        self.browser.play(name, &facts)
+    }
+}
+
+#[test]
+fn nodes_are_listed_found_marked_and_registered() {
+    let Some(stage) = Stage::new(3) else { return };
+    let change = json!({ "description": "the second machine" });
+    stage.root.patch("/v1/nodes/web-2", &change).expect(200);
+    stage.play("nodes", json!({}));
+    let node = stage.root.get("/v1/nodes/new-1").expect(200).json();
+    assert_eq!(node["is_activated"], true, "the machine is enrolled by the token of the page");
+}
+
+#[test]
+fn schedules_policies_people_and_keys_are_made_and_changed() {
+    let Some(stage) = Stage::new(1) else { return };
+    stage.play("administration", json!({}));
+    let schedule = stage.root.get("/v1/schedules/nightly").expect(200).json();
+    assert_eq!(schedule["followers"], json!([{ "domain": "STANDARD" }]));
+    assert_eq!(schedule["definition"]["timing"]["starts"]["calendar"]["times"], "22:00");
+    let policy = stage.root.get("/v1/domains/STANDARD/policy").expect(200).json();
+    assert_eq!(policy["active"]["classes"][0]["backup"]["versions_existing_max"], "3");
+    let person = stage.root.get("/v1/users/olga").expect(200).json();
+    assert_eq!(
+        (&person["locked"], &person["roles"]),
+        (&true.into(), &json!([{ "role": "operator" }]))
+    );
+    assert_eq!(stage.root.get("/v1/domains/LAB").expect(200).json()["limits"]["nodes"], 50);
+}
+
+#[test]
+fn a_person_signs_in_with_a_second_factor_and_removes_it() {
+    let Some(stage) = Stage::new(0) else { return };
+    stage.play("account", json!({}));
+    assert_eq!(stage.root.get("/v1/users/root").expect(200).json()["has_second_factor"], false);
+}
+
+#[test]
+fn a_node_shows_its_past_and_works_when_it_is_told_to() {
+    let Some(stage) = Stage::new(1) else { return };
+    let _agent = stage.agent();
+    stage.play("node", json!({}));
+    let node = stage.root.get("/v1/nodes/web-1").expect(200).json();
+    assert_eq!((&node["hostname"], &node["locked"]), (&"web-1.example.org".into(), &false.into()));
+}
+
+/// The bytes of downloads and of what the node restores are compared with the files.
+#[test]
+fn files_of_two_times_are_found_compared_downloaded_and_restored() {
+    let Some(stage) = Stage::new(1) else { return };
+    let file = stage.tree.join("folder-00/file-0007");
+    let before = fs::read(&file).unwrap();
+    fs::write(&file, b"changed after the first backup").unwrap();
+    fs::write(stage.tree.join("folder-00/new"), b"new").unwrap();
+    fs::remove_file(stage.tree.join("folder-00/file-0009")).unwrap();
+    stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
+    let _agent = stage.agent();
+    let (filespace, inside) = stage.place();
+    let before = data_encoding::BASE64.encode(&before);
+    stage.play("restore", json!({ "filespace": filespace, "inside": inside, "before": before }));
+}
+
+#[test]
+fn work_is_followed_live_and_cancelled_and_sessions_are_ended() {
+    let Some(stage) = Stage::new(1) else { return };
+    let _agent = stage.agent();
+    let definition = json!({
+        "action": { "work": "command", "objects": ["sleep 600"] },
+        "timing": { "starts": { "once": 0 }, "window_minutes": 60, "spread_percent": 0 },
+        "zone": "UTC", "priority": 5, "retries": 0, "retry_pause_minutes": 1,
+    });
+    let run = json!({ "nodes": ["web-1"], "definition": definition });
+    let ordered = stage.root.post("/v1/runs", &run).expect(201).json();
+    stage.play("running", json!({ "schedule": ordered["schedule"] }));
+}
+
+#[test]
+fn a_second_person_approves_a_removal() {
+    let Some(mut stage) = Stage::new(2) else { return };
+    stage.configure("two_person = false", "two_person = true");
+    stage.person("vera", &["system"]);
+    stage.play("approval", json!({ "second": "vera" }));
+    stage.root.get("/v1/nodes/web-2").expect(404);
+}
