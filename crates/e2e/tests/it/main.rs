@@ -59,6 +59,8 @@ mod enrolment_keys;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod from_tsm;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod gpu;

@@ -36,6 +36,8 @@ mod tape;
 #[cfg(test)]
 mod traffic;
 #[cfg(test)]
+mod tsm;
+#[cfg(test)]
 mod upkeep;
 #[cfg(test)]
 mod users;

@@ -1,0 +1,376 @@
+//! A site that comes from TSM: its option files, its commands and its scripts, as they are.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use e2e::clock;
+use e2e::harness::{Node, Outcome, Server, start};
+use e2e::manifest::assert_same;
+use e2e::scratch::Scratch;
+
+use crate::scene::{Scene, manifest, root_or_skip};
+
+/// A scene with TSM's option files and the names of its commands.
+struct Site {
+    scene: Scene,
+    programs: PathBuf,
+    options: PathBuf,
+}
+
+/// `dsm.sys` of a site, with the options that such files have.
+const SYSTEM: &str = "\
+* Options of the whole machine
+ERRORLOGRETENTION 30 S
+DEFAULTServer   other
+
+SErvername  other
+   NODename          somebody
+   TCPServeraddress  tsm.example.org
+
+SErvername  TSM1
+   COMMMethod         TCPip
+   TCPPort            PORT
+   TCPServeraddress   127.0.0.1
+   NODename           ANNA
+   PASSWORDAccess     generate
+   PASSWORDDIR        HOME
+   SSL                yes
+   SSLACCEPTCERTFROMSERV yes
+   TXNBytelimit       10G
+   RESOURceutilization 4
+   DEDUPLICATION      yes
+   DEDUPCACHESIZE     1024
+   COMPRESSION        yes
+   MEMORYEFFICIENTBACKUP yes
+   TCPWindowsize      0
+   VIRTUALMountpoint  /srv/projects
+   MANAGEDServices    schedule
+   SCHEDLOGName       FOLDER/dsmsched.log
+   SCHEDLOGRetention  30 D
+   ERRORLOGName       FOLDER/dsmerror.log
+   SCHEDCMDDisabled   yes
+   SCHEDCMDException  \"sync\"
+   SRVPREPOSTSCHEDDisabled yes
+   REVOKEremoteaccess access
+   COMMRESTARTDuration 0
+   INCLExcl           FOLDER/inclexcl.list
+";
+
+impl Site {
+    fn new(files: usize) -> Self {
+        let scene = Scene::with_files(files, 500);
+        let folder = scene.scratch.folder("tsm");
+        let port = scene.server.port();
+        let options = write_options(&folder, scene.node.home(), port);
+        let programs = scene.scratch.folder("bin");
+        scene
+            .node
+            .run(&["dsm".as_ref(), "link".as_ref(), programs.as_os_str()])
+            .expect(&[0]);
+        Self { scene, programs, options }
+    }
+
+    /// Runs `dsmc` with the option files of the site.
+    #[track_caller]
+    fn dsmc(&self, words: &[&str]) -> Outcome {
+        self.run("dsmc", words)
+    }
+
+    #[track_caller]
+    fn run(&self, name: &str, words: &[&str]) -> Outcome {
+        let option = format!("-optfile={}", self.options.display());
+        let words = std::iter::once(option.as_str()).chain(words.iter().copied());
+        let words: Vec<_> = words.map(std::ffi::OsString::from).collect();
+        start(&self.programs.join(name), &words, self.scene.node.home(), None).wait()
+    }
+
+    fn tree(&self) -> &str {
+        self.scene.tree.to_str().unwrap()
+    }
+}
+
+/// Writes the option files, and returns the path of `dsm.opt`.
+fn write_options(folder: &Path, home: &Path, port: u16) -> PathBuf {
+    let system = SYSTEM
+        .replace("PORT", &port.to_string())
+        .replace("HOME", home.to_str().unwrap())
+        .replace("FOLDER", folder.to_str().unwrap());
+    fs::write(folder.join("dsm.sys"), system).unwrap();
+    let list = "* what nobody needs\nexclude /.../*.tmp\nexclude.dir /.../cache\n\
+                include /.../keep.tmp\n";
+    fs::write(folder.join("inclexcl.list"), list).unwrap();
+    let options = folder.join("dsm.opt");
+    fs::write(&options, "SErvername tsm1\nDATEFORMAT 3\nSUBDIR no\nREPLACE no\n").unwrap();
+    options
+}
+
+/// Divides a time between two backups into the date and the time that `dsmc` takes.
+fn date_and_time(time: &str) -> (String, String) {
+    let (date, time) = time.split_once('T').unwrap();
+    (date.to_owned(), time.trim_end_matches('Z').to_owned())
+}
+
+#[test]
+fn a_node_is_backed_up_and_restored_by_the_commands_of_tsm() {
+    let site = Site::new(60);
+    let tree = site.tree();
+    fs::write(site.scene.tree.join("a b\u{e9}"), b"blanks").unwrap();
+    fs::write(site.scene.tree.join(std::ffi::OsStr::from_bytes(b"bytes-\xff")), b"x").unwrap();
+    let first = site.dsmc(&["incremental", tree, "-subdir=yes"]).expect(&[0]);
+    let first = first.says(&format!("Successful incremental backup of '{tree}'"));
+    assert!(first.stdout.contains("Node Name: ANNA\n"), "{first}");
+    assert!(first.stdout.contains("Total number of objects failed:               0\n"), "{first}");
+    let before = manifest(&site.scene.tree);
+    let (date, time) = date_and_time(&clock::divide());
+    fs::write(site.scene.file(1), b"changed").unwrap();
+    fs::remove_file(site.scene.file(2)).unwrap();
+    site.dsmc(&["i", tree, "-su=yes", "-quiet"]).expect(&[0]);
+
+    let file = site.scene.file(1);
+    let line = site.dsmc(&["q", "ba", file.to_str().unwrap(), "-ina"]).expect(&[0]);
+    let states: Vec<_> = line
+        .stdout
+        .lines()
+        .filter(|line| line.ends_with("file-0001"))
+        .map(|line| &line[72..73])
+        .collect();
+    assert_eq!(states.len(), 2, "{line}");
+    assert!(states.contains(&"A") && states.contains(&"I"), "{line}");
+
+    let source = format!("{tree}/");
+    let target = site.scene.scratch.folder("back");
+    let destination = format!("{}/", target.display());
+    let (date, time) = (format!("-pitdate={date}"), format!("-pittime={time}"));
+    site.dsmc(&["restore", &source, &destination, "-subdir=yes", &date, &time])
+        .expect(&[0])
+        .says("Restore processing finished.");
+    assert_same(&before, &manifest(&target.join("tree")));
+}
+
+#[test]
+fn the_lists_of_a_site_decide() {
+    let site = Site::new(0);
+    let tree = &site.scene.tree;
+    fs::create_dir_all(tree.join("cache")).unwrap();
+    for name in ["a", "a.tmp", "keep.tmp", "cache/b"] {
+        fs::write(tree.join(name), b"content").unwrap();
+    }
+    site.dsmc(&["i", site.tree(), "-subdir=yes"]).expect(&[0]);
+    let stored = site.dsmc(&["q", "ba", &format!("{}/*", site.tree()), "-subdir=yes"]);
+    let stored = stored.expect(&[0]);
+    let has = |name: &str| stored.stdout.lines().any(|line| line.ends_with(name));
+    assert!(has("/a") && has("/keep.tmp"), "{stored}");
+    assert!(!has("/a.tmp") && !has("/b"), "{stored}");
+    // A file that is named itself is sent in spite of a statement on its directory.
+    let named = tree.join("cache/b");
+    site.dsmc(&["sel", named.to_str().unwrap()]).expect(&[0]);
+    site.dsmc(&["q", "ba", named.to_str().unwrap()]).expect(&[0]).says("cache/b");
+    let listed = site.dsmc(&["query", "inclexcl"]).expect(&[0]);
+    let lines: Vec<_> = listed.stdout.lines().filter(|line| line.contains("/.../")).collect();
+    assert!(lines[0].starts_with("Excl Directory /.../cache"), "{listed}");
+    assert!(lines[1].starts_with("Incl All       /.../keep.tmp"), "{listed}");
+    assert!(lines[2].starts_with("Excl All       /.../*.tmp"), "{listed}");
+}
+
+#[test]
+fn exit_codes_are_those_of_tsm() {
+    let site = Site::new(3);
+    let tree = site.tree();
+    site.dsmc(&["frobnicate"]).expect(&[12]).says("ANS1107E");
+    site.dsmc(&["i", tree, "-nosuch=1"]).expect(&[12]).says("ANS1107E");
+    site.dsmc(&["backup", "vm", "x"]).expect(&[12]).says("refused");
+    site.dsmc(&["q", "fi"]).expect(&[8]).says("ANS1092W");
+    site.dsmc(&["sel", &format!("{tree}/"), "-su=yes"]).expect(&[0]);
+    site.dsmc(&["q", "fi"]).expect(&[0]).says("File Space Name");
+    site.dsmc(&["q", "ba", "/nothing/here"]).expect(&[8]).says("ANS1092W");
+    site.dsmc(&["restore", "/nothing/here"]).expect(&[8]).says("ANS1092W");
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{}\n{tree}/absent\n", site.scene.file(0).display())).unwrap();
+    let option = format!("-filelist={}", list.display());
+    site.dsmc(&["sel", &option]).expect(&[4]).says("ANS1228E");
+    let log = fs::read_to_string(site.options.with_file_name("dsmerror.log")).unwrap();
+    assert!(log.lines().any(|line| line.contains("ANS1228E") && line.contains("absent")), "{log}");
+    assert!(log.starts_with("20"), "dates have the form of DATEFORMAT: {log}");
+}
+
+#[test]
+fn subdir_and_patterns_choose_files() {
+    let site = Site::new(0);
+    let tree = &site.scene.tree;
+    fs::create_dir_all(tree.join("x")).unwrap();
+    for name in ["a.c", "b.o", "x/c.c"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    let stored = |outcome: Outcome| {
+        let names = outcome.stdout.lines().filter_map(|line| line.split("/tree/").nth(1));
+        let mut names: Vec<_> = names.map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let (top, all) = (format!("{}/", site.tree()), format!("{}/*", site.tree()));
+    site.dsmc(&["i", &top]).expect(&[0]);
+    let query = |words: &[&str]| stored(site.dsmc(words).expect(&[0]));
+    assert_eq!(query(&["q", "ba", &all, "-su=yes", "-filesonly"]), ["a.c", "b.o"]);
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[0]);
+    assert_eq!(query(&["q", "ba", &all, "-su=yes", "-filesonly"]), ["a.c", "b.o", "x/c.c"]);
+    let pattern = format!("{}/*.c", site.tree());
+    assert_eq!(query(&["q", "ba", &pattern]), ["a.c"]);
+    assert_eq!(query(&["q", "ba", &pattern, "-su=yes"]), ["a.c", "x/c.c"]);
+    let to = site.scene.scratch.folder("to");
+    let destination = format!("{}/", to.display());
+    site.dsmc(&["restore", &pattern, &destination, "-su=yes"]).expect(&[0]);
+    assert_eq!(fs::read_to_string(to.join("tree/x/c.c")).unwrap(), "x/c.c");
+    assert!(!to.join("tree/b.o").try_exists().unwrap());
+    let whole = site.scene.scratch.folder("whole");
+    site.dsmc(&["restore", site.tree(), &format!("{}/", whole.display()), "-su=yes"])
+        .expect(&[0]);
+    assert_eq!(fs::read_to_string(whole.join("tree/x/c.c")).unwrap(), "x/c.c");
+    let renamed = to.join("renamed");
+    let source = format!("{}/a.c", site.tree());
+    site.dsmc(&["restore", &source, renamed.to_str().unwrap()]).expect(&[0]);
+    assert_eq!(fs::read_to_string(&renamed).unwrap(), "a.c");
+}
+
+#[test]
+fn existing_files_are_replaced_only_if_asked() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    site.dsmc(&["i", path]).expect(&[0]);
+    let content = fs::read(&file).unwrap();
+    fs::write(&file, b"local work").unwrap();
+    site.dsmc(&["restore", path]).expect(&[4]).says("left alone: 1");
+    assert_eq!(fs::read(&file).unwrap(), b"local work");
+    site.dsmc(&["restore", path, "-replace=all"]).expect(&[0]);
+    assert_eq!(fs::read(&file).unwrap(), content);
+}
+
+#[test]
+fn archives_are_kept_found_and_retrieved() {
+    let site = Site::new(2);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    site.dsmc(&["archive", path, "-description=project 17", "-archmc=STANDARD"])
+        .expect(&[0]);
+    let found = site.dsmc(&["q", "ar", path, "-desc=project*"]).expect(&[0]);
+    assert!(found.stdout.lines().any(|line| line.ends_with("project 17")), "{found}");
+    site.dsmc(&["q", "ar", path, "-desc=other"]).expect(&[8]);
+    let content = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    site.dsmc(&["retrieve", path])
+        .expect(&[0])
+        .says("Retrieve processing finished.");
+    assert_eq!(fs::read(&file).unwrap(), content);
+}
+
+#[test]
+fn a_macro_runs_its_commands() {
+    let site = Site::new(1);
+    let script = site.scene.scratch.join("script");
+    fs::write(&script, format!("* nightly\ni {} -\n -subdir=yes\nq fi\n", site.tree())).unwrap();
+    let outcome = site.dsmc(&["macro", script.to_str().unwrap()]).expect(&[0]);
+    assert!(outcome.stdout.contains("Successful incremental backup"), "{outcome}");
+    assert!(outcome.stdout.contains("File Space Name"), "{outcome}");
+}
+
+#[test]
+fn documents_are_there_for_programs() {
+    let site = Site::new(2);
+    let report = site.dsmc(&["i", site.tree(), "-su=yes", "-json"]).expect(&[0]);
+    assert_eq!(report.count("failed"), 0);
+    let rows = site.dsmc(&["q", "ba", site.tree(), "-su=yes", "-json"]).expect(&[0]);
+    assert!(rows.json_lines().len() >= 2, "{rows}");
+}
+
+/// The password of a node becomes an enrolment if it is a token of the server.
+#[test]
+fn a_token_as_password_makes_the_machine_a_node() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let (folder, home) = (scratch.folder("tsm"), scratch.folder("node"));
+    let options = write_options(&folder, &home, server.port());
+    fs::write(home.join("TSM.PWD"), b"of TSM").unwrap();
+    let helper = Node::enrol(&server, "helper");
+    let programs = scratch.folder("bin");
+    helper
+        .run(&["dsm".as_ref(), "link".as_ref(), programs.as_os_str()])
+        .expect(&[0]);
+    let option = format!("-optfile={}", options.display());
+    let dsmc = |words: &[&str]| {
+        let words: Vec<_> = [&[option.as_str()], words].concat();
+        let words: Vec<_> = words.into_iter().map(std::ffi::OsString::from).collect();
+        start(&programs.join("dsmc"), &words, &home, None).wait()
+    };
+    dsmc(&["q", "session"]).expect(&[12]).says("ANS2050E");
+    dsmc(&["q", "session", "-password=secret"]).expect(&[12]).says("ANS1025E");
+    let token = server.token("anna");
+    dsmc(&["q", "session", &format!("-password={token}")]).expect(&[0]).says("ANNA");
+    assert_eq!(fs::read(home.join("TSM.PWD")).unwrap(), b"of TSM");
+    let config = fs::read_to_string(home.join("client.toml")).unwrap();
+    for expected in ["dedup_cache_megabytes = 1024", "commands = [\"sync\"]", "node = \"anna\""] {
+        assert!(config.contains(expected), "{expected}: {config}");
+    }
+    dsmc(&["q", "session"]).expect(&[0]);
+}
+
+#[test]
+fn a_check_tells_the_fate_of_each_line() {
+    let site = Site::new(0);
+    let (system, user) = (site.options.with_file_name("dsm.sys"), &site.options);
+    let check = |words: &[&str]| {
+        let fixed = ["dsm", "check", system.to_str().unwrap(), user.to_str().unwrap()];
+        site.scene.node.run(&[&fixed, words].concat())
+    };
+    let rows = check(&["--json"]).expect(&[0]).json_lines();
+    let fate = |option: &str| {
+        let row = rows.iter().find(|row| row["option"] == option);
+        row.unwrap_or_else(|| panic!("{option} is not in {rows:?}"))["fate"].clone()
+    };
+    assert_eq!(fate("COMPRESSION"), "carried out");
+    assert_eq!(fate("TCPWINDOWSIZE"), "needless");
+    assert_eq!(fate("EXCLUDE.DIR"), "carried out");
+    fs::write(user, "SErvername tsm1\nFOLLOWSYMBOLIC yes\nnodname x\n").unwrap();
+    check(&[]).expect(&[4]).says("did you mean NODENAME?");
+    site.dsmc(&["i", site.tree()]).expect(&[12]).says("ANS1036S");
+}
+
+#[test]
+fn an_import_carries_the_options_over() {
+    let site = Site::new(0);
+    let system = site.options.with_file_name("dsm.sys");
+    let files = [system.to_str().unwrap(), site.options.to_str().unwrap()];
+    let import = || site.scene.node.run(&[&["dsm", "import"], &files[..]].concat());
+    import().expect(&[0]);
+    let config = || fs::read_to_string(site.scene.node.home().join("client.toml")).unwrap();
+    assert!(config().contains("transaction_bytes = 1073741824"), "{}", config());
+    let list = fs::read_to_string(site.scene.node.home().join("inclexcl")).unwrap();
+    assert!(list.contains("exclude.dir /.../cache\n"), "{list}");
+    let changed = fs::read_to_string(&system).unwrap().replace("   DEDUPCACHESIZE     1024\n", "");
+    fs::write(&system, changed).unwrap();
+    import().expect(&[0]);
+    assert!(!config().contains("dedup_cache_megabytes"), "{}", config());
+    site.scene.node.run(&["backup", site.tree(), "--json"]).expect(&[0]);
+}
+
+#[test]
+fn space_management_has_the_columns_of_tsm() {
+    if !root_or_skip("space_management_has_the_columns_of_tsm") {
+        return;
+    }
+    let site = Site::new(2);
+    let folder = site.scene.tree.join("folder-00");
+    fs::create_dir(folder.join("below")).unwrap();
+    fs::write(folder.join("below/deep"), b"deep").unwrap();
+    let listed = |words: &[&str]| site.run("dsmls", words).expect(&[0]).stdout;
+    let text = listed(&[folder.to_str().unwrap()]);
+    let lines: Vec<_> = text.lines().collect();
+    let heading: Vec<_> = lines[0].split_whitespace().collect();
+    assert_eq!(heading, ["ActS", "ResS", "ResB", "FSt", "FName"]);
+    assert_eq!(lines.len(), 3, "{text}");
+    let words: Vec<_> = lines[1].split_whitespace().collect();
+    assert_eq!((words[0], words[3], words[4]), ("500", "r", "file-0000"), "{text}");
+    assert!(listed(&["-R", folder.to_str().unwrap()]).contains("below/deep"));
+    site.run("dsmmigrate", &[folder.to_str().unwrap()]).expect(&[12]);
+    site.run("dsmmighelp", &[]).expect(&[0]).says("dsmrecall");
+}

@@ -1,0 +1,90 @@
+//! The commands of TSM's space management, and a script that recalls by them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::harness::{Outcome, start};
+
+use super::{KINDS, MIB, Space};
+
+/// The names of TSM's commands, and option files for the node of a space.
+struct Programs {
+    folder: PathBuf,
+    options: PathBuf,
+    home: PathBuf,
+}
+
+impl Programs {
+    fn of(space: &Space) -> Self {
+        let home = space.node().home().to_owned();
+        let folder = space.scene.scratch.folder("bin");
+        space
+            .node()
+            .run(&["dsm".as_ref(), "link".as_ref(), folder.as_os_str()])
+            .expect(&[0]);
+        let options = space.scene.scratch.folder("tsm").join("dsm.opt");
+        fs::write(&options, "").unwrap();
+        let system = format!("SErvername one\nNODename anna\nPASSWORDDIR {}\n", home.display());
+        fs::write(options.with_file_name("dsm.sys"), system).unwrap();
+        Self { folder, options, home }
+    }
+
+    fn run(&self, name: &str, words: &[&str]) -> Outcome {
+        let option = format!("-optfile={}", self.options.display());
+        let words = std::iter::once(option.as_str()).chain(words.iter().copied());
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        start(&self.folder.join(name), &words, &self.home, None).wait()
+    }
+
+    /// Returns the states of the files that `dsmls` shows, sorted.
+    fn states(&self, folder: &Path) -> Vec<String> {
+        let listed = self.run("dsmls", &["-noheader", folder.to_str().unwrap()]).expect(&[0]);
+        let state = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            format!("{} {}", words[3], words[words.len() - 1])
+        };
+        let mut states: Vec<String> = listed.stdout.lines().map(state).collect();
+        states.sort();
+        states
+    }
+}
+
+#[test]
+fn files_migrate_and_come_back_by_the_commands_of_tsm() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let programs = Programs::of(&space);
+    let names = ["a 1", "b", "c"];
+    let contents: Vec<Vec<u8>> = (1..=3).map(|seed: u8| vec![seed; MIB]).collect();
+    let paths: Vec<PathBuf> = names
+        .iter()
+        .zip(&contents)
+        .map(|(name, content)| space.write(&format!("run/{name}"), content))
+        .collect();
+    let folder = space.fs().join("run");
+    let top = folder.to_str().unwrap();
+    programs
+        .run("dsmmigrate", &["-premigrate", paths[2].to_str().unwrap()])
+        .expect(&[0]);
+    programs.run("dsmmigrate", &["-d", top]).expect(&[0]).says("/run/b");
+    assert_eq!(programs.states(&folder), ["m 1", "m b", "m c"]);
+    let df = programs.run("dsmdf", &[space.fs().to_str().unwrap()]).expect(&[0]);
+    let line = df.stdout.lines().last().unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!((line[1], line[2], line[4]), ("a", "3072", "3"), "{df}");
+
+    // A script of a site: a list with quotes, and the file system after it.
+    let list = space.scene.scratch.join("list");
+    fs::write(&list, format!("\"{}\"\n{}\n", paths[0].display(), paths[1].display())).unwrap();
+    let (option, fs_name) = (format!("-filelist={}", list.display()), space.fs());
+    let preview = ["-preview", &option, fs_name.to_str().unwrap()];
+    programs.run("dsmrecall", &preview).expect(&[0]);
+    assert_eq!(programs.states(&folder), ["m 1", "m b", "m c"]);
+    programs
+        .run("dsmrecall", &["-d", &option, fs_name.to_str().unwrap()])
+        .expect(&[0]);
+    assert_eq!(programs.states(&folder), ["m c", "p 1", "p b"]);
+    for (path, content) in paths.iter().zip(&contents) {
+        assert!(fs::read(path).unwrap() == *content, "{path:?} has other content");
+    }
+    programs.run("dsmq", &[]).expect(&[0]);
+}
