@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod administration;
 #[cfg(test)]
+mod administration_from_tsm;
+#[cfg(test)]
 mod alerts;
 #[cfg(test)]
 mod api;

@@ -1,0 +1,305 @@
+//! TSM's administrative command line over a real server: queries, orders, SELECT, macros, and
+//! return codes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use e2e::clock;
+use e2e::harness::{Node, Outcome, Process, Server, binary, start};
+
+use crate::scene::Scene;
+
+/// Time within which an agent has done its work.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Runs `dsmadmc` at the server of the scene, with only the answers.
+fn dsmadmc(server: &Server, words: &[&str]) -> Outcome {
+    let folder = format!("-se={}", server.dir().display());
+    let common = ["dsmadmc", "-id=admin", "-password=secret", "-dataonly=yes", "-noconfirm"];
+    let words = common.iter().copied().chain([folder.as_str()]).chain(words.iter().copied());
+    let words: Vec<OsString> = words.map(OsString::from).collect();
+    start(&binary(), &words, Path::new("/nonexistent"), None).wait()
+}
+
+/// Runs a command that is done, and returns its lines, with commas between values.
+#[track_caller]
+fn lines(server: &Server, command: &str) -> Vec<String> {
+    let outcome = dsmadmc(server, &["-comma", command]).expect(&[0]);
+    outcome.stdout.lines().map(str::to_owned).collect()
+}
+
+/// Runs a command that ends with `code`, and says `text` on standard output.
+#[track_caller]
+fn refused(server: &Server, command: &str, code: i32, text: &str) {
+    let outcome = dsmadmc(server, &[command]).expect(&[code]);
+    assert!(outcome.stdout.contains(text), "{outcome}");
+    assert!(outcome.stdout.contains(&format!("ANS8001I Return code {code}.")), "{outcome}");
+}
+
+/// Runs `dsmadmc` with commands on standard input.
+fn with_input(server: &Server, options: &[&str], input: &str) -> String {
+    let mut child = Command::new(binary())
+        .arg("dsmadmc")
+        .arg(format!("-se={}", server.dir().display()))
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let stdin = child.stdin.as_mut().expect("a pipe");
+    stdin.write_all(input.as_bytes()).expect("the program reads");
+    let output = child.wait_with_output().expect("the program ends");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn nodes_are_administered_with_tsm_s_commands() {
+    let scene = Scene::with_files(3, 5000);
+    let server = &scene.server;
+    scene.backup();
+    assert_eq!(lines(server, "q no"), ["anna,,STANDARD,<1,,NO"]);
+    let registered = dsmadmc(server, &["reg no bert secret do=standard archdel=no"]).expect(&[0]);
+    assert!(registered.stdout.contains("--token "), "the token is shown: {registered}");
+    registered.says("ANR2060I Node bert registered in policy domain STANDARD.");
+    refused(server, "register node BERT x", 10, "ANR2147E REGISTER NODE: Node bert is already");
+    lines(server, "lock n b*");
+    let locked = "select node_name, locked, archdelete from nodes where node_name='BERT'";
+    assert_eq!(lines(server, locked), ["bert,YES,NO"]);
+    lines(server, "unlock node bert");
+    lines(server, "define domain long");
+    assert_eq!(lines(server, "upd no bert do=LONG"), ["ANR2063I Node bert updated."]);
+    assert_eq!(lines(server, "select domain_name from nodes where node_name='bert'"), ["long"]);
+    lines(server, "rename node bert berta");
+    lines(server, "remove node berta");
+    refused(server, "q node berta", 11, "ANR2034E QUERY NODE: No match found using this criteria.");
+    refused(server, "lock node berta", 11, "ANR2146E LOCK NODE: Node berta is not registered.");
+    // A node with data is guarded as 'holdfast admin' guards it.
+    refused(server, "remove node anna", 4, "--confirm removes them too");
+    let filespaces = lines(server, "select node_name, num_active from filespaces");
+    assert_eq!(filespaces.len(), 1, "{filespaces:?}");
+    assert!(filespaces[0].starts_with("anna,"), "{filespaces:?}");
+    // The tree, its folders, and the folders above it are objects, too.
+    let occupancy = lines(server, "select type, sum(num_files)>5 from occupancy group by type");
+    assert_eq!(occupancy, ["Bkup,1"]);
+    let stored = lines(server, "q occ anna");
+    assert!(stored[0].starts_with("anna,Bkup,"), "{stored:?}");
+    let mount = lines(server, "select filespace_name from filespaces").remove(0);
+    let backups = format!(
+        "select state, type, ll_name, class_name, file_size from backups where node_name='ANNA' \
+         and filespace_name='{mount}' and type='FILE' order by ll_name"
+    );
+    let files = lines(server, &backups);
+    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(files[0], "ACTIVE_VERSION,FILE,file-0000,STANDARD,5000");
+    let archived =
+        scene
+            .node
+            .run(&["archive", scene.tree.to_str().unwrap(), "--description", "all"]);
+    archived.expect(&[0]);
+    let archives = "select description, count(*) from archives where node_name='anna' and \
+                    type='FILE' group by description";
+    assert_eq!(lines(server, archives), ["all,3"]);
+    let log = lines(server, "q act begind=today-1 msg=2060");
+    assert!(log.iter().any(|line| line.contains("ANR2060I") && line.contains("bert")), "{log:?}");
+}
+
+/// Nouns of QUERY. An underscore stands for a blank.
+const NOUNS: &str = "\
+    actlog admin association auditocc cloptset collocgroup copygroup db dbbackup domain \
+    drive event_* filespace library libvolume log mgmtclass mount node occupancy path \
+    policyset process request schedule session status stgpool volhist volume";
+/// Tables of SELECT.
+const TABLES: &str = "\
+    nodes filespaces occupancy auditocc volumes stgpools events summary summary_extended \
+    actlog processes sessions domains policysets mgmtclasses bu_copygroups ar_copygroups \
+    client_schedules admin_schedules associations libraries drives paths libvolumes \
+    admins status db log volhistory cloptsets clientopts";
+
+#[test]
+fn every_query_and_every_table_answers() {
+    let scene = Scene::with_files(2, 500);
+    scene.backup();
+    scene.server.admin(&["catalog", "backup"]);
+    for noun in NOUNS.split_whitespace() {
+        let command = format!("query {}", noun.replace('_', " "));
+        for form in ["", "-tab", "-comma", "-displaymode=list"] {
+            let words = [form, command.as_str()];
+            let outcome = dsmadmc(&scene.server, &words[usize::from(form.is_empty())..]);
+            let outcome = outcome.expect(&[0, 11]);
+            assert_eq!(outcome.stderr, "", "{outcome}");
+            assert!(!outcome.stdout.is_empty(), "{command}: {outcome}");
+        }
+    }
+    for table in TABLES.split_whitespace() {
+        let statement = format!("select * from {table}");
+        dsmadmc(&scene.server, &["-tab", &statement]).expect(&[0, 11]);
+    }
+    assert_eq!(lines(&scene.server, "select count(*) from db where num_backups>0"), ["1"]);
+    assert_eq!(lines(&scene.server, "select stgpool_name from stgpools").len(), 1);
+    let groups = "select verexists, retextra from bu_copygroups where set_name='ACTIVE'";
+    assert_eq!(lines(&scene.server, groups).len(), 1);
+}
+
+#[test]
+fn refusals_have_tsm_s_numbers_and_return_codes() {
+    let scene = Scene::new();
+    let refused = |command: &str, code, text: &str| refused(&scene.server, command, code, text);
+    refused("q pr", 11, "ANR0944E QUERY PROCESS: No active processes found.");
+    refused("select 1 from backups", 4, "node_name='NODE'");
+    refused("delete from nodes", 2, "ANR2000E");
+    refused("select x from nodes", 3, "ANR2940E SELECT: There is no column X.");
+    refused("register license", 4, "not supported: Holdfast needs no licence");
+    refused("q nosuch", 2, "ANR2000E Unknown command - QUERY NOSUCH.");
+    refused("q node x=y", 3, "ANR2020E QUERY NODE: Invalid parameter - X.");
+}
+
+#[test]
+fn policy_and_option_sets_are_changed() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    lines(server, "def mg standard ps monthly");
+    lines(server, "def co standard ps monthly vere=nolimit verd=nol rete=365 reto=365 dest=x");
+    lines(server, "def co standard ps monthly t=a retv=3650 dest=x");
+    lines(server, "copy mg standard ps monthly yearly");
+    lines(server, "validate policyset standard ps");
+    lines(server, "activate policyset standard ps");
+    let rules = "select class_name, verexists, retextra from bu_copygroups where \
+                 set_name='ACTIVE' and class_name in ('MONTHLY','YEARLY') order by 1";
+    assert_eq!(lines(server, rules), ["monthly,NOLIMIT,365", "yearly,NOLIMIT,365"]);
+    lines(server, "assign defmgmtclass standard ps monthly");
+    lines(server, "activate policyset standard ps");
+    let default = "select class_name from mgmtclasses where set_name='ACTIVE' and defaultmc='Yes'";
+    assert_eq!(lines(server, default), ["monthly"]);
+    refused(server, "upd co standard active monthly rete=1", 4, "ANR1557E");
+    lines(server, "copy domain standard other");
+    assert_eq!(lines(server, "q domain other")[0], "other,monthly,0,No,");
+    lines(server, "define cloptset linux desc=machines");
+    lines(server, "define clientopt linux resourceutilization 4 force=yes");
+    lines(server, "update node anna cloptset=LINUX");
+    let options = "select option_name, option_value, force from clientopts";
+    assert_eq!(lines(server, options), ["RESOURCEUTILIZATION,4,Yes"]);
+    lines(server, "copy cloptset linux linux2");
+    lines(server, "delete clientopt linux2 resourceutilization");
+    lines(server, "delete cloptset linux2");
+    assert_eq!(lines(server, "select optionset_name from cloptsets"), ["linux"]);
+}
+
+/// Starts the node's agent.
+fn agent(node: &Node) -> Process {
+    node.spawn(&["agent", "run"])
+}
+
+#[test]
+fn schedules_run_and_leave_their_traces() {
+    let scene = Scene::with_files(3, 500);
+    let server = &scene.server;
+    let tree = scene.tree.display();
+    let _agent = agent(&scene.node);
+    let define =
+        format!("def sched standard nightly act=i obj='{tree}' startd=today+20 dur=2 duru=h");
+    assert_eq!(
+        lines(server, &define),
+        ["ANR2500I Schedule nightly defined in policy domain standard."]
+    );
+    lines(server, "define association standard NIGHTLY ann*");
+    assert_eq!(lines(server, "select node_name from associations"), ["anna"]);
+    let schedule = lines(server, "q sched standard nightly");
+    assert!(schedule[0].starts_with("STANDARD,nightly,INCREMENTAL,"), "{schedule:?}");
+    lines(server, "copy sched standard nightly standard other");
+    lines(server, "delete schedule standard other");
+    lines(server, &format!("define clientaction anna act=i obj='{tree}'"));
+    let completed = "select count(*) from events where status='Completed'";
+    let end = clock::now() + PATIENCE;
+    while lines(server, completed) != ["1"] {
+        assert!(clock::now() < end, "the backup ends: {:?}", lines(server, "q ev * *"));
+        clock::pause(Duration::from_millis(200));
+    }
+    let ran = lines(server, "q event * * f=d");
+    assert!(
+        ran.iter().any(|line| line.contains("anna") && line.contains("Completed,0")),
+        "{ran:?}"
+    );
+    let summary = "select activity, entity, successful, affected>0 from summary \
+                   where entity='ANNA' and start_time>current_timestamp - 24 hours";
+    assert_eq!(lines(server, summary), ["BACKUP,anna,YES,1"]);
+    let log = "select message from actlog where msgno=2507 or message like 'ANE4954I%' order by 1";
+    let log = lines(server, log);
+    assert!(log[0].starts_with("\"ANE4954I (Session: "), "{log:?}");
+    assert!(log[1].starts_with("ANR2507I Schedule "), "{log:?}");
+}
+
+#[test]
+fn scripts_get_titles_forms_and_files() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    let folder = format!("-se={}", server.dir().display());
+    let run = |words: &[&str]| {
+        let common = ["dsmadmc", folder.as_str()];
+        let words = common.iter().chain(words).map(OsString::from);
+        start(&binary(), &words.collect::<Vec<_>>(), Path::new("/nonexistent"), None).wait()
+    };
+    let titled = run(&["-id=admin", "-pa=x", "q", "node"]).expect(&[0]);
+    for part in ["Session established", "ANS8000I Server command: 'q node'.", "Node Name", "-----"]
+    {
+        assert!(titled.stdout.contains(part), "{part}: {titled}");
+    }
+    assert!(titled.stdout.ends_with("ANS8002I Highest return code was 0.\n"), "{titled}");
+    let list = run(&["-dataonly=yes", "-displaymode=list", "q node f=d"]).expect(&[0]);
+    assert!(list.stdout.contains("Policy Domain Name: STANDARD\n"), "{list}");
+    let file = scene.scratch.join("answer");
+    let redirected = format!("q node > {}", file.display());
+    assert_eq!(run(&["-dataonly=yes", "-tab", &redirected]).expect(&[0]).stdout, "");
+    assert_eq!(fs::read_to_string(&file).expect("is written"), "anna\t\tSTANDARD\t\t\tNO\n");
+    let appended = format!("select 1 from sysdummy1 >> {}", file.display());
+    run(&["-dataonly=yes", "-tab", &appended]).expect(&[0]);
+    assert_eq!(fs::read_to_string(&file).expect("is written").lines().count(), 2);
+    let outfile = format!("-outfile={}", file.display());
+    assert_eq!(run(&["-dataonly=yes", "-comma", &outfile, "q no"]).expect(&[0]).stdout, "");
+    assert_eq!(fs::read_to_string(&file).expect("is written"), "anna,,STANDARD,,,NO\n");
+    run(&["-nosuch", "q no"]).expect(&[3]);
+    let away = ["dsmadmc", "-se=/nonexistent/server", "q no"].map(OsString::from);
+    let away = start(&binary(), &away, Path::new("/nonexistent"), None).wait().expect(&[14]);
+    assert!(away.stdout.contains("ANS8023E"), "{away}");
+}
+
+#[test]
+fn macros_and_input_are_carried_out_command_by_command() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    let file = scene.scratch.join("nodes.mac");
+    let text = "/* nodes of the\n   web */\nregister node %1 secret -\n  domain=STANDARD\n\
+                lock node %1\nlock node nobody\nq no %1\n";
+    fs::write(&file, text).expect("is written");
+    let outcome = dsmadmc(server, &["-comma", &format!("macro {} web-01", file.display())]);
+    let outcome = outcome.expect(&[11]);
+    for part in ["ANR2060I", "ANR2064I", "ANR2146E", "web-01,,STANDARD,,,YES"] {
+        assert!(outcome.stdout.contains(part), "{part}: {outcome}");
+    }
+    let answered = with_input(server, &["-dataonly=yes"], "remove node web-01\nno\nq no web-01\n");
+    assert!(answered.contains("Do you want to remove the node?"), "{answered}");
+    assert!(answered.contains("not carried out") && answered.contains("web-01"), "{answered}");
+    let answered = with_input(
+        server,
+        &["-dataonly=yes", "-comma"],
+        "rem n web-01\ny\nq no web-01\nquit\nq no\n",
+    );
+    assert!(answered.contains("ANR2061I") && answered.contains("ANR2034E"), "{answered}");
+    assert!(!answered.contains("anna"), "nothing is read after QUIT: {answered}");
+    refused(server, "macro /nonexistent/macro", 15, "ANS8027E");
+}
+
+#[test]
+fn halt_stops_the_server_in_an_orderly_way() {
+    let mut scene = Scene::new();
+    let folder = format!("-se={}", scene.server.dir().display());
+    let words = ["dsmadmc", &folder, "-noconfirm", "halt"].map(OsString::from);
+    // The announcement of the server is in the folder of runtime files beside its own.
+    let home = scene.server.dir().to_owned();
+    start(&binary(), &words, &home, None).wait().expect(&[0]);
+    scene.server.ends().expect(&[0]);
+}
