@@ -16,6 +16,7 @@ TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2
 
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
+PACKAGE_FOLDER := $(CARGO_TARGET_DIR)/package
 
 .PHONY: help test test-long chaos power-test journal-test nfs-test image-test fleet-test vm-test soak fuzz demo build install package bench bench-tree rust packages-build packages-test packages-package garage api-tools
 
@@ -33,6 +34,7 @@ help:
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
 	@echo "make install [PREFIX=...] build the program and install it below PREFIX ($(PREFIX))"
+	@echo "make package              build packages for Debian in $(PACKAGE_FOLDER)"
 	@echo "make bench DIR=...        time backup and restore of the tree DIR"
 	@echo "The build output is in $(CARGO_TARGET_DIR)."
 
@@ -112,6 +114,9 @@ build: rust packages-build
 install: build
 	install -D -m 755 "$(PROGRAM)" "$(DESTDIR)$(PREFIX)/bin/holdfast"
 
+package: build packages-package
+	./packaging/build "$(PROGRAM)" "$(PACKAGE_FOLDER)"
+
 bench: bench-tree build
 	cargo run --release --locked -p bench -- "$(DIR)" $(ARGS)
 
@@ -126,6 +131,9 @@ packages-build:
 
 packages-test:
 	@./.ci/packages test
+
+packages-package:
+	@./.ci/packages package
 
 garage:
 	@./.ci/garage
