@@ -163,6 +163,8 @@ mod tape;
 #[cfg(test)]
 mod tuning;
 #[cfg(test)]
+mod units;
+#[cfg(test)]
 mod versions;
 #[cfg(test)]
 mod volumes;
