@@ -29,6 +29,7 @@ help:
 	@echo "make nfs-test             use stubs over NFS, in virtual machines with an old and a new kernel"
 	@echo "make image-test           images of disks that only a virtual machine has, and of a running machine"
 	@echo "make fleet-test           fifty agents work by schedule for ten minutes, kills included"
+	@echo "make vm-test              install, upgrade, use, remove and purge the packages in a virtual machine"
 	@echo "make soak                 a thousand nodes work with one server for an hour, kills included"
 	@echo "make fuzz                 run every fuzz target for an hour, or for HOLDFAST_FUZZ_SECS each"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
@@ -95,6 +96,16 @@ fleet-test: rust packages-test
 	cargo build --locked -p holdfast
 	cargo test --locked -p e2e --test it -- --nocapture schedules::deaths::
 
+# The packages on a Debian system with systemd: their upgrade from the version before, their units,
+# a reboot, snapshots of LVM, space management, Ansible, their removal. The version before is built
+# first, because both programs have the same place in the build folder.
+vm-test: rust packages-build packages-package
+	./.ci/before
+	$(MAKE) package
+	HOLDFAST_MANUAL_WRITER="$(PROGRAM)" ./packaging/build "$$(./.ci/before)" \
+		"$(PACKAGE_FOLDER)-before" "$$(./packaging/build --version)~before"
+	./.ci/vm/packages "$(PACKAGE_FOLDER)-before" "$(PACKAGE_FOLDER)"
+
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600
 soak: rust packages-test
@@ -137,6 +148,7 @@ packages-package:
 
 garage:
 	@./.ci/garage
+
 # schemathesis, and a generator of clients, for the tests of the REST API by its own document.
 api-tools:
 	@./.ci/api-tools
