@@ -1,6 +1,6 @@
 //! Figures about the machine and about other processes, read from `/proc`.
 
-use std::fs::read_to_string;
+use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 use std::time::Duration;
 
@@ -98,9 +98,35 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
 
 /// Returns the peak of the resident memory of the process `pid`.
 pub(crate) fn peak_memory_of(pid: u32) -> Result<u64, Trouble> {
+    memory_field(pid, "VmHWM:")
+}
+
+/// Returns the resident memory of the process `pid`.
+pub(crate) fn memory_of(pid: u32) -> Result<u64, Trouble> {
+    memory_field(pid, "VmRSS:")
+}
+
+fn memory_field(pid: u32, name: &str) -> Result<u64, Trouble> {
     let path = format!("/proc/{pid}/status");
     let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
-    kib_field(&text, "VmHWM:").ok_or_else(|| Trouble::new(format!("{path} has no VmHWM")))
+    kib_field(&text, name).ok_or_else(|| Trouble::new(format!("{path} has no {name}")))
+}
+
+/// Returns the number of times that the threads of the process `pid` have given their processors
+/// away. A thread that ends takes its number along.
+pub(crate) fn switches_of(pid: u32) -> Result<u64, Trouble> {
+    let folder = format!("/proc/{pid}/task");
+    let threads = read_dir(&folder).while_doing(|| format!("list {folder}"))?;
+    // A thread may have ended since it was listed.
+    let statuses = threads
+        .flatten()
+        .flat_map(|thread| read_to_string(thread.path().join("status")));
+    Ok(statuses.map(|status| switches(&status)).sum())
+}
+
+fn switches(status: &str) -> u64 {
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    field("voluntary_ctxt_switches:").unwrap_or(0)
 }
 
 /// Returns the number of bytes that programs can still allocate before the kernel must free memory.
@@ -121,7 +147,7 @@ pub(crate) fn bytes_below(path: &Path) -> Result<u64, Trouble> {
         return Ok(metadata.len().min(metadata.blocks() * 512));
     }
     let mut bytes = 0;
-    for entry in std::fs::read_dir(path).while_doing(describe)? {
+    for entry in read_dir(path).while_doing(describe)? {
         bytes += bytes_below(&entry.while_doing(describe)?.path())?;
     }
     Ok(bytes)
@@ -172,6 +198,16 @@ mod tests {
         let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 40 2 0 0";
         assert_eq!(own_ticks(stat), Some(42));
         assert_eq!(own_ticks("7 (a"), None);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_gives_its_processor_away() {
+        let before = switches_of(std::process::id()).unwrap();
+        sys::clock::sleep(Duration::from_millis(20));
+        assert!(switches_of(std::process::id()).unwrap() > before);
+        let status = "voluntary_ctxt_switches:\t17\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(switches(status), 17);
+        assert_eq!(switches(""), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! 4. All files are in one temporary folder. It is removed when the bench ends, even if the bench
 //!    fails or is interrupted.
 
+mod agent;
 mod arguments;
 mod compare;
 mod compression;
@@ -65,6 +66,7 @@ struct Arguments {
 
 #[derive(clap::Subcommand, Debug)]
 enum Subcommand {
+    Agent(agent::Args),
     Tree(tree::Args),
     Peers(peers::Args),
     File(file::Args),
@@ -136,6 +138,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
     process::catch_signals()?;
     sys::process::raise_open_files();
     match subcommand {
+        Subcommand::Agent(args) => agent::run(args),
         Subcommand::Tree(args) => tree::run(args),
         Subcommand::Peers(args) => peers::run(args),
         Subcommand::File(args) => file::run(args),

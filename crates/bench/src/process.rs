@@ -166,7 +166,10 @@ impl Runner {
                 command
             }
         };
-        command.args(arguments).arg("--json").stdin(Stdio::null()).current_dir("/");
+        // The words after two dashes are not options.
+        let end = arguments.iter().position(|word| *word == "--").unwrap_or(arguments.len());
+        command.args(&arguments[..end]).arg("--json").args(&arguments[end..]);
+        command.stdin(Stdio::null()).current_dir("/");
         command.env_remove("HOLDFAST_HOME").env("LC_ALL", "C");
         command
     }

@@ -122,18 +122,16 @@ impl<'a> Site<'a> {
 
     /// Registers the node `node`, and returns the token with which it can enrol.
     pub(crate) fn token(&self, node: &str) -> Result<String, Trouble> {
-        let folder = self.server();
-        let add: [&OsStr; 6] = [
-            "admin".as_ref(),
-            "--server".as_ref(),
-            folder.as_os_str(),
-            "node".as_ref(),
-            "add".as_ref(),
-            node.as_ref(),
-        ];
-        let answer = self.runner.run(&add)?.report;
+        let answer = self.admin(&["node".as_ref(), "add".as_ref(), node.as_ref()])?;
         let token = answer["token"].as_str().map(str::to_owned);
         token.ok_or_else(|| Trouble::new("admin node add returned no token"))
+    }
+
+    /// Runs a command of the administrator, and returns its document.
+    pub(crate) fn admin(&self, arguments: &[&OsStr]) -> Result<Value, Trouble> {
+        let folder = self.server();
+        let admin: [&OsStr; 3] = ["admin".as_ref(), "--server".as_ref(), folder.as_os_str()];
+        Ok(self.runner.run(&[&admin, arguments].concat())?.report)
     }
 
     /// Starts the server, which must exist.
