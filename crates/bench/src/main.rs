@@ -10,6 +10,7 @@
 
 mod agent;
 mod arguments;
+mod browser;
 mod compare;
 mod compression;
 mod creation;
@@ -79,6 +80,7 @@ enum Subcommand {
     Compare(compare::Args),
     Scale(scale::Args),
     Compression(compression::Args),
+    Browser(browser::Args),
     Fleet(fleet::Args),
     Image(image::Args),
     Journal(journal::Args),
@@ -150,6 +152,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Creation(args) => creation::run(args),
         Subcommand::Compare(args) => compare::run(args),
         Subcommand::Scale(args) => scale::run(args),
+        Subcommand::Browser(args) => browser::run(args),
         Subcommand::Compression(args) => compression::run(args),
         Subcommand::Fleet(args) => fleet::run(args),
         Subcommand::Image(args) => image::run(args),
