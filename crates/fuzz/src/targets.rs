@@ -1,5 +1,6 @@
 //! The list of all targets.
 
+mod administration;
 mod configuration;
 mod exports;
 mod names;
@@ -35,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     policies::PATTERN,
     policies::STATEMENTS,
     policies::POLICY_SET,
+    policies::SETTING,
     wire::DIGEST_ROWS,
     wire::GRANTS,
     wire::TOKEN,
@@ -52,4 +54,6 @@ pub const TARGETS: &[Target] = &[
     configuration::TAPE_TOML,
     configuration::KEY_FILE,
     configuration::MOUNT_TABLE,
+    administration::ADMIN_COMMAND,
+    administration::SELECT_STATEMENT,
 ];

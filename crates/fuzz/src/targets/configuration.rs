@@ -106,7 +106,7 @@ fn with_home(client: &[u8], look: impl FnOnce(&Path)) {
 }
 
 fn check_client(input: &[u8]) {
-    with_home(input, |home| drop(client::commands(home)));
+    with_home(input, |home| drop(client::standing(home, false)));
 }
 
 fn check_tape(input: &[u8]) {
@@ -147,4 +147,7 @@ fn check_mounts(input: &[u8]) {
         let below = sys::mount::point_below(input, path);
         assert!(below.is_none_or(|point| point.starts_with(path)));
     }
+    let mounts = policy::local::parse_mounts(input);
+    let standings = policy::local::decide(&mounts, |_| true, &[b"/".to_vec()]);
+    assert_eq!(standings.len(), mounts.len(), "each mount has a decision");
 }

@@ -1,6 +1,7 @@
 //! Patterns, statements and policy sets.
 
 use model::{ClassId, Kind};
+use policy::settings::{self, SetOption, Share, find, path_words, split_words};
 use policy::statement::parse_list;
 use policy::{
     Limit, Mode, Operation, Pattern, PolicySet, Selection, Serialization, Source, Statement,
@@ -41,6 +42,23 @@ pub(super) const POLICY_SET: Target = Target {
         texts(&[&set, "NOLIMIT", "9999", "modified", "shrdynamic"])
     },
     check: check_policy_set,
+};
+
+pub(super) const SETTING: Target = Target {
+    name: "setting",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || {
+        texts(&[
+            "compression=19",
+            "txnbytelimit=25600",
+            "limits=mon-fri 08:00-18:00 send=10M receive=20MiB; send=50M",
+            "paths=all-local, -/scratch, /odd\\x2c\\xff\\\\",
+            "agent-commands=none",
+            "wait=2h",
+            "5.25%",
+        ])
+    },
+    check: check_setting,
 };
 
 const LIST: &str = "* a comment
@@ -95,6 +113,22 @@ fn check_statements(input: &[u8]) {
         }
         selection.treats(path, Treatment::Encryption);
         selection.excludes_filesystem(path, "nfs");
+    }
+}
+
+fn check_setting(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    if let Ok(share) = text.parse::<Share>() {
+        assert_eq!(share.to_string().parse::<Share>(), Ok(share));
+    }
+    let Some((name, value)) = text.split_once('=') else { return };
+    let Ok(option) = SetOption::parse(name, value, true) else { return };
+    let again = SetOption::parse(&option.name, &option.value, true);
+    assert_eq!(again.as_ref(), Ok(&option), "an option is kept as it was written");
+    let setting = find(&option.name).expect("an option that was parsed has a setting");
+    if setting.kind == settings::Kind::Paths {
+        let words = path_words(&split_words(value)).expect("the value was parsed");
+        assert!(words.paths.iter().chain(&words.left_out).all(|path| path.starts_with(b"/")));
     }
 }
 

@@ -5,7 +5,7 @@ use prost::Message as _;
 use wire::network::{Count, Direction, Preamble, TICKET_BYTES};
 use wire::proto::{HelloReply, HelloRequest};
 use wire::version::{Role, Speaker, settle};
-use wire::{DigestRow, Grant, Token};
+use wire::{DigestRow, Grant, Token, TokenKind};
 
 use crate::seeds::texts;
 use crate::{PLAIN_BYTES_MAX, Target};
@@ -27,9 +27,13 @@ pub(super) const GRANTS: Target = Target {
 pub(super) const TOKEN: Target = Target {
     name: "token",
     allocation_bytes_max: PLAIN_BYTES_MAX,
-    seeds: || texts(&[&Token { secret: [7; 16], ca_fingerprint: [8; 32] }.to_string()]),
+    seeds: || texts(&[&token(TokenKind::Node), &token(TokenKind::Key)]),
     check: check_token,
 };
+
+fn token(kind: TokenKind) -> String {
+    Token { kind, secret: [7; 16], ca_fingerprint: [8; 32] }.to_string()
+}
 
 pub(super) const GREETING: Target = Target {
     name: "greeting",

@@ -56,6 +56,7 @@ tests!(
     pattern,
     statements,
     policy_set,
+    setting,
     digest_rows,
     grants,
     token,
@@ -73,4 +74,6 @@ tests!(
     tape_toml,
     key_file,
     mount_table,
+    admin_command,
+    select_statement,
 );
