@@ -62,7 +62,7 @@ async function policies(stage) {
   await page.getByRole('button', { name: 'Activate' }).click();
   await stage.agree('Activate');
   await stage.message('The draft is in force.');
-  await page.getByRole('heading', { name: 'Draft' }).waitFor({ state: 'detached' });
+  await page.getByRole('heading', { name: 'Draft', exact: true }).waitFor({ state: 'detached' });
 }
 
 async function people(stage) {
