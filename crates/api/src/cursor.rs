@@ -52,7 +52,8 @@ impl Portion {
     /// Returns the key of the first item as text; empty at the beginning of the list.
     pub(crate) fn first_text(&self) -> Result<&str, Problem> {
         let Some(from) = &self.from else { return Ok("") };
-        std::str::from_utf8(from).map_err(|_| Problem::invalid("the cursor is of another list"))
+        let text = std::str::from_utf8(from).ok().filter(|text| !text.contains('\0'));
+        text.ok_or_else(|| Problem::invalid("the cursor is of another list"))
     }
 
     /// Returns the key of the first item as bytes; empty at the beginning of the list.
@@ -113,5 +114,7 @@ mod tests {
         assert!(Portion::parse(None, Some("*")).is_err());
         let text = Portion::parse(None, Some(&BASE64URL_NOPAD.encode(b"x"))).expect("is right");
         assert!(text.first_number().is_err());
+        let text = Portion::parse(None, Some(&BASE64URL_NOPAD.encode(b"x\0"))).expect("is right");
+        assert!(text.first_text().is_err());
     }
 }

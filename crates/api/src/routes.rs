@@ -18,6 +18,7 @@ use axum::routing::{MethodFilter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::answers::{self, KeyedRequest};
 use crate::authentication::{self, Evidence, Identity};
@@ -305,6 +306,9 @@ async fn receive<P: DeserializeOwned + Send + 'static, Q: DeserializeOwned>(
     request: Request,
 ) -> Result<Arrival<P, Q>, Problem> {
     let (mut parts, body) = request.into_parts();
+    if parts.uri.to_string().contains("%00") {
+        return Err(Problem::invalid("a path and its query cannot have a NUL"));
+    }
     let path = Path::<P>::from_request_parts(&mut parts, &()).await;
     let Path(path) = path.map_err(|error| Problem::invalid(error.body_text()))?;
     let query = Query::<Q>::try_from_uri(&parts.uri);
@@ -401,8 +405,29 @@ fn parse_body<B: DeserializeOwned + 'static>(parts: &Parts, body: &[u8]) -> Resu
         let text = "send the body as JSON, with 'Content-Type: application/json'";
         return Err(Problem::new(Kind::UnsupportedMedia, text));
     }
-    serde_json::from_slice(body)
-        .map_err(|error| Problem::invalid(format!("the body is wrong: {error}")))
+    let wrong = |error| Problem::invalid(format!("the body is wrong: {error}"));
+    if has_escaped_nul(body) && has_nul(&serde_json::from_slice(body).map_err(wrong)?) {
+        return Err(Problem::invalid("the body is wrong: a text cannot have a NUL"));
+    }
+    serde_json::from_slice(body).map_err(wrong)
+}
+
+/// Returns true if the text of a JSON document may have a NUL.
+fn has_escaped_nul(json: &[u8]) -> bool {
+    json.windows(6).any(|six| six == br"\u0000")
+}
+
+/// Returns true if a text of the document has a NUL: no name has one, and not every database keeps
+/// it.
+fn has_nul(document: &Value) -> bool {
+    match document {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn reply<P, Q, B, T: Serialize + 'static>(
@@ -460,4 +485,24 @@ pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nul_in_any_text_of_a_body_is_found() {
+        for (json, expected) in [
+            (r#"{"name":"a\u0000"}"#, true),
+            (r#"{"a\u0000":1}"#, true),
+            (r#"{"list":[1,["\u0000"]]}"#, true),
+            (r#"{"name":"a\\u0000"}"#, false),
+            (r#"{"name":"a","number":0}"#, false),
+        ] {
+            let document = serde_json::from_str(json).expect("is JSON");
+            let found = has_escaped_nul(json.as_bytes()) && has_nul(&document);
+            assert_eq!(found, expected, "{json}");
+        }
+    }
 }

@@ -235,8 +235,9 @@ pub(super) fn visible_nodes<P, Q, B>(
     while chosen.len() < portion.read_max() {
         let batch = catalog.nodes_from(&from, BATCH)?;
         let Some(last) = batch.last() else { break };
-        // The first name after the last one of the batch.
-        from = format!("{}\0", last.name);
+        // Names have no control characters, so the next name is not before this text. PostgreSQL
+        // refuses a NUL.
+        from = format!("{}\u{1}", last.name);
         chosen.extend(batch.into_iter().filter(|node| {
             let owner = register.details.get(&node.id).and_then(|details| details.owner);
             let subject = Subject::Node { domain: node.domain, owner };

@@ -14,6 +14,9 @@ use crate::operation::Operation;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
+/// Character between library and volume in a cursor. No name has it.
+const SEPARATOR: char = '\u{1}';
+
 /// A volume.
 #[derive(Serialize, JsonSchema)]
 struct VolumeDocument {
@@ -113,11 +116,13 @@ fn list_volumes(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<Volu
     let VolumesQuery { library, pool, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
     let filter = VolumeFilter { library: library.clone(), pool: pool.clone(), volume: None };
-    let (library, name) = portion.first_text()?.split_once('\0').unwrap_or_default();
+    let (library, name) = portion.first_text()?.split_once(SEPARATOR).unwrap_or_default();
     let from = VolumeKey { library: library.to_owned(), name: name.to_owned() };
     let store = call.desk.store();
     let volumes = store.volumes.list(&filter, &from, portion.read_max())?;
-    let key = |one: &VolumeSummary| format!("{}\0{}", one.row.library, one.row.name).into_bytes();
+    let key = |one: &VolumeSummary| {
+        format!("{}{SEPARATOR}{}", one.row.library, one.row.name).into_bytes()
+    };
     let page = portion.page(volumes, key);
     let describe = |VolumeSummary { row, pool, live_bytes }| VolumeDocument {
         library: row.library,

@@ -119,6 +119,9 @@ fn odd_paths_lead_nowhere() {
     let service = Provider::new();
     let caller = service.root.with_options(&["--path-as-is"]);
     service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    for body in [json!({ "description": "\0" }), json!({ "labels": ["a\0"] })] {
+        service.root.patch("/v1/nodes/a", &body).expect(400);
+    }
     for path in [
         "/v1/nodes/../../../etc/passwd",
         "/v1/../server.toml",
@@ -129,6 +132,10 @@ fn odd_paths_lead_nowhere() {
         "/v1/nodes/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
         "/v1/nodes/..%2Fa",
         "/v1/nodes/a%00",
+        "/v1/nodes?owner=%00",
+        "/v1/schedules/a%00",
+        "/v1/nodes?cursor=AA",
+        "/v1/volumes?cursor=AGEBAA",
         "/v1/nodes/%ff%fe",
         "/v1/nodes/a;admin=true",
         "/V1/nodes",

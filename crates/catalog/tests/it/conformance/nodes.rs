@@ -48,6 +48,7 @@ pub(crate) fn nodes_are_listed_from_a_name(engine: &dyn Engine) {
     let from = |from, limit| names(&catalog.nodes_from(from, limit).expect("are listed"));
     assert_eq!(from("", 2), ["B", "a"]);
     assert_eq!(from("a", 2), ["a", "b"]);
+    assert_eq!(from("a\u{1}", 9), ["b", "c"], "the place after a name");
     assert_eq!(from("aa", 9), ["b", "c"]);
     assert_eq!(from("d", 9), <[&str; 0]>::default());
 }
