@@ -9,6 +9,7 @@
 //!    fails or is interrupted.
 
 mod agent;
+mod api;
 mod arguments;
 mod browser;
 mod compare;
@@ -68,6 +69,7 @@ struct Arguments {
 #[derive(clap::Subcommand, Debug)]
 enum Subcommand {
     Agent(agent::Args),
+    Api(api::Args),
     Tree(tree::Args),
     Peers(peers::Args),
     File(file::Args),
@@ -141,6 +143,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
     sys::process::raise_open_files();
     match subcommand {
         Subcommand::Agent(args) => agent::run(args),
+        Subcommand::Api(args) => api::run(args),
         Subcommand::Tree(args) => tree::run(args),
         Subcommand::Peers(args) => peers::run(args),
         Subcommand::File(args) => file::run(args),

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
 }
 
 /// Makes a tree with `objects` empty files.
-fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
+pub(crate) fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
     for directory in 0..objects / OF_DIRECTORY {
         let path = tree.join(format!("{:03}/{:03}", directory / 100, directory % 100));
         std::fs::create_dir_all(&path).while_doing(|| format!("make {}", path.display()))?;

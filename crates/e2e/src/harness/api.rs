@@ -61,8 +61,14 @@ impl Answer {
 /// Starts a server in `folder` with a REST API, and returns a caller whom nobody knows.
 #[track_caller]
 pub fn start(folder: &Path) -> (Server, Caller) {
+    start_with(folder, &[])
+}
+
+/// Starts a server as [`start`] does, with further options of `server init`.
+#[track_caller]
+pub fn start_with(folder: &Path, options: &[&str]) -> (Server, Caller) {
     let address = format!("127.0.0.1:{}", free_port());
-    let server = Server::start_with(folder, &["--api", &address]);
+    let server = Server::start_with(folder, &[&["--api", &address], options].concat());
     let ca = folder.join("ca.pem");
     (server, Caller { address, ca, identity: Vec::new() })
 }
@@ -144,15 +150,20 @@ impl Caller {
         self.send("DELETE", path, None)
     }
 
+    /// Returns `curl` without a URL, for requests of this caller.
+    pub fn curl(&self) -> Command {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--globoff", "--cacert"])
+            .arg(&self.ca)
+            .args(&self.identity);
+        curl
+    }
+
     /// Sends a request with a JSON body, if there is one.
     #[track_caller]
     pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        let mut curl = Command::new("curl");
-        curl.args(["--silent", "--show-error", "--include", "--max-time", "60", "--globoff"])
-            .arg("--cacert")
-            .arg(&self.ca)
-            .args(["--request", method])
-            .args(&self.identity);
+        let mut curl = self.curl();
+        curl.args(["--include", "--max-time", "60", "--request", method]);
         if let Some(body) = body {
             curl.args(["--header", "Content-Type: application/json"]);
             curl.args(["--data", &body.to_string()]);
