@@ -77,6 +77,19 @@ impl Portion {
         Page { items, next }
     }
 
+    /// Makes a page of the items that were found before looking ended at the item numbered
+    /// `reached`, if it ended early.
+    pub(crate) fn page_until<T>(
+        &self,
+        items: Vec<T>,
+        key: impl Fn(&T) -> Vec<u8>,
+        reached: Option<u64>,
+    ) -> Page<T> {
+        let page = self.page(items, key);
+        let encode = |number: u64| BASE64URL_NOPAD.encode(number.to_string().as_bytes());
+        Page { next: page.next.or_else(|| reached.map(encode)), ..page }
+    }
+
     /// Makes a page of a whole list, whose keys ascend.
     pub(crate) fn page_of<T>(&self, all: Vec<T>, key: impl Fn(&T) -> Vec<u8>) -> Page<T> {
         let from = self.first_bytes();
@@ -104,6 +117,20 @@ mod tests {
             }
         }
         assert_eq!(read, all);
+    }
+
+    #[test]
+    fn a_page_goes_on_where_looking_ended() {
+        let portion = Portion::parse(Some(2), None).expect("is right");
+        let next = |items: Vec<u64>, reached| {
+            let page = portion.page_until(items, |item| item.to_string().into_bytes(), reached);
+            let next = Portion::parse(None, page.next.as_deref()).expect("is right");
+            (page.items.len(), next.first_number().expect("is a number"))
+        };
+        assert_eq!(next(vec![9, 8, 7], None), (2, Some(7)));
+        assert_eq!(next(vec![9], None), (1, None));
+        assert_eq!(next(vec![9], Some(5)), (1, Some(5)));
+        assert_eq!(next(vec![], Some(5)), (0, Some(5)));
     }
 
     #[test]

@@ -646,9 +646,9 @@ impl Admin for AdminApi {
         let proto::EventsRequest { portion, filter } = request.into_inner();
         let (portion, filter) = (Portion::parse(portion), messages::log::filter(filter));
         self.blocking(move |store| {
-            let (first, limit) = (portion.first_number()?, portion.read_max());
-            let events = audit_trail::list(store, &filter, first, limit)?;
-            let events = events.into_iter().map(messages::log::event).collect();
+            let (first, limits) = (portion.first_number()?, (portion.read_max(), usize::MAX));
+            let found = audit_trail::list(store, &filter, first, limits)?;
+            let events = found.events.into_iter().map(messages::log::event).collect();
             let Section { items, next } =
                 portion.cut(events, |event: &proto::Event| number_key(event.number));
             Ok(proto::EventsReply { events: items, next, is_filtered: true })

@@ -31,8 +31,9 @@ const RUN_NODES_MAX: usize = 1_000;
 const WATCH_MAX: Duration = Duration::from_secs(600);
 /// Number of events that are read from the catalogue at once.
 const BATCH: usize = 500;
-/// Maximum number of events that a list looks at for one page.
-const LOOKED_AT_MAX: usize = 200_000;
+/// Number of events that are looked at for one page. A page of a caller who may see few of them may
+/// have fewer items than were asked for, and its cursor goes on from there.
+const LOOKED_AT_MAX: usize = 10_000;
 /// Pause between two looks at an event that somebody watches, and the time after which a stream
 /// without news says that it lives.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -285,8 +286,10 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
             break;
         }
     }
+    let reached = from.filter(|_| seen.len() < portion.read_max() && looked_at >= LOOKED_AT_MAX);
     seen.truncate(portion.read_max());
-    let page = portion.page(seen, |event| event.number.to_string().into_bytes());
+    let key = |event: &ScheduledEvent| event.number.to_string().into_bytes();
+    let page = portion.page_until(seen, key, reached);
     let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
     let items = page.items.into_iter().map(|event| {
         let work = works.get(&event.key.schedule).copied();

@@ -40,6 +40,10 @@ struct ListQuery {
     cursor: Option<String>,
 }
 
+/// Number of entries that are looked at for one page. A page of rare entries may have fewer items
+/// than were asked for, and its cursor goes on from there.
+const LOOKED_AT_MAX: usize = 50_000;
+
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the activity log, newest first";
     routes.add(Operation::read("log.list", "/v1/log", Area::Log, summary), list);
@@ -57,8 +61,10 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EntryDocument>>
         text: text.clone(),
     };
     let first = portion.first_number()?;
-    let events = audit_trail::list(call.desk.store(), &filter, first, portion.read_max())?;
-    let page = portion.page(events, |one| one.number.to_string().into_bytes());
+    let looked_at = (portion.read_max(), LOOKED_AT_MAX);
+    let found = audit_trail::list(call.desk.store(), &filter, first, looked_at)?;
+    let key = |one: &catalog::LoggedEvent| one.number.to_string().into_bytes();
+    let page = portion.page_until(found.events, key, found.next);
     let describe = |one: catalog::LoggedEvent| EntryDocument {
         number: one.number,
         time: Time(one.event.time),

@@ -45,27 +45,38 @@ fn is_about(event: &EventRow, node: &str) -> bool {
         || words.any(|word| word == node || word.trim_end_matches('.') == node)
 }
 
+/// A part of the audit trail.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extract {
+    pub events: Vec<LoggedEvent>,
+    /// Number of the event at which to go on, where looking ended before enough events were found.
+    pub next: Option<u64>,
+}
+
 /// Returns at most `limit` events that meet the conditions, newest first. The list begins with the
-/// event numbered `first`, or with the newest.
+/// event numbered `first`, or with the newest. Looks at about `looked_at_max` events.
 pub fn list(
     store: &Store,
     filter: &Filter,
     first: Option<u64>,
-    limit: usize,
-) -> Result<Vec<LoggedEvent>, StoreError> {
-    let mut found = Vec::new();
-    let mut next = first;
-    while found.len() < limit {
+    (limit, looked_at_max): (usize, usize),
+) -> Result<Extract, StoreError> {
+    let (mut events, mut next, mut looked_at) = (Vec::new(), first, 0);
+    while events.len() < limit {
+        if looked_at >= looked_at_max {
+            return Ok(Extract { events, next });
+        }
         let batch = store.catalog.events(next, EVENTS_BATCH)?;
+        looked_at += batch.len();
         let last = batch.last().map(|event| event.number);
-        found.extend(batch.into_iter().filter(|logged| filter.matches(&logged.event)));
+        events.extend(batch.into_iter().filter(|logged| filter.matches(&logged.event)));
         match last {
             Some(number @ 1..) => next = Some(number - 1),
             Some(0) | None => break,
         }
     }
-    found.truncate(limit);
-    Ok(found)
+    events.truncate(limit);
+    Ok(Extract { events, next: None })
 }
 
 #[cfg(test)]
