@@ -123,7 +123,12 @@ pub(super) fn list(
     }
     values.push(Box::new(row_count(limit)));
     let conditions = conditions.join(" AND ");
-    let select = format!("{EVENT} WHERE {conditions} ORDER BY scheduled_event.id DESC LIMIT ?");
+    // The events are chosen before their reports and the names of their nodes are read.
+    let chosen = format!(
+        "SELECT id FROM scheduled_event WHERE {conditions} ORDER BY scheduled_event.id DESC LIMIT ?"
+    );
+    let select =
+        format!("{EVENT} WHERE scheduled_event.id IN ({chosen}) ORDER BY scheduled_event.id DESC");
     let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
     let events: Vec<ScheduledEvent> = sql.all(&select, &values, event_columns)?;
     assert!(events.len() <= limit, "the statement limits its rows");
