@@ -1,8 +1,8 @@
 //! The option files of a command: their places, their content, and the options in force.
 //!
 //! `dsm.opt` is the file that `-optfile` names, otherwise `DSM_CONFIG`, otherwise `dsm.opt` in
-//! `DSM_DIR` or in TSM's own folder. `dsm.sys` is in `DSM_DIR`, otherwise beside a `dsm.opt` that
-//! is named, otherwise in TSM's own folder.
+//! `DSM_DIR`, in Holdfast's folder for them, or in TSM's own folder. `dsm.sys` is in `DSM_DIR`,
+//! otherwise beside a `dsm.opt` that is named, otherwise in one of the same folders.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,8 +13,9 @@ use dsm::selection::{Translation, parse_list, translate};
 
 use crate::error::CommandError;
 
-/// Folders in which TSM's client has its files.
-const FOLDERS: [&str; 4] = [
+/// Folders with option files: those for Holdfast alone, and those of TSM's client.
+const FOLDERS: [&str; 5] = [
+    "/etc/holdfast/tsm",
     "/opt/tivoli/tsm/client/ba/bin",
     "/usr/tivoli/tsm/client/ba/bin64",
     "/usr/tivoli/tsm/client/ba/bin",
