@@ -21,7 +21,7 @@ const fn option(name: &'static str, takes_value: bool, effect: &'static str) -> 
 }
 
 /// All options.
-pub const OPTIONS: [InvocationOption; 17] = [
+pub const OPTIONS: [InvocationOption; 22] = [
     option("ID", true, "accepted: the user who runs the program signs in"),
     option("PAssword", true, "accepted: the server knows who opens its administration socket"),
     option("SErvername", true, "the server's folder, or a name that the only server answers to"),
@@ -39,6 +39,11 @@ pub const OPTIONS: [InvocationOption; 17] = [
     option("NEWLINEAFTERPrompt", false, "a new line after the prompt"),
     option("OPTFILE", true, "accepted: no option file names the server"),
     option("CHECKAliashalt", false, "accepted: HALT has no other name"),
+    option("ERRORLOGName", true, "accepted: errors are a part of the answers"),
+    option("ERRORLOGRetention", true, "accepted: errors are a part of the answers"),
+    option("TCPServeraddress", true, "accepted: the server of this machine, as with -SErvername"),
+    option("TCPPort", true, "accepted: the server of this machine, as with -SErvername"),
+    option("SSL", true, "accepted: nothing goes over the network"),
 ];
 
 /// A parsed command line.
@@ -120,7 +125,8 @@ fn set(invocation: &mut Invocation, name: &str, value: String, word: &str) -> Re
             let reason = "'holdfast admin queue' lists the requests that wait for volumes";
             return Err(invalid(word, reason));
         }
-        "PAssword" | "ITEMCommit" | "ALWAYSPrompt" | "OPTFILE" | "CHECKAliashalt" => {}
+        "PAssword" | "ITEMCommit" | "ALWAYSPrompt" | "OPTFILE" | "CHECKAliashalt"
+        | "ERRORLOGName" | "ERRORLOGRetention" | "TCPServeraddress" | "TCPPort" | "SSL" => {}
         _ => unreachable!("every option of the table has an arm"),
     }
     Ok(())

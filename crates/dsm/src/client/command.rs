@@ -1,7 +1,7 @@
 //! Words of a command, parsed into its definition, its operands and its options.
 
 use super::table::{Action, COMMANDS, CommandDefinition};
-use crate::options::{Entry, Fate, Kind, Options, Place, find};
+use crate::options::{Entry, Fate, Kind, Options, Place, find, unquoted};
 
 /// A parsed command.
 #[derive(Clone, PartialEq, Debug)]
@@ -67,6 +67,8 @@ fn option_of(word: &[u8]) -> Result<Entry, CommandError> {
         (None, Kind::YesNo) => b"yes".as_slice(),
         (value, _) => value.unwrap_or_default(),
     };
+    // Scripts that quote twice leave the inner quotes around a value.
+    let value = unquoted(value, definition.kind);
     // A flag may have the value yes.
     let value = if definition.kind == Kind::Flag && value.eq_ignore_ascii_case(b"yes") {
         b""
@@ -224,6 +226,7 @@ mod tests {
         check("i -optfile=/etc/my.opt -absolute", "incremental -OPTFILE=/etc/my.opt -ABSOLUTE=");
         check("sel -filelist=/tmp/list", "selective -FILELIST=/tmp/list");
         check("q ba - /a", "query backup - /a");
+        check("i '-errorlogname=\"/var/log/e\"'", "incremental -ERRORLOGNAME=/var/log/e");
     }
 
     #[test]

@@ -44,6 +44,14 @@ fn as_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
+/// Returns the name that an operand means: without blanks at its end, unless a file has them.
+pub(super) fn named(operand: &[u8]) -> &[u8] {
+    let trimmed = operand.trim_ascii_end();
+    let is_whole = trimmed.len() == operand.len() || trimmed.is_empty();
+    let is_there = || std::fs::symlink_metadata(as_path(operand)).is_ok();
+    if is_whole || is_there() { operand } else { trimmed }
+}
+
 /// Returns true if a directory is there, and no link to one.
 pub(super) fn is_directory(path: &[u8]) -> bool {
     std::fs::symlink_metadata(as_path(path)).is_ok_and(|found| found.is_dir())
@@ -148,6 +156,16 @@ mod tests {
         check(top, "*.c", false, &["/a.c"]);
         check(top, "*.c", true, &["/a.c", "/x/c.c", "/x/y/d.c"]);
         check(top, "absent", false, &["/absent", "TREE"]);
+    }
+
+    #[test]
+    fn blanks_after_a_name_count_if_a_file_has_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("with blank ");
+        std::fs::write(&file, "").expect("written");
+        assert_eq!(named(&bytes(&file)), bytes(&file));
+        assert_eq!(named(b"/no/such/folder  "), b"/no/such/folder");
+        assert_eq!(named(b"  "), b"  ");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use dsm::client::{self as plan, Action, PathSource};
+use dsm::client::{self as plan, Action, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
 use dsm::lines::{Totals, session_report};
 use policy::local::{self, Standing};
@@ -110,7 +110,7 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         return Ok(sources);
     }
     let descends = session.descends();
-    for spec in stored::operands(session)? {
+    for spec in local_specs(session)? {
         match local_files::find(&spec, descends)? {
             Target::Tree(path) if is_named(session, &path) => sources.named.push(path),
             Target::Tree(path) => sources.trees.push(path),
@@ -121,6 +121,14 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
     }
     Ok(sources)
+}
+
+/// Returns the operands of a command about local files. A script may leave blanks after a name, which
+/// count only if a file has them.
+fn local_specs(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
+    stored::operands(session)?;
+    let operands = session.command.operands.iter();
+    operands.map(|operand| stored::spec(local_files::named(operand))).collect()
 }
 
 /// Returns true for a file of a backup. Statements on directories are not about archives.
@@ -159,8 +167,9 @@ fn shown_volumes(session: &Session<'_>, sources: &Sources) -> Result<Vec<String>
     if session.command.operands.is_empty() {
         return Ok(sources.trees.iter().map(escaped).collect());
     }
-    let specs = stored::operands(session)?;
-    let operands = session.command.operands.iter().zip(specs);
+    let specs = local_specs(session)?;
+    let operands = session.command.operands.iter().map(|operand| local_files::named(operand));
+    let operands = operands.zip(specs);
     Ok(operands
         .map(|(operand, spec)| {
             let is_plain = operand.starts_with(b"/");
@@ -309,7 +318,7 @@ impl Run {
         let filespaces = document["filespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
         self.filespaces.extend(filespaces.iter().map(shown_path));
         for (path, error) in failures(document) {
-            session.complain(&format!("ANS1228E PathSource of object '{path}' failed: {error}"));
+            session.complain(&format!("ANS1228E Sending of object '{path}' failed: {error}"));
             self.failures.push((path, error));
         }
         // The process has written its warnings itself.
@@ -556,7 +565,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
 fn image_report(session: &mut Session<'_>, document: &Value) -> bool {
     let image = shown_path(&document["image"]);
     if let Some(error) = document["error"].as_str() {
-        session.complain(&format!("ANS1228E PathSource of image '{image}' failed: {error}"));
+        session.complain(&format!("ANS1228E Sending of image '{image}' failed: {error}"));
         return false;
     }
     let totals = Totals {
