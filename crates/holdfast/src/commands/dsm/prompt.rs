@@ -1,7 +1,6 @@
 //! The prompt of `dsmc`, macros, and help.
 
 use std::ffi::OsStr;
-use std::io::{BufRead as _, IsTerminal as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -13,6 +12,7 @@ use super::session::Session;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
 use crate::output;
+use crate::typed::TypedLines;
 
 const PROMPT: &str = "tsm> ";
 /// Maximum number of commands that the prompt keeps.
@@ -22,27 +22,23 @@ const MACRO_DEPTH_MAX: usize = 8;
 
 /// Reads commands from standard input until it ends, or until `quit`.
 pub(super) fn run(given: &[Entry], context: &mut Context) -> u8 {
-    let is_terminal = std::io::stdin().is_terminal();
+    let mut typed_lines = TypedLines::open();
     let (mut history, mut worst) = (History::default(), DONE);
     let mut given = given.to_vec();
-    if is_terminal {
+    if typed_lines.is_terminal() {
         context
             .output
             .line("Holdfast: type 'help' for the commands, 'history' and '!N' for");
         context.output.line("commands again, and 'quit' to end.");
     }
     loop {
-        if is_terminal {
-            context.output.script(PROMPT.as_bytes());
-        }
         context.output.flush();
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line);
-        if !matches!(read, Ok(bytes) if bytes > 0) {
-            return worst;
-        }
+        let Some(line) = typed_lines.next(PROMPT) else { return worst };
         let line = match history.expand(line.trim()) {
-            Ok(line) => line,
+            Ok(line) => {
+                typed_lines.keep(&line);
+                line
+            }
             Err(reason) => {
                 output::say(&reason);
                 continue;

@@ -1,6 +1,6 @@
 //! A session of `dsmadmc`: one command, a prompt, or commands from standard input, and macros.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::{orders, views};
 use crate::commands::admin;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::typed::TypedLines;
 use crate::{moment, output, servers};
 
 /// Maximum depth of macros that run macros.
@@ -133,16 +134,14 @@ impl Session<'_> {
 
     /// Reads commands from standard input to its end.
     fn prompt(&mut self) {
-        let is_terminal = std::io::stdin().is_terminal();
         let name = self.server_name();
         let end = if self.invocation.newline_after_prompt { "\n" } else { " " };
-        let mut reader = LineReader::default();
+        let prompt = format!("tsm: {name}>{end}");
+        let (mut lines, mut reader) = (TypedLines::open(), LineReader::default());
         while !self.is_over {
-            if is_terminal {
-                self.context.output.prompt(&format!("tsm: {name}>"));
-                self.context.output.text(end);
-            }
-            let Some(line) = read_line() else { break };
+            self.context.output.flush();
+            let Some(line) = lines.next(&prompt) else { break };
+            lines.keep(&line);
             if let Some(command) = reader.take(&line) {
                 self.one(&command);
             }
