@@ -81,7 +81,10 @@ pub use node::agent::{
     AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings, keep_option_set,
 };
 pub use node::standing::{OtherOffer, ReceivedSet, SettingReport, Standing};
-pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, enrol, is_enrolment_key, keys};
+pub use node::{
+    Commands, Enrolment, SYSTEM_FOLDER, authority, client_toml, enrol, is_enrolment_key, is_token,
+    keys,
+};
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
     ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,

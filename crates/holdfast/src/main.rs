@@ -17,6 +17,7 @@
 mod address;
 mod arguments;
 mod around;
+mod authorities;
 mod commands;
 mod context;
 mod error;
@@ -35,11 +36,13 @@ mod quantity;
 mod reference;
 mod report;
 mod running;
+mod secret;
 mod servers;
 mod settings;
 mod stream;
 mod table;
 mod traces;
+mod typed;
 mod values;
 mod waiter;
 

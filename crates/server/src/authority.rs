@@ -112,7 +112,7 @@ impl Authority {
     }
 
     /// SHA-256 of the CA certificate.
-    fn fingerprint(&self) -> [u8; 32] {
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
         wire::fingerprint(&self.ca_der)
     }
 

@@ -54,6 +54,8 @@ pub struct NewNode {
     pub details: NodeDetails,
     /// Key of a program whose use is counted.
     pub api_key: Option<String>,
+    /// Secret of its token; `None` for one by chance.
+    pub secret: Option<[u8; 16]>,
 }
 
 /// A registered node, with the secret of its token. The catalogue keeps only the secret's hash.
@@ -168,7 +170,7 @@ pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, Store
         Some(secs @ 1..=TOKEN_SECS_MAX) => secs,
         Some(_) => return Err(StoreError::usage("a token must live from 1 second to 30 days")),
     };
-    let secret = sys::entropy::bytes();
+    let secret = new.secret.unwrap_or_else(sys::entropy::bytes);
     let expires = ServerTime(now.0 + lifetime * 1_000_000);
     let registration = NodeRegistration {
         name: name.clone(),
@@ -183,7 +185,13 @@ pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, Store
         Err(CatalogError::Exists { .. }) if new.again => {
             let node = find(store, &new.name)?;
             let row = TokenRow { hash: token_hash(&secret), node: node.id, expires };
-            store.catalog.add_token(&row)?;
+            store.catalog.add_token(&row).map_err(|error| match error {
+                CatalogError::Exists { .. } => StoreError::conflict(format!(
+                    "node {name} has had this password before, and a password enrols once; give \
+                     another one"
+                )),
+                error => error.into(),
+            })?;
             let details = format!("{name} in domain {}", node.domain_name);
             note(store, actor, "node token issued", details)?;
             node

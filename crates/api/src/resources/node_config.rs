@@ -44,6 +44,7 @@ fn config(call: &mut Call<NodePath, ConfigQuery, Empty>) -> Answer<Download> {
         again: true,
         details: found.details,
         api_key: None,
+        secret: None,
     };
     let added = desk.office.add_node(&new, &caller.name)?;
     let files = files(&new.name, &servers(desk), desk.office.ca_pem(), &added.token);

@@ -323,6 +323,7 @@ fn register(call: &mut Call<Empty, Empty, NewNodeBody>) -> Answer<RegisteredDocu
         again: false,
         details,
         api_key: enroller(desk, caller)?,
+        secret: None,
     };
     let added = desk.office.add_node(&new, &caller.name).map_err(taken)?;
     Ok(RegisteredDocument {
@@ -470,6 +471,7 @@ fn rekey(call: &mut Call<NodePath, Empty, RekeyBody>) -> Answer<RegisteredDocume
         again: true,
         details: found.details,
         api_key: None,
+        secret: None,
     };
     let added = desk.office.add_node(&new, &caller.name)?;
     Ok(RegisteredDocument {

@@ -69,6 +69,8 @@ pub struct NodeRegistration {
     pub token_lifetime: Option<Duration>,
     /// True to issue a new token to a node that is registered already.
     pub again: bool,
+    /// Password that stands for the token; empty for none.
+    pub password: String,
 }
 
 /// A token that enrols a node once.
@@ -110,6 +112,7 @@ impl Admin {
             domain: node.domain.unwrap_or_default(),
             token_lifetime_secs: i64::try_from(lifetime_secs).unwrap_or(i64::MAX),
             again: node.again,
+            password: node.password,
         };
         let reply = self.call(async |server| server.add_node(request).await)?;
         let node = reply.node.ok_or_else(|| unreadable("the node"))?;

@@ -39,6 +39,8 @@ const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) enum Trust {
     /// The server's CA has this SHA-256 fingerprint. The node has no certificate yet.
     Fingerprint([u8; 32]),
+    /// The verifier trusts it. The node has no certificate yet.
+    Judged(Arc<dyn ServerCertVerifier>),
     /// The server's CA is the CA of the node's own certificate.
     Pinned(Identity),
 }
@@ -169,6 +171,29 @@ async fn connect_to(
     Ok(TlsConnection { channel, line })
 }
 
+/// Returns the CA that the server at `address` shows. Nothing is trusted, and nothing is sent: the
+/// handshake ends when the server has shown its certificates.
+pub(crate) async fn shown_authority(address: &str) -> Result<CertificateDer<'static>, ClientError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let witness = Arc::new(Witness { provider, shown: Mutex::new(None) });
+    let verifier = Arc::clone(&witness) as Arc<dyn ServerCertVerifier>;
+    let config = Arc::new(tls_config(Trust::Judged(verifier))?);
+    let connected = connect_to(address, &config, &Manner::default()).await;
+    let shown = witness.shown.lock().take();
+    match (shown, connected) {
+        (Some(authority), _) => Ok(authority),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(unreachable(address, &"it has shown no certificate")),
+    }
+}
+
+/// Verifier that trusts nobody, and notes the CA that a server shows.
+#[derive(Debug)]
+struct Witness {
+    provider: Arc<CryptoProvider>,
+    shown: Mutex<Option<CertificateDer<'static>>>,
+}
+
 fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {
     ClientError::new(ErrorKind::Retry, format!("cannot reach the server at {address}: {error}"))
 }
@@ -196,14 +221,13 @@ fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, ClientError> {
     let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(failed)?;
+    let judged = |verifier| {
+        let builder = builder.clone().dangerous().with_custom_certificate_verifier(verifier);
+        builder.with_no_client_auth()
+    };
     let mut config = match trust {
-        Trust::Fingerprint(fingerprint) => {
-            let verifier = PinnedCa { fingerprint, provider };
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth()
-        }
+        Trust::Fingerprint(fingerprint) => judged(Arc::new(PinnedCa { fingerprint, provider })),
+        Trust::Judged(verifier) => judged(verifier),
         Trust::Pinned(Identity { leaf, ca, key }) => {
             let mut roots = RootCertStore::empty();
             roots.add(ca.clone()).map_err(failed)?;
@@ -272,6 +296,42 @@ impl ServerCertVerifier for PinnedCa {
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for Witness {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        *self.shown.lock() = intermediates.last().map(|ca| ca.clone().into_owned());
+        Err(rustls::Error::General("only its CA was asked for".to_owned()))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("only its CA was asked for".to_owned()))
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -29,6 +29,11 @@ pub fn is_enrolment_key(token: &str) -> bool {
     wire::Token::parse(token).is_ok_and(|token| token.kind == TokenKind::Key)
 }
 
+/// Returns true if `text` is a token or an enrolment key.
+pub fn is_token(text: &str) -> bool {
+    wire::Token::parse(text).is_ok()
+}
+
 /// Enrols this machine at the server `address` with `token`, into the folder `home`. If the token
 /// is an enrolment key, the new node is called `name`, or as the machine is.
 ///

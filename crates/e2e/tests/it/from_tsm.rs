@@ -303,7 +303,8 @@ fn a_token_as_password_makes_the_machine_a_node() {
         start(&programs.join("dsmc"), &words, &home, None).wait()
     };
     dsmc(&["q", "session"]).expect(&[12]).says("ANS2050E");
-    dsmc(&["q", "session", "-password=secret"]).expect(&[12]).says("ANS1025E");
+    // Without a file, a store or a person that knows the server, a password is not sent.
+    dsmc(&["q", "session", "-password=secret"]).expect(&[12]).says("ANS1592E");
     let token = server.token("anna");
     dsmc(&["q", "session", &format!("-password={token}")]).expect(&[0]).says("ANNA");
     assert_eq!(fs::read(home.join("TSM.PWD")).unwrap(), b"of TSM");
@@ -312,6 +313,36 @@ fn a_token_as_password_makes_the_machine_a_node() {
         assert!(config.contains(expected), "{expected}: {config}");
     }
     dsmc(&["q", "session"]).expect(&[0]);
+}
+
+/// The password that an administrator has given a node makes it one, as PASSWORDACCESS GENERATE says.
+#[test]
+fn a_password_makes_the_machine_a_node() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let (folder, home, programs) =
+        (scratch.folder("tsm"), scratch.folder("node"), scratch.folder("bin"));
+    let options = write_options(&folder, &home, server.port());
+    Server::command(&["dsm".as_ref(), "link".as_ref(), programs.as_os_str()]).expect(&[0]);
+    let register = |words: &[&str]| {
+        let words = [&["dsmadmc", "-se", server.dir().to_str().unwrap(), "-dataonly=yes"], words];
+        Server::command(&words.concat())
+    };
+    register(&["register node ANNA correct-horse"]).expect(&[0]).says("ANR2060I");
+    fs::copy(server.dir().join("ca.pem"), folder.join("ca.pem")).unwrap();
+    let option = format!("-optfile={}", options.display());
+    let dsmc = |words: &[&str]| {
+        let words: Vec<_> = [&[option.as_str()], words].concat();
+        let words: Vec<_> = words.into_iter().map(std::ffi::OsString::from).collect();
+        start(&programs.join("dsmc"), &words, &home, None).wait()
+    };
+    dsmc(&["q", "session", "-password=battery-staple"]).expect(&[12]).says("ANS1025E");
+    dsmc(&["q", "session", "-password=correct-horse"]).expect(&[0]).says("ANNA");
+    dsmc(&["q", "session"]).expect(&[0]).says("Node Name: ANNA");
+    // TSM's scripts set a new password, with which the machine can be enrolled anew.
+    register(&["update node ANNA battery-staple"]).expect(&[0]).says("ANR2063I");
+    fs::remove_file(home.join("client.toml")).unwrap();
+    dsmc(&["q", "session", "-password=battery-staple"]).expect(&[0]);
 }
 
 #[test]

@@ -107,6 +107,8 @@ mod ownership;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod passwords;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod pools;

@@ -1,17 +1,18 @@
 //! `holdfast enroll`: makes this machine a node of a server.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::path::PathBuf;
 
+use client::authority::{self, Fingerprint};
 use client::{ClientError, ErrorKind};
 use serde::Serialize;
 
-use crate::address;
+use crate::authorities::{self, Known};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::{self, JsonPath};
+use crate::{address, output, secret};
 
-/// Maximum number of bytes of a token that are read.
-const TOKEN_BYTES_MAX: u64 = 4096;
 /// Next thing to do after the refusal of a key.
 const KEY_HINT: &str = "the administrator makes a new key with 'holdfast admin enrolment-key add', \
      or a token for this machine alone with 'holdfast admin node add NAME'";
@@ -22,27 +23,61 @@ const TOKEN_HINT: &str = "if this machine has used it, 'holdfast status' shows i
 /// Make this machine a node of a server, with a token or a key from the server's administrator
 ///
 /// A token is for one node, which the administrator has named. An enrolment key is for many
-/// machines, each of which gets the name that it gives.
+/// machines, each of which gets the name that it gives. A password is for one node, too, and works
+/// once.
 ///
 /// The key is made here and does not leave this machine. The token holds the fingerprint of the
-/// server's certificate authority, so that no other server can take the place of this one.
+/// server's certificate authority (CA), so that no other server can take the place of this one.
+/// With a password, the CA has to be in the system's store of certificates, or be given, or a
+/// person compares its fingerprint.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast enroll backup.example.org:1500 --token TOKEN
   holdfast enroll backup.example.org --token - < token
-  holdfast enroll backup.example.org --token KEY --name web-17")]
+  holdfast enroll backup.example.org --token KEY --name web-17
+  holdfast enroll backup.example.org --name web-17 --password - --ca-file ca.pem < password")]
 pub(crate) struct Args {
     /// The server, or several servers of one catalogue separated by commas [default port: 1500]
     #[arg(value_name = "HOST[:PORT]")]
     server: String,
     /// One-time token of 'holdfast admin node add', or key of 'holdfast admin enrolment-key add'; -
     /// reads it from standard input
-    #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
-    token: String,
-    /// With an enrolment key: the name of the node [default: the name of this machine]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        allow_hyphen_values = true,
+        required_unless_present = "password"
+    )]
+    token: Option<String>,
+    /// With an enrolment key or a password: the name of the node [default: the name of this machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Password that the administrator has given the node, in place of a token; - reads it from
+    /// standard input
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        allow_hyphen_values = true,
+        conflicts_with = "token"
+    )]
+    password: Option<String>,
+    /// With a password: file with the certificate of the server's CA, its ca.pem
+    #[arg(long, value_name = "FILE", requires = "password")]
+    ca_file: Option<PathBuf>,
+    /// With a password: fingerprint of the server's CA, SHA-256 in hexadecimal digits
+    #[arg(
+        long,
+        value_name = "HEX",
+        requires = "password",
+        conflicts_with = "ca_file",
+        value_parser = fingerprint
+    )]
+    ca_fingerprint: Option<Fingerprint>,
+}
+
+fn fingerprint(text: &str) -> Result<Fingerprint, String> {
+    Fingerprint::parse(text).ok_or_else(|| "64 hexadecimal digits are expected".to_owned())
 }
 
 #[derive(Serialize)]
@@ -54,9 +89,9 @@ struct EnrolmentDocument<'a> {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
-    let token = if args.token == "-" { token_from_stdin()? } else { args.token };
     let server = address::with_ports(&args.server);
-    let enrolment = client::enrol(&home, &server, token.trim(), args.name.as_deref())
+    let (token, name) = credentials(args, &server)?;
+    let enrolment = client::enrol(&home, &server, &token, name.as_deref())
         .map_err(|error| with_next_step(error, client::is_enrolment_key(&token)))?;
     if context.output.is_json() {
         let home = path::bytes(&home);
@@ -85,13 +120,32 @@ fn with_next_step(error: ClientError, is_key: bool) -> CommandError {
     if is_refused { error.with_hint(hint) } else { error }
 }
 
-fn token_from_stdin() -> Result<String, CommandError> {
-    let mut token = String::new();
-    let read = std::io::stdin().lock().take(TOKEN_BYTES_MAX).read_to_string(&mut token);
-    read.map_err(|error| {
-        CommandError::new(format!("cannot read the token from standard input: {error}"))
-    })?;
-    Ok(token)
+/// Returns the token, and the name that goes with an enrolment key.
+fn credentials(args: Args, server: &str) -> Result<(String, Option<String>), CommandError> {
+    let Some(password) = args.password else {
+        let token = args.token.unwrap_or_default();
+        return Ok((secret::given(&token, "token")?, args.name));
+    };
+    let known = Known { fingerprint: args.ca_fingerprint, file: args.ca_file };
+    let password = secret::given(&password, "password")?;
+    let authority = authorities::trusted(server, &known, &mut is_agreed)?;
+    let name = args.name.unwrap_or_else(sys::net::host_name);
+    // The name is a part of the secret.
+    Ok((authority::password_token(&name, &password, authority)?, None))
+}
+
+/// Asks a person at the terminal.
+fn is_agreed(question: &str) -> Result<bool, CommandError> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    output::say_lines(&format!("{question} (yes or no)"));
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| CommandError::new(format!("cannot read the answer: {error}")))?;
+    Ok(matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 #[cfg(test)]

@@ -59,6 +59,7 @@ pub(super) fn add(
         again: request.again,
         details: NodeDetails::default(),
         api_key: None,
+        secret: secret(edge, request)?,
     };
     let added = nodes::add(&edge.store, &new, actor)?;
     Ok(proto::AddNodeReply {
@@ -66,6 +67,17 @@ pub(super) fn add(
         token: edge.authority.token(TokenKind::Node, added.secret),
         expires: added.expires.0,
     })
+}
+
+/// Returns the secret of the token that the password of a request stands for.
+fn secret(edge: &Edge, request: &proto::AddNodeRequest) -> Result<Option<[u8; 16]>, StoreError> {
+    if request.password.is_empty() {
+        return Ok(None);
+    }
+    let ca = edge.authority.fingerprint();
+    wire::password_secret(&request.name, &request.password, &ca)
+        .map(Some)
+        .map_err(|error| StoreError::usage(error.to_string()))
 }
 
 /// Changes a node. Locking it ends its sessions at once.

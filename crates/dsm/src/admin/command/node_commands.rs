@@ -5,10 +5,12 @@ use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan};
 use crate::admin::message::Message;
 
-const CERTIFICATES: &str = "nodes have certificates and no passwords";
+const CERTIFICATES: &str = "a password enrols a node, which has a certificate from then on";
+/// Minimum number of bytes of a password that enrols a node.
+const PASSWORD_BYTES_MIN: usize = 8;
 const CLIENT_DECIDES: &str = "the client chooses it for each backup";
 
-const PASSWORD: Parameter = may("password", ValueKind::Text).accepted(CERTIFICATES);
+const PASSWORD: Parameter = may("password", ValueKind::Text);
 const DOMAIN: Parameter = may("DOmain", ValueKind::One(Noun::Domain));
 const OPTION_SET: Parameter = may("CLOptset", ValueKind::Text);
 const ARCHIVE_DELETE: Parameter = may("ARCHDELete", ValueKind::YesNo);
@@ -64,8 +66,8 @@ pub(super) static COMMANDS: &[Command] = &[
             INITIATION,
         ],
         action: Action::Order(register),
-        becomes: "`admin node add`, which prints the token that enrols the node; \
-                  `admin node set`",
+        becomes: "`admin node add --password`, with which the node enrols; a shorter password \
+                  than 8 characters gives a token; `admin node set`",
         question: "",
     },
     Command {
@@ -92,7 +94,7 @@ pub(super) static COMMANDS: &[Command] = &[
             INITIATION,
         ],
         action: Action::Order(update),
-        becomes: "`admin node set`",
+        becomes: "`admin node set`; `admin node add --again --password` with a password",
         question: "",
     },
     Command {
@@ -158,7 +160,9 @@ fn register(request: &Request) -> Result<Plan, Message> {
     let domain = request.text("DOmain").unwrap_or("STANDARD");
     let text = format!("Node {node} registered in policy domain {domain}.");
     let done = Message::done("ANR2060I", text);
-    let add = Line::admin(["node", "add", &node], done).option("--domain", request.text("DOmain"));
+    let add = Line::admin(["node", "add", &node], done)
+        .option("--domain", request.text("DOmain"))
+        .option("--password", password(request));
     let mut lines = vec![add.report()];
     lines.extend(settings(request, &node, false));
     Ok(Plan::Lines(lines))
@@ -166,7 +170,11 @@ fn register(request: &Request) -> Result<Plan, Message> {
 
 fn update(request: &Request) -> Result<Plan, Message> {
     let nodes = request.list("node_name");
-    let lines: Vec<Line> = nodes.iter().filter_map(|node| settings(request, node, true)).collect();
+    let mut lines: Vec<Line> = Vec::new();
+    for node in nodes {
+        lines.extend(password(request).map(|password| renewed(node, password)));
+        lines.extend(settings(request, node, true));
+    }
     if lines.is_empty() {
         let text = format!("Nothing of {} needs to be changed.", nodes.join(", "));
         return Ok(Plan::Nothing(Message::done("ANR2063I", text)));
@@ -188,4 +196,15 @@ fn settings(request: &Request, node: &str, is_update: bool) -> Option<Line> {
         .option("--archdelete", request.text("ARCHDELete"))
         .option("--backdelete", request.text("BACKDELete"));
     (line.words.len() > words).then_some(line)
+}
+
+/// Returns the password of a request, if it can enrol a node.
+fn password(request: &Request) -> Option<&str> {
+    request.text("password").filter(|password| password.len() >= PASSWORD_BYTES_MIN)
+}
+
+/// Returns the line that lets a node enrol anew with a password.
+fn renewed(node: &str, password: &str) -> Line {
+    let done = Message::done("ANR2063I", format!("Node {node} updated."));
+    Line::admin(["node", "add", node, "--again"], done).option("--password", Some(password)).report()
 }

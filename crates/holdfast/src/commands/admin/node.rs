@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use client::ArchiveSummary;
+use client::authority::Fingerprint;
 use client::admin::{
     Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
 };
@@ -17,7 +18,7 @@ use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::report::{LastDrillsDocument, drills};
 use crate::table::{self, Align};
-use crate::{moment, quantity, values};
+use crate::{moment, quantity, secret, values};
 
 /// Register, show and remove nodes
 #[derive(clap::Args, Debug)]
@@ -75,6 +76,10 @@ struct AddArgs {
     /// Issue a new token to a node that is registered already
     #[arg(long)]
     again: bool,
+    /// Let the node enrol with this password in place of the token, as TSM's nodes do; - reads it
+    /// from standard input
+    #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true)]
+    password: Option<String>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -284,20 +289,35 @@ struct TokenDocument<'a> {
     node: &'a str,
     token: &'a str,
     expires: String,
+    /// Fingerprint of the server's CA.
+    authority: Option<String>,
 }
 
 fn add(args: AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let password = args.password.map(|word| secret::given(&word, "password")).transpose()?;
+    let has_password = password.is_some();
     let IssuedToken { node: name, token, expires } = admin.add_node(NodeRegistration {
         name: args.name,
         domain: args.domain,
         token_lifetime: args.expires.map(|secs| Duration::from_secs(secs.unsigned_abs())),
         again: args.again,
+        password: password.unwrap_or_default(),
     })?;
+    let authority = Fingerprint::of_token(&token).map(|authority| authority.to_string());
     if context.output.is_json() {
         let expires = moment::rfc3339(expires);
-        context.output.json(&TokenDocument { node: &name, token: &token, expires });
+        context.output.json(&TokenDocument { node: &name, token: &token, expires, authority });
     } else if context.output.quiet {
         context.output.text(&token);
+    } else if has_password {
+        let text = format!(
+            "Node {name} is registered. Until {} it can be enrolled once, with its password:\n\n  \
+             holdfast enroll HOST:PORT --name {name} --password -\n\nThe node asks whether the CA \
+             of this server has the fingerprint (SHA-256)\n{}.",
+            moment::shown(expires),
+            authority.unwrap_or_default()
+        );
+        context.output.text(&text);
     } else {
         let text = format!(
             "Node {name} is registered. Until {} it can be enrolled once, with:\n\n  \

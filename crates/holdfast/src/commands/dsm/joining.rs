@@ -1,23 +1,30 @@
 //! Joining: a node name with its password (PASSWORDACCESS GENERATE) becomes an enrolment.
 //!
-//! The password is a one-time token or an enrolment key, which the server's administrator gives. It
-//! comes from `-password=`, from PASSWORD in the option files, or from a person at the terminal. A
-//! password of a TSM server is no token: no Holdfast server knows it.
+//! The password is the one that the server's administrator has given the node, a one-time token, or
+//! an enrolment key. It comes from `-password=`, from PASSWORD in the option files, or from a person
+//! at the terminal. It works once; from then on the node has a certificate. With a password, the
+//! server's CA has to be known: by the file ca.pem, by the system's store, or by its fingerprint,
+//! which a person compares.
 
 use std::io::{BufRead as _, IsTerminal as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use client::ErrorKind;
+use client::{ClientError, ErrorKind, authority};
 use dsm::configuration::{Identity, identity};
 
 use super::folders::node_in;
 use super::import::Import;
+use super::questions;
 use super::session::Session;
+use crate::authorities::{self, Known};
 use crate::error::{CommandError, DONE};
 use crate::output;
 
-const TOKEN_HINT: &str = "the server's administrator makes a token with 'holdfast admin node add \
-     NODE'; give it with -password=TOKEN, or at the terminal";
+const PASSWORD_HINT: &str = "the server's administrator gives the node a password with 'dsmadmc \
+     register node NODE PASSWORD', or a token with 'holdfast admin node add NODE'; a password of a \
+     TSM server is not known to a Holdfast server";
+/// File with the certificate of the server's CA.
+const AUTHORITY_FILE: &str = "ca.pem";
 
 /// Makes the machine a node if it is none, and refuses a folder of another node.
 pub(super) fn ensure(session: &mut Session<'_>) -> Result<(), CommandError> {
@@ -57,7 +64,8 @@ fn join(session: &mut Session<'_>) -> Result<(), CommandError> {
     };
     let server = server.ok_or_else(|| absent("TCPSERVERADDRESS"))?;
     let node = node.ok_or_else(|| absent("NODENAME"))?;
-    let token = token(session, &node)?;
+    let secret = secret(session, &node)?;
+    let token = token_of(session, &server, &node, &secret)?;
     let enrolment = enrol(&session.home, &server, &token, &node)?;
     if !enrolment.eq_ignore_ascii_case(&node) {
         output::say(&format!(
@@ -73,44 +81,72 @@ fn join(session: &mut Session<'_>) -> Result<(), CommandError> {
     import.write(&session.home)
 }
 
+/// Returns the token of the secret: itself, or the one that stands for a password.
+fn token_of(
+    session: &mut Session<'_>,
+    server: &str,
+    node: &str,
+    secret: &str,
+) -> Result<String, CommandError> {
+    if client::is_token(secret) {
+        return Ok(secret.to_owned());
+    }
+    let known = Known { fingerprint: None, file: authority_file(session) };
+    let authority = authorities::trusted(server, &known, &mut |question| {
+        questions::is_confirmed(session, question)
+    });
+    let authority = authority.map_err(|error| match error.is_loss {
+        true => error,
+        false => CommandError { message: format!("ANS1592E {}", error.message), ..error },
+    })?;
+    authority::password_token(node, secret, authority).map_err(|error| wrong_password(node, error))
+}
+
+/// Returns the file with the certificate of the server's CA: in the node's folder, or beside
+/// dsm.sys.
+fn authority_file(session: &Session<'_>) -> Option<PathBuf> {
+    let beside = session.site.files.iter().filter_map(|file| file.parent());
+    let folders = std::iter::once(session.home.as_path()).chain(beside);
+    folders
+        .map(|folder| folder.join(AUTHORITY_FILE))
+        .find(|file| file.try_exists().unwrap_or(false))
+}
+
 /// Enrols with a one-time token, or with an enrolment key, which takes the name of the node.
 fn enrol(home: &Path, server: &str, token: &str, node: &str) -> Result<String, CommandError> {
-    let named = client::enrol(home, server, token, Some(&node.to_ascii_lowercase()));
-    let done = match named {
-        // A one-time token has the name of its node, and takes no other.
-        Err(error) if error.kind == ErrorKind::Usage => client::enrol(home, server, token, None),
-        done => done,
-    };
-    done.map(|enrolment| enrolment.node).map_err(|error| {
-        let is_no_token = error.kind == ErrorKind::Usage;
-        let error = CommandError::from(error);
-        if !is_no_token {
-            return error;
-        }
-        let message = format!(
-            "ANS1025E the password of node {node} is no token of a Holdfast server; a password of \
-             TSM is not known there ({})",
-            error.message
-        );
-        CommandError::new(message).with_hint(TOKEN_HINT)
+    let is_key = client::is_enrolment_key(token);
+    let name = is_key.then(|| node.to_ascii_lowercase());
+    let done = client::enrol(home, server, token, name.as_deref());
+    done.map(|enrolment| enrolment.node).map_err(|error| match error.kind {
+        ErrorKind::Usage | ErrorKind::Refused => wrong_password(node, error),
+        _ => error.into(),
     })
 }
 
-/// Returns the token, from the options or from the terminal.
-fn token(session: &mut Session<'_>, node: &str) -> Result<String, CommandError> {
+fn wrong_password(node: &str, error: ClientError) -> CommandError {
+    let error = CommandError::from(error);
+    let message = format!(
+        "ANS1025E the server does not accept the password of node {node} ({})",
+        error.message
+    );
+    CommandError::new(message).with_hint(PASSWORD_HINT)
+}
+
+/// Returns the password or the token, from the options or from the terminal.
+fn secret(session: &mut Session<'_>, node: &str) -> Result<String, CommandError> {
     if let Some(token) = session.options().text("PASSWORD").filter(|token| !token.is_empty()) {
         return Ok(token);
     }
     if !std::io::stdin().is_terminal() {
-        let message = format!("ANS2050E node {node} is not enrolled, and no token is given");
-        return Err(CommandError::new(message).with_hint(TOKEN_HINT));
+        let message = format!("ANS2050E node {node} is not enrolled, and no password is given");
+        return Err(CommandError::new(message).with_hint(PASSWORD_HINT));
     }
-    session.context.output.line(&format!("Token or enrolment key for node {node}:"));
+    session.context.output.line(&format!("Password or token of node {node}:"));
     session.context.output.flush();
     let mut line = String::new();
     std::io::stdin()
         .lock()
         .read_line(&mut line)
-        .map_err(|error| CommandError::new(format!("cannot read the token: {error}")))?;
+        .map_err(|error| CommandError::new(format!("cannot read the password: {error}")))?;
     Ok(line.trim().to_owned())
 }

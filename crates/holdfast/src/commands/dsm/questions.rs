@@ -19,7 +19,7 @@ pub(super) fn is_agreed(session: &mut Session<'_>, question: &str) -> Result<boo
         return Ok(true);
     }
     let answer = ask(session, &format!("{question} (Yes (Y)/No (N))"))?;
-    let is_yes = matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes");
+    let is_yes = is_yes(&answer);
     if !is_yes {
         session.remark("Nothing is changed; -noprompt asks nothing.");
     }
@@ -35,6 +35,22 @@ pub(super) fn is_agreed_if_asked(
         return Ok(false);
     }
     is_agreed(session, question)
+}
+
+/// Asks a person at a terminal, whatever -noprompt says. Without a terminal the answer is no.
+pub(super) fn is_confirmed(
+    session: &mut Session<'_>,
+    question: &str,
+) -> Result<bool, CommandError> {
+    if !has_terminal() {
+        return Ok(false);
+    }
+    let answer = ask(session, &format!("{question} (Yes (Y)/No (N))"))?;
+    Ok(is_yes(&answer))
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 /// Returns true if a person can answer.
