@@ -44,6 +44,7 @@ mod people;
 mod policies;
 mod pools;
 pub mod postgres;
+mod read_rules;
 mod registrations;
 mod relocate;
 mod restores;
@@ -86,6 +87,7 @@ pub use people::{NewPerson, People, Person, PersonChange, RoleRow};
 pub use policies::Policies;
 pub use pools::{Collocation, PoolRow, Pools};
 pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
+pub use read_rules::{ReadRule, ReadRules};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use restores::{RestoreRow, Restores};
 pub use schedules::{
@@ -138,6 +140,7 @@ pub trait Catalog:
     + Overview
     + UsageDays
     + Restores
+    + ReadRules
     + Marks
     + Batches
     + Send

@@ -28,7 +28,7 @@ const FRESH_MAX: Duration = Duration::from_secs(1);
 const KEPT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Settings of a command that override the settings in the node's folder, one by one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkChoice {
     /// True if a schedule of the server has started the command.
     pub is_scheduled: bool,
@@ -36,6 +36,9 @@ pub struct LinkChoice {
     pub wait: Option<Duration>,
     /// Limits on the bytes of the command's connections.
     pub limits: RateLimits,
+    /// Name of another node, whose data is listed and restored by its rules; `None` for the node's
+    /// own.
+    pub reading: Option<String>,
 }
 
 /// Maker of the connections of one command. They share the grants of the node.
@@ -75,7 +78,7 @@ impl Connector {
         let home = Home::load_for(home, choice.limits, choice.is_scheduled)?;
         Ok(Self {
             wait_by_default: WAIT,
-            wait: Mutex::new(wait_of(&home, choice)),
+            wait: Mutex::new(wait_of(&home, choice.wait)),
             home,
             choice,
             cache: Arc::default(),
@@ -111,7 +114,7 @@ impl Connector {
             return Ok(client);
         }
         let client = self.connect_anew(progress, at_most)?;
-        *self.wait.lock() = wait_of(&client.home, self.choice);
+        *self.wait.lock() = wait_of(&client.home, self.choice.wait);
         Ok(client)
     }
 
@@ -141,6 +144,7 @@ impl Connector {
             home.pace.clone_from(pace);
         }
         home.takeover = home.takeover.min(at_most);
+        home.reading.clone_from(&self.choice.reading);
         Client::connect(home, Arc::clone(&self.cache), Some(progress))
     }
 
@@ -162,6 +166,6 @@ impl Connector {
 }
 
 /// Returns the time for which the command waits, by its command line and the node's settings.
-fn wait_of(home: &Home, choice: LinkChoice) -> Option<Duration> {
-    home.standing.heed("wait", choice.wait).or(home.config.wait)
+fn wait_of(home: &Home, given: Option<Duration>) -> Option<Duration> {
+    home.standing.heed("wait", given).or(home.config.wait)
 }

@@ -71,6 +71,7 @@ pub use link::attend::{
 };
 pub use link::baselines::KeptBaseline;
 pub use link::hello::{Class, Hello, LibraryOutage, OptionSet};
+pub use link::readers::ReadRule;
 pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use link::usage::Usage;
 pub use link::waits::OwnWait;
@@ -207,6 +208,22 @@ impl Client {
 
     pub fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {
         self.link.filespaces(false)
+    }
+
+    /// Returns the rules by which this node lets others read what it has stored.
+    pub fn read_rules(&self) -> Result<Vec<ReadRule>, ClientError> {
+        self.link.read_rules()
+    }
+
+    /// Lets another node read. Returns the rule as the server keeps it; its own time is not looked
+    /// at.
+    pub fn allow_reading(&self, rule: &ReadRule) -> Result<ReadRule, ClientError> {
+        self.link.allow_reading(rule)
+    }
+
+    /// Takes a rule back, whatever its time is.
+    pub fn forbid_reading(&self, rule: &ReadRule) -> Result<ReadRule, ClientError> {
+        self.link.forbid_reading(rule)
     }
 
     /// Returns the node's archives, newest first.

@@ -19,6 +19,7 @@ pub(crate) mod network;
 mod paced_stream;
 pub(crate) mod pages;
 pub(crate) mod portions;
+pub(crate) mod readers;
 pub(crate) mod restore;
 pub(crate) mod runtime;
 pub(crate) mod stage;
@@ -84,6 +85,8 @@ pub(crate) struct Link {
     pub(crate) digest_key: [u8; 32],
     /// Grants, which several connections of this process may share.
     pub(crate) cache: Arc<SharedCache>,
+    /// Name of the node whose data is listed and restored; empty for the node's own.
+    pub(super) reading: String,
 }
 
 impl Link {
@@ -123,6 +126,12 @@ impl Link {
         let Connection { client, reply, agreement, .. } =
             greeted.map_err(|error| about_node(home, error))?;
         let authentication = began.elapsed();
+        let reading = home.reading.clone().unwrap_or_default();
+        if !reading.is_empty() && !agreement.has(Capability::ReadRules) {
+            let message = "the server does not know yet that nodes may read each other's data; \
+                           upgrade the server";
+            return Err(ClientError::new(ErrorKind::Usage, message));
+        }
         let seal_keys = keys::load(home)?;
         let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
         let domain_key = DomainKey::new(domain_key);
@@ -136,6 +145,7 @@ impl Link {
             seal_keys,
             digest_key,
             cache,
+            reading,
         })
     }
 
@@ -219,7 +229,8 @@ impl Link {
     /// Returns the node's filespaces, with the filespaces of its archives if `archives` is set.
     pub(crate) fn filespaces(&self, archives: bool) -> Result<Vec<FilespaceSummary>, ClientError> {
         let filespaces = portions::all(|portion| {
-            let request = proto::FilespacesRequest { archives, portion: Some(portion) };
+            let node = self.reading.clone();
+            let request = proto::FilespacesRequest { archives, portion: Some(portion), node };
             let reply = self.runtime.block_on(self.client().filespaces(request))?.into_inner();
             Ok(Section { items: reply.filespaces, next: reply.next })
         })?;

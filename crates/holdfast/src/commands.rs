@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod access;
 mod admin;
 mod agent;
 mod archive;
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Archive(Box<archive::Args>),
     Retrieve(retrieve::Args),
     Archives(archives::Args),
+    Access(access::Args),
     Delete(delete::Args),
     Undelete(undelete::Args),
     List(list::Args),
@@ -122,6 +124,7 @@ pub(crate) fn run(
         Command::Archive(args) => archive::run(*args, &mut context),
         Command::Retrieve(args) => retrieve::run(args, &mut context),
         Command::Archives(args) => archives::run(&args, &mut context),
+        Command::Access(args) => access::run(&args, &mut context),
         Command::Delete(args) => delete::run(args, &mut context),
         Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),

@@ -35,6 +35,24 @@ pub(crate) struct LinkArgs {
     pub(crate) wait: Option<Duration>,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// Another node, whose data is read.
+    #[arg(skip)]
+    pub(crate) reading: Option<String>,
+}
+
+/// The node whose data a command reads
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct ReadingArgs {
+    /// Read what this node has stored, as far as it lets this machine; see 'holdfast access'
+    #[arg(long, value_name = "NODE")]
+    from_node: Option<String>,
+}
+
+impl ReadingArgs {
+    /// Returns the options of a connection that reads the data of the node.
+    pub(crate) fn link(&self, link: &LinkArgs) -> LinkArgs {
+        LinkArgs { reading: self.from_node.clone(), ..link.clone() }
+    }
 }
 
 /// Limits on the bytes of a command's connections
@@ -62,7 +80,8 @@ impl LinkArgs {
 
     pub(crate) fn choice(&self) -> LinkChoice {
         let limits = self.limits.limits();
-        LinkChoice { is_scheduled: home::is_scheduled(), wait: self.wait, limits }
+        let reading = self.reading.clone();
+        LinkChoice { is_scheduled: home::is_scheduled(), wait: self.wait, limits, reading }
     }
 }
 

@@ -135,7 +135,7 @@ fn filespaces_come_in_portions() {
         open(name);
     }
     let ask = |archives, portion| {
-        let request = proto::FilespacesRequest { archives, portion };
+        let request = proto::FilespacesRequest { archives, portion, node: String::new() };
         let answer = bench.reply(bench.sessions.filespaces(bench.by_node(request)));
         reply(answer.filespaces, |filespace| filespace.name.to_vec(), answer.next)
     };
@@ -179,8 +179,11 @@ fn archives_and_deletions_come_in_portions() {
     };
     (0..5).for_each(|_| add());
     let archives = |portion| {
-        let answer =
-            bench.reply(bench.sessions.archives(bench.by_node(proto::ArchivesRequest { portion })));
+        let answer = bench.reply(
+            bench
+                .sessions
+                .archives(bench.by_node(proto::ArchivesRequest { portion, node: String::new() })),
+        );
         let own = |archive: &proto::Archive| archive_filespace(archive.number, b"/home");
         assert!(answer.archives.iter().all(|archive| archive.filespaces == [own(archive)]));
         reply(answer.archives, |archive| archive.number, answer.next)

@@ -1,5 +1,6 @@
 //! Requests of enrolled nodes. The gate has found the node of each request by its certificate. No
-//! message of a node can name another node's data.
+//! message of a node can name another node's data, except for a list or a restore that the other
+//! node's own rules allow (`store::readers`).
 
 mod arrivals;
 mod backup;
@@ -7,6 +8,7 @@ mod digests;
 mod filespace_names;
 mod network;
 mod pages;
+mod readers;
 mod recall;
 mod restore;
 pub(crate) mod stream;
@@ -18,6 +20,7 @@ use bytes::Bytes;
 use catalog::Node;
 use model::{BACKUP_FILESPACE_MIN, Object, ServerTime, archive_number};
 use store::lifecycle::{archive, baselines};
+use store::readers::Reading;
 use store::selection::{self, DirectoryVersions, VersionBatch, VersionCondition, drill};
 use store::{DOMAIN, Store, StoreError, nodes};
 use tokio::sync::mpsc;
@@ -137,10 +140,16 @@ impl NodeService for NodeSessions {
             let portion = Portion::parse(request.portion);
             let least = if request.archives { b"" } else { BACKUP_FILESPACE_MIN };
             let from = portion.first().max(least);
-            let filespaces = nodes::filespaces(store, node, from, portion.read_max())?;
+            let reading = Reading::of(store, node, &request.node)?;
+            let filespaces = nodes::filespaces(store, &reading.owner, from, portion.read_max())?;
             let filespaces = filespaces.into_iter().map(messages::nodes::filespace).collect();
-            let Section { items, next } =
+            let Section { mut items, next } =
                 portion.cut(filespaces, |filespace: &proto::Filespace| filespace.name.clone());
+            items.retain(|filespace| reading.sees(&filespace.name));
+            if !reading.is_own() {
+                // The number of all objects says something about those that are not seen.
+                items.iter_mut().for_each(|filespace| filespace.active_objects = 0);
+            }
             Ok(proto::FilespacesReply { filespaces: items, next })
         })
         .await
@@ -256,12 +265,42 @@ impl NodeService for NodeSessions {
         .await
     }
 
+    async fn read_rules(
+        &self,
+        request: Request<proto::ReadRulesRequest>,
+    ) -> Result<Response<proto::ReadRulesReply>, Status> {
+        self.answer(request, |store, node, _| readers::rules(store, node)).await
+    }
+
+    async fn allow_reading(
+        &self,
+        request: Request<proto::ReadRule>,
+    ) -> Result<Response<proto::ReadRule>, Status> {
+        self.answer(request, |store, node, rule| readers::allow(store, node, rule))
+            .await
+    }
+
+    async fn forbid_reading(
+        &self,
+        request: Request<proto::ReadRule>,
+    ) -> Result<Response<proto::ReadRule>, Status> {
+        self.answer(request, |store, node, rule| readers::forbid(store, node, rule))
+            .await
+    }
+
     async fn archives(
         &self,
         request: Request<proto::ArchivesRequest>,
     ) -> Result<Response<proto::ArchivesReply>, Status> {
-        self.answer(request, |store, node, request| archives(store, node, request.portion))
-            .await
+        self.answer(request, |store, node, request| {
+            let reading = Reading::of(store, node, &request.node)?;
+            let mut reply = archives(store, &reading.owner, request.portion)?;
+            reply.archives.retain(|archive| {
+                reading.is_own() || archive.filespaces.iter().any(|name| reading.sees(name))
+            });
+            Ok(reply)
+        })
+        .await
     }
 
     async fn set_archive(
@@ -340,7 +379,8 @@ impl NodeService for NodeSessions {
         Ok(self.stream(request, |store, node, request, replies| {
             let condition = messages::selection::condition(request.condition)?;
             let selection = request.selection.unwrap_or_default();
-            send_list(store, node, (&selection, &condition), replies)
+            let reading = Reading::of(store, node, &selection.node)?;
+            send_list(store, &reading, (&selection, &condition), replies)
         }))
     }
 
@@ -372,9 +412,11 @@ impl NodeService for NodeSessions {
             let span = tracing::info_span!(target: model::TRACE, "restore", node = %node.name);
             let serve = || {
                 let started = sys::clock::now();
-                let filespace = filespace(store, &node, &start.filespace)?;
+                let reading = Reading::of(store, &node, &start.node)?;
+                let filespace = filespace(store, &reading.owner, &start.filespace)?;
                 let mut selection = messages::selection::parse(&start, filespace.id)?;
-                let drill = messages::positive(start.drill);
+                reading.check(&filespace.name, &selection.path())?;
+                let drill = messages::positive(start.drill).filter(|_| reading.is_own());
                 selection.sample =
                     drill.map(|number| drill::sample(store, node.id, number)).transpose()?;
                 let _reading = store.use_packs(false);
@@ -625,15 +667,16 @@ pub(crate) fn archives(
     Ok(proto::ArchivesReply { archives: items, next })
 }
 
-/// Sends the versions in a filespace of a node.
+/// Sends the versions in a filespace of the node that is read.
 pub(crate) fn send_list(
     store: &Store,
-    node: &Node,
+    reading: &Reading,
     (selection, condition): (&proto::Selection, &VersionCondition),
     replies: &Replies<proto::VersionsReply>,
 ) -> Result<(), StoreError> {
-    let filespace = filespace(store, node, &selection.filespace)?;
+    let filespace = filespace(store, &reading.owner, &selection.filespace)?;
     let selection = messages::selection::parse(selection, filespace.id)?;
+    reading.check(&filespace.name, &selection.path())?;
     let unreadable = selection.walk_readable(&*store.catalog, |mut batch| {
         condition.apply(&filespace.name, &mut batch);
         if batch.versions.is_empty() {

@@ -14,6 +14,7 @@
 //! | [`fleet`] | several servers of one catalogue |
 //! | [`domains`] | policy domains, drafts, locks |
 //! | [`nodes`] | registered nodes |
+//! | [`readers`] | nodes that read what another node has stored, by its rules |
 //! | [`schedules`] | schedules, their events, the server's own work |
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
 //! | [`ownership`] | the right of one process to use a folder and its pools |
@@ -39,6 +40,7 @@ mod pages;
 mod places;
 pub mod pools;
 pub mod quotas;
+pub mod readers;
 #[cfg(test)]
 mod samples;
 pub mod schedules;

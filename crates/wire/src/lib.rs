@@ -16,8 +16,8 @@ pub use baseline::{
     BASELINE_BYTES_MAX, BASELINE_DOCUMENT_BYTES_MAX, decode_baseline, encode_baseline,
 };
 pub use codec::{FIELDS_MAX, MESSAGES_MAX, PACKED_BYTES_MAX};
-pub use password::{PASSWORD_BYTES, PasswordError, password_secret};
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
+pub use password::{PASSWORD_BYTES, PasswordError, password_secret};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
 pub use token::{Token, TokenError, TokenKind};
 pub use trust::{fingerprint, quantum_check, raw_check};

@@ -20,8 +20,12 @@ pub const PROTOCOL_OLDEST: u32 = 1;
 /// Protocol of a peer that names no protocol.
 const PROTOCOL_UNNAMED: u32 = 1;
 
-/// Capabilities of this program. They are the same as the capabilities of protocol 1.
-const CAPABILITIES: [Capability; 2] = [Capability::Arrivals, Capability::RawCheck];
+/// Capabilities of this program.
+const CAPABILITIES: [Capability; 3] =
+    [Capability::Arrivals, Capability::RawCheck, Capability::ReadRules];
+
+/// Capabilities of a peer that names no protocol.
+const CAPABILITIES_UNNAMED: [Capability; 2] = [Capability::Arrivals, Capability::RawCheck];
 
 /// Role of a program in a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +110,7 @@ impl Speaker {
         if self.protocol == 0 {
             self.protocol = PROTOCOL_UNNAMED;
             self.oldest = PROTOCOL_UNNAMED;
-            self.capabilities = CAPABILITIES.to_vec();
+            self.capabilities = CAPABILITIES_UNNAMED.to_vec();
         }
         // An unknown capability of a newer peer does not count, and a capability counts once.
         self.capabilities.retain(|capability| *capability != Capability::Unspecified);
@@ -227,7 +231,7 @@ mod tests {
         let agreement = settle(&Speaker::own(Role::Server, "0.2.0"), &client);
         let agreement = agreement.expect("protocol 1 is understood");
         assert_eq!(agreement.protocol, 1);
-        assert!(CAPABILITIES.iter().all(|capability| agreement.has(*capability)));
+        assert!(CAPABILITIES_UNNAMED.iter().all(|capability| agreement.has(*capability)));
     }
 
     /// Both sides must come to equal agreements. They differed if one side named a capability

@@ -37,6 +37,7 @@ pub(crate) mod pages;
 mod people;
 pub(crate) mod policies;
 pub(crate) mod pools;
+mod read_rules;
 mod registrations;
 mod restores;
 mod scheduled_events;

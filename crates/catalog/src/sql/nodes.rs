@@ -3,7 +3,8 @@
 use model::{DomainId, NodeId, NodeName, ServerTime};
 
 use super::{
-    Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count, schedules,
+    Engine, Row, Sql, ToValue, filespaces, params, read_rules, require, require_new, row_count,
+    schedules,
 };
 use crate::{CatalogError, Locker, Locks, Node, NodeChange, Nodes};
 
@@ -246,10 +247,12 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         "archive",
         "deletion",
         "node_detail",
+        "read_rule",
     ] {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         sql.execute(&delete, params![node.0])?;
     }
     schedules::forget_node(sql, node)?;
+    read_rules::forget_reader(sql, node)?;
     require(sql.execute("DELETE FROM node WHERE id = ?", params![node.0])?, "the node")
 }

@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 46] = [
+const TABLES: [Table; 47] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -236,6 +236,12 @@ const TABLES: [Table; 46] = [
     table("schedule", &["name", "body", "since", "changed", "changed_by"], "lower(name)", false),
     table("association", &["schedule", "kind", "target", "since"], "schedule, kind, target", false),
     table("node_label", &["node", "label", "since"], "node, label", false),
+    table(
+        "read_rule",
+        &["node", "reader", "archives", "path", "since"],
+        "node, reader, archives, path",
+        false,
+    ),
     table(
         "scheduled_event",
         &[

@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 21] = [
+const MIGRATIONS: [&str; 22] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; 21] = [
     AMOUNTS,
     ALERTS,
     RESTORES,
+    READ_RULES,
 ];
 
 const VERSION_1: &str = "
@@ -420,6 +421,11 @@ CREATE TABLE restored(
     started INTEGER NOT NULL, ended INTEGER NOT NULL, objects INTEGER NOT NULL,
     bytes INTEGER NOT NULL) STRICT;
 CREATE INDEX restored_by_end ON restored(ended);
+/// Rules by which a node lets another node read.
+const READ_RULES: &str = "
+CREATE TABLE read_rule(
+    node INTEGER NOT NULL, reader TEXT NOT NULL, archives INTEGER NOT NULL, path BLOB NOT NULL,
+    since INTEGER NOT NULL, PRIMARY KEY(node, reader, archives, path)) STRICT, WITHOUT ROWID;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

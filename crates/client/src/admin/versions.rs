@@ -24,7 +24,7 @@ impl Admin {
         let selection = Selection { all_versions: true, ..Selection::of_filespace(filespace) };
         let request = proto::NodeVersionsRequest {
             node: node.to_owned(),
-            selection: Some(selection.message()),
+            selection: Some(selection.message("")),
         };
         let mut stream = self.call(async |server| server.node_versions(request).await)?;
         while let Some(message) = self.next(&mut stream)? {

@@ -112,7 +112,8 @@ impl Link {
     /// Returns the node's archives, newest first.
     pub(crate) fn archives(&self) -> Result<Vec<ArchiveSummary>, ClientError> {
         let archives = portions::all(|portion| {
-            let request = proto::ArchivesRequest { portion: Some(portion) };
+            let node = self.reading.clone();
+            let request = proto::ArchivesRequest { portion: Some(portion), node };
             let reply = self.runtime.block_on(self.client().archives(request))?.into_inner();
             Ok(Section { items: reply.archives, next: reply.next })
         })?;
@@ -161,7 +162,7 @@ impl Link {
         options: &DeleteOptions,
     ) -> Result<DeletionSummary, ClientError> {
         let request = proto::DeleteRequest {
-            selection: Some(selection.message()),
+            selection: Some(selection.message("")),
             active: options.active,
             inactive: options.inactive,
             dry_run: options.dry_run,

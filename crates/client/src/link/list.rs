@@ -58,7 +58,7 @@ impl Link {
         condition: Condition,
     ) -> Result<Listing<'_>, ClientError> {
         let request = proto::ListRequest {
-            selection: Some(selection.message()),
+            selection: Some(selection.message(&self.reading)),
             condition: Some(condition.message()),
         };
         let stream = self.runtime.block_on(self.client().list(request))?.into_inner();

@@ -81,7 +81,7 @@ impl Link {
         directories_max: u32,
     ) -> Result<RestoreStream<'_>, ClientError> {
         let (answers, receiver) = mpsc::channel(ANSWERS_WAITING);
-        let start = proto::restore_request::Message::Start(selection.message());
+        let start = proto::restore_request::Message::Start(selection.message(&self.reading));
         let purpose = purpose.map(Purpose::message);
         let request = proto::RestoreRequest { message: Some(start), purpose, directories_max };
         send(&answers, request)?;

@@ -100,7 +100,8 @@ impl Selection {
         is_named && *directory == place.directory
     }
 
-    pub(crate) fn message(&self) -> proto::Selection {
+    /// Makes the message of a selection of what `node` has stored; empty for the node's own.
+    pub(crate) fn message(&self, node: &str) -> proto::Selection {
         let (directory, name, recursive) = match &self.scope {
             Scope::Filespace => (DirPath::above_root(), Vec::new(), false),
             Scope::Directory(directory) => (directory.clone(), Vec::new(), false),
@@ -126,6 +127,7 @@ impl Selection {
             from: self.range.start,
             bytes: if self.range.end == u64::MAX { 0 } else { self.range.end - self.range.start },
             drill: self.drill.unwrap_or(0),
+            node: node.to_owned(),
         }
     }
 }

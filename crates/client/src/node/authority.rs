@@ -30,8 +30,7 @@ impl std::fmt::Display for Fingerprint {
 impl Fingerprint {
     /// Parses 64 hexadecimal digits, with or without colons and blanks.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits: String =
-            text.chars().filter(|letter| !matches!(letter, ':' | ' ')).collect();
+        let digits: String = text.chars().filter(|letter| !matches!(letter, ':' | ' ')).collect();
         let bytes = HEXUPPER.decode(digits.to_ascii_uppercase().as_bytes()).ok()?;
         bytes.try_into().ok().map(Self)
     }

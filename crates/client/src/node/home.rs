@@ -237,6 +237,8 @@ pub(crate) struct Home {
     pub(crate) takeover: Duration,
     /// The part of the system that finds out that an idle connection is dead.
     pub(crate) probes: Probes,
+    /// Another node whose data is listed and restored.
+    pub(crate) reading: Option<String>,
     identity_pem: Vec<u8>,
 }
 
@@ -300,7 +302,17 @@ impl Home {
         let given_limits = RateLimits::default();
         let folder = folder.to_owned();
         let (takeover, probes) = (TAKEOVER, Probes::default());
-        Ok(Self { folder, config, standing, given_limits, pace, takeover, probes, identity_pem })
+        Ok(Self {
+            folder,
+            config,
+            standing,
+            given_limits,
+            pace,
+            takeover,
+            probes,
+            reading: None,
+            identity_pem,
+        })
     }
 
     /// Returns the folder with the settings that have just been received, and with the limits of

@@ -117,6 +117,8 @@ mod power;
 #[cfg(test)]
 mod quotas;
 #[cfg(test)]
+mod readers;
+#[cfg(test)]
 mod readiness;
 #[cfg(test)]
 mod reclaim;
@@ -162,6 +164,8 @@ mod stored_paths;
 mod streams;
 #[cfg(test)]
 mod tape;
+#[cfg(test)]
+mod tsm_output;
 #[cfg(test)]
 mod tuning;
 #[cfg(test)]

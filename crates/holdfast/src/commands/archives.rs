@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
-use crate::waiter::LinkArgs;
+use crate::waiter::{LinkArgs, ReadingArgs};
 use crate::{moment, quantity};
 
 /// The archives to use
@@ -40,6 +40,8 @@ Example:
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<ArchivesCommand>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -76,7 +78,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         Ok::<_, CommandError>(vec![client.set_archive(args.number, event, held)?])
     };
     let shown = match &args.command {
-        None => context.waiter(&args.link)?.run(|client, _| client.archives())?,
+        None => {
+            let link = args.reading.link(&args.link);
+            context.waiter(&link)?.run(|client, _| client.archives())?
+        }
         Some(ArchivesCommand::Event(args)) => change(args, true, None)?,
         Some(ArchivesCommand::Hold(args)) => change(args, false, Some(true))?,
         Some(ArchivesCommand::Release(args)) => change(args, false, Some(false))?,

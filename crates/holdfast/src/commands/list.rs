@@ -12,7 +12,7 @@ use crate::error::{CommandError, DONE};
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
-use crate::waiter::LinkArgs;
+use crate::waiter::{LinkArgs, ReadingArgs};
 use crate::{moment, quantity};
 
 /// List versions: size, backup time, management class, A for active or I for inactive, path
@@ -43,10 +43,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBER", requires = "path", conflicts_with_all = ["inactive", "at"])]
     archive: Option<u64>,
     #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
     link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let args = Args { link: args.reading.link(&args.link), ..args };
     match &args.path {
         Some(path) => {
             let paths = path::on_node(std::slice::from_ref(path))?;

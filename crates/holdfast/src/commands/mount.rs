@@ -58,6 +58,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
         is_scheduled: home::is_scheduled(),
         wait: args.wait,
         limits: args.limits.limits(),
+        reading: None,
     };
     let connector = Arc::new(Connector::new(&context.home()?, choice)?.waiting(PATIENCE));
     let progress = context.progress()?;

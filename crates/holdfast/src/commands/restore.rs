@@ -19,7 +19,7 @@ use crate::path;
 use crate::report::{self, RestoreDocument, RestorePlanDocument};
 use crate::settings;
 use crate::values;
-use crate::waiter::LinkArgs;
+use crate::waiter::{LinkArgs, ReadingArgs};
 
 /// Bring backed-up paths back
 ///
@@ -64,8 +64,10 @@ pub(crate) struct Args {
     /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
     /// their file system must be managed, see 'holdfast hsm'
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace"])]
+    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace", "from_node"])]
     stubs_from: Option<u64>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     #[command(flatten)]
     link: LinkArgs,
 }
@@ -92,6 +94,7 @@ impl From<ReplaceArg> for ReplaceRule {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let args = Args { link: args.reading.link(&args.link), ..args };
     let which = VersionChoice { at: args.at, inactive: args.inactive };
     let matches = match args.filelist.paths()? {
         Some(paths) => Matches { paths: path::of_node(&paths)?, unmatched: Vec::new() },

@@ -9,7 +9,7 @@ use super::restore::{self, ReplaceArg};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
-use crate::waiter::LinkArgs;
+use crate::waiter::{LinkArgs, ReadingArgs};
 
 /// Bring archived paths back
 ///
@@ -34,10 +34,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHEN", value_enum)]
     replace: Option<ReplaceArg>,
     #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
     link: LinkArgs,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let args = Args { link: args.reading.link(&args.link), ..args };
     let filter: ArchiveFilter = args.archives.into();
     let options = RestoreOptions {
         left_out_from: None,

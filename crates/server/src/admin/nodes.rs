@@ -2,6 +2,7 @@
 
 use catalog::NodeDetails;
 use store::nodes::{self, NewNode, NodeOrder, NodeSummary};
+use store::readers::Reading;
 use store::{Store, StoreError};
 use wire::{TokenKind, proto};
 
@@ -34,7 +35,8 @@ pub(super) fn versions(
     let node = nodes::find(store, &request.node)?;
     let condition = messages::selection::condition(None)?;
     let selection = request.selection.clone().unwrap_or_default();
-    sessions::send_list(store, &node, (&selection, &condition), replies)
+    let reading = Reading::own(node);
+    sessions::send_list(store, &reading, (&selection, &condition), replies)
 }
 
 /// Lists a portion of the archives of a node.
