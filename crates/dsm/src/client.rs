@@ -19,7 +19,9 @@ mod time_range;
 
 pub use command::{Command, CommandError, options_of, parse};
 pub use pathname::{Placement, Preservation, placements};
-pub use plan::{PathSource, archive, backup, image_backup, image_restore, restore, retrieve};
+pub use plan::{
+    PathSource, archive, backup, image_backup, image_restore, node_read, restore, retrieve,
+};
 pub use spec::{Last, Spec};
 pub use table::{Action, CommandDefinition, commands};
 pub use time_range::{RangeError, TimeRange, instant, point_in_time, range};

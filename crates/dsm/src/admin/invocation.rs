@@ -21,7 +21,7 @@ const fn option(name: &'static str, takes_value: bool, effect: &'static str) -> 
 }
 
 /// All options.
-pub const OPTIONS: [InvocationOption; 22] = [
+pub const OPTIONS: [InvocationOption; 17] = [
     option("ID", true, "accepted: the user who runs the program signs in"),
     option("PAssword", true, "accepted: the server knows who opens its administration socket"),
     option("SErvername", true, "the server's folder, or a name that the only server answers to"),
@@ -39,11 +39,6 @@ pub const OPTIONS: [InvocationOption; 22] = [
     option("NEWLINEAFTERPrompt", false, "a new line after the prompt"),
     option("OPTFILE", true, "accepted: no option file names the server"),
     option("CHECKAliashalt", false, "accepted: HALT has no other name"),
-    option("ERRORLOGName", true, "accepted: errors are a part of the answers"),
-    option("ERRORLOGRetention", true, "accepted: errors are a part of the answers"),
-    option("TCPServeraddress", true, "accepted: the server of this machine, as with -SErvername"),
-    option("TCPPort", true, "accepted: the server of this machine, as with -SErvername"),
-    option("SSL", true, "accepted: nothing goes over the network"),
 ];
 
 /// A parsed command line.
@@ -84,8 +79,13 @@ pub fn parse(words: &[String]) -> Result<Invocation, Message> {
             Some(at) => (&text[..at], Some(text[at + 1..].to_owned())),
             None => (text, None),
         };
-        let index = abbreviation::resolve(name, OPTIONS.iter().map(|option| option.name))
-            .map_err(|_| invalid(word, "it is no option of dsmadmc"))?;
+        let index = match abbreviation::resolve(name, OPTIONS.iter().map(|option| option.name)) {
+            Ok(index) => index,
+            // An option of the client, such as -errorlogname or -tcpserveraddress, is about a
+            // connection over the network and its logs. Here there is neither.
+            Err(_) if crate::options::find(name).is_some() => continue,
+            Err(_) => return Err(invalid(word, "it is no option of dsmadmc")),
+        };
         let option = &OPTIONS[index];
         // A program that gives `-id admin` in two words means the same.
         let is_separate = option.takes_value && value.is_none() && option.name != "OUTfile";
@@ -125,8 +125,7 @@ fn set(invocation: &mut Invocation, name: &str, value: String, word: &str) -> Re
             let reason = "'holdfast admin queue' lists the requests that wait for volumes";
             return Err(invalid(word, reason));
         }
-        "PAssword" | "ITEMCommit" | "ALWAYSPrompt" | "OPTFILE" | "CHECKAliashalt"
-        | "ERRORLOGName" | "ERRORLOGRetention" | "TCPServeraddress" | "TCPPort" | "SSL" => {}
+        "PAssword" | "ITEMCommit" | "ALWAYSPrompt" | "OPTFILE" | "CHECKAliashalt" => {}
         _ => unreachable!("every option of the table has an arm"),
     }
     Ok(())
@@ -197,6 +196,12 @@ mod tests {
             let refused = parsed(&format!("-{}{value}", option.name)).is_err();
             assert_eq!(refused, option.effect.starts_with("refused"), "{}", option.name);
         }
+    }
+
+    #[test]
+    fn options_of_the_client_are_accepted() {
+        let line = "-tracefile=/dev/null|-errorlogname=/dev/null|-tcpport=1500|q|node";
+        assert_eq!(parsed(line).expect("options of the client").command, "q node");
     }
 
     #[test]

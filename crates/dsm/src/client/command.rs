@@ -94,7 +94,10 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
         let reason = definition.fate.to_string();
         return Err(CommandError::Refused { name: definition.name(), reason });
     }
-    if let Some(refused) = options.iter().find(|option| option.fate().is_refused()) {
+    // A restore walks through no tree of this machine, so that it follows no link of one.
+    let walks = !matches!(definition.action, Action::Restore | Action::Retrieve);
+    let counts = |option: &&Entry| walks || option.definition.name() != "FOLLOWSYMBOLIC";
+    if let Some(refused) = options.iter().filter(counts).find(|option| option.fate().is_refused()) {
         return Err(CommandError::Option(format!(
             "-{}: {}",
             refused.definition.name(),
@@ -208,6 +211,8 @@ mod tests {
         check("help incremental", "help incremental");
         check("ma file", "macro file");
         check("b image /dev/sda", "backup image /dev/sda");
+        check("backup -quiet /a/b", "backup /a/b -QUIET=");
+        check("ret -followsymbolic=yes /a", "retrieve /a -FOLLOWSYMBOLIC=yes");
         check("quit", "quit");
         check("pre b /home", "preview backup /home");
         check("restart restore", "restart restore");
@@ -244,9 +249,9 @@ mod tests {
              interface; use 'holdfast image backup' for their disks",
         );
         check(
-            "q ba /a -fromnode=bert",
-            "! -FROMNODE: a node reads only what it stored itself; ask the administrator for a \
-             token of that node, and enrol it into another folder",
+            "q ba /a -fromowner=bert",
+            "! -FROMOWNER: the server keeps no owners apart from those \
+             in the files' attributes; run the command without it",
         );
         check("", "! '' is no command; 'help' lists all commands");
     }

@@ -112,6 +112,7 @@ pub fn restore(
     if let Some(wait) = wait(options) {
         line.push(wait);
     }
+    line.extend(other_node(options));
     if let Some(at) = at {
         line.extend(pair("--at", at));
     } else if command.has("LATEST") || command.has("INACTIVE") {
@@ -122,6 +123,16 @@ pub fn restore(
     }
     line.extend(pair("--replace", replacement(command, options).unwrap_or("no")));
     line
+}
+
+/// Returns the name of the node whose data is read, if it is another one. Nodes have names in lower
+/// case.
+pub fn node_read(options: &Options) -> Option<String> {
+    options.text("FROMNODE").map(|name| name.to_ascii_lowercase())
+}
+
+fn other_node(options: &Options) -> Option<OsString> {
+    node_read(options).map(|node| format!("--from-node={node}").into())
 }
 
 fn wait(options: &Options) -> Option<OsString> {
@@ -150,6 +161,7 @@ pub fn retrieve(
 ) -> Vec<OsString> {
     let mut line = words(["retrieve", "--json"]);
     line.extend(pair("--archive", archive.to_string()));
+    line.extend(other_node(options));
     if let Some(to) = to {
         line.extend(pair("--to", to.as_os_str()));
     }
@@ -250,6 +262,9 @@ mod tests {
             let words = shown(&restore(&command, &options, None, None));
             assert!(words.ends_with(&format!("--replace {expected}")), "{line}: {words}");
         }
+        let (command_of_another, options) = command("rest /a -fromnode=ANNA", "");
+        let line = shown(&restore(&command_of_another, &options, None, None));
+        assert!(line.contains("--from-node=anna"), "{line}");
         let (command, options) = command("rest /a -latest -noprompt", "");
         assert!(shown(&restore(&command, &options, None, None)).contains("--inactive"));
         assert!(!command.prompts(&options));

@@ -11,6 +11,7 @@ pub enum Action {
     Restore,
     Retrieve,
     Expire,
+    DeleteAccess,
     DeleteArchive,
     DeleteBackup,
     DeleteFilespace,
@@ -29,6 +30,7 @@ pub enum Action {
     QuerySysteminfo,
     Preview,
     PreviewArchive,
+    SetAccess,
     SetEvent,
     SetPassword,
     Schedule,
@@ -75,11 +77,9 @@ const NAS: &str = "file servers are not backed up by NDMP";
 const NAS_INSTEAD: &str = "mount the file system, and back up its files";
 const MACHINES: &str = "machines are not reached through their hypervisor's interface";
 const MACHINES_INSTEAD: &str = "use 'holdfast image backup' for their disks";
-const ACCESS: &str = "a node reads only what it stored itself";
-const ACCESS_INSTEAD: &str = "ask the administrator for a token of that node, or for a mount";
 
 /// All commands. Of two that a word begins, the first is meant.
-pub(super) const COMMANDS: [CommandDefinition; 58] = [
+pub(super) const COMMANDS: [CommandDefinition; 59] = [
     done("Incremental", Action::Incremental, "holdfast backup"),
     done("Selective", Action::Selective, "holdfast backup --selective"),
     done("Archive", Action::Archive, "holdfast archive"),
@@ -94,9 +94,9 @@ pub(super) const COMMANDS: [CommandDefinition; 58] = [
     done("DELete ARchive", Action::DeleteArchive, "holdfast delete --archive"),
     done("DELete Backup", Action::DeleteBackup, "holdfast delete"),
     done("DELete Filespace", Action::DeleteFilespace, "holdfast delete"),
-    needless("DELete ACcess", "no other node has access"),
+    done("DELete ACcess", Action::DeleteAccess, "holdfast access forbid"),
     refused("DELete Group", GROUPS, "delete its paths"),
-    done("Query ACcess", Action::QueryAccess, "the answer that no other node has access"),
+    done("Query ACcess", Action::QueryAccess, "holdfast access"),
     done("Query ARchive", Action::QueryArchive, "holdfast list --archive"),
     refused("Query BACKUPSET", SETS, SETS_INSTEAD),
     done("Query Backup", Action::QueryBackup, "holdfast list"),
@@ -116,7 +116,7 @@ pub(super) const COMMANDS: [CommandDefinition; 58] = [
     refused("Query VM", MACHINES, "use 'holdfast image list'"),
     done("PREview Backup", Action::Preview, "holdfast preview"),
     done("PREview Archive", Action::PreviewArchive, "holdfast preview"),
-    refused("SET Access", ACCESS, ACCESS_INSTEAD),
+    done("SET Access", Action::SetAccess, "holdfast access allow"),
     done("SET Event", Action::SetEvent, "holdfast archives event, hold and release"),
     done("SET Password", Action::SetPassword, "holdfast enroll"),
     refused("SET NETAPPSVM", NAS, NAS_INSTEAD),
@@ -126,6 +126,8 @@ pub(super) const COMMANDS: [CommandDefinition; 58] = [
     done("MAcro", Action::Macro, "the commands in a file"),
     done("LOOP", Action::Loop, "commands that are typed at a prompt"),
     done("QUIt", Action::Quit, "the end of the prompt"),
+    // The drivers of clouds back a file up by this word alone.
+    done("Backup", Action::Selective, "holdfast backup --selective"),
     done("Backup Image", Action::BackupImage, "holdfast image backup"),
     refused("Backup FASTBACK", "FastBack has no counterpart", "back up the files themselves"),
     refused("Backup GRoup", GROUPS, GROUPS_INSTEAD),

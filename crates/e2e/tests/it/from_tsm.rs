@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use e2e::clock;
@@ -184,7 +185,7 @@ fn exit_codes_are_those_of_tsm() {
     site.dsmc(&["sel", &format!("{tree}/"), "-su=yes"]).expect(&[0]);
     site.dsmc(&["q", "fi"]).expect(&[0]).says("File Space Name");
     site.dsmc(&["q", "ba", "/nothing/here"]).expect(&[8]).says("ANS1092W");
-    site.dsmc(&["restore", "/nothing/here"]).expect(&[8]).says("ANS1092W");
+    site.dsmc(&["restore", "/nothing/here"]).expect(&[12]).says("ANS1302E");
     let list = site.scene.scratch.join("list");
     fs::write(&list, format!("{}\n{tree}/absent\n", site.scene.file(0).display())).unwrap();
     let option = format!("-filelist={}", list.display());
@@ -265,6 +266,120 @@ fn archives_are_kept_found_and_retrieved() {
 }
 
 #[test]
+fn lists_name_what_is_retrieved_and_deleted() {
+    let site = Site::new(2);
+    let paths = [site.scene.file(0), site.scene.file(1)];
+    let contents = paths.each_ref().map(|path| fs::read(path).unwrap());
+    let list = site.scene.scratch.join("list");
+    let lines: Vec<_> = paths.iter().map(|path| format!("\"{}\"\n", path.display())).collect();
+    fs::write(&list, lines.concat()).unwrap();
+    let option = format!("-filelist={}", list.display());
+    site.dsmc(&["archive", "-deletefiles", &option]).expect(&[0]);
+    assert!(paths.iter().all(|path| !path.exists()));
+    fs::write(&list, format!("{}/absent\n{}", site.tree(), lines.concat())).unwrap();
+    site.dsmc(&["retrieve", "-replace=no", &option]).expect(&[12]).says("ANS1345E");
+    assert_eq!(paths.each_ref().map(|path| fs::read(path).unwrap()), contents);
+    site.scene.server.admin(&["node", "set", "anna", "--archdelete", "yes"]);
+    let deleted = site.dsmc(&["delete", "archive", "-noprompt", &option]).expect(&[12]);
+    let absent = format!("'{}/absent'", site.tree());
+    let says = |text: &str| deleted.stderr.lines().any(|line| line.ends_with(text));
+    assert!(says(&absent) && deleted.stdout.contains("objects deleted"), "{deleted}");
+    site.dsmc(&["retrieve", &option]).expect(&[12]).says("ANS1302E");
+}
+
+/// The script of the package moves archives. The commands of TSM at another server stand for TSM.
+#[test]
+fn archives_move_from_another_server_under_their_names() {
+    if !root_or_skip("archives_move_from_another_server_under_their_names") {
+        return;
+    }
+    let site = Site::new(3);
+    let folder = site.scene.file(0).parent().unwrap().to_owned();
+    let before = manifest(&folder);
+    site.dsmc(&["archive", &format!("{}/", folder.display()), "-su=yes", "-desc=project 17"])
+        .expect(&[0]);
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("of today"), b"stays").unwrap();
+
+    let server = Server::start(&site.scene.scratch.join("new"));
+    let node = Node::enrol(&server, "anna");
+    let staging = site.scene.scratch.folder("staging");
+    let old = site.scene.scratch.join("old-dsmc");
+    let command = format!(
+        "#!/bin/sh\nunset HOLDFAST_HOME\nexec {}/dsmc -optfile={} \"$@\"\n",
+        site.programs.display(),
+        site.options.display()
+    );
+    fs::write(&old, command).unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../packaging/debian/samples/archives-from-tsm");
+    let path = format!(
+        "{}:{}",
+        e2e::harness::binary().parent().unwrap().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let run = |description: &str| {
+        let done = std::process::Command::new(&script)
+            .arg(&old)
+            .arg(&folder)
+            .args([description, "STANDARD"])
+            .arg(&staging)
+            .env("HOLDFAST_HOME", node.home())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let text = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, said) = run("project 17");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("files moved and compared"), "{said}");
+    assert_eq!(fs::read(folder.join("of today")).unwrap(), b"stays");
+    assert_eq!(fs::read_dir(&staging).unwrap().count(), 0, "{said}");
+    let to = site.scene.scratch.folder("back");
+    let path_of = folder.to_str().unwrap();
+    node.run(&["retrieve", path_of, "--to", to.to_str().unwrap()]).expect(&[0]);
+    assert_same(&before, &manifest(&to.join(folder.file_name().unwrap())));
+    let (code, said) = run("project 17");
+    assert!(code == Some(0) && said.contains("was moved before"), "{said}");
+    let (code, said) = run("absent");
+    assert!(code == Some(12) && said.contains("did not retrieve"), "{said}");
+}
+
+#[test]
+fn another_node_gets_access_by_the_commands_of_tsm() {
+    let site = Site::new(2);
+    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
+    let file = site.scene.file(0);
+    let folder = file.parent().unwrap().to_str().unwrap();
+    site.dsmc(&["query", "access"]).expect(&[0]).says("No other node");
+    site.dsmc(&["set", "access", "backup", &format!("{folder}/*"), "BERT"])
+        .expect(&[0])
+        .says("BERT");
+    let listed = site.dsmc(&["q", "ac"]).expect(&[0]);
+    assert!(listed.stdout.lines().any(|line| line.ends_with(folder)), "{listed}");
+    let bert = Node::enrol(&site.scene.server, "bert");
+    let dsmc = |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(std::ffi::OsString::from).collect();
+        let line = [&["dsm", "run", "dsmc"].map(std::ffi::OsString::from), &words[..]].concat();
+        bert.run(&line)
+    };
+    let from = "-fromnode=ANNA";
+    dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[0]).says("file-0000");
+    let to = site.scene.scratch.folder("bert");
+    let destination = format!("{}/", to.display());
+    dsmc(&["restore", &format!("{folder}/*"), &destination, from]).expect(&[0]);
+    assert_eq!(fs::read(to.join("folder-00/file-0000")).unwrap(), fs::read(&file).unwrap());
+    dsmc(&["delete", "backup", file.to_str().unwrap(), from])
+        .expect(&[12])
+        .says("ANS1107E");
+    site.dsmc(&["delete", "access", "1"]).expect(&[0]);
+    dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
+}
+
+#[test]
 fn a_macro_runs_its_commands() {
     let site = Site::new(1);
     let script = site.scene.scratch.join("script");
@@ -336,7 +451,9 @@ fn a_password_makes_the_machine_a_node() {
         let words: Vec<_> = words.into_iter().map(std::ffi::OsString::from).collect();
         start(&programs.join("dsmc"), &words, &home, None).wait()
     };
-    dsmc(&["q", "session", "-password=battery-staple"]).expect(&[12]).says("ANS1025E");
+    dsmc(&["q", "session", "-password=battery-staple"])
+        .expect(&[12])
+        .says("ANS1025E");
     dsmc(&["q", "session", "-password=correct-horse"]).expect(&[0]).says("ANNA");
     dsmc(&["q", "session"]).expect(&[0]).says("Node Name: ANNA");
     // TSM's scripts set a new password, with which the machine can be enrolled anew.

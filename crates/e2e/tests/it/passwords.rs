@@ -78,7 +78,9 @@ fn a_password_works_once_and_for_its_node_only() {
     scene.enrol("anna", PASSWORD, &options).expect(&[12]).says("used");
     // A password that was used cannot be given again, and another one can.
     let again = |password| {
-        scene.server.try_admin(&["node", "add", "anna", "--again", "--password", password])
+        scene
+            .server
+            .try_admin(&["node", "add", "anna", "--again", "--password", password])
     };
     again(PASSWORD).expect(&[12]).says("has had this password before");
     again("battery staple").expect(&[0]);

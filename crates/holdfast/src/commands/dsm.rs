@@ -10,6 +10,7 @@
 //! A command line runs in a process of its own, so that a typed session, a macro and a command with
 //! several parts each begin anew, and so that a person can repeat each part by hand.
 
+mod access;
 mod check;
 mod child;
 mod clock;

@@ -55,12 +55,7 @@ pub(crate) struct Args {
     name: Option<String>,
     /// Password that the administrator has given the node, in place of a token; - reads it from
     /// standard input
-    #[arg(
-        long,
-        value_name = "PASSWORD",
-        allow_hyphen_values = true,
-        conflicts_with = "token"
-    )]
+    #[arg(long, value_name = "PASSWORD", allow_hyphen_values = true, conflicts_with = "token")]
     password: Option<String>,
     /// With a password: file with the certificate of the server's CA, its ca.pem
     #[arg(long, value_name = "FILE", requires = "password")]

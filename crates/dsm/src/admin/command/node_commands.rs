@@ -206,5 +206,7 @@ fn password(request: &Request) -> Option<&str> {
 /// Returns the line that lets a node enrol anew with a password.
 fn renewed(node: &str, password: &str) -> Line {
     let done = Message::done("ANR2063I", format!("Node {node} updated."));
-    Line::admin(["node", "add", node, "--again"], done).option("--password", Some(password)).report()
+    Line::admin(["node", "add", node, "--again"], done)
+        .option("--password", Some(password))
+        .report()
 }

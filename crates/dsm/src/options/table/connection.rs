@@ -73,10 +73,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "FROMNode",
         Kind::Text,
         Homes::CMD,
-        refused(
-            "a node reads only what it stored itself",
-            "ask the administrator for a token of that node, and enrol it into another folder",
-        ),
+        done("--from-node, for what that node lets this one read with 'set access'"),
     ),
     option(
         "FROMOwner",

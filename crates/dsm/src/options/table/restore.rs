@@ -63,7 +63,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         done("--active or --inactive of the deletion"),
     ),
     option("CLAss", Kind::Text, Homes::CMD, needless("backups are of this node's own files")),
-    option("OBJtype", Kind::Text, Homes::CMD, needless("a query is about files")),
+    option("OBJtype", Kind::Text, Homes::CMD, done("images of 'delete backup', otherwise files")),
     option(
         "TYPE",
         Kind::Word(&["activateretention", "hold", "release"]),

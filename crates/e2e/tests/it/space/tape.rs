@@ -8,11 +8,11 @@ const FILES: usize = 24;
 const FILE_BYTES: usize = 300_000;
 
 /// Files with their contents.
-type Files = Vec<(PathBuf, Vec<u8>)>;
+pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
 
 impl Space {
     /// Migrates files in three rounds, each of which goes to a volume of its own.
-    fn on_volumes() -> Option<(Self, Files)> {
+    pub(super) fn on_volumes() -> Option<(Self, Files)> {
         let space = Self::new(KINDS[0], &[])?;
         let scene = &space.scene;
         scene.add_library("3M");

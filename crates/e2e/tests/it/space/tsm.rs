@@ -88,3 +88,79 @@ fn files_migrate_and_come_back_by_the_commands_of_tsm() {
     }
     programs.run("dsmq", &[]).expect(&[0]);
 }
+
+/// A recall as sites script it: the list is split by volume, four volumes are read at once, and the
+/// content is compared with sums that were made before the migration.
+const RECALL: &str = r#"
+set -e
+dsmrecall() { "$PROGRAMS/dsmrecall" "-optfile=$OPTIONS" "$@"; }
+export -f dsmrecall
+cd "$WORK"
+dsmrecall -preview -json -filelist=all.list "$FS" > plan
+python3 - <<'SPLIT'
+import json
+plan = json.load(open("plan"))
+order = iter(plan["order"])
+for number, volume in enumerate(plan["volumes"]):
+    with open(f"volume-{number}.list", "w") as part:
+        part.writelines(f'"{next(order)}"\n' for _ in range(volume["files"]))
+assert next(order, None) is None
+SPLIT
+ls volume-*.list | xargs -P 4 -I{} bash -c 'dsmrecall -d -filelist={} "$FS" > {}.log'
+sha256sum --quiet -c sums
+cat volume-*.list.log
+"#;
+
+#[test]
+fn a_list_is_split_by_volume_and_recalled_four_at_once() {
+    let Some((space, files)) = Space::on_volumes() else { return };
+    let programs = Programs::of(&space);
+    let work = space.scene.scratch.folder("work");
+    let lines = |line: &dyn Fn(usize, &(PathBuf, Vec<u8>)) -> String| -> String {
+        files.iter().enumerate().map(|(index, file)| line(index, file)).collect()
+    };
+    let all = lines(&|_, (path, _)| format!("{}\n", path.display()));
+    fs::write(work.join("all.list"), all).unwrap();
+    for (index, (_, content)) in files.iter().enumerate() {
+        fs::write(work.join(format!("original-{index}")), content).unwrap();
+    }
+    // The sums are those of the originals, under the names of the stubs.
+    let sums = std::process::Command::new("sh")
+        .args(["-c", "sha256sum original-* | sed 's/ original-/ /'"])
+        .current_dir(&work)
+        .output()
+        .unwrap();
+    let sums = String::from_utf8(sums.stdout).unwrap();
+    let named: String = sums
+        .lines()
+        .map(|line| {
+            let (sum, index) = line.split_once("  ").or(line.split_once(' ')).unwrap();
+            let index: usize = index.trim().parse().unwrap();
+            format!("{sum}  {}\n", files[index].0.display())
+        })
+        .collect();
+    fs::write(work.join("sums"), named).unwrap();
+    let done = std::process::Command::new("bash")
+        .args(["-c", RECALL])
+        .env("PROGRAMS", &programs.folder)
+        .env("OPTIONS", &programs.options)
+        .env("WORK", &work)
+        .env("FS", space.fs())
+        .env("HOLDFAST_HOME", &programs.home)
+        .output()
+        .unwrap();
+    let (said, errors) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{said}\n{errors}");
+    assert!(files.iter().all(|(path, _)| said.contains(path.to_str().unwrap())), "{said}");
+    let volumes = fs::read_dir(&work).unwrap().filter(|entry| {
+        entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".list.log")
+    });
+    assert!(volumes.count() >= 3, "{said}");
+    assert!(
+        programs
+            .states(&space.fs().join("run-0"))
+            .iter()
+            .all(|state| state.starts_with('p'))
+    );
+}

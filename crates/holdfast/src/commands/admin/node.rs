@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use client::ArchiveSummary;
-use client::authority::Fingerprint;
 use client::admin::{
     Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
 };
+use client::authority::Fingerprint;
 use model::{escaped, mount_point};
 use serde::Serialize;
 
@@ -306,7 +306,9 @@ fn add(args: AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     let authority = Fingerprint::of_token(&token).map(|authority| authority.to_string());
     if context.output.is_json() {
         let expires = moment::rfc3339(expires);
-        context.output.json(&TokenDocument { node: &name, token: &token, expires, authority });
+        context
+            .output
+            .json(&TokenDocument { node: &name, token: &token, expires, authority });
     } else if context.output.quiet {
         context.output.text(&token);
     } else if has_password {

@@ -7,7 +7,7 @@ use super::questions;
 use super::retrieving;
 use super::session::Session;
 use super::stored::{self, Filter};
-use crate::error::{CommandError, DONE, FAILED, WARNED};
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::moment;
 
 /// Sums over several deletions.
@@ -30,29 +30,35 @@ impl Sum {
         }
     }
 
-    fn end(self, session: &mut Session<'_>) -> u8 {
+    fn end(self, session: &mut Session<'_>) -> Result<u8, CommandError> {
         if self.versions == 0 {
-            session.complain("ANS1092W No stored object has such a name");
-            return WARNED;
+            return Err(stored::nothing());
         }
         let versions = session.forms.count(self.versions);
-        session.say(&format!("Total number of versions deleted: {versions}"));
+        session.say(&format!("Total number of objects deleted:{versions:>15}"));
         for (number, until) in &self.undone_by {
             session.say(&format!("'holdfast undelete {number}' brings them back until {until}."));
         }
-        if self.damaged { FAILED } else { DONE }
+        Ok(if self.damaged { FAILED } else { DONE })
     }
 }
 
 pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::operands(session)?;
+    let specs = stored::named(session)?;
     let kind = session.options().text("DELTYPE").unwrap_or_else(|| "active".to_owned());
     let (active, inactive) = (kind != "inactive", kind != "active");
     if !questions::is_agreed(session, "Delete these backups?")? {
         return Ok(DONE);
     }
     let client = session.connect()?;
+    if session
+        .options()
+        .text("OBJTYPE")
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("image"))
+    {
+        return images(session, &client);
+    }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     let mut sum = Sum::default();
     let descends = session.descends();
@@ -77,7 +83,28 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
             delete(session, &client, &options, &mut sum)?;
         }
     }
-    Ok(sum.end(session))
+    sum.end(session)
+}
+
+/// Deletes the images that the operands name.
+fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    let mut count = 0_u64;
+    for name in session.command.operands.clone() {
+        let images = client.images(Some(&name))?;
+        if !images.is_empty() {
+            let deletion = client.delete_images(&images, false)?;
+            if let Some(damage) = &deletion.damage {
+                session.complain(&format!("ANS1228E not all could be deleted: {damage}"));
+            }
+            count += images.len() as u64;
+        }
+    }
+    if count == 0 {
+        return Err(stored::nothing());
+    }
+    let count = session.forms.count(count);
+    session.say(&format!("Total number of objects deleted:{count:>15}"));
+    Ok(DONE)
 }
 
 fn delete(
@@ -97,18 +124,19 @@ fn delete(
 
 pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::operands(session)?;
+    let specs = stored::named(session)?;
     if !questions::is_agreed(session, "Delete these archived objects?")? {
         return Ok(DONE);
     }
     let client = session.connect()?;
     let mut sum = Sum::default();
-    let descends = session.descends();
+    let (descends, mut is_found) = (session.descends(), vec![false; specs.len()]);
     for archive in retrieving::chosen(session, &client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for spec in &specs {
+        for (spec, is_found) in specs.iter().zip(&mut is_found) {
             let mut paths = Vec::new();
             stored::select(&client, spec, descends, &filter, &mut |object| {
+                *is_found = true;
                 if !object.is_directory() {
                     paths.push(object.path);
                 }
@@ -126,7 +154,9 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
             }
         }
     }
-    Ok(sum.end(session))
+    let is_whole = stored::tell_absent(session, &specs, &is_found);
+    let code = sum.end(session)?;
+    Ok(if is_whole { code } else { NOT_DONE })
 }
 
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
@@ -157,7 +187,7 @@ pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
             delete(session, &client, &options(Some(archive.number)), &mut sum)?;
         }
     }
-    Ok(sum.end(session))
+    sum.end(session)
 }
 
 /// Finds a file space by its name, in braces or not, or by the number that a query shows.

@@ -9,7 +9,8 @@ use dsm::space::{self, SpaceCommand};
 
 use super::session::Session;
 use super::{
-    deleting, prompt, queries, restoring, retrieving, scheduler, sending, space as space_commands,
+    access, deleting, prompt, queries, restoring, retrieving, scheduler, sending,
+    space as space_commands,
 };
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
@@ -145,6 +146,8 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::Restore => restoring::restore(session),
         Action::RestoreImage => restoring::image(session),
         Action::Retrieve => retrieving::retrieve(session),
+        Action::SetAccess => access::set(session),
+        Action::DeleteAccess => access::delete(session),
         Action::DeleteBackup => deleting::backup(session),
         Action::DeleteArchive => deleting::archive(session),
         Action::DeleteFilespace => deleting::filespace(session),

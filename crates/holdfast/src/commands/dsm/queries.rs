@@ -10,6 +10,7 @@ use dsm::selection::listing;
 use policy::Limit;
 use serde::Serialize;
 
+use super::access;
 use super::clock;
 use super::retrieving;
 use super::session::Session;
@@ -25,10 +26,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
     match session.action() {
         Action::QueryInclexcl => inclexcl(session),
         Action::QueryOptions => options(session),
-        Action::QueryAccess => {
-            session.say("No other node has access to the files of this node.");
-            Ok(DONE)
-        }
+        Action::QueryAccess => access::query(session),
         Action::QueryRestore => {
             session.say("No restore waits: one that is run again goes on where it ended.");
             Ok(DONE)

@@ -58,7 +58,7 @@ pub(super) fn has_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-fn ask(session: &mut Session<'_>, question: &str) -> Result<String, CommandError> {
+pub(super) fn ask(session: &mut Session<'_>, question: &str) -> Result<String, CommandError> {
     session.context.output.line(question);
     session.context.output.flush();
     let mut line = String::new();
@@ -100,7 +100,7 @@ pub(super) fn pick(
 }
 
 /// Returns the indices of an answer, from 0.
-fn picked(answer: &str, count: usize) -> Result<Vec<usize>, CommandError> {
+pub(super) fn picked(answer: &str, count: usize) -> Result<Vec<usize>, CommandError> {
     let wrong =
         |word: &str| CommandError::new(format!("ANS1107E '{word}' is no number of the list"));
     let index = |word: &str| {

@@ -46,17 +46,24 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
             let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
             let listed = local_files::filelist(&list.value, literal)?;
             let paths = crate::path::of_node(&listed)?;
-            let folder = session.command.operands.first().map(|to| folder(to)).transpose()?;
-            vec![Batch { at: None, folder, paths, rename: None }]
+            vec![batch(paths, session.command.operands.first().map(Vec::as_slice))?]
         }
         None => batches(session, &client, &filter)?,
     };
     if batches.iter().all(|batch| batch.paths.is_empty()) {
-        session.complain("ANS1092W No stored object has such a name");
-        return Ok(WARNED);
+        return Err(stored::nothing());
     }
     let at = filter.which.at.map(crate::moment::rfc3339_to_second);
     run(session, &batches, at.as_deref())
+}
+
+/// Returns the batch of the paths of a list, with their places below the destination.
+pub(super) fn batch(
+    paths: Vec<Vec<u8>>,
+    destination: Option<&[u8]>,
+) -> Result<Batch, CommandError> {
+    let folder = destination.map(folder).transpose()?;
+    Ok(Batch { at: None, folder, paths, rename: None })
 }
 
 /// Returns the source and the destination of a command.
@@ -458,6 +465,16 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Document(document) => {
             let image = shown_path(&document["image"]);
             session.say(&format!("Successful restore of the image '{image}'"));
+            let secs = document["elapsed_secs"].as_f64().unwrap_or(0.0);
+            let totals = Totals {
+                backed_up: 1,
+                bytes_transferred: document["bytes"].as_u64().unwrap_or(0),
+                transfer_secs: secs,
+                elapsed_secs: secs,
+                ..Totals::default()
+            };
+            session.say("");
+            session.say_all(restore_report(&totals, false, session.forms));
         }
         Event::Object { path, .. } => output::say(&path),
         Event::Note(note) => output::say(&note),

@@ -13,7 +13,7 @@ use super::questions;
 use super::restoring::{self, Tally};
 use super::session::Session;
 use super::stored::{self, Filter};
-use crate::error::{CommandError, WARNED};
+use crate::error::{CommandError, NOT_DONE};
 
 /// Maximum number of paths on one command line.
 const PATHS_MAX: usize = 2_000;
@@ -21,11 +21,17 @@ const PATHS_MAX: usize = 2_000;
 pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let client = session.connect()?;
-    let (spec, destination) = restoring::places(session)?;
-    let found = newest(session, &client, &spec)?;
+    let is_listed = session.options().has("FILELIST");
+    let (specs, destination) = match is_listed {
+        true => (stored::named(session)?, session.command.operands.first().cloned()),
+        false => {
+            let (spec, destination) = restoring::places(session)?;
+            (vec![spec], destination)
+        }
+    };
+    let (found, is_whole) = newest(session, &client, &specs)?;
     if found.is_empty() {
-        session.complain("ANS1092W No archived object has such a name");
-        return Ok(WARNED);
+        return Err(stored::nothing());
     }
     let word = session.options().text("PRESERVEPATH").unwrap_or_default();
     let replaces = session.command.prompts(session.options())
@@ -33,7 +39,13 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let mut tally = Tally::default();
     for (archive, paths) in found {
         let to = destination.clone();
-        for batch in restoring::placed(&spec, paths, &client, to, Preservation::of(&word))? {
+        let batches = match (is_listed, to) {
+            (true, to) => vec![restoring::batch(paths, to.as_deref())?],
+            (false, to) => {
+                restoring::placed(&specs[0], paths, &client, to, Preservation::of(&word))?
+            }
+        };
+        for batch in batches {
             let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
             restoring::make_folder(to.as_deref())?;
             for paths in batch.paths.chunks(PATHS_MAX) {
@@ -48,7 +60,8 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
             }
         }
     }
-    Ok(tally.end(session, true))
+    let code = tally.end(session, true);
+    Ok(if is_whole { code } else { NOT_DONE })
 }
 
 /// Returns the archives that the description and the times of a command choose, newest first.
@@ -66,25 +79,31 @@ pub(super) fn chosen(
     Ok(archives)
 }
 
-/// Returns the paths that come from each archive: each path from the newest one that has it.
+/// Returns the paths that come from each archive: each path from the newest one that has it. Also
+/// returns whether something is stored under each name of a list.
 fn newest(
     session: &Session<'_>,
     client: &Client,
-    spec: &Spec,
-) -> Result<BTreeMap<u64, Vec<Vec<u8>>>, CommandError> {
+    specs: &[Spec],
+) -> Result<(BTreeMap<u64, Vec<Vec<u8>>>, bool), CommandError> {
     let mut from: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    let mut is_found = vec![false; specs.len()];
     for archive in chosen(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        stored::select(client, spec, session.descends(), &filter, &mut |object| {
-            if !object.is_directory() {
-                from.entry(object.path).or_insert(archive.number);
-            }
-            true
-        })?;
+        for (spec, is_found) in specs.iter().zip(&mut is_found) {
+            stored::select(client, spec, session.descends(), &filter, &mut |object| {
+                *is_found = true;
+                if !object.is_directory() {
+                    from.entry(object.path).or_insert(archive.number);
+                }
+                true
+            })?;
+        }
     }
+    let is_whole = stored::tell_absent(session, specs, &is_found);
     let mut archives: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
     for (path, archive) in from {
         archives.entry(archive).or_default().push(path);
     }
-    Ok(archives)
+    Ok((archives, is_whole))
 }

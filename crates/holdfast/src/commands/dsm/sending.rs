@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use dsm::client::{self as plan, Action, PathSource, Spec};
+use dsm::client::{self as plan, Action, Last, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
 use dsm::lines::{Totals, session_report};
 use policy::local::{self, Standing};
@@ -465,11 +465,11 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
 }
 
 /// Returns the patterns of the objects that an operand names.
-fn excluded(spec: &dsm::client::Spec, descends: bool) -> Vec<Vec<u8>> {
+fn excluded(spec: &Spec, descends: bool) -> Vec<Vec<u8>> {
     let last: &[u8] = match &spec.last {
-        dsm::client::Last::Everything => b"*",
-        dsm::client::Last::Matching(pattern) => pattern.as_bytes(),
-        dsm::client::Last::Named(name) => name,
+        Last::Everything => b"*",
+        Last::Matching(pattern) => pattern.as_bytes(),
+        Last::Named(name) => name,
     };
     let direct = [&spec.directory[..], b"/", last].concat();
     match descends {
@@ -607,7 +607,7 @@ mod tests {
     #[test]
     fn an_expiration_leaves_out_what_is_named() {
         let patterns = |operand: &str, descends| {
-            let spec = dsm::client::Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
             let patterns = excluded(&spec, descends);
             patterns.iter().map(|pattern| model::escaped(pattern)).collect::<Vec<_>>()
         };

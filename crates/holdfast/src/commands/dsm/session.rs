@@ -43,6 +43,7 @@ impl<'c> Session<'c> {
         context.global.home = Some(home.clone());
         let session = Self { context, command, site, home, forms, log };
         session.check()?;
+        session.check_reader()?;
         Ok(session)
     }
 
@@ -62,6 +63,23 @@ impl<'c> Session<'c> {
         Err(error.with_hint("'holdfast dsm check' shows all lines of the option files"))
     }
 
+    /// Refuses the name of another node for a command that does not only read.
+    fn check_reader(&self) -> Result<(), CommandError> {
+        let only_reads = matches!(
+            self.action(),
+            Action::QueryBackup
+                | Action::QueryArchive
+                | Action::QueryFilespace
+                | Action::Restore
+                | Action::Retrieve
+        );
+        if self.command.has("FROMNODE") && !only_reads {
+            let message = "ANS1107E -FROMNODE is for queries of files, restore and retrieve";
+            return Err(CommandError::new(message));
+        }
+        Ok(())
+    }
+
     pub(super) fn options(&self) -> &Options {
         &self.site.options
     }
@@ -70,7 +88,8 @@ impl<'c> Session<'c> {
     pub(super) fn link(&self) -> LinkArgs {
         let minutes = self.options().number("COMMRESTARTDURATION");
         let wait = minutes.map(|minutes| std::time::Duration::from_secs(minutes * MINUTE_SECS));
-        LinkArgs { wait, limits: LimitArgs::default() }
+        let reading = dsm::client::node_read(self.options());
+        LinkArgs { wait, limits: LimitArgs::default(), reading }
     }
 
     /// Returns true if the documents of Holdfast's own commands are written.

@@ -9,6 +9,7 @@ use dsm::lines::Version;
 use model::{Kind, ServerTime};
 
 use super::clock;
+use super::local_files;
 use super::session::Session;
 use crate::error::CommandError;
 
@@ -176,6 +177,35 @@ pub(super) fn operands(session: &Session<'_>) -> Result<Vec<Spec>, CommandError>
         return Err(CommandError::new(format!("ANS1089E '{name}' needs the name of a file")));
     }
     operands.iter().map(|operand| spec(operand)).collect()
+}
+
+/// Returns the objects that a list names, or the operands without a list.
+pub(super) fn named(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
+    let Some(list) = session.options().get("FILELIST") else { return operands(session) };
+    let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
+    let listed = local_files::filelist(&list.value, literal)?;
+    listed.iter().map(|line| spec(line)).collect()
+}
+
+/// Tells the names of a list under which nothing is stored, as scripts expect it. Returns true if
+/// there are none.
+pub(super) fn tell_absent(session: &Session<'_>, specs: &[Spec], is_found: &[bool]) -> bool {
+    if !session.options().has("FILELIST") || is_found.iter().all(|is_found| !is_found) {
+        return true;
+    }
+    let absent = specs.iter().zip(is_found).filter(|(_, is_found)| !**is_found);
+    let count = absent
+        .map(|(spec, _)| {
+            let path = model::escaped(&spec.path());
+            session.complain(&format!("ANS1345E Nothing is stored under the name '{path}'"));
+        })
+        .count();
+    count == 0
+}
+
+/// The error for a name under which nothing is stored.
+pub(super) fn nothing() -> CommandError {
+    CommandError::new("ANS1302E No stored object has such a name")
 }
 
 /// Returns the node's file spaces with files. Images have file spaces without a mount point.

@@ -1,0 +1,210 @@
+//! What the commands of TSM write, compared with kept output. Scripts take it apart by lines and
+//! columns, so that each change of it is seen here first.
+//!
+//! `HOLDFAST_WRITE_GOLDEN=1` writes the output anew. Times, sizes of transfers and the places of the
+//! test's own files are replaced, because they differ each time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::harness::{Outcome, start};
+
+use crate::scene::Scene;
+
+/// Lines whose numbers depend on the time that the work took, and on the compression.
+const VARYING: [&str; 9] = [
+    "Total number of bytes processed:",
+    "Total bytes before deduplication:",
+    "Total bytes after deduplication:",
+    "Total number of bytes transferred:",
+    "Data transfer time:",
+    "Network data transfer rate:",
+    "Aggregate data transfer rate:",
+    "Objects compressed by:",
+    "Elapsed processing time:",
+];
+
+struct Golden {
+    scene: Scene,
+    programs: PathBuf,
+    options: PathBuf,
+    text: String,
+}
+
+impl Golden {
+    fn new() -> Self {
+        let scene = Scene::with_files(0, 0);
+        let programs = scene.scratch.folder("bin");
+        scene
+            .node
+            .run(&["dsm".as_ref(), "link".as_ref(), programs.as_os_str()])
+            .expect(&[0]);
+        let options = scene.scratch.folder("tsm").join("dsm.opt");
+        let system = format!(
+            "SErvername one\nNODename anna\nPASSWORDDIR {}\nEXCLUDE /.../*.tmp\n",
+            scene.node.home().display()
+        );
+        fs::write(options.with_file_name("dsm.sys"), system).unwrap();
+        fs::write(&options, "DATEFORMAT 3\nNUMBERFORMAT 1\nREPLACE no\n").unwrap();
+        Self { scene, programs, options, text: String::new() }
+    }
+
+    fn dsmc(&mut self, words: &[&str]) -> Outcome {
+        let option = format!("-optfile={}", self.options.display());
+        let all = [&[option.as_str()], words].concat();
+        let all: Vec<_> = all.into_iter().map(std::ffi::OsString::from).collect();
+        let outcome = start(&self.programs.join("dsmc"), &all, self.scene.node.home(), None).wait();
+        self.keep("dsmc", words, &outcome);
+        outcome
+    }
+
+    fn dsmadmc(&mut self, words: &[&str]) -> Outcome {
+        let server = self.scene.server.dir().to_str().unwrap().to_owned();
+        let all = [&["-se", server.as_str(), "-id=admin", "-password=x"], words].concat();
+        let all: Vec<_> = all.into_iter().map(std::ffi::OsString::from).collect();
+        let program = self.programs.join("dsmadmc");
+        let outcome = start(&program, &all, self.scene.node.home(), None).wait();
+        self.keep("dsmadmc", words, &outcome);
+        outcome
+    }
+
+    /// Adds a command with its exit code, its output and its errors.
+    fn keep(&mut self, name: &str, words: &[&str], outcome: &Outcome) {
+        let code = outcome.code();
+        let shown = format!("$ {name} {}  # {code}\n", words.join(" "));
+        let text = format!("{shown}{}{}", outcome.stdout, outcome.stderr);
+        for line in text.lines() {
+            let line = self.plain(line);
+            self.text.push_str(line.trim_end());
+            self.text.push('\n');
+        }
+        self.text.push('\n');
+    }
+
+    /// Replaces what differs each time.
+    fn plain(&self, line: &str) -> String {
+        let scratch = self.scene.scratch.path().to_str().unwrap();
+        let home = self.scene.node.home().to_str().unwrap();
+        let port = format!("127.0.0.1:{}", self.scene.server.port());
+        let line = line.replace(scratch, "SCRATCH").replace(home, "HOME").replace(&port, "SERVER");
+        let line = line.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        if let Some(label) = VARYING.iter().find(|label| line.starts_with(**label)) {
+            return format!("{label} ...");
+        }
+        without_times(&line)
+    }
+
+    fn compare(&self, name: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        if std::env::var_os("HOLDFAST_WRITE_GOLDEN").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &self.text).unwrap();
+        }
+        let kept = fs::read_to_string(&path).unwrap();
+        let differs = kept.lines().zip(self.text.lines()).find(|(kept, now)| kept != now);
+        assert!(differs.is_none(), "kept and now: {differs:#?}\n{}", self.text);
+        assert_eq!(kept.lines().count(), self.text.lines().count(), "{}", self.text);
+    }
+}
+
+/// Replaces each digit of dates and times, as in 2026-11-20 18:00:07.
+fn without_times(line: &str) -> String {
+    let bytes: Vec<char> = line.chars().collect();
+    let mut out = bytes.clone();
+    let is_digit = |index: usize| bytes.get(index).is_some_and(char::is_ascii_digit);
+    let mut hide = |at: usize, shape: &str| {
+        let fits = shape.chars().enumerate().all(|(index, wanted)| match wanted {
+            'd' => is_digit(at + index),
+            other => bytes.get(at + index) == Some(&other),
+        });
+        let is_alone = at == 0 || !is_digit(at - 1);
+        if fits && is_alone && !is_digit(at + shape.len()) {
+            for (index, wanted) in shape.chars().enumerate() {
+                if wanted == 'd' {
+                    out[at + index] = '0';
+                }
+            }
+        }
+    };
+    for at in 0..bytes.len() {
+        hide(at, "dddd-dd-dd");
+        hide(at, "dd:dd:dd");
+    }
+    out.into_iter().collect()
+}
+
+#[test]
+fn times_are_replaced_and_other_numbers_stay() {
+    assert_eq!(
+        without_times("12,345  B  2026-11-20 18:00:07  x-2026 10:20"),
+        "12,345  B  0000-00-00 00:00:00  x-2026 10:20"
+    );
+}
+
+#[test]
+fn the_client_writes_what_it_has_always_written() {
+    let mut golden = Golden::new();
+    let tree = golden.scene.tree.clone();
+    fs::create_dir(tree.join("below")).unwrap();
+    for (name, bytes) in [("a", 1_234), ("below/b c", 10_000_000), ("left.tmp", 5)] {
+        fs::write(tree.join(name), vec![7; bytes]).unwrap();
+    }
+    let top = tree.to_str().unwrap();
+    let (all, file) = (format!("{top}/*"), format!("{top}/a"));
+    let to = golden.scene.scratch.folder("to");
+    let destination = format!("{}/", to.display());
+    golden.dsmc(&["query", "session"]).expect(&[0]);
+    golden.dsmc(&["query", "filespace"]).expect(&[8]);
+    golden.dsmc(&["incremental", top, "-subdir=yes", "-quiet"]).expect(&[0]);
+    golden.dsmc(&["selective", &file]).expect(&[0]);
+    fs::write(&file, b"changed").unwrap();
+    golden.dsmc(&["incremental", &file]).expect(&[0]);
+    golden.dsmc(&["query", "backup", &file]).expect(&[0]);
+    golden
+        .dsmc(&["query", "backup", &all, "-subdir=yes", "-querysummary"])
+        .expect(&[0]);
+    golden.dsmc(&["query", "backup", "/no/such/file"]).expect(&[8]);
+    golden.dsmc(&["query", "inclexcl"]).expect(&[0]);
+    golden.dsmc(&["query", "mgmtclass", "-detail"]).expect(&[0]);
+    golden.dsmc(&["query", "options"]).expect(&[0]);
+    golden.dsmc(&["preview", "backup", &format!("{top}/")]).expect(&[0]);
+    golden.dsmc(&["restore", &file, &destination]).expect(&[0]);
+    golden.dsmc(&["restore", "/no/such/file"]).expect(&[12]);
+    golden.dsmc(&["archive", &file, "-description=project 17"]).expect(&[0]);
+    golden.dsmc(&["query", "archive", &file]).expect(&[0]);
+    golden.dsmc(&["retrieve", &file, &destination]).expect(&[0]);
+    golden.dsmc(&["set", "access", "backup", &all, "BERT"]).expect(&[0]);
+    golden.dsmc(&["query", "access"]).expect(&[0]);
+    golden.dsmc(&["delete", "access", "1"]).expect(&[0]);
+    golden.dsmc(&["set", "password"]).expect(&[0]);
+    golden.dsmc(&["selective", &format!("{top}/absent")]).expect(&[4, 12]);
+    golden.dsmc(&["backup", "vm", "x"]).expect(&[12]);
+    golden.dsmc(&["frobnicate"]).expect(&[12]);
+    golden.compare("dsmc.txt");
+}
+
+#[test]
+fn the_administrator_reads_what_has_always_been_written() {
+    let mut golden = Golden::new();
+    golden.scene.server.admin(&["node", "add", "bert"]);
+    for command in [
+        "query node",
+        "query domain",
+        "query mgmtclass",
+        "query copygroup",
+        "query copygroup type=archive",
+        "query schedule",
+        "query event * *",
+        "query drive",
+        "select node_name, domain_name from nodes order by node_name",
+        "select count(*) from nodes",
+        "select node_name from nodes where node_name='NOBODY'",
+        "query frobnicate",
+    ] {
+        golden.dsmadmc(&["-dataonly=yes", command]);
+        golden.dsmadmc(&["-dataonly=yes", "-commadelimited", command]);
+    }
+    golden.dsmadmc(&["query domain"]);
+    golden.dsmadmc(&["-displaymode=list", "query domain"]);
+    golden.compare("dsmadmc.txt");
+}

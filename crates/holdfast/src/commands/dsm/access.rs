@@ -1,0 +1,197 @@
+//! `dsmc set access`, `query access` and `delete access`: the nodes that may read what this node has
+//! stored.
+
+use client::ReadRule;
+use model::ServerTime;
+use serde::Serialize;
+
+use super::questions;
+use super::session::Session;
+use super::stored;
+use crate::error::{CommandError, DONE, WARNED};
+use crate::moment;
+use crate::path::JsonPath;
+
+/// A rule of a query with -json, one document per line.
+#[derive(Serialize)]
+struct RuleDocument<'a> {
+    number: usize,
+    node: &'a str,
+    path: JsonPath<'a>,
+    archives: bool,
+    since: String,
+}
+
+/// `dsmc set access TYPE FILES NODE`.
+pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let (kind, files, node) = match &session.command.operands[..] {
+        [kind, files, node] => (kind.clone(), files.clone(), node.clone()),
+        [_, _, _, user] => {
+            return Err(CommandError::new(format!(
+                "ANS1107E '{}': all users of a node read what it may read; leave the user out",
+                model::escaped(user)
+            )));
+        }
+        _ => {
+            let message = "ANS1089E give 'backup' or 'archive', the files, and the node";
+            return Err(CommandError::new(message));
+        }
+    };
+    let rule = ReadRule {
+        reader: String::from_utf8_lossy(&node).to_ascii_lowercase(),
+        path: top(&files, &stored::working_directory()?)?,
+        is_archive: is_archive(&kind)?,
+        since: ServerTime(0),
+    };
+    let client = session.connect()?;
+    let rule = client.allow_reading(&rule)?;
+    session.say(&format!(
+        "ANS1148I Node {} may read the {} at {}",
+        rule.reader.to_uppercase(),
+        kind_name(&rule).to_ascii_lowercase(),
+        model::escaped(&rule.path)
+    ));
+    Ok(DONE)
+}
+
+fn is_archive(word: &[u8]) -> Result<bool, CommandError> {
+    let lower = word.to_ascii_lowercase();
+    let begins = |whole: &[u8]| !lower.is_empty() && whole.starts_with(&lower);
+    match (begins(b"backup"), begins(b"archive")) {
+        (true, _) => Ok(false),
+        (_, true) => Ok(true),
+        _ => {
+            let word = model::escaped(word);
+            Err(CommandError::new(format!("ANS1107E '{word}' is neither 'backup' nor 'archive'")))
+        }
+    }
+}
+
+/// Returns the path that a rule is about. TSM writes a directory with everything in it as `/dir/*`
+/// or `/dir/*/*`.
+fn top(files: &[u8], working: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let mut files = files;
+    while let Some(rest) = files.strip_suffix(b"/*") {
+        files = rest;
+    }
+    let files = if files.is_empty() || files == b"*" { b"/" } else { files };
+    let wrong = |reason: String| CommandError::new(format!("ANS1081E {reason}"));
+    let spec = dsm::client::Spec::parse(files, working).map_err(wrong)?;
+    match spec.last {
+        dsm::client::Last::Matching(_) => Err(wrong(format!(
+            "'{}': a rule is about a file, or about a directory with everything in it",
+            model::escaped(files)
+        ))),
+        _ => Ok(spec.path()),
+    }
+}
+
+fn kind_name(rule: &ReadRule) -> &'static str {
+    if rule.is_archive { "Archives" } else { "Backups" }
+}
+
+/// `dsmc query access`: the rules, with the numbers by which they are deleted.
+pub(super) fn query(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let rules = session.connect()?.read_rules()?;
+    if session.is_json() {
+        for (index, rule) in rules.iter().enumerate() {
+            session.context.output.json(&RuleDocument {
+                number: index + 1,
+                node: &rule.reader,
+                path: JsonPath(&rule.path),
+                archives: rule.is_archive,
+                since: moment::rfc3339(rule.since),
+            });
+        }
+        return Ok(DONE);
+    }
+    if rules.is_empty() {
+        session.say("No other node may read what this node has stored.");
+        return Ok(DONE);
+    }
+    session.say_all(lines(&rules));
+    Ok(DONE)
+}
+
+fn lines(rules: &[ReadRule]) -> Vec<String> {
+    let heading = [
+        "     #  Type      Node              User  Path",
+        "   ---  --------  ----------------  ----  ----",
+    ];
+    let row = |(index, rule): (usize, &ReadRule)| {
+        format!(
+            "{:>6}  {:<8}  {:<16}  *     {}",
+            index + 1,
+            kind_name(rule),
+            rule.reader.to_uppercase(),
+            model::escaped(&rule.path)
+        )
+    };
+    heading
+        .map(str::to_owned)
+        .into_iter()
+        .chain(rules.iter().enumerate().map(row))
+        .collect()
+}
+
+/// `dsmc delete access`: takes back the rules whose numbers are given, or are picked by a person.
+pub(super) fn delete(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let client = session.connect()?;
+    let rules = client.read_rules()?;
+    if rules.is_empty() {
+        session.complain("ANS1092W No other node may read what this node has stored");
+        return Ok(WARNED);
+    }
+    let operands = &session.command.operands;
+    let given: Vec<String> = operands.iter().map(|word| model::escaped(word)).collect();
+    let answer = match given.is_empty() {
+        false => given.join(" "),
+        true => {
+            session.say_all(lines(&rules));
+            questions::ask(session, "Numbers of the rules, as in 1 3 5-7; A for all; Q for none:")?
+        }
+    };
+    for index in questions::picked(&answer, rules.len())? {
+        let rule = client.forbid_reading(&rules[index])?;
+        session.say(&format!(
+            "Node {} may not read the {} at {} any more",
+            rule.reader.to_uppercase(),
+            kind_name(&rule).to_ascii_lowercase(),
+            model::escaped(&rule.path)
+        ));
+    }
+    Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_name_the_top_of_a_tree() {
+        for (files, expected) in [
+            ("/home/ann/*", "/home/ann"),
+            ("/home/ann/*/*", "/home/ann"),
+            ("/home/ann/", "/home/ann"),
+            ("/home/ann/file", "/home/ann/file"),
+            ("/*", "/"),
+            ("*", "/"),
+            ("{/home}/ann/*", "/home/ann"),
+        ] {
+            let found = top(files.as_bytes(), b"/work").expect("a path");
+            assert_eq!(String::from_utf8_lossy(&found), expected, "{files}");
+        }
+        for wrong in ["/home/*.c", "/home/*/a"] {
+            assert!(top(wrong.as_bytes(), b"/").is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_abbreviated() {
+        assert_eq!(is_archive(b"b").ok(), Some(false));
+        assert_eq!(is_archive(b"Archive").ok(), Some(true));
+        assert!(is_archive(b"x").is_err() && is_archive(b"").is_err());
+    }
+}
