@@ -101,7 +101,8 @@ python3 - <<'SPLIT'
 import json
 plan = json.load(open("plan"))
 order = iter(plan["order"])
-for number, volume in enumerate(plan["volumes"]):
+volumes = [volume for volume in plan["volumes"] if volume["files"]]
+for number, volume in enumerate(volumes):
     with open(f"volume-{number}.list", "w") as part:
         part.writelines(f'"{next(order)}"\n' for _ in range(volume["files"]))
 assert next(order, None) is None
@@ -156,7 +157,7 @@ fn a_list_is_split_by_volume_and_recalled_four_at_once() {
     let volumes = fs::read_dir(&work).unwrap().filter(|entry| {
         entry.as_ref().unwrap().file_name().to_string_lossy().ends_with(".list.log")
     });
-    assert!(volumes.count() >= 3, "{said}");
+    assert!(volumes.count() >= 2, "{said}");
     assert!(
         programs
             .states(&space.fs().join("run-0"))
