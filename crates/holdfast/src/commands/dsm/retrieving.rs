@@ -15,6 +15,9 @@ use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::{CommandError, NOT_DONE};
 
+/// Paths that come from each archive, by its number.
+type PathsByArchive = BTreeMap<u64, Vec<Vec<u8>>>;
+
 /// Maximum number of paths on one command line.
 const PATHS_MAX: usize = 2_000;
 
@@ -85,7 +88,7 @@ fn newest(
     session: &Session<'_>,
     client: &Client,
     specs: &[Spec],
-) -> Result<(BTreeMap<u64, Vec<Vec<u8>>>, bool), CommandError> {
+) -> Result<(PathsByArchive, bool), CommandError> {
     let mut from: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     let mut is_found = vec![false; specs.len()];
     for archive in chosen(session, client)? {
@@ -101,7 +104,7 @@ fn newest(
         }
     }
     let is_whole = stored::tell_absent(session, specs, &is_found);
-    let mut archives: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut archives = PathsByArchive::new();
     for (path, archive) in from {
         archives.entry(archive).or_default().push(path);
     }
