@@ -90,6 +90,15 @@ impl Output {
         }
     }
 
+    /// Writes the lines of `text`. Tabs stay as they are: programs take them for the ends of values.
+    pub(crate) fn tabbed(&mut self, text: &str) {
+        let cells: Vec<_> = text.split('\t').map(printable_lines).collect();
+        self.bytes(cells.join("\t").as_bytes());
+        if !text.ends_with('\n') {
+            self.bytes(b"\n");
+        }
+    }
+
     /// Writes `line`, which has no line end of its own.
     pub(crate) fn line(&mut self, line: &str) {
         self.bytes(printable(line).as_bytes());

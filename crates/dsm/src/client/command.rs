@@ -94,10 +94,8 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
         let reason = definition.fate.to_string();
         return Err(CommandError::Refused { name: definition.name(), reason });
     }
-    // A restore walks through no tree of this machine, so that it follows no link of one.
-    let walks = !matches!(definition.action, Action::Restore | Action::Retrieve);
-    let counts = |option: &&Entry| walks || option.definition.name() != "FOLLOWSYMBOLIC";
-    if let Some(refused) = options.iter().filter(counts).find(|option| option.fate().is_refused()) {
+    let is_refused = |option: &&Entry| is_refused(definition.action, option);
+    if let Some(refused) = options.iter().find(is_refused) {
         return Err(CommandError::Option(format!(
             "-{}: {}",
             refused.definition.name(),
@@ -105,6 +103,13 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
         )));
     }
     Ok(Command { definition, operands: others[length..].to_vec(), options })
+}
+
+/// Returns true if an option is refused for the command. A restore walks through no tree of this
+/// machine, so that it follows no link of one.
+fn is_refused(action: Action, option: &Entry) -> bool {
+    let walks = !matches!(action, Action::Restore | Action::Retrieve);
+    option.fate().is_refused() && (walks || option.definition.name() != "FOLLOWSYMBOLIC")
 }
 
 fn unknown(words: &[Vec<u8>]) -> CommandError {
@@ -130,6 +135,11 @@ fn unknown(words: &[Vec<u8>]) -> CommandError {
 impl Command {
     pub fn action(&self) -> Action {
         self.definition.action
+    }
+
+    /// Returns true if the command cannot be carried out with this option of a file or of its line.
+    pub fn refuses(&self, option: &Entry) -> bool {
+        is_refused(self.action(), option)
     }
 
     /// Returns true if the command line has the option.

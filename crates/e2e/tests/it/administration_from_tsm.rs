@@ -140,6 +140,12 @@ fn every_query_and_every_table_answers() {
         dsmadmc(&scene.server, &["-tab", &statement]).expect(&[0, 11]);
     }
     assert_eq!(lines(&scene.server, "select count(*) from db where num_backups>0"), ["1"]);
+    if e2e::harness::is_in_folders() {
+        let space = "select count(*) from db, log where tot_file_system_mb > 0 and \
+                     pct_utilized <= 100 and total_space_mb > 0";
+        let space = space.replace("pct_utilized", "db.pct_utilized");
+        assert_eq!(lines(&scene.server, &space), ["1"]);
+    }
     assert_eq!(lines(&scene.server, "select stgpool_name from stgpools").len(), 1);
     let groups = "select verexists, retextra from bu_copygroups where set_name='ACTIVE'";
     assert_eq!(lines(&scene.server, groups).len(), 1);
@@ -255,6 +261,10 @@ fn scripts_get_titles_forms_and_files() {
     let redirected = format!("q node > {}", file.display());
     assert_eq!(run(&["-dataonly=yes", "-tab", &redirected]).expect(&[0]).stdout, "");
     assert_eq!(fs::read_to_string(&file).expect("is written"), "anna\t\tSTANDARD\t\t\tNO\n");
+    let tabbed = run(&["-dataonly=yes", "-tab", "select node_name, domain_name from nodes"]);
+    assert_eq!(tabbed.expect(&[0]).stdout, "anna\tSTANDARD\n");
+    let status = run(&["-dataonly=yes", "q status"]).expect(&[0]);
+    assert!(status.stdout.contains(" - Version 8, Release 1, Level 0.0 "), "{status}");
     let appended = format!("select 1 from sysdummy1 >> {}", file.display());
     run(&["-dataonly=yes", "-tab", &appended]).expect(&[0]);
     assert_eq!(fs::read_to_string(&file).expect("is written").lines().count(), 2);

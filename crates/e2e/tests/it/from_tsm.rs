@@ -233,6 +233,21 @@ fn subdir_and_patterns_choose_files() {
     assert_eq!(fs::read_to_string(&renamed).unwrap(), "a.c");
 }
 
+/// Scripts with several streams back up each directory alone, and the others with -subdir=yes.
+#[test]
+fn a_directory_without_files_of_its_own_is_done_at_once() {
+    let site = Site::new(0);
+    let folder = site.scene.tree.join("only folders");
+    fs::create_dir_all(folder.join("below")).unwrap();
+    fs::write(folder.join("below/file"), b"content").unwrap();
+    let operand = format!("{}/", folder.display());
+    let done = site.dsmc(&["i", &operand, "-su=no"]).expect(&[0]);
+    let done = done.says("Total number of objects inspected:            0");
+    assert!(done.stdout.contains("Successful incremental backup"), "{done}");
+    site.dsmc(&["q", "ba", &format!("{operand}*"), "-su=yes"]).expect(&[8]);
+    site.dsmc(&["i", &format!("{operand}*.c")]).expect(&[12]).says("ANS1092W");
+}
+
 #[test]
 fn existing_files_are_replaced_only_if_asked() {
     let site = Site::new(1);
@@ -277,7 +292,9 @@ fn lists_name_what_is_retrieved_and_deleted() {
     site.dsmc(&["archive", "-deletefiles", &option]).expect(&[0]);
     assert!(paths.iter().all(|path| !path.exists()));
     fs::write(&list, format!("{}/absent\n{}", site.tree(), lines.concat())).unwrap();
-    site.dsmc(&["retrieve", "-replace=no", &option]).expect(&[12]).says("ANS1345E");
+    site.dsmc(&["retrieve", "-replace=no", "-followsymbolic=yes", &option])
+        .expect(&[12])
+        .says("ANS1345E");
     assert_eq!(paths.each_ref().map(|path| fs::read(path).unwrap()), contents);
     site.scene.server.admin(&["node", "set", "anna", "--archdelete", "yes"]);
     let deleted = site.dsmc(&["delete", "archive", "-noprompt", &option]).expect(&[12]);

@@ -170,7 +170,7 @@ pub(super) static QUERIES: &[Command] = &[
         |_| &report::LIBVOLUME,
         "`admin volume list`, `admin library show`",
     ),
-    query("LOG", &[FORMAT], |_| &report::LOG, "nothing: the catalogue keeps its own log"),
+    query("LOG", &[FORMAT], |_| &report::LOG, "the log file of the catalogue"),
     query(
         "MGmtclass",
         &[DOMAIN, SET, CLASS, FORMAT],

@@ -33,6 +33,8 @@ struct Sources {
     /// Files that operands name without wildcards. Statements on directories have no effect on
     /// them, as in TSM.
     named: Vec<Vec<u8>>,
+    /// True if the operands name only directories without files directly in them.
+    is_done: bool,
 }
 
 impl Sources {
@@ -118,7 +120,14 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         }
     }
     if sources.is_empty() {
-        return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
+        let is_there = |spec: &Spec| {
+            let folder = if let Last::Named(_) = spec.last { spec.path() } else { spec.folder() };
+            !matches!(spec.last, Last::Matching(_)) && local_files::is_directory(&folder)
+        };
+        if !local_specs(session)?.iter().all(is_there) {
+            return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
+        }
+        sources.is_done = true;
     }
     Ok(sources)
 }
@@ -182,6 +191,9 @@ fn shown_volumes(session: &Session<'_>, sources: &Sources) -> Result<Vec<String>
 fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(PathSource, Vec<Vec<u8>>)> {
     let is_selective = session.action() != Action::Incremental;
     let mut parts = Vec::new();
+    if sources.is_done {
+        return parts;
+    }
     let has_files = !sources.files.is_empty();
     if !sources.trees.is_empty() || sources.is_empty() {
         parts.push((PathSource::Trees, sources.trees.clone()));

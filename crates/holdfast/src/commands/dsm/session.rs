@@ -50,10 +50,9 @@ impl<'c> Session<'c> {
     /// Refuses wrong lines and refused options of the files.
     fn check(&self) -> Result<(), CommandError> {
         let faults = self.site.faults.iter().map(ToString::to_string);
-        let refused =
-            self.site.options.refused().map(|entry| {
-                format!("{}: {}: {}", entry.place, entry.definition.name(), entry.fate())
-            });
+        let refused = self.site.options.refused().filter(|entry| self.command.refuses(entry));
+        let refused = refused
+            .map(|entry| format!("{}: {}: {}", entry.place, entry.definition.name(), entry.fate()));
         let all: Vec<String> = faults.chain(refused).collect();
         let Some((last, others)) = all.split_last() else { return Ok(()) };
         for line in others {

@@ -32,7 +32,7 @@ impl Destination {
     pub(super) fn write(&mut self, text: &str, output: &mut Output) -> Result<(), Message> {
         match self {
             Self::Terminal => {
-                output.text(text);
+                output.tabbed(text);
                 Ok(())
             }
             Self::File { file, name } => {

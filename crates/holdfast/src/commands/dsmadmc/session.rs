@@ -9,7 +9,7 @@ use dsm::admin::command::{self, Plan, Program, QueryPlan, Request};
 use dsm::admin::grammar::{self, LineReader, Redirection};
 use dsm::admin::invocation::Invocation;
 use dsm::admin::message::{Message, ReturnCode};
-use dsm::admin::table::{self, Layout, Listing};
+use dsm::admin::table::{self, Form, Layout, Listing};
 use dsm::admin::{database, dialect, report, view};
 use jiff::civil::DateTime;
 
@@ -321,9 +321,17 @@ impl Session<'_> {
             }
             return Err(message);
         }
+        if std::ptr::eq(show.report, &raw const report::STATUS) && !self.is_delimited() {
+            self.write(&format!("{}\n\n", views::title()));
+        }
         let listing = show.report.listing(&table, show.is_detailed, request.now);
         self.answer(&listing);
         Ok(())
+    }
+
+    /// Returns true if programs read the answers as values.
+    fn is_delimited(&self) -> bool {
+        self.invocation.form.is_some_and(Form::is_delimited)
     }
 
     /// Writes an answer in the form that the session asks for.

@@ -68,17 +68,31 @@ fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), Comma
         "MOUNTS" => storage::mounts(table, admin),
         "REQUESTS" => storage::requests(table, admin),
         "STATUS" => server::status(table, admin),
-        "DB" => server::database(table, admin),
+        "DB" => server::database(table, admin, &link.folder),
+        "LOG" => {
+            server::log(table, &link.folder);
+            Ok(())
+        }
         "VOLHISTORY" => server::history(table, admin),
         "ADMINS" => server::administrators(table, &link.folder),
         "SYSDUMMY1" => {
             table.add([("IBMREQD", "Y".into())]);
             Ok(())
         }
-        // The catalogue keeps its own log, and nothing is known of it.
         _ => Ok(()),
     }?;
     Ok(())
+}
+
+/// Returns the line before the answer about the server, by which scripts find its version.
+pub(super) fn title() -> String {
+    let [version, release, level, sublevel] = server::INTERFACE;
+    format!(
+        "Storage Management Server for {} - Version {version}, Release {release}, Level \
+         {level}.{sublevel} (the interface of Holdfast {})",
+        std::env::consts::OS,
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Keeps the rows of nodes, or those of the server, as the report asks for.

@@ -1,5 +1,6 @@
 //! The servers of the catalogue, the catalogue, and the administrators.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -9,20 +10,25 @@ use dsm::admin::view::{Table, Value};
 use super::cell::{name_of, time};
 use crate::error::CommandError;
 
+/// Version, release, level and sublevel of TSM whose tables and answers these are. Scripts choose
+/// their statements by it.
+pub(super) const INTERFACE: [u64; 4] = [8, 1, 0, 0];
+/// Files of a catalogue in the server's folder.
+const CATALOGUE: &str = "catalog.sqlite";
+const CATALOGUE_LOG: &str = "catalog.sqlite-wal";
+
 pub(super) fn status(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
     for server in admin.servers()? {
         let port = server.address.rsplit_once(':').map(|(_, port)| port.to_owned());
-        let mut numbers = server.version.split(['.', '-']).map(|part| part.parse::<u64>().ok());
-        let mut number = || Value::from(numbers.next().flatten());
-        let (version, release, level) = (number(), number(), number());
         table.add([
             ("SERVER_NAME", name_of(&server.address).into()),
             ("SERVER_HLA", name_of(&server.address).into()),
             ("SERVER_LLA", port.into()),
             ("PLATFORM", if server.is_this { std::env::consts::OS.into() } else { Value::Missing }),
-            ("VERSION", version),
-            ("RELEASE", release),
-            ("LEVEL", level),
+            ("VERSION", INTERFACE[0].into()),
+            ("RELEASE", INTERFACE[1].into()),
+            ("LEVEL", INTERFACE[2].into()),
+            ("SUBLEVEL", INTERFACE[3].into()),
             ("RESTART_DATE", time(server.started)),
             ("AVAILABILITY", "Enabled".into()),
             ("KEEPS_HOUSE", (if server.keeps_house { "Yes" } else { "No" }).into()),
@@ -35,13 +41,60 @@ pub(super) fn status(table: &mut Table, admin: &mut Admin) -> Result<(), Command
     Ok(())
 }
 
-/// Adds what the newest copy tells about the catalogue: its size, and when it was copied.
-pub(super) fn database(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+/// Space of the catalogue of this machine: of its file system, and of one of its files.
+struct Space {
+    all: u64,
+    free: u64,
+    used: u64,
+}
+
+impl Space {
+    /// Measures the catalogue in the server's folder; `None` if it is in PostgreSQL. `files` are the
+    /// names of what is measured.
+    fn of(folder: &Path, files: &[&str]) -> Option<Self> {
+        let bytes = |name: &str| std::fs::metadata(folder.join(name)).map(|found| found.len());
+        bytes(CATALOGUE).ok()?;
+        let room = sys::space::room(&File::open(folder).ok()?).ok()?;
+        let used = files.iter().map(|name| bytes(name).unwrap_or(0)).sum();
+        Some(Self { all: room.bytes, free: room.free_bytes, used })
+    }
+
+    /// Returns the share of the file system that is not free, in per cent.
+    fn percent(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+        let share = 1.0 - self.free as f64 / self.all.max(1) as f64;
+        (share * 1000.0).round() / 10.0
+    }
+}
+
+/// Adds the log of the catalogue, which the engine empties by itself.
+pub(super) fn log(table: &mut Table, folder: &Path) {
+    if let Some(space) = Space::of(folder, &[CATALOGUE_LOG]) {
+        table.add([
+            ("TOTAL_SPACE_MB", ((space.used + space.free) >> 20).into()),
+            ("USED_SPACE_MB", (space.used >> 20).into()),
+            ("FREE_SPACE_MB", (space.free >> 20).into()),
+            ("PCT_UTILIZED", (space.used * 100 / (space.used + space.free).max(1)).into()),
+        ]);
+    }
+}
+
+/// Adds the space of the catalogue, and what its newest copy tells.
+pub(super) fn database(
+    table: &mut Table,
+    admin: &mut Admin,
+    folder: &Path,
+) -> Result<(), CommandError> {
     let copies = admin.catalog_copies()?;
     let newest = copies.first();
+    let space = Space::of(folder, &[CATALOGUE, CATALOGUE_LOG]);
+    let used = space.as_ref().map(|space| space.used).or(newest.map(|copy| copy.bytes));
     table.add([
         ("DATABASE_NAME", "CATALOGUE".into()),
-        ("USED_DB_SPACE_MB", newest.map(|copy| copy.bytes >> 20).into()),
+        ("TOT_FILE_SYSTEM_MB", space.as_ref().map(|space| space.all >> 20).into()),
+        ("USED_DB_SPACE_MB", used.map(|bytes| bytes >> 20).into()),
+        ("FREE_SPACE_MB", space.as_ref().map(|space| space.free >> 20).into()),
+        ("PCT_UTILIZED", space.as_ref().map_or(Value::Missing, |space| space.percent().into())),
         ("LAST_BACKUP_DATE", newest.map_or(Value::Missing, |copy| time(copy.taken))),
         ("NUM_BACKUPS", (copies.len() as u64).into()),
     ]);
