@@ -290,7 +290,7 @@ fn lists_name_what_is_retrieved_and_deleted() {
     fs::write(&list, lines.concat()).unwrap();
     let option = format!("-filelist={}", list.display());
     site.dsmc(&["archive", "-deletefiles", &option]).expect(&[0]);
-    assert!(paths.iter().all(|path| !path.exists()));
+    assert!(paths.iter().all(|path| !path.try_exists().unwrap()));
     fs::write(&list, format!("{}/absent\n{}", site.tree(), lines.concat())).unwrap();
     site.dsmc(&["retrieve", "-replace=no", "-followsymbolic=yes", &option])
         .expect(&[12])

@@ -37,7 +37,7 @@ impl Scene {
     }
 
     fn is_enrolled(&self) -> bool {
-        self.home().join("client.toml").exists()
+        self.home().join("client.toml").try_exists().unwrap()
     }
 
     fn authority(&self) -> String {

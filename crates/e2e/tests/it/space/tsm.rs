@@ -117,10 +117,7 @@ fn a_list_is_split_by_volume_and_recalled_four_at_once() {
     let Some((space, files)) = Space::on_volumes() else { return };
     let programs = Programs::of(&space);
     let work = space.scene.scratch.folder("work");
-    let lines = |line: &dyn Fn(usize, &(PathBuf, Vec<u8>)) -> String| -> String {
-        files.iter().enumerate().map(|(index, file)| line(index, file)).collect()
-    };
-    let all = lines(&|_, (path, _)| format!("{}\n", path.display()));
+    let all: String = files.iter().map(|(path, _)| format!("{}\n", path.display())).collect();
     fs::write(work.join("all.list"), all).unwrap();
     for (index, (_, content)) in files.iter().enumerate() {
         fs::write(work.join(format!("original-{index}")), content).unwrap();
