@@ -382,6 +382,7 @@ pub(crate) mod tests {
             seal_keys: Vec::new(),
             digest_key: [2; 32],
             cache: Arc::default(),
+            reading: String::new(),
         }
     }
 }

@@ -465,13 +465,13 @@ mod tests {
             (Selection::of_subtree(&place(None)), b"/me/", b"", true, false),
             (Selection::of_directory(b"/home", DirPath::root()), b"/", b"", false, true),
         ] {
-            let message = selection.message();
+            let message = selection.message("");
             assert_eq!(message.filespace, b"/home"[..]);
             assert_eq!((&message.directory[..], &message.name[..]), (directory, name));
             assert_eq!((message.recursive, message.one_directory), (recursive, one_directory));
             assert_eq!((message.from, message.bytes), (0, 0), "whole files");
         }
         let part = Selection { range: 10..25, ..Selection::of_filespace(b"/") };
-        assert_eq!((part.message().from, part.message().bytes), (10, 15));
+        assert_eq!((part.message("").from, part.message("").bytes), (10, 15));
     }
 }
