@@ -421,6 +421,8 @@ CREATE TABLE restored(
     started INTEGER NOT NULL, ended INTEGER NOT NULL, objects INTEGER NOT NULL,
     bytes INTEGER NOT NULL) STRICT;
 CREATE INDEX restored_by_end ON restored(ended);
+";
+
 /// Rules by which a node lets another node read.
 const READ_RULES: &str = "
 CREATE TABLE read_rule(
