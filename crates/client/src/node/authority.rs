@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_survives_text() {
-        let fingerprint = Fingerprint(std::array::from_fn(|index| index as u8 * 7));
+        let fingerprint =
+            Fingerprint(std::array::from_fn(|index| u8::try_from(index).expect("short") * 7));
         let text = fingerprint.to_string();
         assert!(text.starts_with("00:07:0E:"), "{text}");
         for text in [text.clone(), text.replace(':', ""), text.to_lowercase()] {
