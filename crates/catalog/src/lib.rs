@@ -86,8 +86,8 @@ pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
 pub use people::{NewPerson, People, Person, PersonChange, RoleRow};
 pub use policies::Policies;
 pub use pools::{Collocation, PoolRow, Pools};
-pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use read_rules::{ReadRule, ReadRules};
+pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use restores::{RestoreRow, Restores};
 pub use schedules::{
