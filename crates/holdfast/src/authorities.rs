@@ -13,9 +13,9 @@ use client::authority::Fingerprint;
 
 use crate::error::CommandError;
 
-/// What is known of the CA before the first connection.
+/// Knowledge about the CA before the first connection.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct AuthorityClues {
     pub(crate) fingerprint: Option<Fingerprint>,
     /// File with the certificate of the CA, in PEM.
     pub(crate) file: Option<PathBuf>,
@@ -33,7 +33,7 @@ enum Source {
 /// it says no.
 pub(crate) fn trusted(
     server: &str,
-    known: &Known,
+    known: &AuthorityClues,
     is_agreed: &mut dyn FnMut(&str) -> Result<bool, CommandError>,
 ) -> Result<Fingerprint, CommandError> {
     let shown = Fingerprint::shown_by(server)?;

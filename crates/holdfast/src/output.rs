@@ -90,7 +90,7 @@ impl Output {
         }
     }
 
-    /// Writes the lines of `text`. Tabs stay as they are: programs take them for the ends of values.
+    /// Writes the lines of `text`. Tabs stay as they are: for programs they end values.
     pub(crate) fn tabbed(&mut self, text: &str) {
         let cells: Vec<_> = text.split('\t').map(printable_lines).collect();
         self.bytes(cells.join("\t").as_bytes());
@@ -290,6 +290,11 @@ pub(crate) fn say_error(error: &CommandError, format: Format) {
 pub(crate) fn help(help: &clap::Error) {
     // A reader that closes the pipe has read enough of the help.
     drop(help.print());
+}
+
+/// Returns true if a person sees standard output at once.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
 }
 
 pub(crate) fn stderr_is_terminal() -> bool {

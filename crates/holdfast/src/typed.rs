@@ -8,6 +8,8 @@ use std::io::{BufRead as _, IsTerminal as _};
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
+use crate::output;
+
 /// Source of commands.
 pub(crate) enum TypedLines {
     Terminal(Box<DefaultEditor>),
@@ -17,7 +19,7 @@ pub(crate) enum TypedLines {
 impl TypedLines {
     /// Opens the terminal if standard input and standard output are one.
     pub(crate) fn open() -> Self {
-        let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let is_terminal = std::io::stdin().is_terminal() && output::stdout_is_terminal();
         let editor = is_terminal.then(DefaultEditor::new).and_then(Result::ok);
         editor.map_or(Self::Input, |editor| Self::Terminal(Box::new(editor)))
     }

@@ -3,8 +3,7 @@
 use model::{DomainId, NodeId, NodeName, ServerTime};
 
 use super::{
-    Engine, Row, Sql, ToValue, filespaces, params, read_rules, require, require_new, row_count,
-    schedules,
+    Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count, schedules,
 };
 use crate::{CatalogError, Locker, Locks, Node, NodeChange, Nodes};
 
@@ -253,6 +252,13 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         sql.execute(&delete, params![node.0])?;
     }
     schedules::forget_node(sql, node)?;
-    read_rules::forget_reader(sql, node)?;
+    forget_reader(sql, node)?;
     require(sql.execute("DELETE FROM node WHERE id = ?", params![node.0])?, "the node")
+}
+
+/// Removes the rules for a node that is removed: a new node of its name is another node.
+fn forget_reader(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
+    let delete = "DELETE FROM read_rule
+                  WHERE reader = (SELECT name FROM node WHERE id = ?)";
+    sql.execute(delete, params![node.0]).map(drop)
 }

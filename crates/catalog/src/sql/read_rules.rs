@@ -47,10 +47,3 @@ fn put(sql: &dyn Sql, owner: NodeId, rule: &ReadRule) -> Result<(), CatalogError
     sql.execute(insert, params![owner.0, reader, i64::from(*is_archive), path, since.0])
         .map(drop)
 }
-
-/// Removes the rules for a node that is removed: a new node of its name is another node.
-pub(super) fn forget_reader(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
-    let delete = "DELETE FROM read_rule
-                  WHERE reader = (SELECT name FROM node WHERE id = ?)";
-    sql.execute(delete, params![node.0]).map(drop)
-}

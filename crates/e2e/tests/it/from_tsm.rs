@@ -448,7 +448,8 @@ fn a_token_as_password_makes_the_machine_a_node() {
     dsmc(&["q", "session"]).expect(&[0]);
 }
 
-/// The password that an administrator has given a node makes it one, as PASSWORDACCESS GENERATE says.
+/// The password that an administrator has given a node makes the machine that node, as with
+/// PASSWORDACCESS GENERATE.
 #[test]
 fn a_password_makes_the_machine_a_node() {
     let scratch = Scratch::new();

@@ -89,7 +89,7 @@ fn a_rule_about_archives_is_not_about_backups() {
         .run(&["retrieve", public, "--from-node", "anna", "--to", to.to_str().unwrap()])
         .expect(&[0]);
     assert_eq!(fs::read(to.join("public/file")).unwrap(), b"content of a file");
-    // What bert has stored himself is not mixed with it.
+    // The archives of bert himself stay apart.
     let own = pair.bert.run(&["archives"]).expect(&[0]);
     assert!(!own.stdout.contains("of anna"), "{own}");
 }

@@ -1,8 +1,8 @@
-//! What the commands of TSM write, compared with kept output. Scripts take it apart by lines and
+//! The output of TSM's commands, compared with kept output. Scripts take it apart by lines and
 //! columns, so that each change of it is seen here first.
 //!
-//! `HOLDFAST_WRITE_GOLDEN=1` writes the output anew. Times, sizes of transfers and the places of the
-//! test's own files are replaced, because they differ each time.
+//! `HOLDFAST_WRITE_GOLDEN=1` writes the output anew. Times, sizes of transfers and the places of
+//! the test's own files are replaced, because they differ each time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use client::authority::{self, Fingerprint};
 use client::{ClientError, ErrorKind};
 use serde::Serialize;
 
-use crate::authorities::{self, Known};
+use crate::authorities::{self, AuthorityClues};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::{self, JsonPath};
@@ -50,7 +50,7 @@ pub(crate) struct Args {
         required_unless_present = "password"
     )]
     token: Option<String>,
-    /// With an enrolment key or a password: the name of the node [default: the name of this machine]
+    /// With an enrolment key or a password: the name of the node [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Password that the administrator has given the node, in place of a token; - reads it from
@@ -121,7 +121,7 @@ fn credentials(args: Args, server: &str) -> Result<(String, Option<String>), Com
         let token = args.token.unwrap_or_default();
         return Ok((secret::given(&token, "token")?, args.name));
     };
-    let known = Known { fingerprint: args.ca_fingerprint, file: args.ca_file };
+    let known = AuthorityClues { fingerprint: args.ca_fingerprint, file: args.ca_file };
     let password = secret::given(&password, "password")?;
     let authority = authorities::trusted(server, &known, &mut is_agreed)?;
     let name = args.name.unwrap_or_else(sys::net::host_name);

@@ -1,10 +1,11 @@
-//! `dsmc set access`, `query access` and `delete access`: the nodes that may read what this node has
-//! stored.
+//! `dsmc set access`, `query access` and `delete access`: the nodes that may read what this node
+//! has stored.
 
 use client::ReadRule;
 use model::ServerTime;
 use serde::Serialize;
 
+use super::joining;
 use super::questions;
 use super::session::Session;
 use super::stored;
@@ -44,7 +45,7 @@ pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
         is_archive: is_archive(&kind)?,
         since: ServerTime(0),
     };
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let rule = client.allow_reading(&rule)?;
     session.say(&format!(
         "ANS1148I Node {} may read the {} at {}",
@@ -93,7 +94,7 @@ fn kind_name(rule: &ReadRule) -> &'static str {
 
 /// `dsmc query access`: the rules, with the numbers by which they are deleted.
 pub(super) fn query(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let rules = session.connect()?.read_rules()?;
+    let rules = joining::connect(session)?.read_rules()?;
     if session.is_json() {
         for (index, rule) in rules.iter().enumerate() {
             session.context.output.json(&RuleDocument {
@@ -138,7 +139,7 @@ fn lines(rules: &[ReadRule]) -> Vec<String> {
 /// `dsmc delete access`: takes back the rules whose numbers are given, or are picked by a person.
 pub(super) fn delete(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let rules = client.read_rules()?;
     if rules.is_empty() {
         session.complain("ANS1092W No other node may read what this node has stored");

@@ -3,6 +3,7 @@
 use client::{Client, DeleteOptions, DeletionSummary};
 use dsm::client::Last;
 
+use super::joining;
 use super::questions;
 use super::retrieving;
 use super::session::Session;
@@ -51,7 +52,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if !questions::is_agreed(session, "Delete these backups?")? {
         return Ok(DONE);
     }
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     if session
         .options()
         .text("OBJTYPE")
@@ -128,7 +129,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if !questions::is_agreed(session, "Delete these archived objects?")? {
         return Ok(DONE);
     }
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let mut sum = Sum::default();
     let (descends, mut is_found) = (session.descends(), vec![false; specs.len()]);
     for archive in retrieving::chosen(session, &client)? {
@@ -162,7 +163,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let operands = session.command.operands.clone();
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let known: Vec<Vec<u8>> =
         stored::filespaces(&client)?.into_iter().map(|one| one.name).collect();
     let name = match &operands[..] {
@@ -215,7 +216,7 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
         _ => (true, None),
     };
     let specs = stored::operands(session)?;
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let descends = session.descends();
     let mut count = 0_u64;
     for archive in retrieving::chosen(session, &client)? {

@@ -1,7 +1,7 @@
 //! Joining: a node name with its password (PASSWORDACCESS GENERATE) becomes an enrolment.
 //!
-//! The password is the one that the server's administrator has given the node, a one-time token, or
-//! an enrolment key. It comes from `-password=`, from PASSWORD in the option files, or from a person
+//! The password is that of the server's administrator for the node, a one-time token, or an
+//! enrolment key. It comes from `-password=`, from PASSWORD in the option files, or from a person
 //! at the terminal. It works once; from then on the node has a certificate. With a password, the
 //! server's CA has to be known: by the file ca.pem, by the system's store, or by its fingerprint,
 //! which a person compares.
@@ -9,14 +9,14 @@
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-use client::{ClientError, ErrorKind, authority};
+use client::{Client, ClientError, ErrorKind, authority};
 use dsm::configuration::{Identity, identity};
 
 use super::folders::node_in;
 use super::import::Import;
 use super::questions;
 use super::session::Session;
-use crate::authorities::{self, Known};
+use crate::authorities::{self, AuthorityClues};
 use crate::error::{CommandError, DONE};
 use crate::output;
 
@@ -26,8 +26,16 @@ const PASSWORD_HINT: &str = "the server's administrator gives the node a passwor
 /// File with the certificate of the server's CA.
 const AUTHORITY_FILE: &str = "ca.pem";
 
+/// Makes the machine a node if it is none, connects, and writes the heading of the session.
+pub(super) fn connect(session: &mut Session<'_>) -> Result<Client, CommandError> {
+    ensure(session)?;
+    let client = session.context.waiter(&session.link())?.client()?;
+    session.greet(client.hello(), client.server());
+    Ok(client)
+}
+
 /// Makes the machine a node if it is none, and refuses a folder of another node.
-pub(super) fn ensure(session: &mut Session<'_>) -> Result<(), CommandError> {
+fn ensure(session: &mut Session<'_>) -> Result<(), CommandError> {
     let Identity { node: wanted, .. } = identity(session.options());
     match (node_in(&session.home), wanted) {
         (Some(node), Some(wanted)) if !node.eq_ignore_ascii_case(&wanted) => {
@@ -91,7 +99,7 @@ fn token_of(
     if client::is_token(secret) {
         return Ok(secret.to_owned());
     }
-    let known = Known { fingerprint: None, file: authority_file(session) };
+    let known = AuthorityClues { fingerprint: None, file: authority_file(session) };
     let authority = authorities::trusted(server, &known, &mut |question| {
         questions::is_confirmed(session, question)
     });

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::access;
 use super::clock;
+use super::joining;
 use super::retrieving;
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
@@ -36,7 +37,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
 }
 
 fn with_server(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     match session.action() {
         Action::QueryBackup => backup(session, &client),
         Action::QueryArchive => archive(session, &client),

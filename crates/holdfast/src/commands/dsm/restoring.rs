@@ -11,6 +11,7 @@ use dsm::lines::{Totals, restore_report};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
+use super::joining;
 use super::local_files;
 use super::questions;
 use super::sending::{failures, shown_path, strings};
@@ -39,7 +40,7 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
                        directories with -subdir=yes";
         return Err(CommandError::new(message));
     }
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let filter = Filter::of(session)?;
     let batches = match session.options().get("FILELIST").cloned() {
         Some(list) => {
@@ -454,7 +455,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if !questions::is_agreed(session, &question)? {
         return Ok(WARNED);
     }
-    session.connect()?;
+    joining::connect(session)?;
     let at = Filter::of(session)?.which.at.map(crate::moment::rfc3339_to_second);
     let (name, target) = (OsString::from_vec(name), OsString::from_vec(target));
     let line = plan::image_restore(&name, &target, at.as_deref(), true);

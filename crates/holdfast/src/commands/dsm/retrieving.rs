@@ -9,6 +9,7 @@ use client::{ArchiveSummary, Client};
 use dsm::client::{self as plan, Preservation, Spec};
 use dsm::words::is_like;
 
+use super::joining;
 use super::questions;
 use super::restoring::{self, Tally};
 use super::session::Session;
@@ -23,7 +24,7 @@ const PATHS_MAX: usize = 2_000;
 
 pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let client = session.connect()?;
+    let client = joining::connect(session)?;
     let is_listed = session.options().has("FILELIST");
     let (specs, destination) = match is_listed {
         true => (stored::named(session)?, session.command.operands.first().cloned()),

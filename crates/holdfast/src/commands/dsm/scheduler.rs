@@ -18,6 +18,7 @@ use dsm::options::Options;
 use super::child::{self, Child, Event, Outcome};
 use super::files::{self, Places};
 use super::folders;
+use super::joining;
 use super::logs::{ErrorLog, Log};
 use super::session::Session;
 use crate::context::Context;
@@ -90,7 +91,7 @@ fn leave(words: &[Vec<u8>]) -> Result<u32, CommandError> {
 /// `dsmc schedule`: the same in the foreground, after the machine has become a node.
 pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    session.connect()?;
+    joining::connect(session)?;
     session.context.output.flush();
     serve(&session.home, session.options(), session.forms)
 }

@@ -11,6 +11,7 @@ use policy::local::{self, Standing};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
+use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
 use super::stored;
@@ -68,7 +69,7 @@ fn need_operands(session: &Session<'_>) -> Result<(), CommandError> {
 /// message that it has failed in part.
 fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, CommandError> {
     session.heading();
-    session.connect()?;
+    joining::connect(session)?;
     let sources = sources(session)?;
     let list = List::write(session, &session.site.translation.list())?;
     let shown = shown_volumes(session, &sources)?;
@@ -132,8 +133,8 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     Ok(sources)
 }
 
-/// Returns the operands of a command about local files. A script may leave blanks after a name, which
-/// count only if a file has them.
+/// Returns the operands of a command about local files. A script may leave blanks after a name,
+/// which count only if a file has them.
 fn local_specs(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
     stored::operands(session)?;
     let operands = session.command.operands.iter();
@@ -451,7 +452,7 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
         return Ok(DONE);
     }
-    session.connect()?;
+    joining::connect(session)?;
     let list = List::write(session, &session.site.translation.list())?;
     let mut run = Run::default();
     for spec in &specs {
@@ -493,7 +494,7 @@ fn excluded(spec: &Spec, descends: bool) -> Vec<Vec<u8>> {
 /// `dsmc preview`: each object, whether it would be sent, and by which statement.
 pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    session.connect()?;
+    joining::connect(session)?;
     let mut line: Vec<OsString> = ["preview", "--json"].map(OsString::from).to_vec();
     let filter = session.options().text("FILTER").unwrap_or_else(|| "all".to_owned());
     line.extend(["--filter".into(), filter.into()]);
@@ -559,7 +560,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if disks.is_empty() {
         return Err(CommandError::new("ANS1089E name a disk, or give DOMAIN.IMAGE"));
     }
-    session.connect()?;
+    joining::connect(session)?;
     let line = plan::image_backup(session.options(), &disks);
     let home = session.home.clone();
     let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{Client, Hello};
+use client::Hello;
 use dsm::client::{Action, Command};
 use dsm::forms::Forms;
 use dsm::options::Options;
@@ -11,7 +11,6 @@ use super::clock;
 use super::files::{self, Places, Site};
 use super::folders;
 use super::import::Import;
-use super::joining;
 use super::logs::ErrorLog;
 use crate::context::Context;
 use crate::error::{CommandError, NOT_DONE};
@@ -139,22 +138,15 @@ impl<'c> Session<'c> {
         self.remark("");
     }
 
-    /// Makes the machine a node if it is none, connects, and writes the heading of the session.
-    pub(super) fn connect(&mut self) -> Result<Client, CommandError> {
-        joining::ensure(self)?;
-        let client = self.context.waiter(&self.link())?.client()?;
-        self.greet(client.hello(), client.server());
-        self.tell_missing();
-        Ok(client)
-    }
-
-    fn greet(&mut self, hello: &Hello, server: &str) {
+    /// Writes the heading of the session, and what the option files have and client.toml lacks.
+    pub(super) fn greet(&mut self, hello: &Hello, server: &str) {
         let now = self.forms.stamp(clock::moment(hello.now));
         self.remark(&format!("Node Name: {}", hello.node.to_uppercase()));
         self.remark(&format!("Session established with server {server}"));
         self.remark(&format!("  Server Version {}", hello.server_version));
         self.remark(&format!("  Server date/time: {now}"));
         self.remark("");
+        self.tell_missing();
     }
 
     /// Says which options of the files have no effect until they are imported.

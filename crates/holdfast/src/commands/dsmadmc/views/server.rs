@@ -49,8 +49,8 @@ struct Space {
 }
 
 impl Space {
-    /// Measures the catalogue in the server's folder; `None` if it is in PostgreSQL. `files` are the
-    /// names of what is measured.
+    /// Measures the catalogue in the server's folder; `None` if it is in PostgreSQL. `files` are
+    /// the names of the measured files.
     fn of(folder: &Path, files: &[&str]) -> Option<Self> {
         let bytes = |name: &str| std::fs::metadata(folder.join(name)).map(|found| found.len());
         bytes(CATALOGUE).ok()?;
