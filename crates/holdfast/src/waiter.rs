@@ -49,6 +49,10 @@ pub(crate) struct ReadingArgs {
 }
 
 impl ReadingArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.from_node.is_some()
+    }
+
     /// Returns the options of a connection that reads the data of the node.
     pub(crate) fn link(&self, link: &LinkArgs) -> LinkArgs {
         LinkArgs { reading: self.from_node.clone(), ..link.clone() }

@@ -150,6 +150,68 @@ fn filespaces_come_in_portions() {
     assert_eq!([false, true].map(|archives| ask(archives, None).items.len()), [5, 6]);
 }
 
+/// Another node sees the filespaces and the archives in which it may read something.
+#[test]
+fn lists_of_another_node_have_what_its_rules_allow() {
+    let bench = Bench::new(|_| {});
+    let owner = add_node(&*bench.catalog, "owner");
+    let open = |name: &[u8]| bench.catalog.open_filespace(owner.id, name, NOW).expect("is made");
+    for name in ["/", "/home", "/srv"] {
+        open(name.as_bytes());
+    }
+    let archive = |mount_points: &[&str]| {
+        let number = bench.catalog.add_archive(owner.id, "", NOW).expect("is made").number;
+        mount_points
+            .iter()
+            .for_each(|name| drop(open(&archive_filespace(number, name.as_bytes()))));
+        number
+    };
+    let (seen, _) = (archive(&["/home", "/srv"]), archive(&["/srv"]));
+    let ask = |archives| {
+        let request =
+            proto::FilespacesRequest { archives, portion: None, node: "owner".to_owned() };
+        bench.runtime.block_on(bench.sessions.filespaces(bench.by_node(request)))
+    };
+    let names = |archives| {
+        let answer = ask(archives).expect("is answered").into_inner();
+        answer.filespaces.into_iter().map(|one| one.name.to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(false).expect_err("no rule").code(), tonic::Code::NotFound);
+
+    let allow = |is_archive, path: &str| {
+        let reader = bench.node.name.to_string();
+        let path = path.as_bytes().to_vec();
+        let rule = catalog::ReadRule { reader, is_archive, path, since: NOW };
+        bench.catalog.put_read_rule(owner.id, &rule).expect("is kept");
+    };
+    allow(true, "/home/ann");
+    assert_eq!(names(true), [archive_filespace(seen, b"/home")]);
+    assert_eq!(names(false), [b""; 0]);
+    let request = proto::ArchivesRequest { portion: None, node: "owner".to_owned() };
+    let archives = bench.reply(bench.sessions.archives(bench.by_node(request))).archives;
+    assert_eq!(archives.len(), 1);
+    assert_eq!(archives[0].filespaces, [archive_filespace(seen, b"/home")]);
+    allow(false, "/srv");
+    assert_eq!(names(false), [b"/srv"]);
+}
+
+#[test]
+fn no_request_deletes_what_another_node_has_stored() {
+    let bench = Bench::new(|_| {});
+    let owner = add_node(&*bench.catalog, "owner");
+    let rule = catalog::ReadRule {
+        reader: bench.node.name.to_string(),
+        is_archive: false,
+        path: b"/".to_vec(),
+        since: NOW,
+    };
+    bench.catalog.put_read_rule(owner.id, &rule).expect("is kept");
+    let selection = proto::Selection { node: "owner".to_owned(), ..Default::default() };
+    let request = proto::DeleteRequest { selection: Some(selection), ..Default::default() };
+    let answer = bench.runtime.block_on(bench.sessions.delete(bench.by_node(request)));
+    assert_eq!(answer.expect_err("is refused").code(), tonic::Code::PermissionDenied);
+}
+
 /// Regression: a filespace with a name of 30 MiB kept the list of all nodes from fitting into a
 /// message for good.
 #[test]

@@ -292,15 +292,8 @@ impl NodeService for NodeSessions {
         &self,
         request: Request<proto::ArchivesRequest>,
     ) -> Result<Response<proto::ArchivesReply>, Status> {
-        self.answer(request, |store, node, request| {
-            let reading = Reading::of(store, node, &request.node)?;
-            let mut reply = archives(store, &reading.owner, request.portion)?;
-            reply.archives.retain(|archive| {
-                reading.is_own() || archive.filespaces.iter().any(|name| reading.sees(name))
-            });
-            Ok(reply)
-        })
-        .await
+        self.answer(request, |store, node, request| readers::archives(store, node, &request))
+            .await
     }
 
     async fn set_archive(
@@ -582,8 +575,12 @@ impl NodeService for NodeSessions {
 
 /// Fails if the administrator does not let the node delete what `request` selects.
 fn permit_deletion(node: &Node, request: &proto::DeleteRequest) -> Result<(), Status> {
-    let name = request.selection.as_ref().map(|selection| &selection.filespace[..]);
-    permit_deletion_in(node, name.unwrap_or_default())
+    let Some(selection) = &request.selection else { return permit_deletion_in(node, b"") };
+    if !selection.node.is_empty() {
+        let message = "a node deletes only what it has stored itself";
+        return Err(Status::permission_denied(message));
+    }
+    permit_deletion_in(node, &selection.filespace)
 }
 
 /// Fails if the administrator does not let the node delete from such a filespace.

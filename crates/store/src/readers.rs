@@ -18,6 +18,8 @@ use crate::store::Store;
 
 /// Maximum number of rules of a node.
 const RULES_MAX: usize = 1000;
+/// Maximum length of the path of a rule.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// Lists the rules of a node.
 pub fn rules(store: &Store, owner: &Node) -> Result<Vec<ReadRule>, StoreError> {
@@ -41,7 +43,7 @@ pub fn forbid(store: &Store, owner: &Node, rule: ReadRule) -> Result<ReadRule, S
     let rule = checked(owner, rule)?;
     store.catalog.remove_read_rule(owner.id, &rule).map_err(|error| match error {
         CatalogError::NotFound { .. } => StoreError::not_found(format!(
-            "node {} may not read the {} at {} anyway; 'holdfast access list' shows the rules",
+            "node {} may not read the {} at {} anyway; 'holdfast access' lists the rules",
             rule.reader,
             kind(&rule),
             model::escaped(&rule.path)
@@ -71,6 +73,10 @@ fn checked(owner: &Node, rule: ReadRule) -> Result<ReadRule, StoreError> {
     }
     if !rule.path.starts_with(b"/") || rule.path.contains(&0) {
         return Err(StoreError::usage("a rule is about an absolute path"));
+    }
+    if rule.path.len() > PATH_BYTES_MAX {
+        let message = format!("the path of a rule has at most {PATH_BYTES_MAX} bytes");
+        return Err(StoreError::usage(message));
     }
     let path = without_slash(&rule.path).to_vec();
     Ok(ReadRule { reader: reader.to_string(), path, ..rule })

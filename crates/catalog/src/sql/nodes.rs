@@ -173,6 +173,7 @@ pub(super) fn rename_node(
     if sql.exists(taken, params![name.as_str(), node.0])? {
         return Err(CatalogError::Exists { what: "a node of this name" });
     }
+    rename_reader(sql, node, name)?;
     let update = "UPDATE node SET name = ? WHERE id = ?";
     require(sql.execute(update, params![name.as_str(), node.0])?, "the node")
 }
@@ -254,6 +255,20 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
     schedules::forget_node(sql, node)?;
     forget_reader(sql, node)?;
     require(sql.execute("DELETE FROM node WHERE id = ?", params![node.0])?, "the node")
+}
+
+/// Gives the rules for a node its new name: a new node of its old name is another node.
+fn rename_reader(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), CatalogError> {
+    let keeps_name = "SELECT 1 FROM node WHERE id = ? AND name = ?";
+    if sql.exists(keeps_name, params![node.0, name.as_str()])? {
+        return Ok(());
+    }
+    let insert = "INSERT INTO read_rule(node, reader, archives, path, since)
+                  SELECT node, CAST(? AS TEXT), archives, path, since FROM read_rule
+                  WHERE reader = (SELECT name FROM node WHERE id = ?)
+                  ON CONFLICT(node, reader, archives, path) DO NOTHING";
+    sql.execute(insert, params![name.as_str(), node.0])?;
+    forget_reader(sql, node)
 }
 
 /// Removes the rules for a node that is removed: a new node of its name is another node.

@@ -21,6 +21,7 @@ pub(crate) mod pages;
 pub(crate) mod people;
 pub(crate) mod policy;
 pub(crate) mod pools;
+pub(crate) mod read_rules;
 pub(crate) mod reference;
 pub(crate) mod schedules;
 pub(crate) mod sessions;
@@ -100,6 +101,11 @@ macro_rules! conformance {
                 a_certificate_ends_when_another_supersedes_it,
                 revocation_ends_all_that_a_node_could_enter_with,
                 a_serial_is_given_once,
+            );
+            conformance!(@theme read_rules, $new,
+                a_rule_is_kept_until_it_is_removed,
+                a_rule_keeps_the_bytes_of_its_path,
+                rules_follow_the_name_of_their_reader,
             );
             conformance!(@theme drills, $new,
                 the_last_drill_of_each_kind_is_kept,

@@ -3,7 +3,7 @@
 use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
     CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace, LoggedRun,
-    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, RestoreRow,
+    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, ReadRule, RestoreRow,
     RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow, UsageDay, UsageSubject,
     VersionRow,
 };
@@ -25,6 +25,7 @@ pub(crate) struct NodeContents {
     pub(crate) filespaces: Vec<(Filespace, FilespaceContents)>,
     pub(crate) sessions: Vec<SessionRow>,
     pub(crate) baselines: Vec<BaselineRow>,
+    pub(crate) read_rules: Vec<ReadRule>,
     pub(crate) is_enrolled: bool,
 }
 
@@ -96,6 +97,7 @@ pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<NodeContent
         filespaces: catalog.filespaces(node)?.into_iter().map(holding).collect::<Result<_, _>>()?,
         sessions: catalog.sessions(node, usize::MAX)?,
         baselines: catalog.baselines(node, None, usize::MAX)?,
+        read_rules: catalog.read_rules(node)?,
         is_enrolled: catalog.is_enrolled(node)?,
     })
 }

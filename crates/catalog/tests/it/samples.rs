@@ -6,7 +6,7 @@ use catalog::{
     AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
     CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, KeyRedemption,
     LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState, PageKey, PageRow,
-    PartRow, PoolRow, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError, TokenRow,
+    PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError, TokenRow,
     UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{
@@ -197,6 +197,10 @@ pub(crate) fn token(node: &Node, secret: u8) -> TokenRow {
     TokenRow { hash: [secret; 32], node: node.id, expires: at(60) }
 }
 
+pub(crate) fn read_rule(reader: &str, is_archive: bool, path: &str) -> ReadRule {
+    ReadRule { reader: reader.to_owned(), is_archive, path: path.into(), since: NOW }
+}
+
 pub(crate) fn add_node(catalog: &dyn Catalog, name: &str) -> Node {
     catalog.add_node(&node_name(name), DOMAIN, NOW).expect("a node is added")
 }
@@ -235,6 +239,9 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
         catalog.add_baseline(node.id, at(state.into()), &document).expect("is kept");
     }
     catalog.put_drill(&drill(node.id, state.into())).expect("is kept");
+    catalog
+        .put_read_rule(node.id, &read_rule("reader", state % 2 == 0, "/home"))
+        .expect("is kept");
     add_alert(catalog, state.into());
     catalog.add_enrolment_key(&enrolment_key(state)).expect("is stored");
     add_owner(catalog, &node, state);

@@ -73,6 +73,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         let message = "options of the connection, such as --wait, stand after the command";
         return Err(CommandError::usage(message, "holdfast archives"));
     }
+    if args.command.is_some() && args.reading.is_given() {
+        let message = "another node's archives are listed and not changed: --from-node takes no \
+                       command";
+        return Err(CommandError::usage(message, "holdfast archives"));
+    }
     let change = |args: &ChangeArgs, event, held| {
         let client = context.waiter(&args.link)?.client()?;
         Ok::<_, CommandError>(vec![client.set_archive(args.number, event, held)?])

@@ -1,7 +1,8 @@
-//! Rules by which a node lets others read.
+//! Rules by which a node lets others read, and the archives that others see.
 
 use catalog::{Node, ReadRule};
 use model::ServerTime;
+use store::readers::Reading;
 use store::{Store, StoreError, readers};
 use wire::proto;
 
@@ -25,6 +26,24 @@ pub(super) fn forbid(
     rule: proto::ReadRule,
 ) -> Result<proto::ReadRule, StoreError> {
     readers::forbid(store, owner, parse(rule)).map(message)
+}
+
+/// Lists a portion of the archives of the node that a request names. Another node sees only the
+/// archives, and of these only the filespaces, in which it may read something.
+pub(super) fn archives(
+    store: &Store,
+    caller: &Node,
+    request: &proto::ArchivesRequest,
+) -> Result<proto::ArchivesReply, StoreError> {
+    let reading = Reading::of(store, caller, &request.node)?;
+    let mut reply = super::archives(store, &reading.owner, request.portion.clone())?;
+    if !reading.is_own() {
+        reply.archives.retain_mut(|archive| {
+            archive.filespaces.retain(|name| reading.sees(name));
+            !archive.filespaces.is_empty()
+        });
+    }
+    Ok(reply)
 }
 
 /// Reads a rule. The server's clock has its time.
