@@ -48,8 +48,9 @@ pub enum InvalidToken {
 
 /// The tokens and certificates of nodes.
 pub trait Credentials {
-    /// Stores a token of a node; older unused tokens of the node become void. Fails with `NotFound`
-    /// for an unknown node and `Exists` for a known hash.
+    /// Stores a token of a node; older unused tokens of the node become void. A token of the node
+    /// that was never used may be given again, with another end. Fails with `NotFound` for an
+    /// unknown node, and with `Exists` for the hash of a used token or of another node's token.
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
 
     /// Uses up the token with this `hash` and stores the certificate with this `serial` as the only

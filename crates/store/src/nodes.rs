@@ -182,29 +182,46 @@ pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, Store
         event: event(actor, "node added", format!("{name} in domain {}", new.domain)),
     };
     let node = match store.catalog.register_node(&registration) {
-        Err(CatalogError::Exists { .. }) if new.again => {
-            let node = find(store, &new.name)?;
-            let row = TokenRow { hash: token_hash(&secret), node: node.id, expires };
-            store.catalog.add_token(&row).map_err(|error| match error {
-                CatalogError::Exists { .. } => StoreError::conflict(format!(
-                    "node {name} has had this password before, and a password enrols once; give \
-                     another one"
-                )),
-                error => error.into(),
-            })?;
-            let details = format!("{name} in domain {}", node.domain_name);
-            note(store, actor, "node token issued", details)?;
-            node
-        }
-        Err(CatalogError::Exists { .. }) => {
-            return Err(StoreError::conflict(format!(
-                "node {name} exists already; give it a new token with --again"
-            )));
-        }
+        Err(CatalogError::Exists { .. }) => issue_again(store, new, &registration, actor)?,
         other => other?,
     };
     tracing::info!(node = %node.name, "a token was made");
     Ok(AddedNode { summary: describe(store, node)?, secret, expires })
+}
+
+/// Gives a token to a node that is registered already, if `new` asks for it.
+fn issue_again(
+    store: &Store,
+    new: &NewNode,
+    registration: &NodeRegistration,
+    actor: &str,
+) -> Result<Node, StoreError> {
+    let NodeRegistration { name, token: (hash, expires), .. } = registration;
+    let repeated = || {
+        StoreError::conflict(format!(
+            "a node with the name {name} has had this password before, and a password enrols once; \
+             give another one"
+        ))
+    };
+    let node = match store.catalog.node(name) {
+        Ok(node) => node,
+        // The secret is known, and the node is not: a node that has another name now had both.
+        Err(CatalogError::NotFound { .. }) => return Err(repeated()),
+        Err(error) => return Err(error.into()),
+    };
+    if !new.again {
+        return Err(StoreError::conflict(format!(
+            "node {name} exists already; give it a new token with --again"
+        )));
+    }
+    let row = TokenRow { hash: *hash, node: node.id, expires: *expires };
+    store.catalog.add_token(&row).map_err(|error| match error {
+        CatalogError::Exists { .. } => repeated(),
+        error => error.into(),
+    })?;
+    let details = format!("{name} in domain {}", node.domain_name);
+    note(store, actor, "node token issued", details)?;
+    Ok(node)
 }
 
 /// Changes a node: all that the order names, or nothing.

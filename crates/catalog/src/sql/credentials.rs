@@ -68,7 +68,9 @@ impl<E: Engine> Credentials for E {
 pub(super) fn add_token(sql: &dyn Sql, token: &TokenRow) -> Result<(), CatalogError> {
     find_node(sql, token.node)?;
     void_token(sql, token.node)?;
-    let insert = "INSERT INTO token VALUES(?, ?, ?, 'new') ON CONFLICT(hash) DO NOTHING";
+    let insert = "INSERT INTO token VALUES(?, ?, ?, 'new') ON CONFLICT(hash)
+                  DO UPDATE SET expires = excluded.expires, state = excluded.state
+                  WHERE token.node = excluded.node AND token.state <> 'used'";
     let values = params![token.hash.as_slice(), token.node.0, token.expires.0];
     require_new(sql.execute(insert, values)?, "this token")
 }

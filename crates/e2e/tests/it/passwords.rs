@@ -88,6 +88,28 @@ fn a_password_works_once_and_for_its_node_only() {
 }
 
 #[test]
+fn an_unused_password_is_given_again_and_that_of_another_node_is_not() {
+    let scene = Scene::new();
+    let add = |words: &[&str]| {
+        let fixed = ["node", "add", "anna", "--password", PASSWORD];
+        scene.server.try_admin(&[&fixed, words].concat())
+    };
+    add(&["--again"]).expect(&[0]);
+    scene.server.admin(&["node", "rename", "anna", "bert"]);
+    for words in [&[][..], &["--again"]] {
+        add(words).expect(&[12]).says("has had this password before");
+    }
+    let nodes = scene.server.try_admin(&["node", "list"]).expect(&[0]).json_lines();
+    assert_eq!(nodes.len(), 1, "{nodes:?}");
+    // The name at which the password was given is a part of it.
+    scene.enrol("bert", PASSWORD, &["--ca-file", &scene.authority()]).expect(&[12]);
+    scene
+        .enrol("anna", PASSWORD, &["--ca-file", &scene.authority()])
+        .expect(&[0])
+        .says("node bert");
+}
+
+#[test]
 fn a_short_password_is_refused() {
     let scene = Scene::new();
     let short = ["node", "add", "bert", "--password", "seven77"];

@@ -87,13 +87,33 @@ pub(crate) fn a_failed_redemption_leaves_the_token_good(engine: &dyn Engine) {
     assert_eq!(catalog.redeem_token(&[1; 32], b"free", at(9), NOW).expect("is good"), node);
 }
 
-pub(crate) fn a_secret_is_given_once(engine: &dyn Engine) {
+pub(crate) fn a_used_secret_is_not_given_again(engine: &dyn Engine) {
     let catalog = engine.open();
     let (other, node) = (add_node(&*catalog, "other"), add_node(&*catalog, "a"));
     catalog.add_token(&token(&node, 1)).expect("is stored");
-    assert_eq!(refusal(catalog.add_token(&token(&node, 1))), "exists");
     assert_eq!(refusal(catalog.add_token(&token(&other, 1))), "exists");
     assert_eq!(catalog.token_node(&[1; 32], NOW).expect("is good"), node);
+    catalog.redeem_token(&[1; 32], b"1", at(9), NOW).expect("is good");
+    catalog.add_token(&token(&node, 2)).expect("is stored");
+    assert_eq!(refusal(catalog.add_token(&token(&node, 1))), "exists");
+    assert_eq!(refusal(catalog.token_node(&[1; 32], NOW)), "token");
+    assert_eq!(catalog.token_node(&[2; 32], NOW).expect("a failure voids nothing"), node);
+}
+
+/// The secret of a password is the same each time that an administrator gives the password.
+pub(crate) fn an_unused_secret_is_given_again_with_another_end(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    let until = |secret, end| TokenRow { expires: at(end), ..token(&node, secret) };
+    catalog.add_token(&until(1, 5)).expect("is stored");
+    assert_eq!(refusal(catalog.token_node(&[1; 32], at(6))), "token");
+    catalog.add_token(&until(1, 20)).expect("is stored again");
+    assert_eq!(catalog.token_node(&[1; 32], at(6)).expect("is good"), node);
+    catalog.add_token(&until(2, 20)).expect("replaces it");
+    assert_eq!(refusal(catalog.token_node(&[1; 32], at(6))), "token");
+    catalog.add_token(&until(1, 20)).expect("is stored again");
+    assert_eq!(refusal(catalog.token_node(&[2; 32], at(6))), "token");
+    assert_eq!(catalog.redeem_token(&[1; 32], b"1", at(9), at(6)).expect("is good"), node);
 }
 
 pub(crate) fn renewed_certificates_lead_to_their_node(engine: &dyn Engine) {
