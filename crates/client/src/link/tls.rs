@@ -312,7 +312,10 @@ impl ServerCertVerifier for Witness {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        *self.shown.lock() = intermediates.last().map(|ca| ca.clone().into_owned());
+        let Some(ca) = intermediates.last() else {
+            return Err(rustls::Error::General("it does not show its CA".to_owned()));
+        };
+        *self.shown.lock() = Some(ca.clone().into_owned());
         Err(rustls::Error::General("only its CA was asked for".to_owned()))
     }
 

@@ -53,15 +53,14 @@ impl Fingerprint {
     /// one. The addresses are separated by commas.
     pub fn shown_by(addresses: &str) -> Result<Self, ClientError> {
         let runtime = runtime()?;
-        let mut shown = None;
+        let mut last = None;
         for address in addresses.split(',') {
-            shown = Some(runtime.block_on(tls::shown_authority(address)));
-            if matches!(shown, Some(Ok(_))) {
-                break;
+            match runtime.block_on(tls::shown_authority(address)) {
+                Ok(authority) => return Ok(Self(wire::fingerprint(&authority))),
+                Err(error) => last = Some(error),
             }
         }
-        let authority = shown.expect("a text has at least one part")?;
-        Ok(Self(wire::fingerprint(&authority)))
+        Err(last.expect("a text has at least one part"))
     }
 
     /// Returns true if the system's store of certificates has the CA.
