@@ -3,11 +3,13 @@
 use super::definition::{Action, Command, Request};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan};
-use crate::admin::message::Message;
+use crate::admin::message::{Message, ReturnCode};
 
 const CERTIFICATES: &str = "a password enrols a node, which has a certificate from then on";
 /// Minimum number of bytes of a password that enrols a node.
 const PASSWORD_BYTES_MIN: usize = 8;
+/// Maximum number of days until a password, or the token in its place, ends.
+const PASSWORD_DAYS_MAX: u64 = 30;
 const CLIENT_DECIDES: &str = "the client chooses it for each backup";
 
 const PASSWORD: Parameter = may("password", ValueKind::Text);
@@ -20,7 +22,7 @@ const BACKUP_DELETE: Parameter = may("BACKDELete", ValueKind::YesNo);
 const CONTACT: Parameter = may("CONtact", ValueKind::Text)
     .accepted("nodes have labels and no contacts: 'holdfast admin node set NODE --label'");
 const COMPRESSION: Parameter = may("COMPression", ValueKind::Text).accepted(CLIENT_DECIDES);
-const EXPIRY: Parameter = may("PASSExp", ValueKind::Text).accepted(CERTIFICATES);
+const EXPIRY: Parameter = may("PASSExp", ValueKind::Number);
 const FORCE_RESET: Parameter = may("FORCEPwreset", ValueKind::Text).accepted(CERTIFICATES);
 const MOUNTS: Parameter =
     may("MAXNUMMP", ValueKind::Text).accepted("the library limits its mounts");
@@ -66,8 +68,8 @@ pub(super) static COMMANDS: &[Command] = &[
             INITIATION,
         ],
         action: Action::Order(register),
-        becomes: "`admin node add --password`, with which the node enrols; a shorter password \
-                  than 8 characters gives a token; `admin node set`",
+        becomes: "`admin node add --password`, with which the node enrols until PASSEXP, at most \
+                  30 days; a shorter password than 8 characters gives a token; `admin node set`",
         question: "",
     },
     Command {
@@ -94,7 +96,8 @@ pub(super) static COMMANDS: &[Command] = &[
             INITIATION,
         ],
         action: Action::Order(update),
-        becomes: "`admin node set`; `admin node add --again --password` with a password",
+        becomes: "`admin node set`; with a password `admin node add --again --password`, until \
+                  PASSEXP, at most 30 days",
         question: "",
     },
     Command {
@@ -158,11 +161,15 @@ fn each(request: &Request, verb: &str, done: fn(&str) -> Message) -> Result<Plan
 fn register(request: &Request) -> Result<Plan, Message> {
     let node = request.required("node_name");
     let domain = request.text("DOmain").unwrap_or("STANDARD");
-    let text = format!("Node {node} registered in policy domain {domain}.");
-    let done = Message::done("ANR2060I", text);
-    let add = Line::admin(["node", "add", &node], done)
+    let password = request.text("password").filter(|password| is_long(password));
+    let mut text = format!("Node {node} registered in policy domain {domain}.");
+    if request.has("password") && password.is_none() {
+        text.push_str(" The password is shorter than 8 characters; the node enrols with the token.");
+    }
+    let add = Line::admin(["node", "add", &node], Message::done("ANR2060I", text))
         .option("--domain", request.text("DOmain"))
-        .option("--password", password(request));
+        .option("--expires", lifetime(request))
+        .option("--password", password);
     let mut lines = vec![add.report()];
     lines.extend(settings(request, &node, false));
     Ok(Plan::Lines(lines))
@@ -170,9 +177,16 @@ fn register(request: &Request) -> Result<Plan, Message> {
 
 fn update(request: &Request) -> Result<Plan, Message> {
     let nodes = request.list("node_name");
+    let password = request.text("password");
+    if password.is_some_and(|password| !is_long(password)) {
+        let text = format!(
+            "UPDATE NODE: The password must have at least {PASSWORD_BYTES_MIN} characters."
+        );
+        return Err(Message::refusal("ANR2020E", ReturnCode::Syntax, text));
+    }
     let mut lines: Vec<Line> = Vec::new();
     for node in nodes {
-        lines.extend(password(request).map(|password| renewed(node, password)));
+        lines.extend(password.map(|password| renewed(request, node, password)));
         lines.extend(settings(request, node, true));
     }
     if lines.is_empty() {
@@ -198,15 +212,25 @@ fn settings(request: &Request, node: &str, is_update: bool) -> Option<Line> {
     (line.words.len() > words).then_some(line)
 }
 
-/// Returns the password of a request, if it can enrol a node.
-fn password(request: &Request) -> Option<&str> {
-    request.text("password").filter(|password| password.len() >= PASSWORD_BYTES_MIN)
+/// Returns true if a password can enrol a node.
+fn is_long(password: &str) -> bool {
+    password.len() >= PASSWORD_BYTES_MIN
+}
+
+/// Returns the time until a password ends, if the request has one. The value 0 stands for no end.
+fn lifetime(request: &Request) -> Option<String> {
+    let days = match request.number("PASSExp")? {
+        0 => PASSWORD_DAYS_MAX,
+        days => days.min(PASSWORD_DAYS_MAX),
+    };
+    Some(format!("{days}d"))
 }
 
 /// Returns the line that lets a node enrol anew with a password.
-fn renewed(node: &str, password: &str) -> Line {
+fn renewed(request: &Request, node: &str, password: &str) -> Line {
     let done = Message::done("ANR2063I", format!("Node {node} updated."));
     Line::admin(["node", "add", node, "--again"], done)
+        .option("--expires", lifetime(request))
         .option("--password", Some(password))
         .report()
 }

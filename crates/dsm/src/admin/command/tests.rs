@@ -99,15 +99,31 @@ fn queries_have_conditions() {
 fn nodes_are_changed_by_their_names() {
     check(
         "reg no carl secret do=long archdel=y",
-        "admin node add carl --domain=LONG | ANR2060I Node carl registered in policy domain LONG.\n\
+        "admin node add carl --domain=LONG | ANR2060I Node carl registered in policy domain LONG. \
+         The password is shorter than 8 characters; the node enrols with the token.\n\
          admin node set carl --archdelete=yes | ANR2063I Node carl updated.",
     );
+    check(
+        "reg no carl correct-horse passexp=90 contact=x",
+        "admin node add carl --expires=30d --password=correct-horse | ANR2060I Node carl \
+         registered in policy domain STANDARD.",
+    );
+    check(
+        "upd n web-01 battery-staple passe=7 arch=n",
+        "admin node add web-01 --again --expires=7d --password=battery-staple | ANR2063I Node \
+         web-01 updated.\n\
+         admin node set web-01 --archdelete=no | ANR2063I Node web-01 updated.",
+    );
+    check(
+        "upd n anna short",
+        "ANR2020E UPDATE NODE: The password must have at least 8 characters. (3)",
+    );
+    check("upd n anna passexp=0", "nothing | ANR2063I Nothing of anna needs to be changed.");
     check(
         "upd n WEB* clo=LINUX",
         "admin node set web-01 --optionset=LINUX | ANR2063I Node web-01 updated.\n\
          admin node set web-02 --optionset=LINUX | ANR2063I Node web-02 updated.",
     );
-    check("upd node anna newpassword", "nothing | ANR2063I Nothing of anna needs to be changed.");
     check("lock node ANNA", "admin node lock anna | ANR2064I Node anna locked.");
     check("unl n bert", "admin node unlock Bert | ANR2065I Node Bert unlocked.");
     check("ren n anna anne", "admin node rename anna anne | ANR2062I Node anna renamed to anne.");
