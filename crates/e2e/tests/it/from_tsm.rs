@@ -316,6 +316,12 @@ fn archives_move_from_another_server_under_their_names() {
     let before = file_of(&folder);
     site.dsmc(&["archive", &format!("{}/", folder.display()), "-su=yes", "-desc=project 17"])
         .expect(&[0]);
+    let other = site.scene.tree.join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), b"of the same name").unwrap();
+    site.dsmc(&["archive", &format!("{}/", other.display()), "-su=yes", "-desc=project 17"])
+        .expect(&[0]);
+    fs::remove_dir_all(&other).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("of today"), b"stays").unwrap();
@@ -338,10 +344,10 @@ fn archives_move_from_another_server_under_their_names() {
         e2e::harness::binary().parent().unwrap().display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let run = |description: &str| {
+    let run_in = |folder: &Path, description: &str| {
         let done = std::process::Command::new(&script)
             .arg(&old)
-            .arg(&folder)
+            .arg(folder)
             .args([description, "STANDARD"])
             .arg(&staging)
             .env("HOLDFAST_HOME", node.home())
@@ -351,6 +357,7 @@ fn archives_move_from_another_server_under_their_names() {
         let text = [done.stdout, done.stderr].concat();
         (done.status.code(), String::from_utf8_lossy(&text).into_owned())
     };
+    let run = |description: &str| run_in(&folder, description);
     let (code, said) = run("project 17");
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("files moved and compared"), "{said}");
@@ -364,6 +371,10 @@ fn archives_move_from_another_server_under_their_names() {
     assert!(code == Some(0) && said.contains("was moved before"), "{said}");
     let (code, said) = run("absent");
     assert!(code == Some(12) && said.contains("did not retrieve"), "{said}");
+    // The same description in another directory is another archive.
+    fs::create_dir(&other).unwrap();
+    let (code, said) = run_in(&other, "project 17");
+    assert!(code == Some(0) && said.contains("files moved and compared"), "{said}");
 }
 
 #[test]
