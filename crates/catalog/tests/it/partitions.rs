@@ -171,7 +171,7 @@ fn what_was_there_before_lies_in_the_first_block() {
         }
     }
     sql("SELECT setval('filespace_id_seq', 1000), setval('node_id_seq', 1000)");
-    // The previous version keeps no baselines, drills, enrolment keys, people and amounts.
+    // The previous version keeps no baselines, drills, enrolment keys, people, amounts and rules.
     for table in [
         "baseline",
         "drill",
@@ -189,6 +189,7 @@ fn what_was_there_before_lies_in_the_first_block() {
         "notice",
         "usage_day",
         "restored",
+        "read_rule",
     ] {
         sample.cluster.sql(&sample.database, &format!("DELETE FROM {table}"));
     }
@@ -199,7 +200,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     let catalog = Postgres::open(&engine.url()).expect("is brought up to date");
     reader.join().expect("reads on");
     assert!(expected == contents::of_catalog(&catalog).expect("is read"));
-    assert_eq!(sql("SELECT version, needs FROM holdfast_schema"), "18|1");
+    assert_eq!(sql("SELECT version, needs FROM holdfast_schema"), "19|1");
     assert_eq!(sql("SELECT sum(num_inactive) > 0 FROM occupancy"), "t");
     let (_, filespace) = fill_in(&catalog, "cleo", DomainId(1));
     assert_eq!((filespace.0, pages(&catalog, filespace)), (1001, 1));
