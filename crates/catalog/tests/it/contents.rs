@@ -3,9 +3,9 @@
 use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
     CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace, LoggedRun,
-    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, ReadRule, RestoreRow,
-    RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow, UsageDay, UsageSubject,
-    VersionRow,
+    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, ReadRule,
+    RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow, UsageDay,
+    UsageSubject, VersionRow,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
 

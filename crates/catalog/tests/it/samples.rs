@@ -6,8 +6,8 @@ use catalog::{
     AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
     CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, KeyRedemption,
     LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState, PageKey, PageRow,
-    PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError, TokenRow,
-    UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
+    PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError,
+    TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
@@ -240,7 +240,7 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
     }
     catalog.put_drill(&drill(node.id, state.into())).expect("is kept");
     catalog
-        .put_read_rule(node.id, &read_rule("reader", state % 2 == 0, "/home"))
+        .put_read_rule(node.id, &read_rule("reader", state.is_multiple_of(2), "/home"))
         .expect("is kept");
     add_alert(catalog, state.into());
     catalog.add_enrolment_key(&enrolment_key(state)).expect("is stored");

@@ -164,7 +164,9 @@ fn register(request: &Request) -> Result<Plan, Message> {
     let password = request.text("password").filter(|password| is_long(password));
     let mut text = format!("Node {node} registered in policy domain {domain}.");
     if request.has("password") && password.is_none() {
-        text.push_str(" The password is shorter than 8 characters; the node enrols with the token.");
+        text.push_str(
+            " The password is shorter than 8 characters; the node enrols with the token.",
+        );
     }
     let add = Line::admin(["node", "add", &node], Message::done("ANR2060I", text))
         .option("--domain", request.text("DOmain"))
