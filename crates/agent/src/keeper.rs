@@ -194,6 +194,8 @@ fn start(folder: &Path, task: &Task) -> io::Result<Child> {
     let mut command = Command::new(&task.program);
     if task.program != SHELL {
         command.env(PAUSE_VARIABLE, folder.join(PAUSED_FILE));
+        // Otherwise a pause that comes before the program's own code runs would end the task.
+        sys::process::ignore_user_signals_in(command.as_std_mut());
     }
     command
         .args(&task.arguments)

@@ -157,6 +157,18 @@ pub fn ignore_user_signals() {
     }
 }
 
+/// Lets the program that `command` starts ignore these two signals from its first moment on, as
+/// [`ignore_user_signals`] does later. The program may catch them.
+pub fn ignore_user_signals_in(command: &mut Command) {
+    let ignore = || {
+        ignore_user_signals();
+        Ok(())
+    };
+    // SAFETY: between fork and exec, the closure makes two system calls. It allocates nothing and
+    // takes no lock.
+    unsafe { command.pre_exec(ignore) };
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
