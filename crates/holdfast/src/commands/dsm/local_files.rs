@@ -1,6 +1,7 @@
 //! Local files that a command of `dsmc` names.
 
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -89,15 +90,27 @@ fn collect(
     Ok(())
 }
 
-/// Reads a list of files: one on each line, in quotes if it has blanks.
+/// Maximum number of bytes in a list of files.
+const LIST_BYTES_MAX: u64 = 1 << 30;
+/// Maximum number of bytes in a line of a list. A path of the system is shorter.
+const LISTED_BYTES_MAX: usize = 64 << 10;
+
+/// Reads a list of files: one on each line, in quotes if it has blanks. A list with a line that
+/// names no file is refused as a whole: it may be of another kind.
 pub(super) fn filelist(
     path: &[u8],
     quotes_are_literal: bool,
 ) -> Result<Vec<Vec<u8>>, CommandError> {
     let file = as_path(path);
-    let text = std::fs::read(&file).map_err(|error| {
-        CommandError::new(format!("cannot read the file list {}: {error}", file.display()))
-    })?;
+    let wrong = |reason: &dyn std::fmt::Display| {
+        CommandError::new(format!("cannot read the file list {}: {reason}", file.display()))
+    };
+    let text = list_content(&file).map_err(|error| wrong(&error))?;
+    let is_utf16 = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+    if is_utf16 {
+        return Err(wrong(&"it is in UTF-16; convert it to UTF-8, as with 'iconv -f UTF-16'"));
+    }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let unquoted = |line: &[u8]| match line {
         [b'"', within @ .., b'"'] | [b'\'', within @ .., b'\''] if !quotes_are_literal => {
             within.to_vec()
@@ -108,12 +121,31 @@ pub(super) fn filelist(
         [line @ .., b'\r'] => line,
         line => line,
     });
-    let paths: Vec<_> = lines.filter(|line| !line.is_empty()).map(unquoted).collect();
+    let mut paths = Vec::new();
+    for (number, line) in (1..).zip(lines).filter(|(_, line): &(usize, &[u8])| !line.is_empty()) {
+        if line.contains(&0) {
+            return Err(wrong(&format!("line {number} has a NUL byte")));
+        }
+        if line.len() > LISTED_BYTES_MAX {
+            let length = line.len();
+            return Err(wrong(&format!("line {number} has {length} bytes, and is no path")));
+        }
+        paths.push(unquoted(line));
+    }
     if paths.is_empty() {
         let message = format!("the file list {} names no file", file.display());
         return Err(CommandError::new(message));
     }
     Ok(paths)
+}
+
+fn list_content(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    std::fs::File::open(file)?.take(LIST_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LIST_BYTES_MAX {
+        return Err(std::io::Error::other("it is larger than 1 GiB; divide it"));
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -166,6 +198,31 @@ mod tests {
         assert_eq!(named(&bytes(&file)), bytes(&file));
         assert_eq!(named(b"/no/such/folder  "), b"/no/such/folder");
         assert_eq!(named(b"  "), b"  ");
+    }
+
+    #[test]
+    fn a_list_that_names_no_files_is_refused_by_one_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("list");
+        let long = [b"/a\n".to_vec(), vec![b'x'; 100_000]].concat();
+        for (content, expected) in [
+            (&b"/a\n/b\0/etc/passwd\n"[..], "line 2 has a NUL byte"),
+            (b"\xff\xfe/\0a\0\n\0", "is in UTF-16"),
+            (b"\xfe\xff\0/\0a", "is in UTF-16"),
+            (&long, "line 2 has 100000 bytes"),
+            (b"\n\r\n\n", "names no file"),
+            (b"", "names no file"),
+        ] {
+            std::fs::write(&list, content).expect("written");
+            let error = filelist(&bytes(&list), false).expect_err("is refused").message;
+            assert!(error.contains(expected) && error.len() < 300, "{error}");
+            assert!(!error.contains(['\n', '\0']), "{error}");
+        }
+        std::fs::write(&list, b"\xef\xbb\xbf/a\r\n/\xff").expect("written");
+        let read = filelist(&bytes(&list), false).expect("a list");
+        assert_eq!(read, [b"/a".to_vec(), b"/\xff".to_vec()]);
+        let error = filelist(&bytes(folder.path()), false).expect_err("a folder").message;
+        assert!(error.contains("cannot read the file list"), "{error}");
     }
 
     #[test]
