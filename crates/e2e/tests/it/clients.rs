@@ -87,6 +87,8 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
                   content_type_conformance";
     // Streams of events last for as long as the event does, and a sign-out ends the caller.
     let left_out = "stream|sign-in|sign-out";
+    // One worker: the parser of Python 3.11 keeps its depth in one place for all threads, so that two
+    // workers end at random with "AST constructor recursion depth mismatch".
     run(schemathesis
         .current_dir(service.scratch.path())
         .arg("run")
@@ -96,6 +98,6 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
         .args(["--header", &format!("Authorization: Token {}", token(&service))])
         .args(["--checks", checks, "--exclude-path-regex", left_out])
         .args(["--max-examples", "5", "--seed", "7", "--request-timeout", "30"])
-        .args(["--continue-on-failure", "--workers", "2"]));
+        .args(["--continue-on-failure", "--workers", "1"]));
     assert!(service.server.is_up(), "the server goes on");
 }
