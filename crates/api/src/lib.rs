@@ -9,7 +9,7 @@
 //!
 //! | module | work |
 //! |---|---|
-//! | `listener`, `stall` | connections, TLS, limits on clients |
+//! | `listener`, `stall`, `unread` | connections, TLS, limits on clients |
 //! | `routes`, `call` | from a request of HTTP to a typed call, and back |
 //! | `operation`, `openapi` | the list of operations, and its document |
 //! | `authentication`, `challenge`, `passwords`, `second_factor`, `keys` | who calls |
@@ -60,6 +60,7 @@ mod seal;
 mod second_factor;
 mod stall;
 mod tags;
+mod unread;
 
 pub use listener::{ListenError, start};
 pub use openapi::document;

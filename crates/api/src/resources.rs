@@ -42,10 +42,11 @@ mod zip_tree;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
+use axum::middleware::from_fn;
 
 use crate::problem::Problem;
 use crate::routes::Routes;
-use crate::{health, metrics};
+use crate::{challenge, health, metrics, unread};
 
 /// Returns all routes.
 pub(crate) fn routes() -> Routes {
@@ -92,7 +93,8 @@ pub(crate) fn routes() -> Routes {
             let problem = Problem::new(crate::problem::Kind::MethodNotAllowed, text);
             crate::routes::finish(problem.response())
         })
-        .layer(axum::middleware::from_fn(crate::challenge::spare_scripts));
+        .layer(from_fn(challenge::spare_scripts))
+        .layer(from_fn(unread::read_rest));
     routes
 }
 

@@ -191,6 +191,36 @@ fn requests_that_are_too_large_are_refused() {
     service.root.get("/v1/nodes").expect(200);
 }
 
+/// Over HTTP/2, `curl` takes the end of an exchange before the end of its body for an error, and
+/// ends with 92 in place of the answer.
+#[test]
+fn a_refusal_arrives_although_nobody_needed_the_body() {
+    let service = Provider::new();
+    let file = service.scratch.join("body");
+    fs::write(&file, " ".repeat(900_000)).unwrap();
+    let data = format!("@{}", file.display());
+    let options = ["--http2", "--data-binary", &data, "--write-out", " over %{http_version}"];
+    let sender = service
+        .root
+        .with_options(&options)
+        .with_headers(&["Content-Type: application/json"]);
+    let refused = [
+        ("POST", "/v1/events/first/wish", 400),
+        ("POST", "/v1/nodes/a/config?token_secs=soon", 400),
+        ("POST", "/v1/nodes", 413),
+        ("POST", "/v1/nothing", 404),
+        ("PUT", "/v1/log", 405),
+    ];
+    for round in 0..10 {
+        for (method, path, status) in refused {
+            let answer = sender.send(method, path, None);
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            assert_eq!(answer.status, status, "{round}: {method} {path}: {text}");
+            assert!(text.contains("\"code\":") && text.ends_with(" over 2"), "{path}: {text}");
+        }
+    }
+}
+
 #[test]
 fn many_idle_connections_leave_room_for_others() {
     let service = Provider::new();
