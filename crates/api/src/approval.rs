@@ -5,6 +5,7 @@
 //! decided about it.
 
 use catalog::{ApprovalRow, ApprovalState};
+use model::{DomainId, NodeId, PoolId};
 use serde_json::Value;
 use store::StoreError;
 use store::nodes::note;
@@ -13,7 +14,6 @@ use crate::call::Answer;
 use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
-use crate::roles::Right;
 
 /// Maximum number of requests among which one for the same object is looked for.
 const LOOKED_AT_MAX: usize = 10_000;
@@ -21,6 +21,15 @@ const LOOKED_AT_MAX: usize = 10_000;
 /// object.
 const PERSONS: &str = "persons";
 const OBJECT: &str = "object";
+
+/// Object of an order, by its name and its number. The name may belong to another object when
+/// somebody looks at the order.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'a> {
+    Node(&'a str, NodeId),
+    Domain(&'a str, DomainId),
+    Pool(&'a str, PoolId),
+}
 
 /// An order that destroys something.
 pub(crate) trait Order {
@@ -36,9 +45,8 @@ pub(crate) trait Order {
     /// Object of the order, as in "node web-1". For each operation, one order for an object waits.
     fn object(&self) -> String;
 
-    /// Returns true if the caller may do with requests for this object what needs `right`. False
-    /// if the object is gone, or is another one of the same name.
-    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool;
+    /// Object of the order, as far as rights depend on it.
+    fn target(&self) -> Target<'_>;
 
     /// Carries out the order for `actor`. Fails if its object is not what it was.
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError>;

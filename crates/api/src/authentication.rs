@@ -30,6 +30,8 @@ pub(crate) const COOKIE: &str = "__Host-holdfast";
 pub(crate) const GUARD: &str = "x-holdfast-guard";
 /// Header that names the person for whom an impersonator acts.
 const FOR: &str = "x-holdfast-for";
+/// Number that no person has.
+const NOBODY: PersonId = PersonId(u32::MAX);
 /// Maximum length of a login in bytes.
 const LOGIN_BYTES_MAX: usize = 64;
 /// Time after which the use of a sign-in is noted again, in microseconds: a minute.
@@ -132,13 +134,14 @@ fn impersonate(
     let own = roles(desk, by.id)?;
     let catalog = &desk.store().catalog;
     let person = match catalog.person(login) {
-        Ok(person) => person,
-        Err(CatalogError::NotFound { .. }) => return Err(Problem::not_found("person", login)),
+        Ok(person) => Some(person),
+        Err(CatalogError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    if !may_act(&own, &roles(desk, person.id)?) {
-        return Err(Problem::not_found("person", login));
-    }
+    // A person who does not exist takes the same questions as one of others.
+    let theirs = roles(desk, person.as_ref().map_or(NOBODY, |person| person.id))?;
+    let person = person.filter(|_| may_act(&own, &theirs));
+    let person = person.ok_or_else(|| Problem::not_found("person", login))?;
     let name = format!("{} by {by_name}", person.login);
     let caller = caller(desk, &person, name, Limit::None)?;
     Ok(Caller { acting: Some(by.id), ..caller })

@@ -225,7 +225,7 @@ where
 {
     let received = match receive::<P, Q>(Arc::clone(&desk), request).await {
         Ok(received) => received,
-        Err(problem) => return finish(problem.response()),
+        Err(problem) => return refuse(&endpoint.operation, &problem),
     };
     let change = match endpoint.current {
         Some(_) => Some(desk.hold_changes().await),
@@ -238,15 +238,40 @@ where
         let _held = (change, work);
         let operation = endpoint.operation.id;
         let _span = tracing::info_span!(target: model::TRACE, "request", operation).entered();
-        let mut headers = HeaderMap::new();
+        let (mut headers, counter) = (HeaderMap::new(), StatementCounter::start());
         let mut response = match carry_out(&endpoint, received, &mut headers) {
             Ok(reply) => response(reply),
             Err(problem) => problem.response(),
         };
+        counter.note(&endpoint.operation, response.status());
         response.headers_mut().extend(headers);
         response
     });
     finish(answering.await.unwrap_or_else(|_| bug().response()))
+}
+
+/// Counter of the statements that a request puts to the catalogue.
+struct StatementCounter {
+    before: u64,
+}
+
+impl StatementCounter {
+    fn start() -> Self {
+        Self { before: catalog::statements_of_thread() }
+    }
+
+    /// Tells those who look for errors what became of the request.
+    fn note(&self, operation: &Operation, status: StatusCode) {
+        let statements = catalog::statements_of_thread() - self.before;
+        let (operation, status) = (operation.id, status.as_u16());
+        tracing::debug!(operation, status, statements, "request answered");
+    }
+}
+
+/// Answers a request that cannot be read.
+fn refuse(operation: &Operation, problem: &Problem) -> Response<Body> {
+    StatementCounter::start().note(operation, problem.kind.status());
+    finish(problem.response())
 }
 
 /// The problem of a panic, which was logged where it was.
@@ -266,14 +291,17 @@ where
 {
     let received = match receive::<P, Q>(Arc::clone(&desk), request).await {
         Ok(received) => received,
-        Err(problem) => return finish(problem.response()),
+        Err(problem) => return refuse(&operation, &problem),
     };
     let work = desk.begin_work().await;
     let _waiting = received.attention.waiting();
     let opening = tokio::task::spawn_blocking(move || {
         let _work = work;
-        let mut headers = HeaderMap::new();
+        let (mut headers, counter) = (HeaderMap::new(), StatementCounter::start());
         let opened = open(&operation, handler, received, &mut headers);
+        let status =
+            opened.as_ref().map_or_else(|problem| problem.kind.status(), |_| StatusCode::OK);
+        counter.note(&operation, status);
         (opened, headers)
     });
     let (opened, headers) = opening.await.unwrap_or_else(|_| (Err(bug()), HeaderMap::new()));

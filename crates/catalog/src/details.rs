@@ -38,6 +38,9 @@ pub trait Details {
     /// The details of all nodes that have them.
     fn all_node_details(&self) -> Result<Vec<(NodeId, NodeDetails)>, CatalogError>;
 
+    /// The domains of the nodes that a person owns, in the order of their numbers.
+    fn domains_of_owner(&self, owner: PersonId) -> Result<Vec<DomainId>, CatalogError>;
+
     /// Replaces the details of a node. Fails with `NotFound` for an unknown node or owner.
     fn put_node_details(&self, node: NodeId, details: &NodeDetails) -> Result<(), CatalogError>;
 

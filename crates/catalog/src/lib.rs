@@ -53,6 +53,7 @@ mod sessions;
 mod sign_ins;
 mod sql;
 pub mod sqlite;
+mod statements;
 mod tasks;
 mod usage_days;
 mod versions;
@@ -96,6 +97,7 @@ pub use schedules::{
 };
 pub use sessions::{SessionRow, Sessions};
 pub use sign_ins::{SignInRow, SignIns};
+pub use statements::statements_of_thread;
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
 pub use usage_days::{UsageDay, UsageDays, UsageSubject};
 pub use versions::{VersionKey, VersionRow, Versions};

@@ -28,7 +28,9 @@ use sys::lock::{Mutex, MutexGuard};
 
 use crate::commit_times::CommitMeter;
 use crate::sql::{Columns, Engine, Row, RowVisitor, Sql, ToValue, Value, batches, pages, tables};
-use crate::{CatalogError, CommitError, CommitTimes, MoveState, PageKey, PageRow, Write};
+use crate::{
+    CatalogError, CommitError, CommitTimes, MoveState, PageKey, PageRow, Write, statements,
+};
 
 use database_error::database;
 
@@ -128,6 +130,7 @@ impl Sqlite {
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError> {
+        statements::count();
         let (value_sender, value) = sync_channel(1);
         let (done_sender, done) = sync_channel(1);
         let work: Work = Box::new(move |connection| {
@@ -278,6 +281,7 @@ impl Columns for rusqlite::Row<'_> {
 
 impl Sql for Connection {
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
+        statements::count();
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
         assert_eq!(statement.parameter_count(), values.len(), "one value for each parameter");
@@ -290,6 +294,7 @@ impl Sql for Connection {
         values: &[&dyn ToValue],
         visit: RowVisitor<'_>,
     ) -> Result<(), CatalogError> {
+        statements::count();
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
         assert_eq!(statement.parameter_count(), values.len(), "one value for each parameter");

@@ -14,7 +14,8 @@ use crate::traces::Traces;
 /// `HOLDFAST_LOG=server=debug`.
 const VARIABLE: &str = "HOLDFAST_LOG";
 /// Filter that shows details of the program's own crates.
-const VERBOSE: &str = "info,holdfast=debug,client=debug,server=debug,catalog=debug,pool=debug";
+const VERBOSE: &str =
+    "info,holdfast=debug,client=debug,server=debug,api=debug,catalog=debug,pool=debug";
 
 /// Amount of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -111,19 +111,22 @@ fn describe(row: ApprovalRow) -> ApprovalDocument {
     }
 }
 
-/// Returns true if the caller may do with the request what needs `right`: it must be about an
-/// object with which the caller may do it, or the caller has asked.
-fn may(desk: &Desk, caller: &Caller, row: &ApprovalRow, right: Right) -> bool {
-    caller.may(Area::Approvals, right, Subject::Service)
-        || row.asked_by == caller.name
-        || orders::read(row).is_some_and(|order| order.may(desk, caller, right))
+/// Returns true if there is a request, and the caller may do with it what needs `right`: it must be
+/// about an object with which the caller may do it, or the caller has asked.
+fn may(desk: &Desk, caller: &Caller, row: Option<&ApprovalRow>, right: Right) -> bool {
+    let sees_all = caller.may(Area::Approvals, right, Subject::Service);
+    if sees_all || row.is_some_and(|row| row.asked_by == caller.name) {
+        return row.is_some();
+    }
+    let order = row.and_then(orders::read);
+    orders::may(desk, caller, order.as_ref().map(|order| order.target()), right)
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let first = portion.first_number()?;
     let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
-    rows.retain(|row| may(&call.desk, &call.caller, row, Right::Read));
+    rows.retain(|row| may(&call.desk, &call.caller, Some(row), Right::Read));
     rows.truncate(portion.read_max());
     let page = portion.page(rows, |row| row.number.to_string().into_bytes());
     Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
@@ -134,11 +137,13 @@ fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ApprovalRow> {
     if i64::try_from(number).is_err() {
         return Err(absent());
     }
-    match desk.store().catalog.approval(number) {
-        Ok(row) if may(desk, caller, &row, Right::Read) => Ok(row),
-        Ok(_) | Err(CatalogError::NotFound { .. }) => Err(absent()),
-        Err(error) => Err(error.into()),
-    }
+    let row = match desk.store().catalog.approval(number) {
+        Ok(row) => Some(row),
+        Err(CatalogError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let sees = may(desk, caller, row.as_ref(), Right::Read);
+    row.filter(|_| sees).ok_or_else(absent)
 }
 
 /// Fails if the caller may not decide so about the request.
@@ -155,7 +160,7 @@ fn check(desk: &Desk, caller: &Caller, row: &ApprovalRow, choice: Choice) -> Ans
             let text = "nobody decides in the place of another person";
             Err(Problem::new(Kind::Forbidden, text))
         }
-        _ if !may(desk, caller, row, Right::Write) => Err(Problem::forbidden()),
+        _ if !may(desk, caller, Some(row), Right::Write) => Err(Problem::forbidden()),
         Choice::Refuse => Ok(()),
         Choice::Approve if sys::clock::now().0 - row.asked.0 > WAITING_MICROS => {
             Err(Problem::conflict("the request is older than a week; ask again"))

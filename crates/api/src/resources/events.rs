@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::schedules::{self, EventTarget};
 
-use super::found_node::{FoundNode, find_node};
+use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
 use super::schedules::parse;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
@@ -216,12 +216,14 @@ pub(super) fn describe(event: ScheduledEvent, work: Option<Work>) -> EventDocume
     }
 }
 
-/// Returns true if the caller may see the event.
-fn sees(desk: &Desk, caller: &Caller, event: &ScheduledEvent) -> bool {
-    match &event.node_name {
-        Some(name) => find_node(desk, caller, name.as_str(), (Area::Work, Right::Read)).is_ok(),
-        None => caller.may(Area::Tasks, Right::Read, Subject::Service),
-    }
+/// Returns true if there is an event, and the caller may see it. All events take the same
+/// questions, and so does one that does not exist.
+fn sees(desk: &Desk, caller: &Caller, event: Option<&ScheduledEvent>) -> bool {
+    let name = event.and_then(|event| event.node_name.as_ref());
+    let name = name.map_or(NO_NAME, |name| name.as_str());
+    let sees_node = find_node(desk, caller, name, (Area::Work, Right::Read)).is_ok();
+    let is_of_server = event.is_some_and(|event| event.node_name.is_none());
+    sees_node || is_of_server && caller.may(Area::Tasks, Right::Read, Subject::Service)
 }
 
 fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
@@ -253,15 +255,8 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
 
 /// Returns the nodes whose events the caller may see.
 fn visible_nodes(call: &Call<Empty, ListQuery, Empty>) -> Answer<BTreeSet<NodeId>> {
-    let catalog = &call.desk.store().catalog;
-    let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
-    let sees = |node: &Node| {
-        let owner = details.get(&node.id).and_then(|details| details.owner);
-        let subject = Subject::Node { domain: node.domain, owner };
-        call.caller.may(Area::Work, Right::Read, subject)
-    };
-    let nodes = catalog.nodes()?;
-    Ok(nodes.iter().filter(|node| sees(node)).map(|node| node.id).collect())
+    let nodes = nodes_seen(&call.desk, &call.caller, (Area::Work, Right::Read))?;
+    Ok(nodes.into_iter().map(|node| node.id).collect())
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>> {
@@ -299,30 +294,30 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
     Ok(Page { items: items.collect(), next: page.next })
 }
 
-/// Finds an event that the caller may see, with its log.
-fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<(ScheduledEvent, Vec<u8>)> {
-    let absent = || Problem::not_found("event", &number.to_string());
-    match schedules::find_event(desk.store(), number) {
-        Ok(found) if sees(desk, caller, &found.0) => Ok(found),
-        Ok(_) | Err(store::StoreError::NotFound(_)) => Err(absent()),
-        Err(error) => Err(error.into()),
-    }
+/// Finds an event that the caller may see.
+fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ScheduledEvent> {
+    let found = schedules::event_numbered(desk.store(), number)?;
+    let sees = sees(desk, caller, found.as_ref());
+    found
+        .filter(|_| sees)
+        .ok_or_else(|| Problem::not_found("event", &number.to_string()))
 }
 
 fn get(call: &mut Call<EventPath, Empty, Empty>) -> Answer<EventDocument> {
-    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    let event = find(&call.desk, &call.caller, call.path.event)?;
     describe_one(&call.desk, event)
 }
 
 fn log(call: &mut Call<EventPath, Empty, Empty>) -> Answer<LogDocument> {
-    let (event, log) = find(&call.desk, &call.caller, call.path.event)?;
+    find(&call.desk, &call.caller, call.path.event)?;
+    let (event, log) = schedules::find_event(call.desk.store(), call.path.event)?;
     let log = String::from_utf8_lossy(&log).into_owned();
     Ok(LogDocument { event: describe_one(&call.desk, event)?, log })
 }
 
 fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
     let number = call.path.event;
-    let (first, _) = find(&call.desk, &call.caller, number)?;
+    let first = find(&call.desk, &call.caller, number)?;
     let work = works(&call.desk)?.get(&first.key.schedule).copied();
     let (desk, caller) = (std::sync::Arc::clone(&call.desk), call.caller.clone());
     let began = sys::clock::monotonic();
@@ -349,7 +344,7 @@ fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
             looks += 1;
             let found = schedules::find_event(store, number).map_err(std::io::Error::other)?;
             event = found.0;
-            if !sees(&desk, &caller, &event) {
+            if !sees(&desk, &caller, Some(&event)) {
                 return Ok(());
             }
             let watched = std::slice::from_ref(&event);
@@ -361,7 +356,7 @@ fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
 }
 
 fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument> {
-    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    let event = find(&call.desk, &call.caller, call.path.event)?;
     match &event.node_name {
         Some(name) => {
             let rights = (Area::Work, Right::Write);
@@ -377,7 +372,7 @@ fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument>
     };
     schedules::control(call.desk.store(), &target, control, &call.caller.name)?;
     call.desk.office.announce()?;
-    let (event, _) = find(&call.desk, &call.caller, call.path.event)?;
+    let event = find(&call.desk, &call.caller, call.path.event)?;
     describe_one(&call.desk, event)
 }
 

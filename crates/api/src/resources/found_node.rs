@@ -1,13 +1,23 @@
 //! Nodes that calls name, if their callers may see them.
+//!
+//! A node that a caller may not see takes the same questions to the catalogue as one that does not
+//! exist, so that not even the time of an answer tells them apart.
+
+use std::collections::BTreeMap;
 
 use catalog::{CatalogError, Node, NodeDetails};
-use model::NodeName;
+use model::{NodeId, NodeName};
 
 use crate::call::Answer;
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
+
+/// Number that no node has.
+const NOBODY: NodeId = NodeId(u32::MAX);
+/// Text that is no name of a node, and comes after all names.
+pub(super) const NO_NAME: &str = "~";
 
 /// A node with its details.
 pub(super) struct FoundNode {
@@ -32,15 +42,33 @@ pub(super) fn find_node(
     let absent = || Problem::not_found("node", name);
     let catalog = &desk.store().catalog;
     let node = match NodeName::new(name).map(|name| catalog.node(&name)) {
-        Ok(Ok(node)) => node,
-        Err(_) | Ok(Err(CatalogError::NotFound { .. })) => return Err(absent()),
+        Ok(Ok(node)) => Some(node),
+        Ok(Err(CatalogError::NotFound { .. })) => None,
         Ok(Err(error)) => return Err(error.into()),
+        Err(_) => catalog.nodes_from(NO_NAME, 1)?.pop(),
     };
-    let details = catalog.node_details(node.id)?;
-    let found = FoundNode { node, details };
+    // A node that does not exist takes the same questions as one of others, and so the same time.
+    let details = catalog.node_details(node.as_ref().map_or(NOBODY, |node| node.id))?;
+    let found = FoundNode { node: node.ok_or_else(absent)?, details };
     if !caller.may(Area::Nodes, Right::Read, found.subject()) {
         return Err(absent());
     }
     caller.check(area, right, found.subject())?;
     Ok(found)
+}
+
+/// Returns the nodes with which the caller may do what needs `right` in `area`, by name.
+pub(super) fn nodes_seen(
+    desk: &Desk,
+    caller: &Caller,
+    (area, right): (Area, Right),
+) -> Answer<Vec<Node>> {
+    let catalog = &desk.store().catalog;
+    let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
+    let mut nodes = catalog.nodes()?;
+    nodes.retain(|node| {
+        let owner = details.get(&node.id).and_then(|details| details.owner);
+        caller.may(area, right, Subject::Node { domain: node.domain, owner })
+    });
+    Ok(nodes)
 }

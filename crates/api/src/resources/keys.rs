@@ -14,7 +14,7 @@ use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::keys::{self, KeyKind};
 use crate::operation::Operation;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::roles::{Area, Right, Role};
 use crate::routes::Routes;
 
@@ -199,15 +199,19 @@ fn revoke(call: &mut Call<KeyPath, Empty, Empty>) -> Answer<Empty> {
     let absent = || Problem::not_found("key", &call.path.key);
     let store = call.desk.store();
     let row = match store.catalog.api_key(&call.path.key) {
-        Ok(row) => row,
-        Err(CatalogError::NotFound { .. }) => return Err(absent()),
+        Ok(row) => Some(row),
+        Err(CatalogError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    if call.caller.person != Some(row.person) {
-        let person = store.catalog.person_numbered(row.person)?;
-        let found = people::find(&call.desk, &call.caller, &person.login, Right::Write);
-        found.map_err(|_| absent())?;
+    let holder = row.as_ref().map(|row| row.person);
+    if holder.is_none() || holder != call.caller.person {
+        match people::find_numbered(&call.desk, &call.caller, holder, Right::Write) {
+            Ok(Some(_)) => {}
+            Err(problem) if problem.kind != Kind::Forbidden => return Err(problem),
+            Ok(None) | Err(_) => return Err(absent()),
+        }
     }
+    let row = row.ok_or_else(absent)?;
     store.catalog.revoke_api_key(&row.id, sys::clock::now())?;
     note(store, &call.caller.name, "key revoked", row.id)?;
     Ok(Empty {})

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::option_sets::{self, ChangeReport, Mode, OptionSetChange, OptionSetUse};
 
-use super::found_node::find_node;
+use super::found_node::nodes_seen;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
@@ -185,16 +185,24 @@ fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {
     }
 }
 
+/// The nodes with which a caller sees option sets: `None` for a caller who sees all.
+type SeenNodes = Option<BTreeSet<String>>;
+
+fn seen_nodes(desk: &Desk, caller: &Caller) -> Answer<SeenNodes> {
+    if caller.may(Area::Policies, Right::Read, Subject::Service) {
+        return Ok(None);
+    }
+    let nodes = nodes_seen(desk, caller, (Area::Policies, Right::Read))?;
+    Ok(Some(nodes.into_iter().map(|node| node.name.to_string()).collect()))
+}
+
 /// Describes an option set with the nodes that the caller may see; `None` if the caller may not see
 /// the option set, which is for those who run the service and for those whose nodes have it.
-fn describe(desk: &Desk, caller: &Caller, uses: OptionSetUse) -> Option<OptionSetDocument> {
+fn describe(caller: &Caller, seen: &SeenNodes, uses: OptionSetUse) -> Option<OptionSetDocument> {
     let OptionSetUse { set, mut nodes, mut first } = uses;
-    let sees_all = caller.may(Area::Policies, Right::Read, Subject::Service);
-    if !sees_all {
-        let rights = (Area::Policies, Right::Read);
-        let sees = |name: &String| find_node(desk, caller, name, rights).is_ok();
-        nodes.retain(&sees);
-        first.retain(&sees);
+    if let Some(seen) = seen {
+        nodes.retain(|name| seen.contains(name));
+        first.retain(|name| seen.contains(name));
         if nodes.is_empty() && first.is_empty() {
             return None;
         }
@@ -212,13 +220,12 @@ fn describe(desk: &Desk, caller: &Caller, uses: OptionSetUse) -> Option<OptionSe
 
 /// Finds an option set that the caller may see.
 fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<OptionSetDocument> {
-    let absent = || Problem::not_found("option set", name);
-    let uses = match option_sets::list(desk.store(), Some(name)) {
-        Ok(mut found) => found.pop().ok_or_else(absent)?,
-        Err(store::StoreError::NotFound(_)) => return Err(absent()),
-        Err(error) => return Err(error.into()),
-    };
-    describe(desk, caller, uses).ok_or_else(absent)
+    // An option set that does not exist takes the same questions as one of others.
+    let seen = seen_nodes(desk, caller)?;
+    let mut all = option_sets::list(desk.store(), None)?.into_iter();
+    let uses = all.find(|uses| uses.set.name.eq_ignore_ascii_case(name));
+    let found = uses.and_then(|uses| describe(caller, &seen, uses));
+    found.ok_or_else(|| Problem::not_found("option set", name))
 }
 
 /// Finds an option set that the caller may change.
@@ -234,12 +241,13 @@ fn current(desk: &Arc<Desk>, caller: &Caller, path: &OptionSetPath) -> Answer<Ve
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<OptionSetDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
-    let all = option_sets::list(call.desk.store(), None)?;
-    let seen = all.into_iter().filter_map(|uses| describe(&call.desk, &call.caller, uses));
+    let seen = seen_nodes(&call.desk, &call.caller)?;
+    let all = option_sets::list(call.desk.store(), None)?.into_iter();
     let key = |one: &OptionSetDocument| one.name.to_ascii_lowercase().into_bytes();
-    let mut seen: Vec<OptionSetDocument> = seen.collect();
-    seen.sort_by_cached_key(key);
-    Ok(portion.page_of(seen, key))
+    let mut sets: Vec<OptionSetDocument> =
+        all.filter_map(|uses| describe(&call.caller, &seen, uses)).collect();
+    sets.sort_by_cached_key(key);
+    Ok(portion.page_of(sets, key))
 }
 
 fn get(call: &mut Call<OptionSetPath, Empty, Empty>) -> Answer<OptionSetDocument> {

@@ -1,7 +1,7 @@
 //! Orders that destroy, and wait for a second person where that is switched on.
 
 use catalog::{ApprovalRow, Node};
-use model::DomainId;
+use model::{DomainId, NodeId, PoolId};
 use policy::PolicyDomain;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,8 +10,8 @@ use store::domains::ReviewReport;
 use store::pools::{self, PoolSummary};
 use store::{StoreError, domains, nodes};
 
-use super::found_node::find_node;
-use crate::approval::Order;
+use super::found_node::{NO_NAME, find_node};
+use crate::approval::{Order, Target};
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::roles::{Area, Right};
@@ -37,6 +37,36 @@ fn parse<O: Order + DeserializeOwned + 'static>(row: &ApprovalRow) -> Option<Box
 
 fn json(order: &impl Serialize) -> Value {
     serde_json::to_value(order).expect("an order has only text as keys")
+}
+
+/// Returns true if the caller may do with requests for this object what needs `right`. False if the
+/// object is gone, or is another one of the same name.
+///
+/// All objects of tenants take the same questions, and so does a request that does not exist.
+pub(super) fn may(desk: &Desk, caller: &Caller, target: Option<Target<'_>>, right: Right) -> bool {
+    let (node, domain) = match target {
+        Some(Target::Node(name, _)) => (name, NO_NAME),
+        Some(Target::Domain(name, _)) => (NO_NAME, name),
+        Some(Target::Pool(..)) | None => (NO_NAME, NO_NAME),
+    };
+    let node = find_node(desk, caller, node, (Area::Approvals, right));
+    let domain = domains::find(desk.store(), domain);
+    match target {
+        Some(Target::Node(_, id)) => node.is_ok_and(|found| found.node.id == id),
+        Some(Target::Domain(_, id)) => {
+            let is_there = domain.is_ok_and(|domain| domain.id == id);
+            is_there && caller.may(Area::Approvals, right, Subject::Domain(id))
+        }
+        Some(Target::Pool(name, id)) => {
+            caller.may(Area::Storage, right, Subject::Service) && has_pool(desk, name, id)
+        }
+        None => false,
+    }
+}
+
+fn has_pool(desk: &Desk, name: &str, id: PoolId) -> bool {
+    let found = pools::list(desk.store(), Some(name));
+    found.is_ok_and(|found| found.iter().any(|pool| pool.row.id == id))
 }
 
 /// Removal of a node.
@@ -72,9 +102,8 @@ impl Order for NodeRemoval {
         format!("node {}", self.node)
     }
 
-    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
-        let found = find_node(desk, caller, &self.node, (Area::Approvals, right));
-        found.is_ok_and(|found| found.node.id.0 == self.id)
+    fn target(&self) -> Target<'_> {
+        Target::Node(&self.node, NodeId(self.id))
     }
 
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
@@ -129,10 +158,8 @@ impl Order for Activation {
         format!("domain {}", self.domain)
     }
 
-    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
-        let id = DomainId(self.id);
-        let is_there = domains::find(desk.store(), &self.domain).is_ok_and(|one| one.id == id);
-        is_there && caller.may(Area::Approvals, right, Subject::Domain(id))
+    fn target(&self) -> Target<'_> {
+        Target::Domain(&self.domain, DomainId(self.id))
     }
 
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
@@ -158,8 +185,7 @@ impl PoolRemoval {
     }
 
     fn is_there(&self, desk: &Desk) -> bool {
-        let found = pools::list(desk.store(), Some(&self.pool));
-        found.is_ok_and(|found| found.iter().any(|pool| pool.row.id.0 == self.id))
+        has_pool(desk, &self.pool, PoolId(self.id))
     }
 }
 
@@ -180,8 +206,8 @@ impl Order for PoolRemoval {
         format!("pool {}", self.pool)
     }
 
-    fn may(&self, desk: &Desk, caller: &Caller, right: Right) -> bool {
-        self.is_there(desk) && caller.may(Area::Storage, right, Subject::Service)
+    fn target(&self) -> Target<'_> {
+        Target::Pool(&self.pool, PoolId(self.id))
     }
 
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {

@@ -19,6 +19,8 @@ use crate::problem::Problem;
 use crate::roles::{Area, Right, Role};
 use crate::routes::Routes;
 
+/// Number that no person has.
+const NOBODY: PersonId = PersonId(u32::MAX);
 /// Maximum length of a text about a person, in bytes, and of a list of cost centres.
 const TEXT_BYTES_MAX: usize = 200;
 const COST_CENTRES_MAX: usize = 50;
@@ -140,41 +142,53 @@ fn describe(desk: &Desk, person: Person) -> Answer<PersonDocument> {
 }
 
 /// Returns the person as rights depend on it. A person belongs to a domain if all roles of the
-/// person are in it.
+/// person, and all nodes that the person owns, are in it.
 fn subject(desk: &Desk, person: PersonId) -> Answer<Subject> {
-    let roles = desk.store().catalog.roles(Some(person))?;
+    let catalog = &desk.store().catalog;
+    let roles = catalog.roles(Some(person))?;
+    let owned = catalog.domains_of_owner(person)?;
     let domains: BTreeSet<Option<DomainId>> = roles.into_iter().map(|row| row.domain).collect();
     let in_domain = match &domains.into_iter().collect::<Vec<_>>()[..] {
-        [Some(only)] if owns_only_in(desk, person, *only)? => Some(*only),
+        [Some(only)] if owned.iter().all(|domain| domain == only) => Some(*only),
         _ => None,
     };
     Ok(Subject::Person { person, in_domain })
 }
 
-/// Returns true if all nodes that a person owns are in the domain.
-fn owns_only_in(desk: &Desk, person: PersonId, domain: DomainId) -> Answer<bool> {
-    let catalog = &desk.store().catalog;
-    let details = catalog.all_node_details()?.into_iter();
-    let mut owned = details.filter(|(_, details)| details.owner == Some(person)).peekable();
-    if owned.peek().is_none() {
-        return Ok(true);
-    }
-    let nodes = catalog.nodes()?;
-    let is_in = |id| nodes.iter().any(|node| node.id == id && node.domain == domain);
-    Ok(owned.all(|(id, _)| is_in(id)))
-}
-
 /// Finds a person with whom the caller may do what needs `right`.
 pub(super) fn find(desk: &Desk, caller: &Caller, login: &str, right: Right) -> Answer<Person> {
-    let absent = || Problem::not_found("user", login);
-    let person = match desk.store().catalog.person(login) {
-        Ok(person) => person,
-        Err(CatalogError::NotFound { .. }) => return Err(absent()),
+    let found = desk.store().catalog.person(login);
+    require(desk, caller, found, right)?.ok_or_else(|| Problem::not_found("user", login))
+}
+
+/// Finds a person by number, as [`find`] does. Returns `None` for a person whom the caller may not
+/// see. Without a number, takes the questions of a person who does not exist.
+pub(super) fn find_numbered(
+    desk: &Desk,
+    caller: &Caller,
+    person: Option<PersonId>,
+    right: Right,
+) -> Answer<Option<Person>> {
+    let found = desk.store().catalog.person_numbered(person.unwrap_or(NOBODY));
+    require(desk, caller, found, right)
+}
+
+/// Returns the found person if the caller may see it, and fails if the caller may not do what needs
+/// `right`. A person who does not exist takes the same questions as one of others.
+fn require(
+    desk: &Desk,
+    caller: &Caller,
+    found: Result<Person, CatalogError>,
+    right: Right,
+) -> Answer<Option<Person>> {
+    let person = match found {
+        Ok(person) => Some(person),
+        Err(CatalogError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
-    let subject = subject(desk, person.id)?;
-    if !caller.may(Area::People, Right::Read, subject) {
-        return Err(absent());
+    let subject = subject(desk, person.as_ref().map_or(NOBODY, |person| person.id))?;
+    if person.is_none() || !caller.may(Area::People, Right::Read, subject) {
+        return Ok(None);
     }
     caller.check(Area::People, right, subject)?;
     Ok(person)

@@ -1,8 +1,10 @@
 //! Schedules and the nodes that follow them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::Follower;
+use model::{DomainId, NodeId};
 use policy::schedule::Definition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +12,7 @@ use serde_json::Value;
 use store::schedules::{self, Schedule};
 
 use super::domains;
-use super::found_node::find_node;
+use super::found_node::{find_node, nodes_seen};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
@@ -121,40 +123,50 @@ pub(super) fn parse(definition: &Value) -> Answer<Definition> {
     Ok(definition)
 }
 
-/// Names the followers that the caller may see.
-fn followers(desk: &Desk, caller: &Caller, all: &[Follower]) -> Answer<Vec<FollowerDocument>> {
-    let catalog = &desk.store().catalog;
-    let (domains, nodes) = match all.is_empty() {
-        true => (Vec::new(), Vec::new()),
-        false => (catalog.domains()?, catalog.nodes()?),
-    };
-    let mut named = Vec::new();
-    for follower in all {
-        match follower {
-            // Labels are words of all tenants.
-            Follower::Label(_) if !caller.is_staff() => {}
-            Follower::Label(label) => named.push(FollowerDocument::Label(label.clone())),
-            Follower::Domain(id) => {
-                let found = domains.iter().find(|domain| domain.id == *id);
-                let seen = found.filter(|domain| {
-                    caller.may(Area::Domains, Right::Read, Subject::Domain(domain.id))
-                });
-                named.extend(seen.map(|domain| FollowerDocument::Domain(domain.name.clone())));
-            }
-            Follower::Node(id) => {
-                let found = nodes.iter().find(|node| node.id == *id);
-                let seen = found.filter(|node| {
-                    find_node(desk, caller, node.name.as_str(), (Area::Nodes, Right::Read)).is_ok()
-                });
-                named.extend(seen.map(|node| FollowerDocument::Node(node.name.to_string())));
-            }
-        }
-    }
-    Ok(named)
+/// View of a caller on the nodes that follow schedules. It is read as a whole, so that a schedule
+/// of others takes the same questions as one that does not exist.
+struct View<'a> {
+    caller: &'a Caller,
+    domains: BTreeMap<DomainId, String>,
+    nodes: BTreeMap<NodeId, String>,
 }
 
-fn describe(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<ScheduleDocument> {
-    let Schedule { row, definition, followers: all } = schedule;
+impl<'a> View<'a> {
+    fn read(desk: &Desk, caller: &'a Caller) -> Answer<Self> {
+        let mut domains = desk.store().catalog.domains()?;
+        domains.retain(|one| caller.may(Area::Domains, Right::Read, Subject::Domain(one.id)));
+        let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?.into_iter();
+        Ok(Self {
+            caller,
+            domains: domains.into_iter().map(|domain| (domain.id, domain.name)).collect(),
+            nodes: nodes.map(|node| (node.id, node.name.to_string())).collect(),
+        })
+    }
+
+    /// Names the follower, if the caller may see it.
+    fn name(&self, follower: &Follower) -> Option<FollowerDocument> {
+        match follower {
+            // Labels are words of all tenants.
+            Follower::Label(_) if !self.caller.is_staff() => None,
+            Follower::Label(label) => Some(FollowerDocument::Label(label.clone())),
+            Follower::Domain(id) => self.domains.get(id).cloned().map(FollowerDocument::Domain),
+            Follower::Node(id) => self.nodes.get(id).cloned().map(FollowerDocument::Node),
+        }
+    }
+
+    /// Returns true if the caller may see the schedule. A schedule that was made for one run shows
+    /// what its nodes do, so it is for those who may see one of the nodes.
+    fn shows(&self, schedule: &Schedule) -> bool {
+        let is_of_run = schedule.row.name.starts_with('@');
+        let mut followers = schedule.followers.iter();
+        !is_of_run
+            || self.caller.is_staff()
+            || followers.any(|follower| self.name(follower).is_some())
+    }
+}
+
+fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
+    let Schedule { row, definition, followers } = schedule;
     let next_runs = match definition.time_zone() {
         Ok(zone) if !definition.is_suspended => definition
             .timing
@@ -164,30 +176,18 @@ fn describe(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<Schedule
             .collect(),
         _ => Vec::new(),
     };
-    Ok(ScheduleDocument {
+    ScheduleDocument {
         definition: serde_json::from_str(&row.body).unwrap_or(Value::Null),
-        followers: followers(desk, caller, &all)?,
+        followers: followers.iter().filter_map(|follower| view.name(follower)).collect(),
         name: row.name,
         changed: Time(row.changed),
-        changed_by: Some(row.changed_by).filter(|_| caller.is_staff()),
+        changed_by: Some(row.changed_by).filter(|_| view.caller.is_staff()),
         next_runs,
-    })
-}
-
-/// Returns true if the caller may see the schedule. A schedule that was made for one run shows what
-/// its nodes do, so it is for those who may see one of the nodes.
-fn sees(desk: &Desk, caller: &Caller, schedule: &Schedule) -> Answer<bool> {
-    let is_of_run = schedule.row.name.starts_with('@');
-    Ok(!is_of_run || caller.is_staff() || !followers(desk, caller, &schedule.followers)?.is_empty())
-}
-
-/// Finds a schedule that the caller may see.
-fn find_seen(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
-    let schedule = find(desk, name)?;
-    match sees(desk, caller, &schedule)? {
-        true => Ok(schedule),
-        false => Err(Problem::not_found("schedule", name)),
     }
+}
+
+fn describe_one(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<ScheduleDocument> {
+    Ok(describe(&View::read(desk, caller)?, schedule))
 }
 
 fn find(desk: &Desk, name: &str) -> Answer<Schedule> {
@@ -202,28 +202,32 @@ fn find(desk: &Desk, name: &str) -> Answer<Schedule> {
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
-    let mut all = Vec::new();
-    for schedule in schedules::list(call.desk.store(), None)? {
-        if sees(&call.desk, &call.caller, &schedule)? {
-            all.push(schedule);
-        }
-    }
+    let view = View::read(&call.desk, &call.caller)?;
+    let mut all = schedules::list(call.desk.store(), None)?;
+    all.retain(|schedule| view.shows(schedule));
     all.sort_by_key(|schedule| schedule.row.name.to_ascii_lowercase());
     let key = |schedule: &Schedule| schedule.row.name.to_ascii_lowercase().into_bytes();
     let page = portion.page_of(all, key);
-    let items = page.items.into_iter().map(|one| describe(&call.desk, &call.caller, one));
-    Ok(Page { items: items.collect::<Result<_, _>>()?, next: page.next })
+    let items = page.items.into_iter().map(|one| describe(&view, one)).collect();
+    Ok(Page { items, next: page.next })
 }
 
 fn get(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<ScheduleDocument> {
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
-    let schedule = find_seen(&call.desk, &call.caller, &call.path.schedule)?;
-    describe(&call.desk, &call.caller, schedule)
+    let view = View::read(&call.desk, &call.caller)?;
+    let name = &call.path.schedule;
+    // All schedules are read, whether there is one of this name or not.
+    let mut all = schedules::list(call.desk.store(), None)?.into_iter();
+    let found = all.find(|one| one.row.name.eq_ignore_ascii_case(name));
+    let found = found.filter(|schedule| view.shows(schedule));
+    let schedule = found.ok_or_else(|| Problem::not_found("schedule", name))?;
+    Ok(describe(&view, schedule))
 }
 
 fn current(desk: &Arc<Desk>, caller: &Caller, path: &SchedulePath) -> Answer<Vec<u8>> {
+    caller.check(Area::Schedules, Right::Write, Subject::Service)?;
     let schedule = find(desk, &path.schedule)?;
-    Ok(crate::routes::document(&describe(desk, caller, schedule)?))
+    Ok(crate::routes::document(&describe_one(desk, caller, schedule)?))
 }
 
 /// Returns the followers that a caller names.
@@ -262,7 +266,7 @@ fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocume
         schedule = schedules::associate(store, &call.body.name, &followers, author)?;
     }
     call.desk.office.announce()?;
-    describe(&call.desk, &call.caller, schedule)
+    describe_one(&call.desk, &call.caller, schedule)
 }
 
 fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<ScheduleDocument> {
@@ -272,7 +276,7 @@ fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<Schedu
     let (store, author) = (call.desk.store(), &call.caller.name);
     let schedule = schedules::change(store, &call.path.schedule, &definition, author)?;
     call.desk.office.announce()?;
-    describe(&call.desk, &call.caller, schedule)
+    describe_one(&call.desk, &call.caller, schedule)
 }
 
 fn remove(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<Empty> {
@@ -296,5 +300,5 @@ fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<Schedul
         schedule = schedules::dissociate(store, name, &removed, author)?;
     }
     call.desk.office.announce()?;
-    describe(&call.desk, &call.caller, schedule)
+    describe_one(&call.desk, &call.caller, schedule)
 }

@@ -10,8 +10,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use super::block;
-use crate::CatalogError;
 use crate::sql::{Columns, Row, RowVisitor, Sql, ToValue, Value, params};
+use crate::{CatalogError, statements};
 
 /// Key of the advisory lock of the catalogue's writers: "holdfast" in ASCII.
 const WRITERS_LOCK: i64 = i64::from_be_bytes(*b"holdfast");
@@ -277,6 +277,7 @@ impl Columns for tokio_postgres::Row {
 
 impl Sql for Session {
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
+        statements::count();
         let statement = self.prepare(statement)?;
         let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
         assert_eq!(statement.params().len(), values.len(), "one value for each parameter");
@@ -292,6 +293,7 @@ impl Sql for Session {
         values: &[&dyn ToValue],
         visit: RowVisitor<'_>,
     ) -> Result<(), CatalogError> {
+        statements::count();
         let statement = self.prepare(statement)?;
         let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
         assert_eq!(statement.params().len(), values.len(), "one value for each parameter");

@@ -16,6 +16,13 @@ impl<E: Engine> Details for E {
         self.read(|sql| sql.all(&format!("{NODE} ORDER BY node"), &[], node_columns))
     }
 
+    fn domains_of_owner(&self, owner: PersonId) -> Result<Vec<DomainId>, CatalogError> {
+        let select = "SELECT DISTINCT node.domain FROM node_detail
+                      JOIN node ON node.id = node_detail.node
+                      WHERE owner = ? ORDER BY node.domain";
+        self.read(|sql| sql.all(select, params![owner.0], |row| Ok(DomainId(row.get(0)?))))
+    }
+
     fn put_node_details(&self, node: NodeId, details: &NodeDetails) -> Result<(), CatalogError> {
         let details = details.clone();
         self.write(move |sql| put_node(sql, node, &details))

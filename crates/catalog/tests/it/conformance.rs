@@ -202,6 +202,7 @@ macro_rules! conformance {
                 sign_ins_end_by_time_and_with_the_password,
                 all_that_a_person_has_ends_with_the_person,
                 details_are_replaced_and_end_with_their_object,
+                an_owner_has_the_domains_of_the_nodes,
                 an_owner_and_the_service_lock_apart,
                 a_request_is_answered_once,
                 an_approval_is_decided_once,

@@ -1,8 +1,10 @@
 //! Isolation of tenants, walked from the list of operations: what a caller of one domain asks about
-//! an object of another domain is answered as if the object did not exist.
+//! an object of another domain is answered as if the object did not exist, and takes the server as
+//! many statements, so that the time does not tell either.
 
 use std::collections::BTreeMap;
 
+use e2e::harness::Outcome;
 use e2e::harness::api::{Answer, Caller};
 use serde_json::{Value, json};
 
@@ -213,7 +215,7 @@ fn other_tenant(service: &Provider) -> (Caller, Objects) {
     let followers = json!({ "add": [{ "domain": name }] });
     service.root.patch("/v1/schedules/nightly/followers", &followers).expect(200);
     let run = json!({ "nodes": [node], "definition": definition });
-    other.post("/v1/runs", &run).expect(201);
+    let run = other.post("/v1/runs", &run).expect(201).json()["schedule"].clone();
     let (set, key) = (format!("{MARK}-set"), format!("{MARK}-key"));
     service.root.post("/v1/option-sets", &json!({ "name": set })).expect(201);
     let change = json!({ "option_set": set });
@@ -235,7 +237,7 @@ fn other_tenant(service: &Provider) -> (Caller, Objects) {
         ("key", pair(&first("/v1/keys", "id"), "hf-aaaaaaaaaaaaaaaa")),
         ("event", pair(&first("/v1/events", "number"), "987654")),
         ("approval", pair(&first("/v1/approvals", "number"), "987654")),
-        ("schedule", pair("no-schedule-1", "no-schedule-2")),
+        ("schedule", pair(run.as_str().unwrap(), "@nothing")),
         ("baseline", pair("7001", "7002")),
         ("pool", pair(&pool, "no-pool")),
         ("library", pair("no-library-1", "no-library-2")),
@@ -264,9 +266,33 @@ fn state(other: &Caller) -> Vec<Value> {
     paths.iter().map(|path| other.get(path).expect(200).json()).collect()
 }
 
+/// Restarts the server so that it tells of each request.
+fn tell_requests(service: &mut Provider) {
+    service.server.set_environment(&["HOLDFAST_LOG=warn,api=debug"]);
+    service.server.set_options(&["--log-format", "json"]);
+    service.server.restart();
+}
+
+/// Returns the status and the number of statements of each request after the last one for the
+/// document of operations.
+#[track_caller]
+fn told_requests(outcome: &Outcome) -> Vec<(u64, u64)> {
+    let lines = outcome.stderr.lines().map(|line| {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    });
+    let told: Vec<Value> = lines.filter(|line| line["message"] == "request answered").collect();
+    let asked = told.iter().rposition(|line| line["operation"] == "openapi.get");
+    let number = |line: &Value, field: &str| line[field].as_u64().unwrap();
+    told[asked.unwrap() + 1..]
+        .iter()
+        .map(|line| (number(line, "status"), number(line, "statements")))
+        .collect()
+}
+
 #[test]
 fn objects_of_another_tenant_do_not_exist() {
-    let (service, _) = with_two_persons();
+    let (mut service, _) = with_two_persons();
+    tell_requests(&mut service);
     let (other, objects) = other_tenant(&service);
     service.tenant("LAW");
     let roles = ["tenant", "owner", "policy", "storage", "operator", "auditor"];
@@ -284,11 +310,16 @@ fn objects_of_another_tenant_do_not_exist() {
     let requests = requests(&document, &objects);
     assert!(requests.len() > 60, "{requests:?}");
     let before = state(&other);
+    service.stranger.get("/v1/openapi.json").expect(200);
+    let (mut sent, mut pairs) = (0, Vec::new());
     for (role, caller) in &callers {
         for request in &requests {
             let foreign = request.send(caller, &objects, true);
             let said = objects.bare(request, &foreign);
+            sent += 1;
             if request.names_an_object() {
+                pairs.push((sent - 1, format!("{role}: {request:?}: {}", said.1)));
+                sent += 1;
                 let absent = request.send(caller, &objects, false);
                 assert_eq!(said, objects.bare(request, &absent), "{role}: {request:?}");
             }
@@ -299,6 +330,24 @@ fn objects_of_another_tenant_do_not_exist() {
         }
     }
     assert_eq!(state(&other), before, "nothing of the other tenant has changed");
+    check_statements(&service.server.terminate().expect(&[0]), &pairs);
+}
+
+/// Compares the work for objects of others with that for objects that do not exist. Each pair is
+/// the index of the first of two requests, and their description.
+#[track_caller]
+fn check_statements(outcome: &Outcome, pairs: &[(usize, String)]) {
+    let told = told_requests(outcome);
+    let mut compared = 0;
+    for (index, request) in pairs {
+        let [foreign, absent] = [told[*index], told[*index + 1]];
+        // A list of what the caller may see is no refusal.
+        if foreign.0 >= 400 {
+            assert_eq!(foreign, absent, "{request}");
+            compared += usize::from(foreign.1 > 3);
+        }
+    }
+    assert!(compared > 50, "only {compared} refusals looked for their objects");
 }
 
 #[test]

@@ -73,6 +73,13 @@ pub fn node_events(
     Ok(store.catalog.scheduled_events(filter, from, limit)?)
 }
 
+/// Returns the event with this number, if there is one.
+pub fn event_numbered(store: &Store, number: u64) -> Result<Option<ScheduledEvent>, StoreError> {
+    let all = EventFilter::default();
+    let event = store.catalog.scheduled_events(&all, Some(number), 1)?.pop();
+    Ok(event.filter(|event| event.number == number))
+}
+
 /// Returns the event with this number, and the end of its log.
 pub fn find_event(store: &Store, number: u64) -> Result<(ScheduledEvent, Vec<u8>), StoreError> {
     let unknown = || {
@@ -80,9 +87,7 @@ pub fn find_event(store: &Store, number: u64) -> Result<(ScheduledEvent, Vec<u8>
             "there is no event {number}; 'holdfast admin event list' shows the events"
         ))
     };
-    let all = EventFilter::default();
-    let event = store.catalog.scheduled_events(&all, Some(number), 1)?.pop();
-    let event = event.filter(|event| event.number == number).ok_or_else(unknown)?;
+    let event = event_numbered(store, number)?.ok_or_else(unknown)?;
     store.catalog.scheduled_event(&event.key)?.ok_or_else(unknown)
 }
 

@@ -1,8 +1,8 @@
 //! People, their keys and sign-ins.
 
 use catalog::{
-    ApiKeyRow, Catalog, DomainDetails, NewPerson, NodeDetails, Person, PersonChange, RoleRow,
-    SignInRow,
+    ApiKeyRow, Catalog, DomainDetails, NewPerson, NodeChange, NodeDetails, Person, PersonChange,
+    RoleRow, SignInRow,
 };
 use model::{DomainId, PersonId, ServerTime};
 
@@ -150,6 +150,25 @@ pub(crate) fn all_that_a_person_has_ends_with_the_person(engine: &dyn Engine) {
     assert_eq!(catalog.node_details(node).expect("has none").owner, None);
     assert_eq!(refusal(catalog.remove_person(anna)), "not found");
     assert_ne!(add(&*catalog, "anna").id, anna, "a number is never given twice");
+}
+
+pub(crate) fn an_owner_has_the_domains_of_the_nodes(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [anna, bert] = ["anna", "bert"].map(|login| add(&*catalog, login).id);
+    let lab = catalog.add_domain("LAB", NOW).expect("is added").id;
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| add_node(&*catalog, name));
+    for (node, owner) in [(&a, anna), (&b, anna), (&c, anna), (&d, bert)] {
+        let details = NodeDetails { owner: Some(owner), ..NodeDetails::default() };
+        catalog.put_node_details(node.id, &details).expect("are kept");
+    }
+    let domains = |person| catalog.domains_of_owner(person).expect("are read");
+    assert_eq!((domains(anna), domains(bert)), (vec![a.domain], vec![d.domain]));
+    let change = NodeChange { domain: Some(lab), ..NodeChange::default() };
+    catalog.change_node(c.id, &change).expect("moves");
+    let mut both = vec![a.domain, lab];
+    both.sort_unstable();
+    assert_eq!(domains(anna), both);
+    assert_eq!(domains(NOBODY), []);
 }
 
 pub(crate) fn details_are_replaced_and_end_with_their_object(engine: &dyn Engine) {
