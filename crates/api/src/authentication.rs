@@ -8,19 +8,21 @@
 //! | cookie, and header `X-Holdfast-Guard` with each change | what the person may |
 //! | the administration socket of the server's folder | everything |
 //!
-//! All failures give the same answer. After some failures from an address, or for a login from an
-//! address, each further attempt is followed by a pause.
+//! All failures give the same answer. After some failures from an address, or for a login, each
+//! further attempt is followed by a pause: see `login_guesses`.
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use axum::http::{HeaderMap, Method, header};
-use catalog::{CatalogError, Person};
+use catalog::{CatalogError, Person, SignInRow};
 use data_encoding::{BASE64, HEXLOWER};
 use model::PersonId;
 
 use crate::caller::{Caller, HeldRole, Limit};
 use crate::desk::{Desk, origin};
 use crate::keys::{self, KeyKind};
+use crate::login_guesses::{Place, PlaceKind};
 use crate::problem::{Kind, Problem};
 use crate::roles::Role;
 
@@ -184,12 +186,51 @@ pub(crate) fn check_password(
     login: &str,
     password: &str,
 ) -> Result<Person, Problem> {
+    check_credentials(desk, (address, false), login, password)
+}
+
+/// Does the same for a caller who is known to be the person: guesses from elsewhere do not slow it.
+pub(crate) fn check_own_password(
+    desk: &Desk,
+    address: Option<IpAddr>,
+    login: &str,
+    password: &str,
+) -> Result<Person, Problem> {
+    check_credentials(desk, (address, true), login, password)
+}
+
+/// Returns the kind of a place. The person has a sign-in from a known one, if not this process has
+/// noted it. A person who does not exist takes the same question.
+fn kind_of_place(
+    desk: &Desk,
+    place: &Place,
+    person: Option<&Person>,
+    now: Instant,
+) -> Result<PlaceKind, Problem> {
+    let person = person.map_or(NOBODY, |person| person.id);
+    let sign_ins = desk.store().catalog.sign_ins(person)?;
+    let is_here = |sign_in: &SignInRow| {
+        sign_in.origin.parse().is_ok_and(|address| origin(Some(address)) == place.from)
+    };
+    match sign_ins.iter().any(is_here) {
+        true => Ok(PlaceKind::Known),
+        false => Ok(desk.guesses_of_logins.kind(place, now)),
+    }
+}
+
+fn check_credentials(
+    desk: &Desk,
+    (address, is_own): (Option<IpAddr>, bool),
+    login: &str,
+    password: &str,
+) -> Result<Person, Problem> {
     if login.len() > LOGIN_BYTES_MAX || login.chars().any(char::is_control) {
         return Err(refused());
     }
     let (from, now) = (origin(address), sys::clock::monotonic());
-    let place = (login.to_lowercase(), from);
-    desk.guesses_of_logins.admit(&place, now).map_err(Problem::too_many)?;
+    let place = Place { login: login.to_lowercase(), from };
+    let guesses = &desk.guesses_of_logins;
+    guesses.admit(&place, now).map_err(Problem::too_many)?;
     if let Some(from) = &from {
         desk.guesses_of_origins.admit(from, now).map_err(Problem::too_many)?;
     }
@@ -198,6 +239,11 @@ pub(crate) fn check_password(
         Err(CatalogError::NotFound { .. }) => None,
         Err(error) => return Err(error.into()),
     };
+    let kind = match is_own {
+        true => PlaceKind::Known,
+        false => kind_of_place(desk, &place, person.as_ref(), now)?,
+    };
+    guesses.admit_among_all(&place, kind, now).map_err(Problem::too_many)?;
     let stored = person
         .as_ref()
         .and_then(|person| Some((person.id, person.password.as_deref()?)));
@@ -205,12 +251,12 @@ pub(crate) fn check_password(
     if !is_known {
         // The attempt counts before its hash is computed, so that many at once are no more guesses
         // than one after the other.
-        desk.guesses_of_logins.failed(place.clone(), now);
+        guesses.failed(&place, kind, now);
     }
     let is_right = is_known || desk.passwords.is_right(stored, password, now);
     match person.filter(|person| is_right && !person.locked) {
         Some(person) => {
-            desk.guesses_of_logins.succeeded(&place);
+            guesses.succeeded(&place, kind, !is_known, now);
             Ok(person)
         }
         None => {

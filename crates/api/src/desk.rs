@@ -10,6 +10,7 @@ use server::{Guesses, Office, Origin};
 use store::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+use crate::login_guesses::LoginGuesses;
 use crate::passwords::Passwords;
 use crate::problem::{Kind, Problem};
 use crate::rates::Rates;
@@ -23,9 +24,8 @@ pub(crate) struct Desk {
     pub(crate) rates: Rates,
     /// Failed attempts to show who calls, by network address.
     pub(crate) guesses_of_origins: Guesses<Origin>,
-    /// Failed attempts by login and network address: attempts from elsewhere do not lock out the
-    /// person.
-    pub(crate) guesses_of_logins: Guesses<(String, Option<Origin>)>,
+    /// Failed attempts by login.
+    pub(crate) guesses_of_logins: LoginGuesses,
     /// Wrong codes of second factors, by person.
     pub(crate) guesses_of_codes: Guesses<PersonId>,
     /// Lock for changes of objects that have tags.
@@ -60,7 +60,7 @@ impl Desk {
             seals,
             rates: Rates::default(),
             guesses_of_origins: Guesses::default(),
-            guesses_of_logins: Guesses::default(),
+            guesses_of_logins: LoginGuesses::default(),
             guesses_of_codes: Guesses::default(),
             changes: Arc::default(),
             work: Arc::new(Semaphore::new(WORK_MAX)),

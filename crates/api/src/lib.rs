@@ -13,6 +13,7 @@
 //! | `routes`, `call` | from a request of HTTP to a typed call, and back |
 //! | `operation`, `openapi` | the list of operations, and its document |
 //! | `authentication`, `challenge`, `passwords`, `second_factor`, `keys` | who calls |
+//! | `login_guesses` | guesses of passwords, from wherever they come |
 //! | `roles`, `caller` | what a caller may do |
 //! | `approval` | what waits for a second person |
 //! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
@@ -46,6 +47,7 @@ mod fields;
 mod health;
 mod keys;
 mod listener;
+mod login_guesses;
 mod metrics;
 mod openapi;
 mod operation;

@@ -29,11 +29,20 @@ const ORIGINS_MAX: usize = 4096;
 /// Failed attempts of all origins.
 pub struct Guesses<K = Origin> {
     origins: Mutex<BTreeMap<K, Failures>>,
+    /// Number of failures that no pause follows.
+    free_max: u32,
 }
 
 impl<K> Default for Guesses<K> {
     fn default() -> Self {
-        Self { origins: Mutex::default() }
+        Self::with_free(FREE_MAX)
+    }
+}
+
+impl<K> Guesses<K> {
+    /// Counts attempts whose first `free_max` failures no pause follows.
+    pub fn with_free(free_max: u32) -> Self {
+        Self { origins: Mutex::default(), free_max }
     }
 }
 
@@ -47,14 +56,14 @@ struct Failures {
 
 impl Failures {
     /// Returns the remaining part of the pause; zero after it.
-    fn remaining(&self, now: Instant) -> Duration {
-        pause(self.count).saturating_sub(now.saturating_duration_since(self.last))
+    fn remaining(&self, free_max: u32, now: Instant) -> Duration {
+        pause(self.count, free_max).saturating_sub(now.saturating_duration_since(self.last))
     }
 }
 
-/// Returns the pause that follows `failures`.
-fn pause(failures: u32) -> Duration {
-    let Some(doublings) = failures.checked_sub(FREE_MAX) else { return Duration::ZERO };
+/// Returns the pause that follows `failures`, the first `free_max` of which are free.
+fn pause(failures: u32, free_max: u32) -> Duration {
+    let Some(doublings) = failures.checked_sub(free_max) else { return Duration::ZERO };
     let pause = 2_u32.checked_pow(doublings).and_then(|factor| PAUSE.checked_mul(factor));
     pause.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)
 }
@@ -71,7 +80,7 @@ impl<K: Ord + Clone> Guesses<K> {
     pub fn admit(&self, origin: &K, now: Instant) -> Result<(), Duration> {
         let mut origins = self.origins();
         let Some(failures) = origins.get_mut(origin) else { return Ok(()) };
-        let remaining = failures.remaining(now);
+        let remaining = failures.remaining(self.free_max, now);
         if !remaining.is_zero() {
             return Err(remaining);
         }
@@ -92,6 +101,17 @@ impl<K: Ord + Clone> Guesses<K> {
             origins.remove(&oldest);
         }
         assert!(origins.len() <= ORIGINS_MAX, "the memory is bounded");
+    }
+
+    /// Takes back one failure of an origin: an attempt that was counted has succeeded.
+    pub fn withdraw(&self, origin: &K) {
+        let mut origins = self.origins();
+        if let Some(failures) = origins.get_mut(origin) {
+            failures.count = failures.count.saturating_sub(1);
+            if failures.count == 0 {
+                origins.remove(origin);
+            }
+        }
     }
 
     /// Forgets the failures of an origin that has shown a valid token.
@@ -163,6 +183,26 @@ mod tests {
         let later = now + FORGOTTEN_AFTER;
         guesses.failed(origin(1), later);
         assert_eq!(guesses.admit(&origin(1), later), Ok(()), "the failures of yesterday count");
+    }
+
+    #[test]
+    fn a_failure_that_was_none_is_taken_back() {
+        let now = sys::clock::monotonic();
+        let guesses = failed(FREE_MAX, now);
+        guesses.withdraw(&origin(1));
+        assert_eq!(guesses.admit(&origin(1), now), Ok(()));
+        guesses.failed(origin(1), now);
+        assert_eq!(guesses.admit(&origin(1), now), Err(Duration::from_secs(1)));
+        guesses.withdraw(&origin(2));
+    }
+
+    #[test]
+    fn more_failures_may_be_free() {
+        let (now, guesses) = (sys::clock::monotonic(), Guesses::with_free(20));
+        (0..19).for_each(|_| guesses.failed(origin(1), now));
+        assert_eq!(guesses.admit(&origin(1), now), Ok(()));
+        guesses.failed(origin(1), now);
+        assert_eq!(guesses.admit(&origin(1), now), Err(Duration::from_secs(1)));
     }
 
     #[test]

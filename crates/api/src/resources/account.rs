@@ -125,7 +125,8 @@ fn get(call: &mut Call<Empty, Empty, Empty>) -> Answer<AccountDocument> {
 
 /// Fails unless `password` is the caller's.
 fn check_own<P, Q, B>(call: &Call<P, Q, B>, person: &Person, password: &str) -> Answer<()> {
-    let checked = authentication::check_password(&call.desk, call.origin, &person.login, password);
+    let checked =
+        authentication::check_own_password(&call.desk, call.origin, &person.login, password);
     checked.map(drop).map_err(|problem| match problem.kind {
         Kind::Unauthenticated => Problem::new(Kind::Forbidden, "the password is wrong"),
         _ => problem,

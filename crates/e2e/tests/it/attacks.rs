@@ -115,6 +115,39 @@ fn guesses_from_one_place_lock_out_nobody_elsewhere() {
 }
 
 #[test]
+fn guesses_from_everywhere_are_slowed_and_the_owner_gets_in() {
+    let service = Provider::new();
+    let key = service.person("anna", &["tenant@STANDARD"]);
+    let at = |place: &str| service.stranger.with_options(&["--interface", place]);
+    let attempt = |place: &str, login: &str, password: &str| {
+        at(place).post("/v1/sign-in", &json!({ "login": login, "password": password }))
+    };
+    attempt("127.0.0.9", "anna", PASSWORD).expect(200);
+    let (signed_in, _, _) = sign_in(&service, "anna");
+    // Each guess comes from a place of its own.
+    let guess = |login: &str, network: u8| -> Vec<u16> {
+        let place = |number: u8| format!("127.0.{network}.{number}");
+        let guess = |number| attempt(&place(number), login, &format!("wrong horse {number:08}"));
+        (1..=30).map(|number| guess(number).status).collect()
+    };
+    let statuses = guess("anna", 1);
+    assert!(statuses[..20].iter().all(|status| *status == 401), "{statuses:?}");
+    assert!(statuses.iter().filter(|status| **status == 429).count() > 6, "{statuses:?}");
+    // Not even the right password gets in from any new place now, but once in a pause.
+    let places = ["127.0.3.1", "127.0.3.2", "127.0.3.3"];
+    let hits = places.map(|place| attempt(place, "anna", PASSWORD));
+    let refused: Vec<_> = hits.iter().filter(|hit| hit.status == 429).collect();
+    assert!(refused.len() >= 2 && refused[0].header("retry-after").is_some(), "{hits:?}");
+    attempt("127.0.0.9", "anna", PASSWORD).expect(200);
+    signed_in.get("/v1/account").expect(200);
+    key.get("/v1/account").expect(200);
+    // A login that nobody has is slowed in the same way.
+    let statuses = guess("nobody-at-all", 2);
+    assert!(statuses[..20].iter().all(|status| *status == 401), "{statuses:?}");
+    assert!(statuses.iter().filter(|status| **status == 429).count() > 6, "{statuses:?}");
+}
+
+#[test]
 fn odd_paths_lead_nowhere() {
     let service = Provider::new();
     let caller = service.root.with_options(&["--path-as-is"]);
