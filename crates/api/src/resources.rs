@@ -10,6 +10,7 @@ mod differences;
 mod domains;
 mod enrolment_keys;
 mod events;
+mod filespaces;
 mod found_node;
 mod inventory;
 mod keys;
@@ -66,6 +67,7 @@ pub(crate) fn routes() -> Routes {
     nodes::add(&mut routes);
     node_settings::add(&mut routes);
     node_config::add(&mut routes);
+    filespaces::add(&mut routes);
     choices::add(&mut routes);
     schedules::add(&mut routes);
     events::add(&mut routes);

@@ -39,6 +39,10 @@ pub trait Filespaces {
         archives: &[u64],
     ) -> Result<Vec<Vec<Filespace>>, CatalogError>;
 
+    /// Removes a filespace with all its versions and deletions, and the reports of its backups.
+    /// Fails with `NotFound`.
+    fn remove_filespace(&self, filespace: FilespaceId) -> Result<(), CatalogError>;
+
     /// Returns a node's filespace by its name. An unknown filespace is made. Fails with `NotFound`
     /// for an unknown node.
     fn open_filespace(

@@ -6,7 +6,7 @@ use catalog::{
     CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
     NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
-use model::{BACKUP_FILESPACE_MIN, DirPath, NodeName, ServerTime};
+use model::{BACKUP_FILESPACE_MIN, DirPath, NodeName, ServerTime, is_backup_filespace};
 use policy::PolicyDomain;
 
 use crate::counts::counted;
@@ -390,6 +390,35 @@ pub fn remove(
     let details = format!("{} with {}", node.name, counted(objects, "active object"));
     note(store, actor, "node removed", details)?;
     Ok(info)
+}
+
+/// Finds a filespace of a node's backups.
+pub fn find_filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespace, StoreError> {
+    let found = store.catalog.filespaces_from(node.id, name, 1)?.pop();
+    found
+        .filter(|filespace| filespace.name == name && is_backup_filespace(name))
+        .ok_or_else(|| {
+            let shown = name.escape_ascii();
+            StoreError::not_found(format!("node {} has no filespace {shown}", node.name))
+        })
+}
+
+/// Removes a filespace of a node's backups, with all its versions. Fails while a backup of it runs.
+pub fn remove_filespace(
+    store: &Store,
+    node: &Node,
+    filespace: &Filespace,
+    actor: &str,
+) -> Result<(), StoreError> {
+    domains::check_unlocked(store, node, "removing a filespace of")?;
+    let _claim = store.claim(filespace.id)?;
+    let objects = store.catalog.count_objects(filespace.id, &DirPath::above_root())?;
+    store.catalog.remove_filespace(filespace.id)?;
+    store.quotas.forget();
+    let shown = filespace.name.escape_ascii();
+    tracing::info!(node = %node.name, filespace = %shown, "filespace removed");
+    let details = format!("{}: {shown} with {}", node.name, counted(objects, "active object"));
+    note(store, actor, "filespace removed", details)
 }
 
 /// Ends all certificates of a node and its unused token. Returns the number of certificates.

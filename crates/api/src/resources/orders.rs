@@ -1,6 +1,6 @@
 //! Orders that destroy, and wait for a second person where that is switched on.
 
-use catalog::{ApprovalRow, Node};
+use catalog::{ApprovalRow, Filespace, Node};
 use model::{DomainId, NodeId, PoolId};
 use policy::PolicyDomain;
 use serde::de::DeserializeOwned;
@@ -14,9 +14,11 @@ use super::found_node::{NO_NAME, find_node};
 use crate::approval::{Order, Target};
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
+use crate::fields::Bytes;
 use crate::roles::{Area, Right};
 
 const REMOVE_NODE: &str = "nodes.remove";
+const REMOVE_FILESPACE: &str = "filespaces.remove";
 const ACTIVATE_POLICY: &str = "policies.activate";
 const REMOVE_POOL: &str = "pools.remove";
 
@@ -24,6 +26,7 @@ const REMOVE_POOL: &str = "pools.remove";
 pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
     match row.operation.as_str() {
         REMOVE_NODE => parse::<NodeRemoval>(row),
+        REMOVE_FILESPACE => parse::<FilespaceRemoval>(row),
         ACTIVATE_POLICY => parse::<Activation>(row),
         REMOVE_POOL => parse::<PoolRemoval>(row),
         _ => None,
@@ -111,6 +114,60 @@ impl Order for NodeRemoval {
             return Err(StoreError::conflict("another node has this name meanwhile"));
         }
         desk.office.remove_node(&self.node, self.with_data, actor).map(drop)
+    }
+}
+
+/// Removal of a filespace.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FilespaceRemoval {
+    /// Number of the node.
+    id: u32,
+    node: String,
+    /// Number of the filespace. Its name may belong to another one when the order is carried out.
+    number: u32,
+    filespace: Bytes,
+}
+
+impl FilespaceRemoval {
+    pub(super) fn new(node: &Node, filespace: &Filespace) -> Self {
+        Self {
+            id: node.id.0,
+            node: node.name.to_string(),
+            number: filespace.id.0,
+            filespace: Bytes(filespace.name.clone()),
+        }
+    }
+}
+
+impl Order for FilespaceRemoval {
+    fn operation(&self) -> &'static str {
+        REMOVE_FILESPACE
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        format!("removes {} with its backups", self.object())
+    }
+
+    fn object(&self) -> String {
+        format!("filespace {} of node {}", self.filespace.0.escape_ascii(), self.node)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target::Node(&self.node, NodeId(self.id))
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        let store = desk.store();
+        let node = nodes::find(store, &self.node)?;
+        let filespace = nodes::find_filespace(store, &node, &self.filespace.0)?;
+        if (node.id.0, filespace.id.0) != (self.id, self.number) {
+            return Err(StoreError::conflict("another filespace has this name meanwhile"));
+        }
+        nodes::remove_filespace(store, &node, &filespace, actor)
     }
 }
 

@@ -35,6 +35,10 @@ impl<E: Engine> Filespaces for E {
         self.read(|sql| archives.iter().map(|number| of_archive(sql, node, *number)).collect())
     }
 
+    fn remove_filespace(&self, filespace: FilespaceId) -> Result<(), CatalogError> {
+        self.write(move |sql| remove_with_deletions(sql, filespace))
+    }
+
     fn open_filespace(
         &self,
         node: NodeId,
@@ -128,6 +132,21 @@ pub(super) fn empty(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), Catalog
         sql.execute(&delete, params![first, end])?;
     }
     Ok(())
+}
+
+/// Removes a filespace with all its rows, its reports, and the deletions of nothing else.
+fn remove_with_deletions(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogError> {
+    find(sql, filespace)?;
+    let select = "SELECT DISTINCT deletion FROM trash WHERE filespace = ?";
+    let deletions: Vec<u64> = sql.all(select, params![filespace.0], |row| row.get::<u64>(0))?;
+    remove(sql, filespace)?;
+    for deletion in deletions {
+        if !sql.exists("SELECT 1 FROM trash WHERE deletion = ?", params![deletion])? {
+            sql.execute("DELETE FROM deletion WHERE number = ?", params![deletion])?;
+        }
+    }
+    sql.execute("DELETE FROM session WHERE filespace = ?", params![filespace.0])
+        .map(drop)
 }
 
 /// Removes a filespace with all its rows.

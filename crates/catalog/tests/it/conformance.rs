@@ -117,6 +117,7 @@ macro_rules! conformance {
             );
             conformance!(@theme filespaces, $new,
                 a_filespace_is_made_once,
+                removal_takes_all_of_the_filespace_and_nothing_else,
                 filespaces_are_listed_in_byte_order,
                 filespaces_are_listed_from_a_name,
                 filespaces_are_found_by_their_archive,

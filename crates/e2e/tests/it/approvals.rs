@@ -7,6 +7,8 @@ use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
+use crate::at_work::enrol;
+use crate::scene::plant_files;
 
 /// A service in which two persons are needed, and its second administrator.
 pub(crate) fn with_two_persons() -> (Provider, Caller) {
@@ -57,6 +59,53 @@ fn removal_of_a_node_waits_for_a_second_person() {
     let log = service.root.get("/v1/log?kind=node%20removed").expect(200).json();
     let actor = &fields(&log, "actor")[0];
     assert!(actor.contains("root") && actor.contains("approved by second"), "{actor}");
+}
+
+#[test]
+fn removal_of_a_filespace_waits_for_a_second_person() {
+    let (service, second) = with_two_persons();
+    let node = enrol(&service, "a");
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 5, 1_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+    let spaces = "/v1/nodes/a/filespaces";
+    let listed = service.root.get(spaces).expect(200).json();
+    let name = listed["items"][0]["name"].as_str().unwrap().to_owned();
+    let removal = format!("{spaces}?filespace={name}");
+    let asked = service.root.delete(&removal).expect(202).json();
+    assert_eq!(asked["code"], "approval-needed");
+    assert_eq!(service.root.get(spaces).expect(200).json(), listed);
+    service.root.delete(&removal).expect(409);
+    service.root.delete(&format!("{spaces}?filespace=/no/such")).expect(404);
+    let refused = service.server.try_admin(&["filespace", "remove", "a", &name, "--confirm"]);
+    refused.expect(&[12]).says("waits already");
+    let done = second.post(&last_request(&second), &json!({ "decision": "approve" }));
+    let done = done.expect(200).json();
+    assert_eq!(done["state"], "done", "{done}");
+    assert!(done["summary"].as_str().unwrap().contains("of node a"), "{done}");
+    assert_eq!(service.root.get(spaces).expect(200).json()["items"], json!([]));
+    assert_eq!(service.root.get("/v1/nodes/a/backups").expect(200).json()["items"], json!([]));
+    let log = service.root.get("/v1/log?kind=filespace%20removed").expect(200).json();
+    let actor = &fields(&log, "actor")[0];
+    assert!(actor.contains("root") && actor.contains("approved by second"), "{actor}");
+    // The next backup stores everything again.
+    node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    let listed = service.root.get(spaces).expect(200).json();
+    assert!(listed["items"][0]["active_objects"].as_u64().unwrap() > 5, "{listed}");
+}
+
+#[test]
+fn a_filespace_is_removed_by_the_command_line() {
+    let service = Provider::new();
+    let node = enrol(&service, "a");
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 5, 1_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+    let listed = service.server.admin(&["filespace", "list", "a"]);
+    let name = listed["name"].as_str().unwrap();
+    let removed = service.server.admin(&["filespace", "remove", "a", name, "--confirm"]);
+    assert_eq!(removed["filespace"], name);
+    assert_eq!(service.server.admin(&["filespace", "list", "a"]), json!([]));
 }
 
 const DRAFT: &str = "/v1/domains/STANDARD/policy/draft";

@@ -7,6 +7,7 @@ mod domain;
 mod enrolment_key;
 mod event;
 mod expire;
+mod filespace;
 mod key;
 mod library;
 mod log;
@@ -68,6 +69,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum AdminCommand {
     Node(node::Args),
+    Filespace(filespace::Args),
     User(user::Args),
     Key(key::Args),
     Api(request::Args),
@@ -162,6 +164,7 @@ fn carry_out(
 ) -> Result<u8, CommandError> {
     match command {
         AdminCommand::Node(args) => node::run(args, admin, context),
+        AdminCommand::Filespace(args) => filespace::run(args, admin, context),
         AdminCommand::User(args) => user::run(args, admin, context),
         AdminCommand::Key(args) => key::run(args, admin, context),
         AdminCommand::Api(args) => request::run(&args, admin, context),

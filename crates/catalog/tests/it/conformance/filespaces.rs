@@ -1,10 +1,11 @@
 //! Filespaces, and the classes that their objects are bound to.
 
-use catalog::Node;
-use model::{BACKUP_FILESPACE_MIN, archive_filespace};
+use catalog::{Filespace, Node, Write};
+use model::{BACKUP_FILESPACE_MIN, DirPath, archive_filespace};
 
 use super::Engine;
-use crate::samples::{NO_NODE, NOW, add_node, at, refusal};
+use crate::contents::{self, FilespaceContents};
+use crate::samples::{NO_NODE, NOW, add_node, at, fill, refusal, version};
 
 pub(crate) fn a_filespace_is_made_once(engine: &dyn Engine) {
     let catalog = engine.open();
@@ -16,6 +17,40 @@ pub(crate) fn a_filespace_is_made_once(engine: &dyn Engine) {
     assert_eq!(catalog.open_filespace(node.id, b"/home", at(9)).expect("is there"), made);
     assert_eq!(catalog.filespaces(node.id).expect("one"), [made]);
     assert_eq!(refusal(catalog.open_filespace(NO_NODE, b"/home", NOW)), "not found");
+}
+
+pub(crate) fn removal_takes_all_of_the_filespace_and_nothing_else(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, other) = (fill(&*catalog, "a", 1), fill(&*catalog, "b", 2));
+    let spaces = catalog.filespaces(node.id).expect("two");
+    let [gone, kept] = [&spaces[0], &spaces[1]];
+    let [first, second] =
+        [1, 2].map(|_| catalog.add_deletion(node.id, "x", NOW).expect("is added"));
+    let trashed = |deletion, space: &Filespace| {
+        let version = version(&DirPath::root(), b"old", 1, 1);
+        Write::Trash { filespace: space.id, version, deletion }
+    };
+    catalog
+        .commit(vec![trashed(first, gone), trashed(second, gone)])
+        .expect("are discarded");
+    catalog.commit(vec![trashed(second, kept)]).expect("is discarded");
+    let rest = contents::of_filespace(&*catalog, kept.id).expect("is read");
+    let others = contents::of_node(&*catalog, other.id).expect("is read");
+    catalog.remove_filespace(gone.id).expect("is removed");
+
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.filespaces(node.id).expect("one"), [kept.clone()]);
+    assert_eq!(contents::of_filespace(&*catalog, kept.id).expect("is read"), rest);
+    assert_eq!(contents::of_node(&*catalog, other.id).expect("is read"), others);
+    let left = contents::of_filespace(&*catalog, gone.id).expect("is read");
+    assert_eq!(left, FilespaceContents::default());
+    let sessions = catalog.sessions(node.id, 99).expect("are listed");
+    assert!(!sessions.is_empty() && sessions.iter().all(|one| one.filespace == kept.id));
+    let deletions = catalog.deletions(Some(node.id)).expect("are listed");
+    let deletions: Vec<(u64, u64)> =
+        deletions.iter().map(|one| (one.number, one.versions)).collect();
+    assert_eq!(deletions, [(second, 1)]);
+    assert_eq!(refusal(catalog.remove_filespace(gone.id)), "not found");
 }
 
 pub(crate) fn filespaces_are_listed_in_byte_order(engine: &dyn Engine) {

@@ -1,0 +1,42 @@
+//! Removal of filespaces.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::found_node::find_node;
+use super::nodes::NodePath;
+use super::orders::FilespaceRemoval;
+use crate::approval;
+use crate::call::{Answer, Call};
+use crate::fields::Empty;
+use crate::operation::Operation;
+use crate::problem::Problem;
+use crate::roles::{Area, Right};
+use crate::routes::Routes;
+
+#[derive(Deserialize, JsonSchema)]
+struct RemoveQuery {
+    /// Name of the filespace.
+    filespace: String,
+}
+
+pub(super) fn add(routes: &mut Routes) {
+    let path = "/v1/nodes/{node}/filespaces";
+    let summary = "Removes a filespace with all its versions; needs the approval of a second \
+                   person where that is switched on";
+    routes.add(Operation::delete("filespaces.remove", path, Area::Nodes, summary), remove);
+}
+
+fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let node = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?.node;
+    let (store, name) = (desk.store(), &call.query.filespace);
+    let filespace = match store::nodes::find_filespace(store, &node, name.as_bytes()) {
+        Ok(filespace) => filespace,
+        Err(store::StoreError::NotFound(_)) => return Err(Problem::not_found("filespace", name)),
+        Err(error) => return Err(error.into()),
+    };
+    approval::guard(desk, caller, &FilespaceRemoval::new(&node, &filespace))?;
+    store::nodes::remove_filespace(store, &node, &filespace, &caller.name)?;
+    Ok(Empty {})
+}
