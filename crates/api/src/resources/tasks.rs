@@ -3,7 +3,7 @@
 //! A task that a person starts is an event of the server. It is watched and cancelled like other
 //! events.
 
-use policy::schedule::{Action, Word, Work};
+use policy::schedule::{Action, LIBRARY, Word, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::schedules;
@@ -49,6 +49,16 @@ enum TaskName {
     CopyCatalog,
     /// Moves the packs of a pool to its next pool.
     Drain,
+    /// Copies to a copy pool, or to all of them, the packs that they lack.
+    CopyPools,
+    /// Repairs damaged packs from other pools.
+    Repair,
+    /// Empties volumes whose data is mostly dead, of one pool or of all.
+    ReclaimVolumes,
+    /// Moves the needed packs off volumes.
+    MoveVolumes,
+    /// Reads volumes from end to end, and checks their packs.
+    AuditVolumes,
 }
 
 /// A task that begins now.
@@ -56,8 +66,13 @@ enum TaskName {
 #[serde(deny_unknown_fields)]
 struct StartBody {
     task: TaskName,
-    /// Name of the pool to drain.
+    /// Name of the pool, for a task on a pool.
     pool: Option<String>,
+    /// Names of the volumes, for a task on volumes.
+    #[serde(default)]
+    volumes: Vec<String>,
+    /// Name of the library of the volumes; needed if several libraries have volumes of these names.
+    library: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -102,9 +117,22 @@ fn action(body: &StartBody) -> Answer<Action> {
         TaskName::Scrub => Work::Scrub,
         TaskName::CopyCatalog => Work::CopyCatalog,
         TaskName::Drain => Work::Drain,
+        TaskName::CopyPools => Work::CopyPools,
+        TaskName::Repair => Work::Repair,
+        TaskName::ReclaimVolumes => Work::ReclaimVolumes,
+        TaskName::MoveVolumes => Work::MoveVolumes,
+        TaskName::AuditVolumes => Work::AuditVolumes,
     };
-    let objects = body.pool.iter().map(|pool| Word(pool.clone().into_bytes())).collect();
-    let action = Action { work, objects, options: Vec::new() };
+    let is_on_volumes = matches!(work, Work::MoveVolumes | Work::AuditVolumes);
+    let has_volumes = !body.volumes.is_empty() || body.library.is_some();
+    if is_on_volumes && body.pool.is_some() || !is_on_volumes && has_volumes {
+        let text = "a task on volumes names volumes, a task on a pool names a pool";
+        return Err(Problem::invalid(text));
+    }
+    let objects = body.pool.iter().chain(&body.volumes);
+    let objects = objects.map(|name| Word(name.clone().into_bytes())).collect();
+    let options = body.library.iter().map(|library| format!("{LIBRARY}={library}")).collect();
+    let action = Action { work, objects, options };
     action.check().map_err(Problem::invalid)?;
     Ok(action)
 }
@@ -122,11 +150,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_drain_names_a_pool() {
-        let check = |task, pool: Option<&str>| {
-            action(&StartBody { task, pool: pool.map(str::to_owned) }).is_ok()
-        };
-        assert!(check(TaskName::Expire, None) && check(TaskName::Drain, Some("A")));
-        assert!(!check(TaskName::Expire, Some("A")) && !check(TaskName::Drain, None));
+    fn a_task_names_what_it_is_about() {
+        let of = |json: &str| action(&serde_json::from_str(json).expect("a body"));
+        for right in [
+            r#"{"task":"expire"}"#,
+            r#"{"task":"drain","pool":"A"}"#,
+            r#"{"task":"copy-pools"}"#,
+            r#"{"task":"move-volumes","volumes":["A","B"],"library":"TL"}"#,
+        ] {
+            assert!(of(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            r#"{"task":"expire","pool":"A"}"#,
+            r#"{"task":"drain"}"#,
+            r#"{"task":"drain","volumes":["A"]}"#,
+            r#"{"task":"audit-volumes"}"#,
+            r#"{"task":"audit-volumes","pool":"A"}"#,
+            r#"{"task":"repair","library":"TL"}"#,
+        ] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
     }
 }

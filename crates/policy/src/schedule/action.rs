@@ -9,7 +9,7 @@ use super::options;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Action {
     pub work: Work,
-    /// Paths, patterns, a device, a shell command, or the name of a pool.
+    /// Paths, patterns, a device, a shell command, or names of pools or volumes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<Word>,
     /// Further options of the command, as on its command line.
@@ -40,6 +40,16 @@ pub enum Work {
     Scrub,
     CopyCatalog,
     Drain,
+    /// Copies to a copy pool, or to all copy pools, the packs that they lack.
+    CopyPools,
+    /// Repairs damaged packs from other pools.
+    Repair,
+    /// Empties volumes whose data is mostly dead, of one pool or of all.
+    ReclaimVolumes,
+    /// Moves the needed packs off volumes.
+    MoveVolumes,
+    /// Reads volumes from end to end, and checks their packs.
+    AuditVolumes,
 }
 
 /// Place at which work is done.
@@ -51,7 +61,7 @@ pub enum Place {
 
 impl Work {
     /// All kinds of work, those of nodes first.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 20] = [
         Self::Incremental,
         Self::Selective,
         Self::Full,
@@ -67,6 +77,11 @@ impl Work {
         Self::Scrub,
         Self::CopyCatalog,
         Self::Drain,
+        Self::CopyPools,
+        Self::Repair,
+        Self::ReclaimVolumes,
+        Self::MoveVolumes,
+        Self::AuditVolumes,
     ];
 
     /// The name of the work, as commands show and take it.
@@ -87,6 +102,11 @@ impl Work {
             Self::Scrub => "scrub",
             Self::CopyCatalog => "copy-catalog",
             Self::Drain => "drain",
+            Self::CopyPools => "copy-pools",
+            Self::Repair => "repair",
+            Self::ReclaimVolumes => "reclaim-volumes",
+            Self::MoveVolumes => "move-volumes",
+            Self::AuditVolumes => "audit-volumes",
         }
     }
 
@@ -110,7 +130,12 @@ impl Work {
             | Self::Audit
             | Self::Scrub
             | Self::CopyCatalog
-            | Self::Drain => Place::Server,
+            | Self::Drain
+            | Self::CopyPools
+            | Self::Repair
+            | Self::ReclaimVolumes
+            | Self::MoveVolumes
+            | Self::AuditVolumes => Place::Server,
         }
     }
 
@@ -154,7 +179,17 @@ impl Action {
             Work::Drain if self.objects.len() != 1 => {
                 Err("a drain needs one object: the name of the pool")
             }
-            Work::Drain => Ok(()),
+            Work::CopyPools | Work::ReclaimVolumes if self.objects.len() > 1 => {
+                Err("name one pool, or none for all pools")
+            }
+            Work::MoveVolumes | Work::AuditVolumes if is_without => {
+                Err("this action needs objects: name the volumes")
+            }
+            Work::Drain
+            | Work::CopyPools
+            | Work::ReclaimVolumes
+            | Work::MoveVolumes
+            | Work::AuditVolumes => Ok(()),
             work if work.place() == Place::Server && !is_without => {
                 Err("this action takes no objects")
             }
@@ -221,6 +256,24 @@ mod tests {
         };
         assert!(check(&["500"]) && check(&["2G"]) && check(&["0.5%"]));
         assert!(!check(&[]) && !check(&["x"]) && !check(&["1", "2"]) && !check(&["101%"]));
+    }
+
+    #[test]
+    fn work_on_pools_and_volumes_names_them() {
+        let check = |work, objects: &[&str], options: &[&str]| {
+            let objects = objects.iter().map(|text| Word(text.as_bytes().to_vec())).collect();
+            let options = options.iter().map(|&option| option.to_owned()).collect();
+            Action { work, objects, options }.check().is_ok()
+        };
+        for work in [Work::CopyPools, Work::ReclaimVolumes] {
+            assert!(check(work, &[], &[]) && check(work, &["A"], &[]));
+            assert!(!check(work, &["A", "B"], &[]));
+        }
+        for work in [Work::MoveVolumes, Work::AuditVolumes] {
+            assert!(check(work, &["A", "B"], &[]) && check(work, &["A"], &["--library=TL"]));
+            assert!(!check(work, &[], &[]) && !check(work, &["A"], &["--library"]));
+        }
+        assert!(check(Work::Repair, &[], &[]) && !check(Work::Repair, &["A"], &[]));
     }
 
     #[test]

@@ -40,6 +40,8 @@ const IMAGE: [&str; 7] = [
     "--rate",
     "--compression",
 ];
+/// Option that names the library of volumes.
+pub const LIBRARY: &str = "--library";
 /// Options that run a command around a backup, an archive or an image.
 const AROUND: [&str; 4] = ["--pre-command", "--post-command", "--freeze", "--thaw"];
 /// Options without a value. All others have one.
@@ -79,7 +81,11 @@ impl Work {
             | Self::Audit
             | Self::Scrub
             | Self::CopyCatalog
-            | Self::Drain => &[],
+            | Self::Drain
+            | Self::CopyPools
+            | Self::Repair
+            | Self::ReclaimVolumes => &[],
+            Self::MoveVolumes | Self::AuditVolumes => &[LIBRARY],
         }
     }
 

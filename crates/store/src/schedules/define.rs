@@ -1,7 +1,7 @@
 //! Schedules as administrators make them.
 
-use catalog::{Association, Follower, ScheduleRow};
-use policy::schedule::{Action, Definition, Place, Work};
+use catalog::{Association, Follower, ScheduleRow, VolumeRow};
+use policy::schedule::{Action, Definition, LIBRARY, Place, Word, Work};
 
 use super::announcement::announce;
 use super::followers::Followers;
@@ -65,7 +65,7 @@ pub fn add(
     author: &str,
 ) -> Result<Schedule, StoreError> {
     check_name(name, "a schedule")?;
-    check_pool(store, definition)?;
+    check_objects(store, definition)?;
     let now = sys::clock::now();
     let row = ScheduleRow {
         name: name.to_owned(),
@@ -100,7 +100,7 @@ pub fn change(
             old.row.name
         )));
     }
-    check_pool(store, definition)?;
+    check_objects(store, definition)?;
     let now = sys::clock::now();
     let has_same_times = old.definition.timing.starts == definition.timing.starts
         && old.definition.zone == definition.zone;
@@ -194,11 +194,29 @@ fn names(store: &Store, followers: &[Follower]) -> Result<String, StoreError> {
     Ok(followers.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-/// Fails if the schedule drains a pool that cannot be drained.
-pub(super) fn check_pool(store: &Store, definition: &Definition) -> Result<(), StoreError> {
-    let Action { work: Work::Drain, objects, .. } = &definition.action else { return Ok(()) };
-    let Some(pool) = objects.first() else { return Ok(()) };
-    pools::ends(store, &String::from_utf8_lossy(&pool.0)).map(drop)
+/// Finds the volumes that the action names.
+pub(super) fn volumes(store: &Store, action: &Action) -> Result<Vec<VolumeRow>, StoreError> {
+    let library = action.options.iter().find_map(|option| {
+        let (name, value) = option.split_once('=')?;
+        (name == LIBRARY).then_some(value)
+    });
+    let find = |word: &Word| store.volumes.find(library, &String::from_utf8_lossy(&word.0));
+    action.objects.iter().map(find).collect()
+}
+
+/// Fails if the schedule is about a pool or a volume that does not exist, or drains a pool that
+/// cannot be drained.
+pub(super) fn check_objects(store: &Store, definition: &Definition) -> Result<(), StoreError> {
+    let Action { work, objects, .. } = &definition.action;
+    let pool = objects.first().map(|word| String::from_utf8_lossy(&word.0));
+    match (work, pool) {
+        (Work::Drain, Some(pool)) => pools::ends(store, &pool).map(drop),
+        (Work::CopyPools | Work::ReclaimVolumes, Some(pool)) => {
+            pools::list(store, Some(&pool)).map(drop)
+        }
+        (Work::MoveVolumes | Work::AuditVolumes, _) => volumes(store, &definition.action).map(drop),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn encode(definition: &Definition) -> Result<String, StoreError> {

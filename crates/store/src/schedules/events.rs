@@ -218,7 +218,7 @@ pub fn start_task(
         runs_late: false,
         is_suspended: false,
     };
-    super::define::check_pool(store, &template)?;
+    super::define::check_objects(store, &template)?;
     let name = once(store, &template, &[None], author)?;
     let details = format!("{name}: {}", action.work.name());
     note_by(store, author, sys::clock::now(), ("task started", details.as_str()))?;

@@ -12,7 +12,7 @@ use policy::schedule::event::{EventState, FAILED_CODE, Phase, Report};
 use policy::schedule::{Action, Definition, Occurrence, Place, Work};
 use serde_json::{Value, json};
 
-use super::define::definition;
+use super::define::{definition, volumes};
 use super::errand::{Errand, Numbers};
 use super::events::ONCE_PREFIX;
 use super::timetable::AHEAD_MICROS;
@@ -20,7 +20,7 @@ use crate::counts::counted;
 use crate::error::StoreError;
 use crate::lifecycle::expire::{self, Confirmation};
 use crate::lifecycle::{audit, catalog_copy, clock, reclaim};
-use crate::pools;
+use crate::pools::{self, VolumeWork};
 use crate::store::Store;
 
 /// Return code of work that was done in part.
@@ -220,8 +220,15 @@ fn work(store: &Arc<Store>, action: &Action, goes_on: GoesOn<'_>) -> Result<Outc
             Ok(Outcome::new(true, format!("copy {} made", done.number), of_copy(&done)))
         }
         Work::Drain => {
-            let pool = action.objects.first().map_or(&[][..], |word| &word.0);
-            drain(store, &String::from_utf8_lossy(pool), goes_on)
+            let pool = first_object(action);
+            packs("drained", goes_on, |listener| pools::drain(store, &pool, false, listener))
+        }
+        Work::CopyPools => copy_pools(store, &first_object(action), goes_on),
+        Work::Repair => packs("repaired", goes_on, |listener| pools::repair(store, None, listener)),
+        Work::ReclaimVolumes | Work::MoveVolumes | Work::AuditVolumes => {
+            let work = volume_work(store, action)?;
+            let done = if action.work == Work::AuditVolumes { "checked" } else { "moved" };
+            packs(done, goes_on, |listener| pools::tend_volumes(store, &work, listener))
         }
         work => Err(StoreError::usage(format!("the server cannot do {}", work.name()))),
     }
@@ -282,15 +289,47 @@ fn of_copy(done: &catalog_copy::Outcome) -> Value {
     json!({ "done": done.bytes_done, "total": done.bytes, "bytes_new": done.bytes_new })
 }
 
-fn drain(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
-    let mut listener = |now: &pools::Outcome| goes_on(&|| of_drain(now));
-    let done = pools::drain(store, pool, false, &mut listener)?;
-    let words = format!("{} drained", counted(done.packs_done, "pack"));
-    let is_whole = done.failures.is_empty() && done.volumes.is_empty();
-    Ok(Outcome::new(is_whole, words, of_drain(&done)))
+/// Returns the first object of the action as text; empty without one.
+fn first_object(action: &Action) -> String {
+    let object = action.objects.first().map_or(&[][..], |word| &word.0);
+    String::from_utf8_lossy(object).into_owned()
 }
 
-fn of_drain(done: &pools::Outcome) -> Value {
+/// Does work on packs. `done` is the participle for a pack with which it has succeeded.
+fn packs(
+    done: &str,
+    goes_on: GoesOn<'_>,
+    run: impl FnOnce(pools::Listener<'_>) -> Result<pools::Outcome, StoreError>,
+) -> Result<Outcome, StoreError> {
+    let mut listener = |now: &pools::Outcome| goes_on(&|| of_packs(now));
+    let outcome = run(&mut listener)?;
+    let words = format!("{} {done}", counted(outcome.packs_done, "pack"));
+    let is_whole = outcome.failures.is_empty() && outcome.volumes.is_empty();
+    Ok(Outcome::new(is_whole, words, of_packs(&outcome)))
+}
+
+/// Copies the catalogue, which is part of each copy, and then the packs.
+fn copy_pools(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
+    if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
+        let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| of_copy(now));
+        catalog_copy::run(store, catalog_copy::Order::default(), &mut listener)?;
+    }
+    packs("copied", goes_on, |listener| pools::copy(store, pool, listener))
+}
+
+/// Returns the work on volumes that the action names.
+fn volume_work(store: &Store, action: &Action) -> Result<VolumeWork, StoreError> {
+    if action.work == Work::ReclaimVolumes {
+        return Ok(VolumeWork::Reclaim { pool: first_object(action), dead_percent: 0 });
+    }
+    let rows = volumes(store, action)?;
+    match action.work {
+        Work::MoveVolumes => Ok(VolumeWork::Move(rows)),
+        _ => Ok(VolumeWork::Audit(rows)),
+    }
+}
+
+fn of_packs(done: &pools::Outcome) -> Value {
     json!({
         "done": done.packs_done, "total": done.packs, "bytes_done": done.bytes_done,
         "bytes": done.bytes, "failures": done.failures.len() + done.volumes.len(),

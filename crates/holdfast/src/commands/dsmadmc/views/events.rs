@@ -95,7 +95,11 @@ fn activity(event: &ScheduledEvent, report: &Json, works: &BTreeMap<String, Work
         Some(Work::Reclaim) => "RECLAMATION",
         Some(Work::CopyCatalog) => "FULL_DBBACKUP",
         Some(Work::Drain) => "MIGRATION",
-        Some(Work::Audit | Work::Scrub) => "VOLUME AUDIT",
+        Some(Work::CopyPools) => "STGPOOL BACKUP",
+        Some(Work::Repair) => "STGPOOL RESTORE",
+        Some(Work::ReclaimVolumes) => "SPACE RECLAMATION",
+        Some(Work::MoveVolumes) => "MOVE DATA",
+        Some(Work::Audit | Work::Scrub | Work::AuditVolumes) => "VOLUME AUDIT",
         Some(Work::Command) | None => "SCHEDULED COMMAND",
     }
 }
