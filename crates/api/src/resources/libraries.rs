@@ -1,19 +1,46 @@
-//! Work at libraries and with volumes.
+//! Libraries with their drives, and work at them.
 
-use catalog::VolumeAccess;
 use format::volume::VolumeName;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use store::nodes::note;
-use store::volumes::{LibraryWork, VolumeChange};
+use store::volumes::{DriveState, DriveSummary, LibrarySummary, LibraryWork};
 
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
-use crate::fields::Empty;
+use crate::cursor::Portion;
+use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
+
+/// A library.
+#[derive(Serialize, JsonSchema)]
+struct LibraryDocument {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    away_since: Option<Time>,
+    drives: Vec<DriveDocument>,
+}
+
+/// A drive of a library.
+#[derive(Serialize, JsonSchema)]
+struct DriveDocument {
+    address: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    product: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    volume: Option<String>,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    wants_cleaning: bool,
+}
 
 /// Work at a library.
 #[derive(Deserialize, JsonSchema)]
@@ -41,29 +68,12 @@ enum LibraryWorkName {
     LookAgain,
 }
 
-/// A change of a volume. One of the fields must be given.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct VolumeBody {
-    access: Option<AccessName>,
-    /// Place to which the volume was taken.
-    offsite: Option<String>,
-    /// True for a volume that came back.
-    #[serde(default)]
-    onsite: bool,
-    /// True to forget a volume without data that anybody needs.
-    #[serde(default)]
-    remove: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum AccessName {
-    ReadWrite,
-    ReadOnly,
-    Unavailable,
-    /// Nobody will ever read the volume again.
-    Destroyed,
+struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -72,36 +82,59 @@ struct LibraryPath {
     library: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct VolumePath {
-    /// Name of the library.
-    library: String,
-    /// Name of the volume.
-    volume: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct WaitPath {
-    /// Number of the reader.
-    wait: u64,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Storage;
+    let summary = "Lists the libraries with their drives";
+    routes.add(Operation::read("libraries.list", "/v1/libraries", area, summary), list);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
     routes.add(Operation::post("libraries.work", path, area, summary), work);
-    let summary = "Changes the access or the place of a volume";
-    let path = "/v1/libraries/{library}/volumes/{volume}";
-    routes.add(Operation::patch("volumes.change", path, area, summary), change);
-    let summary = "Takes a reader out of the recall queue; its work fails";
-    let path = "/v1/recall-queue/{wait}";
-    routes.add(Operation::delete("recall-queue.cancel", path, area, summary), cancel);
 }
 
-fn check<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
+/// Fails unless the caller may read about pools, volumes and libraries.
+pub(super) fn check_read<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
+    call.caller.check(Area::Storage, Right::Read, Subject::Service)
+}
+
+/// Fails unless the caller may change pools, volumes and libraries, and this server may.
+pub(super) fn check_change<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
     call.caller.check(Area::Storage, Right::Write, Subject::Service)?;
     Ok(call.desk.store().check_keeps_house()?)
+}
+
+fn drive(summary: DriveSummary) -> DriveDocument {
+    let state = match summary.state {
+        DriveState::Empty => "empty",
+        DriveState::Mounting => "mounting",
+        DriveState::Idle => "idle",
+        DriveState::Reading => "reading",
+        DriveState::Writing => "writing",
+        DriveState::Failed => "failed",
+        DriveState::Away => "away",
+    };
+    DriveDocument {
+        address: summary.address,
+        product: summary.product,
+        serial: summary.serial,
+        volume: summary.volume,
+        state,
+        problem: summary.problem,
+        wants_cleaning: summary.wants_cleaning,
+    }
+}
+
+fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<LibraryDocument>> {
+    check_read(call)?;
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let libraries = call.desk.store().volumes.libraries(None, false)?;
+    let describe = |LibrarySummary { row, problem, away_since, drives, .. }| LibraryDocument {
+        name: row.name,
+        problem,
+        away_since: away_since.map(Time),
+        drives: drives.into_iter().map(drive).collect(),
+    };
+    let libraries = libraries.into_iter().map(describe).collect();
+    Ok(portion.page_of(libraries, |one: &LibraryDocument| one.name.clone().into_bytes()))
 }
 
 fn order(body: &LibraryWorkBody) -> Answer<LibraryWork> {
@@ -120,50 +153,11 @@ fn order(body: &LibraryWorkBody) -> Answer<LibraryWork> {
 }
 
 fn work(call: &mut Call<LibraryPath, Empty, LibraryWorkBody>) -> Answer<Empty> {
-    check(call)?;
+    check_change(call)?;
     let work = order(&call.body)?;
     let (store, library) = (call.desk.store(), &call.path.library);
     store.volumes.serve_library(library, &work)?;
     note(store, &call.caller.name, "work at a library", format!("{library}: {work:?}"))?;
-    Ok(Empty {})
-}
-
-fn volume_change(body: &VolumeBody) -> Answer<VolumeChange> {
-    let access = body.access.map(|access| match access {
-        AccessName::ReadWrite => VolumeAccess::ReadWrite,
-        AccessName::ReadOnly => VolumeAccess::ReadOnly,
-        AccessName::Unavailable => VolumeAccess::Unavailable,
-        AccessName::Destroyed => VolumeAccess::Destroyed,
-    });
-    match (access, &body.offsite, body.onsite, body.remove) {
-        (Some(access), None, false, false) => Ok(VolumeChange::Access(access)),
-        (None, Some(place), false, false) => Ok(VolumeChange::Offsite { location: place.clone() }),
-        (None, None, true, false) => Ok(VolumeChange::Onsite),
-        (None, None, false, true) => Ok(VolumeChange::Remove),
-        _ => Err(Problem::invalid("give one of access, offsite, onsite and remove")),
-    }
-}
-
-fn change(call: &mut Call<VolumePath, Empty, VolumeBody>) -> Answer<Empty> {
-    check(call)?;
-    let change = volume_change(&call.body)?;
-    let (store, VolumePath { library, volume }) = (call.desk.store(), &call.path);
-    store.volumes.set(Some(library), volume, &change)?;
-    let details = format!("{volume} of library {library}: {change:?}");
-    note(store, &call.caller.name, "volume changed", details)?;
-    Ok(Empty {})
-}
-
-fn cancel(call: &mut Call<WaitPath, Empty, Empty>) -> Answer<Empty> {
-    check(call)?;
-    let store = call.desk.store();
-    let number = call.path.wait;
-    let is_waiting = store.volumes.queue(None)?.iter().any(|entry| entry.number == number);
-    if !is_waiting {
-        return Err(Problem::not_found("reader in the recall queue", &number.to_string()));
-    }
-    store.volumes.queue(Some(number))?;
-    note(store, &call.caller.name, "recall cancelled", number.to_string())?;
     Ok(Empty {})
 }
 
@@ -182,18 +176,6 @@ mod tests {
             r#"{"work":"clean"}"#,
             r#"{"work":"look-again","drive":1}"#,
         ] {
-            assert!(of(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_change_of_a_volume_is_one_change() {
-        let of = |json: &str| volume_change(&serde_json::from_str(json).expect("a body"));
-        assert_eq!(of(r#"{"onsite":true}"#), Ok(VolumeChange::Onsite));
-        let read_only = VolumeChange::Access(VolumeAccess::ReadOnly);
-        assert_eq!(of(r#"{"access":"read-only"}"#), Ok(read_only));
-        for wrong in ["{}", r#"{"onsite":true,"remove":true}"#, r#"{"offsite":"x","remove":true}"#]
-        {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }
