@@ -29,6 +29,8 @@ pub(crate) enum Target<'a> {
     Node(&'a str, NodeId),
     Domain(&'a str, DomainId),
     Pool(&'a str, PoolId),
+    /// Something of the libraries, for those who look after storage.
+    Libraries,
 }
 
 /// An order that destroys something.

@@ -163,6 +163,13 @@ fn check_two_persons(path: &str) -> Result<(), Problem> {
             "activating a policy may need a second person here: use POST \
              /v1/domains/NAME/policy/activation of the REST API"
         }
+        Some("RemovePool") => {
+            "removing a pool needs a second person here: use DELETE /v1/pools/NAME of the REST API"
+        }
+        Some("LabelVolumes") => {
+            "labelling over data needs a second person here: use POST \
+             /v1/libraries/NAME/volumes of the REST API"
+        }
         _ => return Ok(()),
     };
     Err(Problem::new(Kind::Forbidden, text))

@@ -3,7 +3,9 @@
 mod account;
 mod alerts;
 mod approvals;
+mod archives;
 mod baselines;
+mod catalog_copies;
 mod choices;
 mod contents;
 mod differences;
@@ -78,6 +80,7 @@ pub(crate) fn routes() -> Routes {
     baselines::add(&mut routes);
     inventory::add(&mut routes);
     differences::add(&mut routes);
+    archives::add(&mut routes);
     contents::add(&mut routes);
     restores::add(&mut routes);
     pools::add(&mut routes);
@@ -85,6 +88,7 @@ pub(crate) fn routes() -> Routes {
     volumes::add(&mut routes);
     recall_queue::add(&mut routes);
     tasks::add(&mut routes);
+    catalog_copies::add(&mut routes);
     log::add(&mut routes);
     approvals::add(&mut routes);
     overview::add(&mut routes);

@@ -1,10 +1,13 @@
-//! Libraries with their drives, and work at them.
+//! Libraries with their drives: how they are, how the server uses them, and work at them.
 
 use format::volume::VolumeName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::nodes::note;
-use store::volumes::{DriveState, DriveSummary, LibrarySummary, LibraryWork};
+use store::volumes::{
+    Devices, DriveState, DriveSummary, Element, ElementKind, LibrarySettings, LibrarySummary,
+    LibraryWork, NewLibrary,
+};
 
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
@@ -19,11 +22,56 @@ use crate::routes::Routes;
 #[derive(Serialize, JsonSchema)]
 struct LibraryDocument {
     name: String,
+    /// Address of the changer; absent for a folder of files that stand for volumes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changer: Option<String>,
+    /// Addresses of the changer's drives.
+    drive_addresses: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    folder: Option<String>,
+    /// Size of each volume in the folder; absent for no limit except the disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity_bytes: Option<u64>,
+    settings: SettingsDocument,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     away_since: Option<Time>,
     drives: Vec<DriveDocument>,
+}
+
+/// Settings by which the server uses a library.
+#[derive(Serialize, JsonSchema)]
+struct SettingsDocument {
+    /// Maximum number of volumes that are mounted at once; 0 for one in each drive.
+    mounts_max: u32,
+    /// Time for which a volume stays mounted after its last use.
+    retain_secs: u32,
+    /// Maximum number of drives that write at once; 0 for all but one.
+    writers_max: u32,
+    /// True if files are recalled from volumes only by lists, and not by opening them.
+    optimised_only: bool,
+}
+
+/// A library with the places in it.
+#[derive(Serialize, JsonSchema)]
+struct LibraryDetails {
+    #[serde(flatten)]
+    library: LibraryDocument,
+    /// Places of a changer; none for a folder.
+    elements: Vec<ElementDocument>,
+}
+
+/// A place in a library.
+#[derive(Serialize, JsonSchema)]
+struct ElementDocument {
+    /// Kind of the place: slot, drive, door or robot.
+    kind: &'static str,
+    address: u16,
+    is_full: bool,
+    /// Barcode of the cartridge there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    barcode: Option<String>,
 }
 
 /// A drive of a library.
@@ -40,6 +88,46 @@ struct DriveDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     wants_cleaning: bool,
+}
+
+/// A new library: a changer with its drives, or a folder.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewLibraryBody {
+    /// 1 to 64 letters, digits, '.', '-' or '_'.
+    name: String,
+    /// Address of the changer: /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN.
+    changer: Option<String>,
+    /// Addresses of the changer's drives, in the order of their elements.
+    #[serde(default)]
+    drives: Vec<String>,
+    /// The folder, as a path from the root.
+    folder: Option<String>,
+    /// Size of each volume in the folder.
+    capacity_bytes: Option<u64>,
+    #[serde(default)]
+    settings: SettingsBody,
+}
+
+/// Settings of a library. One that is absent stays as it is.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SettingsBody {
+    /// Maximum number of volumes that are mounted at once: at most 256; 0 for one in each drive.
+    mounts_max: Option<u32>,
+    /// Time for which a volume stays mounted after its last use, at most a day.
+    retain_secs: Option<u32>,
+    /// Maximum number of drives that write at once: at most 256; 0 for all but one.
+    writers_max: Option<u32>,
+    /// True to recall files from volumes only by lists, and not by opening them.
+    optimised_only: Option<bool>,
+}
+
+/// A change of a library.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LibraryChangeBody {
+    settings: SettingsBody,
 }
 
 /// Work at a library.
@@ -77,15 +165,23 @@ struct ListQuery {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct LibraryPath {
+pub(super) struct LibraryPath {
     /// Name of the library.
-    library: String,
+    pub(super) library: String,
 }
 
 pub(super) fn add(routes: &mut Routes) {
-    let area = Area::Storage;
+    let (all, one, area) = ("/v1/libraries", "/v1/libraries/{library}", Area::Storage);
     let summary = "Lists the libraries with their drives";
-    routes.add(Operation::read("libraries.list", "/v1/libraries", area, summary), list);
+    routes.add(Operation::read("libraries.list", all, area, summary), list);
+    let summary = "Adds a library; nothing on any volume changes";
+    routes.make(Operation::post("libraries.add", all, area, summary), make);
+    let summary = "Describes a library with its drives and places";
+    routes.add(Operation::read("libraries.get", one, area, summary), get);
+    let summary = "Changes how the server uses a library";
+    routes.add(Operation::patch("libraries.change", one, area, summary), change);
+    let summary = "Removes a library without volumes of any pool; nothing on any volume changes";
+    routes.add(Operation::delete("libraries.remove", one, area, summary), remove);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
     routes.add(Operation::post("libraries.work", path, area, summary), work);
@@ -127,14 +223,93 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<LibraryDocument
     check_read(call)?;
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let libraries = call.desk.store().volumes.libraries(None, false)?;
-    let describe = |LibrarySummary { row, problem, away_since, drives, .. }| LibraryDocument {
+    let libraries = libraries.into_iter().map(describe).collect();
+    Ok(portion.page_of(libraries, |one: &LibraryDocument| one.name.clone().into_bytes()))
+}
+
+fn describe(summary: LibrarySummary) -> LibraryDocument {
+    let LibrarySummary { row, problem, away_since, drives, .. } = summary;
+    LibraryDocument {
         name: row.name,
+        changer: row.changer,
+        drive_addresses: row.drives,
+        folder: row.folder,
+        capacity_bytes: row.capacity_bytes,
+        settings: SettingsDocument {
+            mounts_max: row.drives_max,
+            retain_secs: row.retain_secs,
+            writers_max: row.writers_max,
+            optimised_only: row.optimised_only,
+        },
         problem,
         away_since: away_since.map(Time),
         drives: drives.into_iter().map(drive).collect(),
+    }
+}
+
+fn element(element: Element) -> ElementDocument {
+    ElementDocument {
+        kind: match element.kind {
+            ElementKind::Slot => "slot",
+            ElementKind::Drive => "drive",
+            ElementKind::ImportExport => "door",
+            ElementKind::Changer => "robot",
+        },
+        address: element.address,
+        is_full: element.is_full,
+        barcode: element.barcode,
+    }
+}
+
+fn get(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<LibraryDetails> {
+    check_read(call)?;
+    let mut found = call.desk.store().volumes.libraries(Some(&call.path.library), true)?;
+    let absent = || Problem::not_found("library", &call.path.library);
+    let mut summary = found.pop().ok_or_else(absent)?;
+    let elements = std::mem::take(&mut summary.elements).into_iter().map(element).collect();
+    Ok(LibraryDetails { library: describe(summary), elements })
+}
+
+fn settings(body: SettingsBody) -> LibrarySettings {
+    let SettingsBody { mounts_max, retain_secs, writers_max, optimised_only } = body;
+    LibrarySettings { drives_max: mounts_max, retain_secs, optimised_only, writers_max }
+}
+
+fn new_library(body: &NewLibraryBody) -> Answer<NewLibrary> {
+    let NewLibraryBody { name, changer, drives, folder, capacity_bytes, .. } = body;
+    let devices = match (changer, folder, drives.is_empty()) {
+        (Some(address), None, false) if capacity_bytes.is_none() => {
+            Devices::Changer { address: address.clone(), drives: drives.clone() }
+        }
+        (None, Some(path), true) => Devices::Folder { path: path.clone() },
+        _ => return Err(Problem::invalid("give a changer with its drives, or a folder")),
     };
-    let libraries = libraries.into_iter().map(describe).collect();
-    Ok(portion.page_of(libraries, |one: &LibraryDocument| one.name.clone().into_bytes()))
+    let (name, settings) = (name.clone(), settings(body.settings));
+    Ok(NewLibrary { name, devices, capacity_bytes: *capacity_bytes, settings })
+}
+
+fn make(call: &mut Call<Empty, Empty, NewLibraryBody>) -> Answer<LibraryDocument> {
+    check_change(call)?;
+    let (store, new) = (call.desk.store(), new_library(&call.body)?);
+    let made = store.volumes.add_library(new)?;
+    note(store, &call.caller.name, "library added by request", made.row.name.clone())?;
+    Ok(describe(made))
+}
+
+fn change(call: &mut Call<LibraryPath, Empty, LibraryChangeBody>) -> Answer<LibraryDocument> {
+    check_change(call)?;
+    let (store, settings) = (call.desk.store(), settings(call.body.settings));
+    let changed = store.volumes.change_library(&call.path.library, settings)?;
+    note(store, &call.caller.name, "library changed by request", changed.row.name.clone())?;
+    Ok(describe(changed))
+}
+
+fn remove(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<Empty> {
+    check_change(call)?;
+    let store = call.desk.store();
+    let removed = store.volumes.remove_library(&call.path.library)?;
+    note(store, &call.caller.name, "library removed by request", removed.row.name)?;
+    Ok(Empty {})
 }
 
 fn order(body: &LibraryWorkBody) -> Answer<LibraryWork> {
@@ -164,6 +339,23 @@ fn work(call: &mut Call<LibraryPath, Empty, LibraryWorkBody>) -> Answer<Empty> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_a_changer_or_a_folder() {
+        let of = |json: &str| new_library(&serde_json::from_str(json).expect("a body"));
+        let folder = of(r#"{"name":"A","folder":"/srv/a","capacity_bytes":9}"#).expect("is right");
+        assert_eq!(folder.devices, Devices::Folder { path: "/srv/a".to_owned() });
+        assert_eq!(folder.capacity_bytes, Some(9));
+        assert!(of(r#"{"name":"A","changer":"/dev/sg1","drives":["/dev/sg2"]}"#).is_ok());
+        for wrong in [
+            r#"{"name":"A"}"#,
+            r#"{"name":"A","changer":"/dev/sg1"}"#,
+            r#"{"name":"A","folder":"/srv/a","drives":["/dev/sg2"]}"#,
+            r#"{"name":"A","changer":"/dev/sg1","drives":["/dev/sg2"],"capacity_bytes":9}"#,
+        ] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn work_names_what_it_needs() {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::domains::ReviewReport;
 use store::pools::{self, PoolSummary};
-use store::{StoreError, domains, nodes};
+use store::volumes::{LabelChoice, LabelOrder};
+use store::{Store, StoreError, domains, nodes};
 
 use super::found_node::{NO_NAME, find_node};
 use crate::approval::{Order, Target};
@@ -21,6 +22,7 @@ const REMOVE_NODE: &str = "nodes.remove";
 const REMOVE_FILESPACE: &str = "filespaces.remove";
 const ACTIVATE_POLICY: &str = "policies.activate";
 const REMOVE_POOL: &str = "pools.remove";
+const LABEL_VOLUME: &str = "volumes.label";
 
 /// Reads the order of a kept request. Returns `None` for one that this program does not know.
 pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
@@ -29,6 +31,7 @@ pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
         REMOVE_FILESPACE => parse::<FilespaceRemoval>(row),
         ACTIVATE_POLICY => parse::<Activation>(row),
         REMOVE_POOL => parse::<PoolRemoval>(row),
+        LABEL_VOLUME => parse::<VolumeLabel>(row),
         _ => None,
     }
 }
@@ -50,7 +53,7 @@ pub(super) fn may(desk: &Desk, caller: &Caller, target: Option<Target<'_>>, righ
     let (node, domain) = match target {
         Some(Target::Node(name, _)) => (name, NO_NAME),
         Some(Target::Domain(name, _)) => (NO_NAME, name),
-        Some(Target::Pool(..)) | None => (NO_NAME, NO_NAME),
+        Some(Target::Pool(..) | Target::Libraries) | None => (NO_NAME, NO_NAME),
     };
     let node = find_node(desk, caller, node, (Area::Approvals, right));
     let domain = domains::find(desk.store(), domain);
@@ -63,6 +66,7 @@ pub(super) fn may(desk: &Desk, caller: &Caller, target: Option<Target<'_>>, righ
         Some(Target::Pool(name, id)) => {
             caller.may(Area::Storage, right, Subject::Service) && has_pool(desk, name, id)
         }
+        Some(Target::Libraries) => caller.may(Area::Storage, right, Subject::Service),
         None => false,
     }
 }
@@ -275,5 +279,68 @@ impl Order for PoolRemoval {
         store.check_keeps_house()?;
         pools::remove(store, &self.pool)?;
         nodes::note(store, actor, "pool removed by request", self.pool.clone())
+    }
+}
+
+/// Label that is written on a volume, also over data that nobody knows.
+#[derive(Serialize, Deserialize)]
+pub(super) struct VolumeLabel {
+    library: String,
+    volume: String,
+}
+
+impl VolumeLabel {
+    pub(super) fn new(library: &str, volume: &str) -> Self {
+        Self { library: library.to_owned(), volume: volume.to_owned() }
+    }
+
+    /// Writes the label. With `overwrites`, a label of this program is no obstacle.
+    pub(super) fn write(
+        &self,
+        store: &Store,
+        overwrites: bool,
+        actor: &str,
+    ) -> Result<(), StoreError> {
+        let order = LabelOrder {
+            library: self.library.clone(),
+            choice: LabelChoice::Named(vec![self.volume.clone()]),
+            overwrites,
+            block_bytes: None,
+        };
+        let mut result = Ok(());
+        store.volumes.label_all(&order, &mut |report| {
+            result = report.result;
+            true
+        })?;
+        result?;
+        let details = format!("{} of library {}", self.volume, self.library);
+        nodes::note(store, actor, "volume labelled by request", details)
+    }
+}
+
+impl Order for VolumeLabel {
+    fn operation(&self) -> &'static str {
+        LABEL_VOLUME
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        format!("writes a label over the data on {}", self.object())
+    }
+
+    fn object(&self) -> String {
+        format!("volume {} of library {}", self.volume, self.library)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target::Libraries
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        desk.store().check_keeps_house()?;
+        self.write(desk.store(), true, actor)
     }
 }

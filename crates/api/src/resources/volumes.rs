@@ -1,12 +1,15 @@
-//! Volumes of libraries.
+//! Volumes of libraries: labelled, changed and removed.
 
-use catalog::VolumeAccess;
+use catalog::{VolumeAccess, VolumeState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::nodes::note;
 use store::volumes::{VolumeChange, VolumeFilter, VolumeKey, VolumeSummary};
+use store::{Store, StoreError};
 
-use super::libraries::{check_change, check_read};
+use super::libraries::{LibraryPath, check_change, check_read};
+use super::orders::VolumeLabel;
+use crate::approval;
 use crate::call::{Answer, Call};
 use crate::cursor::Portion;
 use crate::fields::{Empty, Page, Time};
@@ -25,8 +28,10 @@ struct VolumeDocument {
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pool: Option<String>,
-    state: String,
-    access: String,
+    /// Use of the volume: scratch, filling, full or pending.
+    state: &'static str,
+    /// Access to the volume: read-write, read-only, offsite, unavailable or destroyed.
+    access: &'static str,
     location: String,
     written_bytes: u64,
     live_bytes: u64,
@@ -44,9 +49,17 @@ struct VolumeBody {
     /// True for a volume that came back.
     #[serde(default)]
     onsite: bool,
-    /// True to forget a volume without data that anybody needs.
+}
+
+/// A volume that gets a label. In a folder it is made.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewVolumeBody {
+    name: String,
+    /// True to write a label over one of this program, and so over the data after it. The server
+    /// must not know the volume.
     #[serde(default)]
-    remove: bool,
+    overwrite: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
@@ -83,9 +96,17 @@ pub(super) fn add(routes: &mut Routes) {
     let area = Area::Storage;
     let summary = "Lists the volumes";
     routes.add(Operation::read("volumes.list", "/v1/volumes", area, summary), list);
+    let summary = "Labels a volume of a library; over data this needs the approval of a second \
+                   person where that is switched on";
+    let path = "/v1/libraries/{library}/volumes";
+    routes.make(Operation::post("volumes.label", path, area, summary), label);
+    let one = "/v1/libraries/{library}/volumes/{volume}";
+    let summary = "Describes a volume";
+    routes.add(Operation::read("volumes.get", one, area, summary), get);
     let summary = "Changes the access or the place of a volume";
-    let path = "/v1/libraries/{library}/volumes/{volume}";
-    routes.add(Operation::patch("volumes.change", path, area, summary), change);
+    routes.add(Operation::patch("volumes.change", one, area, summary), change);
+    let summary = "Removes a volume without data that anybody needs; nothing on it changes";
+    routes.add(Operation::delete("volumes.remove", one, area, summary), remove);
 }
 
 fn list(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<VolumeDocument>> {
@@ -101,19 +122,63 @@ fn list(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<VolumeDocume
         format!("{}{SEPARATOR}{}", one.row.library, one.row.name).into_bytes()
     };
     let page = portion.page(volumes, key);
-    let describe = |VolumeSummary { row, pool, live_bytes }| VolumeDocument {
+    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
+
+fn describe(summary: VolumeSummary) -> VolumeDocument {
+    let VolumeSummary { row, pool, live_bytes } = summary;
+    VolumeDocument {
         library: row.library,
         name: row.name,
         pool,
-        state: format!("{:?}", row.state).to_lowercase(),
-        access: format!("{:?}", row.access).to_lowercase(),
+        state: match row.state {
+            VolumeState::Scratch => "scratch",
+            VolumeState::Filling => "filling",
+            VolumeState::Full => "full",
+            VolumeState::Pending => "pending",
+        },
+        access: match row.access {
+            VolumeAccess::ReadWrite => "read-write",
+            VolumeAccess::ReadOnly => "read-only",
+            VolumeAccess::Offsite => "offsite",
+            VolumeAccess::Unavailable => "unavailable",
+            VolumeAccess::Destroyed => "destroyed",
+        },
         location: row.location,
         written_bytes: row.written_bytes,
         live_bytes,
         errors: row.errors,
         changed: Time(row.changed),
-    };
-    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+    }
+}
+
+/// Finds a volume of a library.
+fn find(store: &Store, library: &str, name: &str) -> Answer<VolumeSummary> {
+    let (library, volume) = (Some(library.to_owned()), Some(name.to_owned()));
+    let filter = VolumeFilter { library, pool: None, volume };
+    match store.volumes.list(&filter, &VolumeKey::default(), 1) {
+        Ok(mut found) => found.pop().ok_or_else(|| Problem::not_found("volume", name)),
+        Err(StoreError::NotFound(_)) => Err(Problem::not_found("volume", name)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn get(call: &mut Call<VolumePath, Empty, Empty>) -> Answer<VolumeDocument> {
+    check_read(call)?;
+    Ok(describe(find(call.desk.store(), &call.path.library, &call.path.volume)?))
+}
+
+fn label(call: &mut Call<LibraryPath, Empty, NewVolumeBody>) -> Answer<VolumeDocument> {
+    check_change(call)?;
+    let (store, library) = (call.desk.store(), &call.path.library);
+    let NewVolumeBody { name, overwrite } = &call.body;
+    store.volumes.libraries(Some(library), false)?;
+    let order = VolumeLabel::new(library, name);
+    if *overwrite {
+        approval::guard(&call.desk, &call.caller, &order)?;
+    }
+    order.write(store, *overwrite, &call.caller.name)?;
+    Ok(describe(find(store, library, name)?))
 }
 
 fn volume_change(body: &VolumeBody) -> Answer<VolumeChange> {
@@ -123,12 +188,11 @@ fn volume_change(body: &VolumeBody) -> Answer<VolumeChange> {
         AccessName::Unavailable => VolumeAccess::Unavailable,
         AccessName::Destroyed => VolumeAccess::Destroyed,
     });
-    match (access, &body.offsite, body.onsite, body.remove) {
-        (Some(access), None, false, false) => Ok(VolumeChange::Access(access)),
-        (None, Some(place), false, false) => Ok(VolumeChange::Offsite { location: place.clone() }),
-        (None, None, true, false) => Ok(VolumeChange::Onsite),
-        (None, None, false, true) => Ok(VolumeChange::Remove),
-        _ => Err(Problem::invalid("give one of access, offsite, onsite and remove")),
+    match (access, &body.offsite, body.onsite) {
+        (Some(access), None, false) => Ok(VolumeChange::Access(access)),
+        (None, Some(place), false) => Ok(VolumeChange::Offsite { location: place.clone() }),
+        (None, None, true) => Ok(VolumeChange::Onsite),
+        _ => Err(Problem::invalid("give one of access, offsite and onsite")),
     }
 }
 
@@ -142,6 +206,15 @@ fn change(call: &mut Call<VolumePath, Empty, VolumeBody>) -> Answer<Empty> {
     Ok(Empty {})
 }
 
+fn remove(call: &mut Call<VolumePath, Empty, Empty>) -> Answer<Empty> {
+    check_change(call)?;
+    let (store, VolumePath { library, volume }) = (call.desk.store(), &call.path);
+    store.volumes.set(Some(library), volume, &VolumeChange::Remove)?;
+    let details = format!("{volume} of library {library}");
+    note(store, &call.caller.name, "volume removed by request", details)?;
+    Ok(Empty {})
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,8 +225,8 @@ mod tests {
         assert_eq!(of(r#"{"onsite":true}"#), Ok(VolumeChange::Onsite));
         let read_only = VolumeChange::Access(VolumeAccess::ReadOnly);
         assert_eq!(of(r#"{"access":"read-only"}"#), Ok(read_only));
-        for wrong in ["{}", r#"{"onsite":true,"remove":true}"#, r#"{"offsite":"x","remove":true}"#]
-        {
+        let two = r#"{"onsite":true,"access":"read-only"}"#;
+        for wrong in ["{}", two, r#"{"offsite":"x","onsite":true}"#] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }

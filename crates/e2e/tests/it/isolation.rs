@@ -94,6 +94,8 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
         }
         "events.control" => json!({ "wish": "cancel" }),
         "keys.add" => json!({ "user": "{person}", "kind": "full" }),
+        "libraries.add" => json!({ "name": "MINE", "folder": "/nowhere/mine" }),
+        "libraries.change" => json!({ "settings": { "retain_secs": 60 } }),
         "libraries.work" => json!({ "work": "check-in" }),
         "nodes.add" => json!({ "name": "mine-1", "domain": "{domain}" }),
         "nodes.change" => json!({ "locked_by_service": true }),
@@ -119,6 +121,7 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
         }),
         "users.change" => json!({ "locked": true }),
         "volumes.change" => json!({ "onsite": true }),
+        "volumes.label" => json!({ "name": "MINE01", "overwrite": true }),
         _ => return None,
     })
 }

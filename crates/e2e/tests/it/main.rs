@@ -174,3 +174,5 @@ mod units;
 mod versions;
 #[cfg(test)]
 mod volumes;
+#[cfg(test)]
+mod volumes_by_request;
