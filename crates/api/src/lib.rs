@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `listener`, `stall`, `unread` | connections, TLS, limits on clients |
 //! | `routes`, `call` | from a request of HTTP to a typed call, and back |
-//! | `operation`, `openapi` | the list of operations, and its document |
+//! | `operation`, `examples`, `openapi` | the list of operations, and its document |
 //! | `authentication`, `challenge`, `passwords`, `second_factor`, `keys` | who calls |
 //! | `login_guesses` | guesses of passwords, from wherever they come |
 //! | `roles`, `caller` | what a caller may do |
@@ -43,6 +43,7 @@ mod challenge;
 mod cursor;
 mod desk;
 mod download;
+mod examples;
 mod fields;
 mod health;
 mod keys;

@@ -7,6 +7,7 @@ use schemars::transform::ReplaceBoolSchemas;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::examples::Example;
 use crate::operation::Operation;
 use crate::problem::{self, Kind};
 use crate::resources;
@@ -92,7 +93,16 @@ fn describe(operation: &Operation, types: &Types, generator: &mut SchemaGenerato
     let mut parameters = Vec::new();
     parameters.extend(parameters_of((types.path)(generator), "path"));
     parameters.extend(parameters_of((types.query)(generator), "query"));
-    let (status, answer) = answer(types.answer, generator);
+    for parameter in &mut parameters {
+        let name = parameter["name"].as_str().unwrap_or_default();
+        if let Some(example) = operation.value_of(name) {
+            parameter["example"] = example;
+        }
+    }
+    let (status, mut answer) = answer(types.answer, generator);
+    if let (Some(example), AnswerType::Document { .. }) = (&operation.answer, types.answer) {
+        answer["content"]["application/json"]["example"] = example.clone();
+    }
     if status == "201" {
         parameters.push(json!({
             "name": answers::HEADER, "in": "header", "required": false,
@@ -123,13 +133,24 @@ fn describe(operation: &Operation, types: &Types, generator: &mut SchemaGenerato
         };
         described["requestBody"] = json!({
             "required": true,
-            "content": { media: { "schema": body(generator) } },
+            "content": { media: { "schema": body(generator), "examples": examples(operation) } },
         });
     }
     if operation.area == Area::Open {
         described["security"] = json!([]);
     }
     described
+}
+
+/// Returns the examples of an operation's body, by name.
+fn examples(operation: &Operation) -> Value {
+    let examples = operation.examples.iter();
+    let mut named = Map::new();
+    for Example { name, body } in examples {
+        let known = named.insert((*name).to_owned(), json!({ "value": body }));
+        assert!(known.is_none(), "{} has two examples {name}", operation.id);
+    }
+    Value::Object(named)
 }
 
 fn answer(answer: AnswerType, generator: &mut SchemaGenerator) -> (String, Value) {

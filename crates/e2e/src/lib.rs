@@ -16,6 +16,7 @@ pub mod manifest;
 pub mod mutator;
 pub mod nasty;
 pub mod power;
+pub mod schema;
 pub mod scratch;
 pub mod session_tree;
 pub mod skip;

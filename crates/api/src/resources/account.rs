@@ -5,6 +5,7 @@ use data_encoding::{BASE32_NOPAD, HEXLOWER};
 use model::PersonId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::people::{RoleDocument, roles_of};
 use crate::call::{Answer, Call};
@@ -82,21 +83,37 @@ struct OwnSignIns {
 
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Describes the caller";
-    routes.add(Operation::read("account.get", "/v1/account", Area::Account, summary), get);
+    let operation = Operation::read("account.get", "/v1/account", Area::Account, summary);
+    let operation = operation.answer(json!({
+        "login": "anna",
+        "name": "Anna Berg",
+        "mail": "anna@lab.example",
+        "has_second_factor": false,
+        "roles": [{ "role": "tenant", "domain": "LAB" }],
+    }));
+    routes.add(operation, get);
     let summary = "Changes the caller's password, and ends all sign-ins";
     let path = "/v1/account/password";
-    routes.add(Operation::put("account.password", path, Area::Account, summary), set_password);
+    let operation = Operation::put("account.password", path, Area::Account, summary);
+    let body = json!({ "old": "correct horse battery", "new": "quiet lamp over water" });
+    routes.add(operation.example("new", body), set_password);
     let summary = "Makes a secret for a second factor, which is used once it is confirmed";
     let path = "/v1/account/second-factor";
     let operation = Operation::post("account.begin-second-factor", path, Area::Account, summary);
     routes.add(operation, begin_second_factor);
     let summary = "Confirms a second factor with a code of it, and ends all sign-ins";
     let operation = Operation::put("account.set-second-factor", path, Area::Account, summary);
-    routes.add(operation, set_second_factor);
+    let body = json!({
+        "secret": "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP",
+        "code": "492039",
+        "password": "correct horse battery",
+    });
+    routes.add(operation.example("app", body), set_second_factor);
     let summary = "Removes the second factor, and ends all sign-ins";
     let path = "/v1/account/second-factor/removal";
     let operation = Operation::post("account.remove-second-factor", path, Area::Account, summary);
-    routes.add(operation, remove_second_factor);
+    let body = json!({ "code": "492039", "password": "correct horse battery" });
+    routes.add(operation.example("app", body), remove_second_factor);
     let summary = "Lists the caller's sign-ins";
     let path = "/v1/account/sign-ins";
     routes.add(Operation::read("account.sign-ins", path, Area::Account, summary), sign_ins);

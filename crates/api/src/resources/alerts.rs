@@ -7,6 +7,7 @@ use catalog::{AlertFilter, AlertRow, CatalogError};
 use model::{DomainId, NodeId, PersonId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 
 use crate::call::{Answer, Call};
@@ -126,12 +127,20 @@ struct AttemptDocument {
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Alerts;
     let summary = "Lists alerts, the last opened first";
-    routes.add(Operation::read("alerts.list", "/v1/alerts", area, summary), list);
+    let operation = Operation::read("alerts.list", "/v1/alerts", area, summary);
+    routes.add(operation.value("state", "open"), list);
     let summary = "Records that the caller knows of an open alert; nobody is told of it again";
     let path = "/v1/alerts/{alert}/acknowledgement";
-    routes.add(Operation::post("alerts.acknowledge", path, area, summary), acknowledge);
+    let operation = Operation::post("alerts.acknowledge", path, area, summary);
+    let body = json!({ "note": "the disk is on its way" });
+    routes.add(operation.example("note", body), acknowledge);
     let summary = "Sends a test to the recipients of notices, and tells what came of it";
-    routes.add(Operation::post("alerts.test", "/v1/alerts/test", Area::Tasks, summary), test);
+    let operation = Operation::post("alerts.test", "/v1/alerts/test", Area::Tasks, summary);
+    let operation = operation.example("webhook", json!({ "channel": "webhook" }));
+    let answer = json!({
+        "items": [{ "channel": "webhook", "address": "chat", "is_sent": true }],
+    });
+    routes.add(operation.answer(answer), test);
 }
 
 /// Names and owners of what alerts are about.

@@ -10,6 +10,7 @@
 use catalog::{ApprovalRow, ApprovalState, CatalogError, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 
 use super::orders;
@@ -86,7 +87,9 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("approvals.list", "/v1/approvals", area, summary), list);
     let summary = "Approves, refuses or withdraws a request; an approved one is carried out";
     let path = "/v1/approvals/{approval}/decision";
-    routes.add(Operation::post("approvals.decide", path, area, summary), decide);
+    let operation = Operation::post("approvals.decide", path, area, summary);
+    let body = json!({ "decision": "approve", "reason": "the machine is gone" });
+    routes.add(operation.example("approve", body), decide);
 }
 
 fn describe(row: ApprovalRow) -> ApprovalDocument {

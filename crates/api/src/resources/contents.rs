@@ -48,6 +48,7 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Downloads a file";
     let path = "/v1/nodes/{node}/content";
     let operation = Operation::read("restores.file", path, area, summary);
+    let operation = operation.value("path", "/etc/hostname");
     routes.stream(operation, "application/octet-stream", file);
     let summary = "Downloads a tree as an archive of tar";
     let path = "/v1/nodes/{node}/tree";

@@ -8,6 +8,7 @@ use model::DomainId;
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::domains;
 use store::nodes::note;
 
@@ -114,12 +115,25 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the domains";
     routes.add(Operation::read("domains.list", all, Area::Domains, summary), list);
     let summary = "Makes a domain";
-    routes.make(Operation::post("domains.add", all, Area::Domains, summary), make);
+    let operation = Operation::post("domains.add", all, Area::Domains, summary);
+    let body = json!({
+        "name": "LAB",
+        "tag": "lab",
+        "description": "The laboratory",
+        "limits": {
+            "nodes": 100,
+            "objects": null,
+            "bytes": 10_000_000_000_000_u64,
+            "warning_percent": 80,
+        },
+    });
+    routes.make(operation.example("customer", body), make);
     let summary = "Describes a domain";
     let operation = Operation::read("domains.get", one, Area::Domains, summary);
     routes.add(operation.volatile(VOLATILE), get);
     let summary = "Changes a domain";
-    let operation = Operation::patch("domains.change", one, Area::Domains, summary);
+    let operation = Operation::patch("domains.change", one, Area::Domains, summary)
+        .example("description", json!({ "description": "The laboratory, both houses" }));
     routes.change(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a domain without nodes";
     let operation = Operation::delete("domains.remove", one, Area::Domains, summary);

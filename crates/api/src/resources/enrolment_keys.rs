@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use server::{EnrolmentKey, NewEnrolmentKey};
 
 use super::domains;
@@ -85,7 +86,16 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the enrolment keys";
     routes.add(Operation::read("enrolment-keys.list", all, area, summary), list);
     let summary = "Makes an enrolment key";
-    routes.make(Operation::post("enrolment-keys.add", all, area, summary), make);
+    let operation = Operation::post("enrolment-keys.add", all, area, summary);
+    let body = json!({
+        "name": "rollout",
+        "domain": "LAB",
+        "nodes_max": 200,
+        "lifetime_secs": 604_800,
+        "labels": ["web"],
+        "names": "web-*",
+    });
+    routes.make(operation.example("rollout", body), make);
     let summary = "Ends an enrolment key; the nodes that it has enrolled stay";
     routes.add(Operation::delete("enrolment-keys.revoke", one, area, summary), revoke);
 }

@@ -9,11 +9,11 @@ use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::schedules::{self, EventTarget};
 
 use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
-use super::schedules::parse;
+use super::schedules::{example, parse};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
@@ -155,7 +155,8 @@ struct ListQuery {
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Work;
     let summary = "Lists events, the last opened first";
-    routes.add(Operation::read("events.list", "/v1/events", area, summary), list);
+    let operation = Operation::read("events.list", "/v1/events", area, summary);
+    routes.add(operation.value("state", "completed,failed"), list);
     let summary = "Describes an event";
     routes.add(Operation::read("events.get", "/v1/events/{event}", area, summary), get);
     let summary = "Shows the end of the log of an event";
@@ -165,9 +166,12 @@ pub(super) fn add(routes: &mut Routes) {
     routes.stream(Operation::read("events.watch", path, area, summary), "text/event-stream", watch);
     let summary = "Pauses, resumes or cancels the work of an event";
     let path = "/v1/events/{event}/wish";
-    routes.add(Operation::post("events.control", path, area, summary), control);
+    let operation = Operation::post("events.control", path, area, summary);
+    routes.add(operation.example("cancel", json!({ "wish": "cancel" })), control);
     let summary = "Starts work at nodes now";
-    routes.make(Operation::post("runs.add", "/v1/runs", area, summary), run);
+    let operation = Operation::post("runs.add", "/v1/runs", area, summary);
+    let body = json!({ "nodes": ["web-1"], "definition": example() });
+    routes.make(operation.example("backup", body), run);
 }
 
 fn json(text: &str) -> Option<Value> {

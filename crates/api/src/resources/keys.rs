@@ -4,6 +4,7 @@ use catalog::{ApiKeyRow, CatalogError, Person};
 use model::ServerTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 
 use super::people;
@@ -87,7 +88,10 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the keys of a person";
     routes.add(Operation::read("keys.list", all, Area::Account, summary), list);
     let summary = "Makes a key";
-    routes.make(Operation::post("keys.add", all, Area::Account, summary), make);
+    let operation = Operation::post("keys.add", all, Area::Account, summary)
+        .example("program", json!({ "user": "anna", "kind": "full", "description": "portal" }))
+        .example("machines", json!({ "user": "anna", "kind": "enroller", "count": 20 }));
+    routes.make(operation, make);
     let summary = "Ends a key";
     routes.add(Operation::delete("keys.revoke", one, Area::Account, summary), revoke);
 }

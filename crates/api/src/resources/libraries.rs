@@ -3,6 +3,7 @@
 use format::volume::VolumeName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 use store::volumes::{
     Devices, DriveState, DriveSummary, Element, ElementKind, LibrarySettings, LibrarySummary,
@@ -175,16 +176,39 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the libraries with their drives";
     routes.add(Operation::read("libraries.list", all, area, summary), list);
     let summary = "Adds a library; nothing on any volume changes";
-    routes.make(Operation::post("libraries.add", all, area, summary), make);
+    let folder = json!({
+        "name": "TL",
+        "folder": "/srv/tapes",
+        "capacity_bytes": 100_000_000,
+    });
+    let changer = json!({
+        "name": "VAULT",
+        "changer": "iscsi://10.0.0.9/iqn.2026-11.example:vault/2",
+        "drives": [
+            "iscsi://10.0.0.9/iqn.2026-11.example:vault/0",
+            "iscsi://10.0.0.9/iqn.2026-11.example:vault/1",
+        ],
+    });
+    let operation = Operation::post("libraries.add", all, area, summary)
+        .example("folder", folder)
+        .example("changer", changer);
+    routes.make(operation, make);
     let summary = "Describes a library with its drives and places";
     routes.add(Operation::read("libraries.get", one, area, summary), get);
     let summary = "Changes how the server uses a library";
-    routes.add(Operation::patch("libraries.change", one, area, summary), change);
+    let operation = Operation::patch("libraries.change", one, area, summary)
+        .example("mounts", json!({ "settings": { "mounts_max": 1, "retain_secs": 0 } }));
+    routes.add(operation, change);
     let summary = "Removes a library without volumes of any pool; nothing on any volume changes";
     routes.add(Operation::delete("libraries.remove", one, area, summary), remove);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
-    routes.add(Operation::post("libraries.work", path, area, summary), work);
+    let operation = Operation::post("libraries.work", path, area, summary)
+        .value("library", "VAULT")
+        .example("look", json!({ "work": "look-again" }))
+        .example("out", json!({ "work": "check-out", "volume": "A00004L8" }))
+        .example("in", json!({ "work": "check-in" }));
+    routes.add(operation, work);
 }
 
 /// Fails unless the caller may read about pools, volumes and libraries.

@@ -7,6 +7,7 @@ use catalog::{DrillRow, Node, NodeDetails};
 use model::{DomainId, PersonId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::{self, NewNode, NodeOrder};
 
 use super::domains;
@@ -174,19 +175,33 @@ struct RemoveQuery {
 pub(super) fn add(routes: &mut Routes) {
     let (all, one) = ("/v1/nodes", "/v1/nodes/{node}");
     let summary = "Registers a node and makes its token";
-    routes.make(Operation::post("nodes.add", all, Area::Nodes, summary), register);
+    let operation = Operation::post("nodes.add", all, Area::Nodes, summary);
+    let body = json!({
+        "name": "web-1",
+        "domain": "LAB",
+        "owner": "anna",
+        "hostname": "web-1.lab.example",
+        "description": "Web server of the laboratory",
+        "platform": "Linux",
+        "cost_centre": "C-17",
+    });
+    routes.make(operation.example("web", body), register);
     let summary = "Describes a node";
     let operation = Operation::read("nodes.get", one, Area::Nodes, summary);
     routes.add(operation.volatile(VOLATILE), get);
     let summary = "Changes a node";
-    let operation = Operation::patch("nodes.change", one, Area::Nodes, summary);
+    let operation = Operation::patch("nodes.change", one, Area::Nodes, summary)
+        .example("settings", json!({ "option_set": "linux", "add_labels": ["web"] }))
+        .example("lock", json!({ "locked_by_service": true }))
+        .example("unlock", json!({ "locked_by_service": false }));
     routes.change(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a node; needs the approval of a second person where that is switched on";
     let operation = Operation::delete("nodes.remove", one, Area::Nodes, summary);
     routes.change(operation.volatile(VOLATILE), current, remove);
     let summary = "Makes a new token for a node";
     let path = "/v1/nodes/{node}/rekey";
-    routes.make(Operation::post("nodes.rekey", path, Area::Enrolment, summary), rekey);
+    let operation = Operation::post("nodes.rekey", path, Area::Enrolment, summary);
+    routes.make(operation.example("hour", json!({ "token_secs": 3_600 })), rekey);
 }
 
 fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {

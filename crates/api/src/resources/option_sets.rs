@@ -7,6 +7,7 @@ use catalog::OptionSetVersion;
 use policy::settings::{SetOption, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::option_sets::{self, ChangeReport, Mode, OptionSetChange, OptionSetUse};
 
 use super::found_node::nodes_seen;
@@ -155,11 +156,24 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the option sets with their nodes";
     routes.add(Operation::read("option-sets.list", all, area, summary), list);
     let summary = "Makes an option set";
-    routes.make(Operation::post("option-sets.add", all, area, summary), make);
+    let operation = Operation::post("option-sets.add", all, area, summary);
+    let body = json!({
+        "name": "linux",
+        "options": [{ "name": "compression", "value": "9", "force": true }],
+        "statements": ["exclude /.../*.tmp"],
+        "comment": "for all servers",
+    });
+    routes.make(operation.example("linux", body), make);
     let summary = "Describes an option set";
     routes.add(Operation::read("option-sets.get", one, area, summary), get);
     let summary = "Changes an option set: makes a version, for all nodes or for a part of them";
-    routes.change(Operation::patch("option-sets.change", one, area, summary), current, change);
+    let body = json!({
+        "set": [{ "name": "compression", "value": "12", "force": true }],
+        "comment": "smaller",
+        "share": "50%",
+    });
+    let operation = Operation::patch("option-sets.change", one, area, summary);
+    routes.change(operation.example("half", body), current, change);
     let summary = "Removes an option set, also from the nodes that have it";
     routes.change(Operation::delete("option-sets.remove", one, area, summary), current, remove);
     let path = "/v1/option-sets/{option_set}/versions";
@@ -167,7 +181,8 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("option-sets.versions", path, area, summary), versions);
     let path = "/v1/option-sets/{option_set}/stage";
     let summary = "Gives a version that a part of the nodes has to all nodes, or takes it back";
-    routes.add(Operation::post("option-sets.end-stage", path, area, summary), end_stage);
+    let operation = Operation::post("option-sets.end-stage", path, area, summary);
+    routes.add(operation.example("promote", json!({ "decision": "promote" })), end_stage);
 }
 
 fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {

@@ -6,6 +6,7 @@ use catalog::{CatalogError, NewPerson, Person, PersonChange, RoleRow};
 use model::{DomainId, PersonId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 
 use crate::call::{Answer, Call};
@@ -104,11 +105,22 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists people";
     routes.add(Operation::read("users.list", all, Area::People, summary), list);
     let summary = "Registers a person";
-    routes.make(Operation::post("users.add", all, Area::People, summary), register);
+    let operation = Operation::post("users.add", all, Area::People, summary);
+    let body = json!({
+        "login": "anna",
+        "name": "Anna Berg",
+        "mail": "anna@lab.example",
+        "cost_centres": ["C-17"],
+        "password": "correct horse battery",
+        "roles": [{ "role": "tenant", "domain": "LAB" }],
+    });
+    routes.make(operation.example("tenant", body), register);
     let summary = "Describes a person";
     routes.add(Operation::read("users.get", one, Area::People, summary), get);
     let summary = "Changes a person";
-    routes.change(Operation::patch("users.change", one, Area::People, summary), current, change);
+    let operation = Operation::patch("users.change", one, Area::People, summary)
+        .example("mail", json!({ "mail": "anna@lab.example", "cost_centres": ["C-17", "C-18"] }));
+    routes.change(operation, current, change);
     let summary = "Removes a person with roles, keys and sign-ins";
     routes.change(Operation::delete("users.remove", one, Area::People, summary), current, remove);
 }

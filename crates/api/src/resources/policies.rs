@@ -7,7 +7,7 @@ use model::ServerTime;
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::domains::{
     self, ArchiveGroupEdit, BackupGroupEdit, ClassEdit, GroupRemoval, PolicyEdit, ReviewReport,
     Simulation,
@@ -184,7 +184,11 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("policies.get", path, Area::Policies, summary), get);
     let path = "/v1/domains/{domain}/policy/draft";
     let summary = "Changes the draft; the first change makes it, as a copy of the set in force";
-    routes.change(Operation::patch("policies.edit", path, Area::Policies, summary), current, edit);
+    let class = json!({ "name": "LONG", "backup": { "extra_days": "365" } });
+    let operation = Operation::patch("policies.edit", path, Area::Policies, summary)
+        .example("class", json!({ "put_class": class }))
+        .example("default", json!({ "default_class": "LONG" }));
+    routes.change(operation, current, edit);
     let summary = "Discards the draft";
     let operation = Operation::delete("policies.discard", path, Area::Policies, summary);
     routes.change(operation, current, discard);
@@ -196,7 +200,8 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("policies.simulate", path, Area::Policies, summary), simulate);
     let path = "/v1/domains/{domain}/policy/activation";
     let summary = "Puts the draft into force; one that shortens may wait for a second person";
-    routes.add(Operation::post("policies.activate", path, Area::Policies, summary), activate);
+    let operation = Operation::post("policies.activate", path, Area::Policies, summary);
+    routes.add(operation.example("confirmed", json!({ "confirm": true })), activate);
 }
 
 /// Finds the domain of a call, and fails unless the caller has `right` on its policy.

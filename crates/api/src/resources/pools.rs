@@ -3,6 +3,7 @@
 use catalog::Collocation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::pools::{self, NewPool, PoolChange, PoolSettings, PoolSummary};
 
 use super::orders::PoolRemoval;
@@ -118,13 +119,26 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the pools";
     routes.add(Operation::read("pools.list", all, area, summary), list);
     let summary = "Makes a pool";
-    routes.make(Operation::post("pools.add", all, area, summary), make);
+    let operation = Operation::post("pools.add", all, area, summary)
+        .example(
+            "copies",
+            json!({
+                "name": "COPIES",
+                "url": "file:///srv/copies",
+                "is_copy": true,
+                "settings": { "capacity_bytes": 2_000_000_000_000_u64 },
+            }),
+        )
+        .example("tape", json!({ "name": "TAPE", "url": "tape:TL" }));
+    routes.make(operation, make);
     let summary = "Describes a pool";
     routes.add(Operation::read("pools.get", one, area, summary), get);
     let summary = "Removes a pool; needs the approval of a second person where that is switched on";
     routes.add(Operation::delete("pools.remove", one, area, summary), remove);
     let summary = "Changes a pool";
-    routes.add(Operation::patch("pools.change", one, area, summary), change);
+    let operation = Operation::patch("pools.change", one, area, summary)
+        .example("reclaim", json!({ "settings": { "reclaim_percent": 60 } }));
+    routes.add(operation, change);
 }
 
 fn describe(summary: PoolSummary) -> PoolDocument {

@@ -9,6 +9,7 @@ use policy::schedule::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::schedules;
 
 use super::events::{self, EventDocument};
@@ -87,7 +88,16 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("restores.list", path, Area::Work, summary), list);
     let summary =
         "Restores files at their node, by its agent; the event of it is watched as others";
-    routes.make(Operation::post("restores.start", path, Area::Contents, summary), start);
+    let operation = Operation::post("restores.start", path, Area::Contents, summary);
+    let body = json!({
+        "node": "web-1",
+        "filespace": "/",
+        "paths": ["/etc"],
+        "at": "2026-11-20T18:00:00Z",
+        "to": "/var/tmp/restored",
+        "replace": "no",
+    });
+    routes.make(operation.example("elsewhere", body), start);
 }
 
 /// Returns the word by which the command line names this path: a path that is stored as it is

@@ -8,7 +8,7 @@ use model::{DomainId, NodeId};
 use policy::schedule::Definition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::schedules::{self, Schedule};
 
 use super::domains;
@@ -99,20 +99,46 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists schedules";
     routes.add(Operation::read("schedules.list", all, area, summary), list);
     let summary = "Makes a schedule";
-    routes.make(Operation::post("schedules.add", all, area, summary), make);
+    let operation = Operation::post("schedules.add", all, area, summary);
+    let body = json!({
+        "name": "nightly",
+        "definition": example(),
+        "followers": [{ "domain": "LAB" }],
+    });
+    routes.make(operation.example("nightly", body), make);
     let summary = "Describes a schedule with its next runs";
     let operation = Operation::read("schedules.get", one, area, summary);
     routes.add(operation.volatile(VOLATILE), get);
     let summary = "Replaces the definition of a schedule";
-    let operation = Operation::put("schedules.change", one, area, summary);
+    let operation = Operation::put("schedules.change", one, area, summary)
+        .example("same", json!({ "definition": example() }));
     routes.change(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a schedule; work that is under way goes on";
     let operation = Operation::delete("schedules.remove", one, area, summary);
     routes.change(operation.volatile(VOLATILE), current, remove);
     let summary = "Changes which nodes follow a schedule";
     let path = "/v1/schedules/{schedule}/followers";
-    let operation = Operation::patch("schedules.follow", path, area, summary);
+    let body = json!({ "add": [{ "label": "web" }], "remove": [{ "domain": "LAB" }] });
+    let operation =
+        Operation::patch("schedules.follow", path, area, summary).example("label", body);
     routes.change(operation.volatile(VOLATILE), current, follow);
+}
+
+/// The definition in examples: an incremental backup each night.
+pub(super) fn example() -> Value {
+    json!({
+        "description": "each night",
+        "action": { "work": "incremental" },
+        "timing": {
+            "starts": { "calendar": { "times": "22:00" } },
+            "window_minutes": 240,
+            "spread_percent": 25,
+        },
+        "zone": "Europe/Berlin",
+        "priority": 5,
+        "retries": 2,
+        "retry_pause_minutes": 20,
+    })
 }
 
 /// Parses the definition of a schedule.

@@ -83,7 +83,8 @@ struct SeriesQuery {
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Counts what the backups of a node did, day by day";
     let path = "/v1/nodes/{node}/series";
-    routes.add(Operation::read("nodes.series", path, Area::Work, summary), series);
+    let operation = Operation::read("nodes.series", path, Area::Work, summary);
+    routes.add(operation.value("zone", "Europe/Berlin"), series);
 }
 
 fn series(call: &mut Call<NodePath, SeriesQuery, Empty>) -> Answer<SeriesDocument> {

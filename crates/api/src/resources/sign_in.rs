@@ -6,6 +6,7 @@ use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use model::ServerTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::account::{AccountDocument, describe};
 use crate::authentication::{COOKIE, check_password};
@@ -40,7 +41,8 @@ struct SignInDocument {
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Signs a person in";
     let operation = Operation::post("sign-in.begin", "/v1/sign-in", Area::Open, summary);
-    routes.add(operation, begin);
+    let body = json!({ "login": "anna", "password": "correct horse battery" });
+    routes.add(operation.example("password", body), begin);
     let summary = "Returns the guard of the sign-in, for a page that was loaded again";
     let operation = Operation::read("sign-in.get", "/v1/sign-in", Area::Account, summary);
     routes.add(operation, get);

@@ -6,6 +6,7 @@
 use policy::schedule::{Action, LIBRARY, Word, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::schedules;
 
 use super::events::{self, EventDocument};
@@ -88,7 +89,10 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the tasks that the server began by itself, the last begun first";
     routes.add(Operation::read("tasks.list", "/v1/tasks", area, summary), list);
     let summary = "Starts a task of the server now; its event is watched and cancelled as others";
-    routes.make(Operation::post("tasks.start", "/v1/tasks", area, summary), start);
+    let operation = Operation::post("tasks.start", "/v1/tasks", area, summary)
+        .example("expire", json!({ "task": "expire" }))
+        .example("volumes", json!({ "task": "audit-volumes", "volumes": ["A00001"] }));
+    routes.make(operation, start);
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<TaskDocument>> {

@@ -3,6 +3,7 @@
 use catalog::{VolumeAccess, VolumeState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 use store::volumes::{VolumeChange, VolumeFilter, VolumeKey, VolumeSummary};
 use store::{Store, StoreError};
@@ -99,12 +100,28 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Labels a volume of a library; over data this needs the approval of a second \
                    person where that is switched on";
     let path = "/v1/libraries/{library}/volumes";
-    routes.make(Operation::post("volumes.label", path, area, summary), label);
+    let operation = Operation::post("volumes.label", path, area, summary);
+    let operation = operation.example("new", json!({ "name": "A00001" })).answer(json!({
+        "library": "TL",
+        "name": "A00001",
+        "state": "scratch",
+        "access": "read-write",
+        "location": "",
+        "written_bytes": 0,
+        "live_bytes": 0,
+        "errors": 0,
+        "changed": "2026-11-20T18:00:00Z",
+    }));
+    routes.make(operation, label);
     let one = "/v1/libraries/{library}/volumes/{volume}";
     let summary = "Describes a volume";
     routes.add(Operation::read("volumes.get", one, area, summary), get);
     let summary = "Changes the access or the place of a volume";
-    routes.add(Operation::patch("volumes.change", one, area, summary), change);
+    let operation = Operation::patch("volumes.change", one, area, summary)
+        .example("access", json!({ "access": "read-only" }))
+        .example("offsite", json!({ "offsite": "safe 3" }))
+        .example("onsite", json!({ "onsite": true }));
+    routes.add(operation, change);
     let summary = "Removes a volume without data that anybody needs; nothing on it changes";
     routes.add(Operation::delete("volumes.remove", one, area, summary), remove);
 }

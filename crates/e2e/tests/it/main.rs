@@ -59,6 +59,8 @@ mod encryption;
 #[cfg(test)]
 mod enrolment_keys;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod from_tsm;

@@ -14,7 +14,7 @@ mod hidden;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
-mod leases;
+pub(crate) mod leases;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]

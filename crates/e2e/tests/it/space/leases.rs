@@ -31,7 +31,7 @@ for line in sys.stdin:
 ";
 
 /// Process that holds leases until this value is dropped.
-pub(super) struct Lease {
+pub(crate) struct Lease {
     child: Child,
     lines: BufReader<ChildStdout>,
     orders: ChildStdin,
@@ -39,7 +39,7 @@ pub(super) struct Lease {
 
 impl Lease {
     /// Takes leases of `kind` on the files; `None` if Python is not installed.
-    pub(super) fn take(kind: &str, paths: &[PathBuf]) -> Option<Self> {
+    pub(crate) fn take(kind: &str, paths: &[PathBuf]) -> Option<Self> {
         let mut command = Command::new("python3");
         command.args(["-c", HOLDER, kind]).args(paths);
         let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
