@@ -4,14 +4,16 @@
 //! The programs come from `.ci/api-tools`. Without them the tests are left out, with a line on
 //! standard error.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::Provider;
 use crate::at_work::enrol;
+use crate::isolation::{tell_requests, told_requests};
 use crate::scene::plant_files;
 
 /// Returns the folder of the programs; `None` if they are not installed.
@@ -73,10 +75,23 @@ fn a_generated_client_does_everything() {
     assert!(text.contains("did everything"), "{text}");
 }
 
+/// Parts of the paths that are left out: a stream lasts for as long as its event does.
+const LEFT_OUT: &str = "/stream$";
+/// Operations that slow those who guess a password or a code.
+const SLOWED: [&str; 4] = [
+    "account.password",
+    "account.remove-second-factor",
+    "account.set-second-factor",
+    "sign-in.begin",
+];
+/// Rate of requests, below that at which the server fills up the allowance of a caller.
+const RATE: &str = "38/s";
+
 #[test]
 fn whatever_is_sent_the_answers_are_those_of_the_document() {
     let Some(tools) = tools() else { return };
-    let service = Provider::new();
+    let mut service = Provider::new();
+    tell_requests(&mut service);
     let node = enrol(&service, "web-1");
     let tree = service.scratch.folder("tree");
     plant_files(&tree, 5, 1_000, 7);
@@ -85,19 +100,49 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
     let ca = service.server.dir().join("ca.pem");
     let checks = "not_a_server_error,response_schema_conformance,status_code_conformance,\
                   content_type_conformance";
-    // Streams of events last for as long as the event does, and a sign-out ends the caller.
-    let left_out = "stream|sign-in|sign-out";
+    let path = document(&service);
+    // The examples name folders of a server, which would be made on this machine, and an address.
+    let text = fs::read_to_string(&path).unwrap();
+    let folder = format!("{}/", service.scratch.path().display());
+    let own = text.replace("/srv/", &folder).replace("//10.0.0.9/", "//127.0.0.1:1/");
+    fs::write(&path, own).unwrap();
     // One worker: the parser of Python 3.11 keeps its depth in one place for all threads, so that two
     // workers end at random with "AST constructor recursion depth mismatch".
     run(schemathesis
         .current_dir(service.scratch.path())
         .arg("run")
-        .arg(document(&service))
+        .arg(&path)
         .args(["--url", &service.stranger.url(), "--tls-verify"])
         .arg(ca)
         .args(["--header", &format!("Authorization: Token {}", token(&service))])
-        .args(["--checks", checks, "--exclude-path-regex", left_out])
+        .args(["--checks", checks, "--exclude-path-regex", LEFT_OUT])
+        .args(["--phases", "examples,coverage,fuzzing", "--rate-limit", RATE])
         .args(["--max-examples", "5", "--seed", "7", "--request-timeout", "30"])
         .args(["--continue-on-failure", "--workers", "1"]));
     assert!(service.server.is_up(), "the server goes on");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    check_each_was_asked(&document, &told_requests(&service.server.terminate().expect(&[0])));
+}
+
+/// Fails unless the server has answered requests of each operation, and has refused none because
+/// of its rate.
+#[track_caller]
+fn check_each_was_asked(document: &Value, told: &[Value]) {
+    let mut statuses: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for line in told {
+        let operation = line["operation"].as_str().unwrap();
+        statuses.entry(operation).or_default().push(line["status"].as_u64().unwrap());
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for operation in methods.as_object().unwrap().values() {
+            let id = operation["operationId"].as_str().unwrap();
+            if path.ends_with("/stream") {
+                continue;
+            }
+            let answered = statuses.get(id).map_or(&[][..], Vec::as_slice);
+            let refused = answered.iter().filter(|status| **status == 429).count();
+            assert!(!answered.is_empty(), "nobody has asked for {id}");
+            assert!(refused == 0 || SLOWED.contains(&id), "{id}: {refused} of {}", answered.len());
+        }
+    }
 }

@@ -270,20 +270,26 @@ fn state(other: &Caller) -> Vec<Value> {
 }
 
 /// Restarts the server so that it tells of each request.
-fn tell_requests(service: &mut Provider) {
+pub(crate) fn tell_requests(service: &mut Provider) {
     service.server.set_environment(&["HOLDFAST_LOG=warn,api=debug"]);
     service.server.set_options(&["--log-format", "json"]);
     service.server.restart();
 }
 
-/// Returns the status and the number of statements of each request after the last one for the
-/// document of operations.
+/// Returns what a server has told of each request.
 #[track_caller]
-fn told_requests(outcome: &Outcome) -> Vec<(u64, u64)> {
+pub(crate) fn told_requests(outcome: &Outcome) -> Vec<Value> {
     let lines = outcome.stderr.lines().map(|line| {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"))
     });
-    let told: Vec<Value> = lines.filter(|line| line["message"] == "request answered").collect();
+    lines.filter(|line| line["message"] == "request answered").collect()
+}
+
+/// Returns the status and the number of statements of each request after the last one for the
+/// document of operations.
+#[track_caller]
+fn told_statements(outcome: &Outcome) -> Vec<(u64, u64)> {
+    let told = told_requests(outcome);
     let asked = told.iter().rposition(|line| line["operation"] == "openapi.get");
     let number = |line: &Value, field: &str| line[field].as_u64().unwrap();
     told[asked.unwrap() + 1..]
@@ -340,7 +346,7 @@ fn objects_of_another_tenant_do_not_exist() {
 /// the index of the first of two requests, and their description.
 #[track_caller]
 fn check_statements(outcome: &Outcome, pairs: &[(usize, String)]) {
-    let told = told_requests(outcome);
+    let told = told_statements(outcome);
     let mut compared = 0;
     for (index, request) in pairs {
         let [foreign, absent] = [told[*index], told[*index + 1]];
