@@ -1,5 +1,8 @@
-//! Authors of administrators' calls, for the audit trail.
+//! Authors of administrators' calls, for the audit trail, and what they see.
 
+use std::collections::BTreeSet;
+
+use model::{DomainId, NodeId};
 use store::domains::ADMINISTRATOR;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
@@ -7,6 +10,19 @@ use tonic::transport::server::UdsConnectInfo;
 /// Name of the caller of an administrator's call, as the service above notes it in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor(pub String);
+
+/// The objects that a list shows to its caller. The service above notes it in a request; without
+/// it, a list shows all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sight {
+    pub nodes: BTreeSet<NodeId>,
+    pub domains: BTreeSet<DomainId>,
+}
+
+/// Returns the limit on what the caller of a request sees, if there is one.
+pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
+    request.extensions().get().cloned()
+}
 
 /// Returns the administrator who sends a request, for the audit trail.
 pub(crate) fn actor<T>(request: &Request<T>) -> String {

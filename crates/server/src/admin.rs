@@ -19,7 +19,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
-use crate::actor::actor;
+use crate::actor::{actor, sight};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -50,8 +50,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ListNodesRequest>,
     ) -> Result<Response<proto::ListNodesReply>, Status> {
+        let sight = sight(&request);
         let request = request.into_inner();
-        self.blocking(move |store| nodes::portion(store, request)).await
+        self.blocking(move |store| nodes::portion(store, request, sight.as_ref())).await
     }
 
     async fn set_node(
@@ -120,9 +121,13 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::DomainsRequest>,
     ) -> Result<Response<proto::DomainsReply>, Status> {
+        let sight = sight(&request);
         let proto::DomainsRequest { name, portion } = request.into_inner();
         self.blocking(move |store| {
-            let domains = domains::list(store, messages::name(&name))?;
+            let mut domains = domains::list(store, messages::name(&name))?;
+            if let Some(sight) = sight {
+                domains.retain(|one| sight.domains.contains(&one.domain.id));
+            }
             let Section { items, next } = Portion::parse(portion).of_list(
                 domains,
                 |domain| domain.domain.name.clone().into(),
@@ -704,8 +709,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ScheduledEventsRequest>,
     ) -> Result<Response<proto::ScheduledEventsReply>, Status> {
+        let sight = sight(&request);
         let request = request.into_inner();
-        self.blocking(move |store| schedules::events(store, request)).await
+        self.blocking(move |store| schedules::events(store, request, sight.as_ref()))
+            .await
     }
 
     async fn scheduled_event_log(

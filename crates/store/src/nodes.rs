@@ -2,11 +2,13 @@
 //!
 //! Callers end the connections of a node that is locked, revoked or removed, after the change.
 
+use std::collections::BTreeSet;
+
 use catalog::{
     CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
     NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
-use model::{BACKUP_FILESPACE_MIN, DirPath, NodeName, ServerTime, is_backup_filespace};
+use model::{BACKUP_FILESPACE_MIN, DirPath, NodeId, NodeName, ServerTime, is_backup_filespace};
 use policy::PolicyDomain;
 
 use crate::counts::counted;
@@ -157,6 +159,23 @@ pub fn list(
         Some(name) => vec![find(store, name)?],
         None => store.catalog.nodes_from(from, limit)?,
     };
+    describe_all(store, nodes)
+}
+
+/// Lists at most `limit` of the nodes in `wanted`, sorted by name, starting at `from`.
+pub fn list_of(
+    store: &Store,
+    wanted: &BTreeSet<NodeId>,
+    from: &str,
+    limit: usize,
+) -> Result<Vec<NodeSummary>, StoreError> {
+    let mut nodes = store.catalog.nodes_from(from, usize::MAX)?;
+    nodes.retain(|node| wanted.contains(&node.id));
+    nodes.truncate(limit);
+    describe_all(store, nodes)
+}
+
+fn describe_all(store: &Store, nodes: Vec<Node>) -> Result<Vec<NodeSummary>, StoreError> {
     let option_sets = store.catalog.option_sets()?;
     nodes.into_iter().map(|node| describe_with(store, node, &option_sets)).collect()
 }
@@ -439,7 +458,7 @@ mod tests {
     #[test]
     fn each_difference_is_an_event() {
         let node = |name: &str| Node {
-            id: model::NodeId(1),
+            id: NodeId(1),
             name: NodeName::new(name).expect("a name"),
             domain: model::DomainId(1),
             domain_name: "STANDARD".to_owned(),

@@ -30,8 +30,8 @@ pub use attendance::{attend, end_attendance};
 pub use audience::{put_progress, watch, watched};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
 pub use events::{
-    EventTarget, control, event_numbered, find_event, node_events, report, run_now, sever,
-    start_task,
+    EventTarget, SeenEvents, control, event_numbered, find_event, node_events, report, run_now,
+    seen_events, sever, start_task,
 };
 pub use followers::LabelChange;
 pub(crate) use followers::label_change;

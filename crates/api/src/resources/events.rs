@@ -29,11 +29,6 @@ use crate::routes::Routes;
 const RUN_NODES_MAX: usize = 1_000;
 /// Maximum time of a stream; a browser then begins another one by itself.
 const WATCH_MAX: Duration = Duration::from_secs(600);
-/// Number of events that are read from the catalogue at once.
-const BATCH: usize = 500;
-/// Number of events that are looked at for one page. A page of a caller who may see few of them may
-/// have fewer items than were asked for, and its cursor goes on from there.
-const LOOKED_AT_MAX: usize = 10_000;
 /// Pause between two looks at an event that somebody watches, and the time after which a stream
 /// without news says that it lives.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -267,28 +262,17 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let (filter, store) = (filter(call)?, call.desk.store());
     let only_nodes = call.query.place == Some(PlaceName::Node);
-    let (mut from, mut looked_at) = (portion.first_number()?, 0);
-    let mut seen: Vec<ScheduledEvent> = Vec::new();
     let sees_all = call.caller.may(Area::Work, Right::Read, Subject::Service);
     let sees_tasks = call.caller.may(Area::Tasks, Right::Read, Subject::Service);
     let visible = if sees_all { BTreeSet::new() } else { visible_nodes(call)? };
-    while seen.len() < portion.read_max() && looked_at < LOOKED_AT_MAX {
-        let batch = schedules::node_events(store, &filter, from, BATCH)?;
-        let Some(last) = batch.last() else { break };
-        (from, looked_at) = (last.number.checked_sub(1), looked_at + batch.len());
-        let sees = |event: &ScheduledEvent| match event.key.node {
-            Some(node) => sees_all || visible.contains(&node),
-            None => sees_tasks && !only_nodes,
-        };
-        seen.extend(batch.into_iter().filter(sees));
-        if from.is_none() {
-            break;
-        }
-    }
-    let reached = from.filter(|_| seen.len() < portion.read_max() && looked_at >= LOOKED_AT_MAX);
-    seen.truncate(portion.read_max());
+    let sees = |event: &ScheduledEvent| match event.key.node {
+        Some(node) => sees_all || visible.contains(&node),
+        None => sees_tasks && !only_nodes,
+    };
+    let (first, limit) = (portion.first_number()?, portion.read_max());
+    let seen = schedules::seen_events(store, &filter, first, limit, &sees)?;
     let key = |event: &ScheduledEvent| event.number.to_string().into_bytes();
-    let page = portion.page_until(seen, key, reached);
+    let page = portion.page_until(seen.events, key, seen.reached);
     let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
     let items = page.items.into_iter().map(|event| {
         let work = works.get(&event.key.schedule).copied();

@@ -6,20 +6,25 @@ use store::readers::Reading;
 use store::{Store, StoreError};
 use wire::{TokenKind, proto};
 
+use crate::actor::Sight;
 use crate::edge::Edge;
 use crate::messages;
 use crate::messages::portions::{Portion, Section};
 use crate::sessions;
 use crate::sessions::stream::Replies;
 
-/// Lists a portion of the nodes.
+/// Lists a portion of the nodes that the caller sees.
 pub(super) fn portion(
     store: &Store,
     request: proto::ListNodesRequest,
+    sight: Option<&Sight>,
 ) -> Result<proto::ListNodesReply, StoreError> {
     let portion = Portion::parse(request.portion);
     let (from, limit) = (portion.first_name()?, portion.read_max());
-    let listed = nodes::list(store, messages::name(&request.name), from, limit)?;
+    let listed = match (sight, messages::name(&request.name)) {
+        (Some(sight), None) => nodes::list_of(store, &sight.nodes, from, limit)?,
+        (_, name) => nodes::list(store, name, from, limit)?,
+    };
     let nodes = listed.into_iter().map(messages::nodes::node).collect();
     let Section { items, next } =
         portion.cut(nodes, |node: &proto::NodeInfo| node.name.clone().into());

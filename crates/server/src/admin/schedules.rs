@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use catalog::{Follower, Node};
+use catalog::{Follower, Node, ScheduledEvent};
 use model::NodeId;
 use policy::schedule::event::EventState;
 use store::schedules::{self, EventTarget};
 use store::{Store, StoreError, domains, nodes};
 use wire::proto;
 
+use crate::actor::Sight;
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
@@ -118,9 +119,11 @@ pub(super) fn run(
     Ok(proto::RunActionReply { schedule, nodes })
 }
 
+/// Lists a portion of the events that the caller sees.
 pub(super) fn events(
     store: &Store,
     request: proto::ScheduledEventsRequest,
+    sight: Option<&Sight>,
 ) -> Result<proto::ScheduledEventsReply, StoreError> {
     let mut filter = forms::filter(&request)?;
     if let Some(name) = messages::name(&request.node) {
@@ -134,7 +137,8 @@ pub(super) fn events(
     if filter.states.contains(&EventState::Future) {
         filter.states.retain(|state| *state != EventState::Future);
         if from.is_none() {
-            future = schedules::future_events(store, &filter, now, limit.min(EVENTS_MAX))?;
+            let (max, among) = (limit.min(EVENTS_MAX), sight.map(|sight| &sight.nodes));
+            future = schedules::future_events(store, &filter, now, max, among)?;
             future.drain(..future.len().saturating_sub(limit - 1));
         }
         if filter.states.is_empty() {
@@ -142,13 +146,26 @@ pub(super) fn events(
             return Ok(proto::ScheduledEventsReply { events, next: Bytes::new() });
         }
     }
-    let events = schedules::node_events(store, &filter, from, limit)?;
+    let (events, reached) = match sight {
+        Some(sight) => {
+            let sees = |event: &ScheduledEvent| {
+                event.key.node.is_some_and(|node| sight.nodes.contains(&node))
+            };
+            let seen = schedules::seen_events(store, &filter, from, limit, &sees)?;
+            (seen.events, seen.reached)
+        }
+        None => (schedules::node_events(store, &filter, from, limit)?, None),
+    };
     if request.watches {
         schedules::watch(store, &events, now)?;
     }
     let events = future.into_iter().chain(events).map(forms::event).collect();
     let Section { items, next } =
         portion.cut(events, |event: &proto::ScheduledEvent| number_key(event.number));
+    let next = match reached {
+        Some(reached) if next.is_empty() => number_key(reached),
+        _ => next,
+    };
     Ok(proto::ScheduledEventsReply { events: items, next })
 }
 

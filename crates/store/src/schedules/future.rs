@@ -1,7 +1,9 @@
 //! Events of the future. The catalogue has no record of them: they are computed from the schedules.
 
+use std::collections::BTreeSet;
+
 use catalog::{EventFilter, EventKey, Node, ScheduledEvent};
-use model::ServerTime;
+use model::{NodeId, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::EventState;
 
@@ -11,12 +13,13 @@ use crate::error::StoreError;
 use crate::store::Store;
 
 /// Lists the next `limit` events whose windows open after `now`, the last one first. They have no
-/// number. The states in `filter` do not count.
+/// number. The states in `filter` do not count. With `among`, only events at these nodes count.
 pub fn future_events(
     store: &Store,
     filter: &EventFilter,
     now: ServerTime,
     limit: usize,
+    among: Option<&BTreeSet<NodeId>>,
 ) -> Result<Vec<ScheduledEvent>, StoreError> {
     let followers = Followers::read(&*store.catalog)?;
     let nodes = store.catalog.nodes()?;
@@ -32,7 +35,11 @@ pub fn future_events(
         let Ok(definition) = definition(&row) else { continue };
         let Ok(zone) = definition.time_zone() else { continue };
         let mut places = followers.places(&row, &definition, &nodes);
-        places.retain(|(node, _)| filter.node.is_none() || *node == filter.node);
+        places.retain(|(node, _)| {
+            let is_seen = |node: &NodeId| among.is_none_or(|among| among.contains(node));
+            (filter.node.is_none() || *node == filter.node)
+                && node.as_ref().map_or(among.is_none(), is_seen)
+        });
         if definition.is_suspended || places.is_empty() {
             continue;
         }

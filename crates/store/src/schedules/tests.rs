@@ -375,7 +375,7 @@ fn events_of_the_future_are_computed_for_each_follower() {
     let suspended = Definition { is_suspended: true, ..hourly("incremental") };
     change(store, "other", &suspended, "anna").expect("is changed");
     let list = |filter: &EventFilter, limit| {
-        let events = future_events(store, filter, next_hour(0), limit).expect("are listed");
+        let events = future_events(store, filter, next_hour(0), limit, None).expect("are listed");
         assert!(events.iter().all(|event| event.state == EventState::Future));
         let name = |event: ScheduledEvent| (event.key.schedule, event.key.planned, event.key.node);
         events.into_iter().map(name).collect::<Vec<_>>()
