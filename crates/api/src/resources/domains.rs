@@ -1,10 +1,10 @@
 //! Domains: customers with their nodes, people and limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::{Amount, DomainDetails};
-use model::DomainId;
+use model::{DomainId, NodeId};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,14 +140,25 @@ pub(super) fn add(routes: &mut Routes) {
     routes.change(operation.volatile(VOLATILE), current, remove);
 }
 
-/// Returns true if the caller may see the domain: as a whole, or as the owner of a node in it.
-fn sees(desk: &Desk, caller: &Caller, domain: DomainId) -> Answer<bool> {
-    if caller.belongs_to(domain) || caller.may(Area::Domains, Right::Read, Subject::Domain(domain))
-    {
-        return Ok(true);
+/// Returns true if the caller may see the domain as a whole.
+fn sees_whole(caller: &Caller, domain: DomainId) -> bool {
+    caller.belongs_to(domain) || caller.may(Area::Domains, Right::Read, Subject::Domain(domain))
+}
+
+/// Returns the domains in which the caller owns a node.
+fn of_own_nodes(desk: &Desk, caller: &Caller) -> Answer<BTreeSet<DomainId>> {
+    let Some(person) = caller.person else { return Ok(BTreeSet::new()) };
+    Ok(desk.store().catalog.domains_of_owner(person)?.into_iter().collect())
+}
+
+/// Returns the domains that the caller may see: as a whole, or as the owner of a node in them.
+fn seen(desk: &Desk, caller: &Caller) -> Answer<Vec<PolicyDomain>> {
+    let mut domains = desk.store().catalog.domains()?;
+    if !domains.iter().all(|domain| sees_whole(caller, domain.id)) {
+        let own = of_own_nodes(desk, caller)?;
+        domains.retain(|domain| sees_whole(caller, domain.id) || own.contains(&domain.id));
     }
-    let Some(person) = caller.person else { return Ok(false) };
-    Ok(desk.store().catalog.domains_of_owner(person)?.contains(&domain))
+    Ok(domains)
 }
 
 /// Finds a domain that the caller may see.
@@ -155,8 +166,9 @@ pub(super) fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<PolicyDom
     let all = desk.store().catalog.domains()?;
     let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
     // A domain that does not exist takes the same questions as one of others.
-    let sees = sees(desk, caller, found.as_ref().map_or(NOTHING, |domain| domain.id))?;
-    found.filter(|_| sees).ok_or_else(|| Problem::not_found("domain", name))
+    let number = found.as_ref().map_or(NOTHING, |domain| domain.id);
+    let is_seen = sees_whole(caller, number) || of_own_nodes(desk, caller)?.contains(&number);
+    found.filter(|_| is_seen).ok_or_else(|| Problem::not_found("domain", name))
 }
 
 /// Returns the share of a limit from which there are warnings, in per cent.
@@ -213,12 +225,7 @@ fn describe_with(desk: &Desk, numbers: &Numbers, domain: PolicyDomain) -> Answer
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<DomainDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
-    let mut domains = Vec::new();
-    for domain in call.desk.store().catalog.domains()? {
-        if sees(&call.desk, &call.caller, domain.id)? {
-            domains.push(domain);
-        }
-    }
+    let mut domains = seen(&call.desk, &call.caller)?;
     domains.sort_by_key(|domain| domain.name.to_ascii_lowercase());
     let page = portion.page_of(domains, |domain| domain.name.to_ascii_lowercase().into_bytes());
     let numbers = Numbers::read(&call.desk)?;

@@ -20,20 +20,20 @@ const NOBODY: NodeId = NodeId(u32::MAX);
 pub(super) const NO_NAME: &str = "~";
 
 /// A node with its details.
-pub(super) struct FoundNode {
-    pub(super) node: Node,
-    pub(super) details: NodeDetails,
+pub(crate) struct FoundNode {
+    pub(crate) node: Node,
+    pub(crate) details: NodeDetails,
 }
 
 impl FoundNode {
-    pub(super) fn subject(&self) -> Subject {
+    pub(crate) fn subject(&self) -> Subject {
         Subject::Node { domain: self.node.domain, owner: self.details.owner }
     }
 }
 
 /// Finds a node with which the caller may do what needs `right` in `area`. A node that the caller
 /// may not see is answered as one that does not exist.
-pub(super) fn find_node(
+pub(crate) fn find_node(
     desk: &Desk,
     caller: &Caller,
     name: &str,
