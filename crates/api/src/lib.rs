@@ -18,7 +18,7 @@
 //! | `approval` | what waits for a second person |
 //! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
 //! | `resources` | the operations, one module a noun |
-//! | `remote` | the administrator's service for machines elsewhere |
+//! | `remote`, `scope` | the administrator's service for machines elsewhere |
 //! | `metrics`, `health` | what other programs watch |
 //!
 //! 1. Each operation is in the list of operations, with its area and right. A route cannot be made
@@ -59,6 +59,7 @@ mod remote;
 mod resources;
 mod roles;
 mod routes;
+mod scope;
 mod seal;
 mod second_factor;
 mod stall;

@@ -1,13 +1,14 @@
 //! The administrator's service for machines elsewhere: the calls of `holdfast admin`, over the
 //! listener of the API, for callers with a key.
 //!
-//! Each call belongs to an area and a right, as the operations of REST do. Calls are about the
-//! whole service, so a role counts only where it is held everywhere.
+//! Each call belongs to an area and a right, as the operations of REST do. Most calls are about the
+//! whole service, so a role counts only where it is held everywhere. Those of the module `scope`
+//! can also be about objects of a domain.
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use axum::middleware::{self, Next};
@@ -19,7 +20,8 @@ use crate::caller::{Caller, Limit, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::roles::{Area, Right};
-use crate::routes::ClientAddress;
+use crate::routes::{BODY_TIME, ClientAddress};
+use crate::scope::{self, Permit, ScopedCall};
 
 use Area::{
     Domains, Enrolment, Inventory, Log, Nodes, Policies, Reports, Schedules, Storage, Tasks, Work,
@@ -109,32 +111,85 @@ pub(crate) fn routes(desk: &Arc<Desk>) -> Router {
     desk.office.operations().layer(check)
 }
 
+/// Way in which a caller may make a call.
+enum Admission {
+    /// For the whole service.
+    Everywhere,
+    /// For objects of the caller's domains.
+    Scoped(&'static ScopedCall),
+}
+
 async fn admit(State(desk): State<Arc<Desk>>, mut request: Request, next: Next) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let headers = request.headers().clone();
     let address = request.extensions().get::<ClientAddress>().map(|address| address.0);
     let method = request.method().clone();
     let work = desk.begin_work().await;
+    let (checked, asked) = (Arc::clone(&desk), path.clone());
     let checking = tokio::task::spawn_blocking(move || {
         let _work = work;
         let evidence = Evidence { headers: &headers, method: &method, address, local: None };
         let has_key = headers.contains_key(header::AUTHORIZATION);
-        let caller = authentication::identify(&desk, &evidence)?.caller;
-        check(&desk, &caller, has_key, &path)?;
-        Ok::<_, Problem>(caller.name)
+        let caller = authentication::identify(&checked, &evidence)?.caller;
+        let admission = check(&checked, &caller, has_key, &asked)?;
+        Ok::<_, Problem>((caller, admission))
     });
-    match checking.await {
-        Ok(Ok(name)) => {
-            request.extensions_mut().insert(Actor(name));
-            next.run(request).await
+    let (caller, admission) = match checking.await {
+        Ok(Ok(admitted)) => admitted,
+        Ok(Err(problem)) => return status(&problem).into_http(),
+        Err(_) => return Status::internal("the call was ended by a bug").into_http(),
+    };
+    request.extensions_mut().insert(Actor(caller.name.clone()));
+    match admission {
+        Admission::Everywhere => next.run(request).await,
+        Admission::Scoped(call) => {
+            let answer = run_scoped(desk, caller, (call, path), request, next).await;
+            answer.unwrap_or_else(|problem| status(&problem).into_http())
         }
-        Ok(Err(problem)) => status(&problem).into_http(),
-        Err(_) => Status::internal("the call was ended by a bug").into_http(),
     }
 }
 
+/// Makes a call that is about objects of the caller's domains.
+async fn run_scoped(
+    desk: Arc<Desk>,
+    caller: Caller,
+    (call, path): (&'static ScopedCall, String),
+    request: Request,
+    next: Next,
+) -> Result<Response<Body>, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let coming = tokio::time::timeout(BODY_TIME, to_bytes(body, scope::MESSAGE_BYTES_MAX));
+    let body = coming.await.map_err(|_| Problem::invalid("the call came too slowly"))?;
+    let body = body.map_err(|_| Problem::new(Kind::TooLarge, "the call is too long"))?;
+    let (work, message) = (desk.begin_work().await, body.clone());
+    let checking = tokio::task::spawn_blocking(move || {
+        let _work = work;
+        scope::check(&desk, &caller, call, rights(&path), &message)
+    });
+    let permit = checking.await;
+    let permit = permit.map_err(|_| Problem::new(Kind::Bug, "the call was ended by a bug"))??;
+    let body = match permit {
+        Permit::Call => Body::from(body),
+        Permit::Body(other) => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Body::from(other)
+        }
+        Permit::Sight(sight) => {
+            parts.extensions.insert(sight);
+            Body::from(body)
+        }
+    };
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// Returns the area and the right of the call at `path`. A call that the table does not have is
+/// only for the role that may do everything.
+fn rights(path: &str) -> (Area, Right) {
+    find(path).map_or((Area::Service, Write), |call| (call.area, call.right))
+}
+
 /// Fails unless the caller may make the call at `path`.
-fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<(), Problem> {
+fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admission, Problem> {
     if matches!(caller.limit, Limit::Enroller { .. }) {
         let text = "this key registers nodes by POST /v1/nodes of the REST API only";
         return Err(Problem::new(Kind::Forbidden, text));
@@ -144,13 +199,18 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<(), 
         return Err(Problem::new(Kind::Unauthenticated, text));
     }
     desk.rates.take(&caller.account(), sys::clock::monotonic())?;
-    // A call that this table does not have is only for the role that may do everything.
-    let (area, right) = find(path).map_or((Area::Service, Write), |call| (call.area, call.right));
-    caller.check(area, right, Subject::Service)?;
     if desk.store().config.two_person {
         check_two_persons(path)?;
     }
-    Ok(())
+    let (area, right) = rights(path);
+    if caller.may(area, right, Subject::Service) {
+        return Ok(Admission::Everywhere);
+    }
+    match scope::find(path) {
+        Some(call) if caller.may_somewhere(area, right) => Ok(Admission::Scoped(call)),
+        Some(_) => Err(Problem::forbidden()),
+        None => Err(scope::of_service(caller)),
+    }
 }
 
 /// Fails for a call that another person may have to approve: it would not wait.
@@ -181,6 +241,9 @@ fn status(problem: &Problem) -> Status {
     match problem.kind {
         Kind::Unauthenticated | Kind::SecondFactor => Status::unauthenticated(text),
         Kind::TooMany | Kind::Unavailable => Status::unavailable(text),
+        Kind::NotFound => Status::not_found(text),
+        Kind::Invalid | Kind::TooLarge => Status::invalid_argument(text),
+        Kind::Bug => Status::internal(text),
         _ => Status::permission_denied(text),
     }
 }

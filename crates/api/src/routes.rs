@@ -34,7 +34,7 @@ use crate::tags;
 /// Maximum size of the body of a request, in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
 /// Time in which the body of a request must have come.
-const BODY_TIME: Duration = Duration::from_secs(30);
+pub(crate) const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The network address of a client, as the listener notes it in each request.
 #[derive(Clone, Copy)]

@@ -161,8 +161,13 @@ fn seen(desk: &Desk, caller: &Caller) -> Answer<Vec<PolicyDomain>> {
     Ok(domains)
 }
 
+/// Returns the numbers of the domains that the caller may see.
+pub(crate) fn numbers_seen(desk: &Desk, caller: &Caller) -> Answer<BTreeSet<DomainId>> {
+    Ok(seen(desk, caller)?.into_iter().map(|domain| domain.id).collect())
+}
+
 /// Finds a domain that the caller may see.
-pub(super) fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<PolicyDomain> {
+pub(crate) fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<PolicyDomain> {
     let all = desk.store().catalog.domains()?;
     let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
     // A domain that does not exist takes the same questions as one of others.

@@ -291,6 +291,11 @@ fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ScheduledEvent> {
         .ok_or_else(|| Problem::not_found("event", &number.to_string()))
 }
 
+/// Fails unless the caller may see the event.
+pub(crate) fn require(desk: &Desk, caller: &Caller, number: u64) -> Answer<()> {
+    find(desk, caller, number).map(drop)
+}
+
 fn get(call: &mut Call<EventPath, Empty, Empty>) -> Answer<EventDocument> {
     let event = find(&call.desk, &call.caller, call.path.event)?;
     describe_one(&call.desk, event)

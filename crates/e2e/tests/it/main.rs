@@ -167,6 +167,8 @@ mod streams;
 #[cfg(test)]
 mod tape;
 #[cfg(test)]
+mod tenant_keys;
+#[cfg(test)]
 mod tsm_output;
 #[cfg(test)]
 mod tuning;

@@ -1,0 +1,310 @@
+//! Calls of administrators of domains: each names objects of the domain, or lists what the caller
+//! may see.
+//!
+//! ```text
+//!   call -> table -> its object, from the message -> may the caller? -> the server's own call
+//! ```
+//!
+//! 1. An object of others is answered as one that does not exist, as the operations of REST do.
+//! 2. A list is cut into portions after the objects of others are gone. So neither a portion nor
+//!    the key of the next one tells of them.
+
+use std::collections::BTreeMap;
+
+use model::NodeId;
+use prost::{DecodeError, Message};
+use server::Sight;
+use wire::proto::{self, follower::Follower};
+
+use crate::call::Answer;
+use crate::caller::{Caller, Subject};
+use crate::desk::Desk;
+use crate::problem::{Kind, Problem};
+use crate::resources::{domains_seen, find_domain, find_node, require_event};
+use crate::roles::{Area, Right};
+
+/// Maximum length of a message whose object is looked at.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Length of what comes before a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// The object of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Object {
+    Nodes(Vec<String>),
+    /// A change of a node, which may also move it to another domain.
+    ChangedNode {
+        name: String,
+        domain: Option<String>,
+    },
+    /// A new node, or a new token for one that exists.
+    NewNode(proto::AddNodeRequest),
+    Domain(String),
+    /// An edit of the draft of a domain; a lock is for those who run the service.
+    Edit {
+        domain: String,
+        is_lock: bool,
+    },
+    Event(u64),
+    /// The nodes, the domains or the events that the caller may see.
+    List,
+    /// Everything of the service.
+    Service,
+}
+
+/// A call that a caller with roles in domains may make.
+#[derive(Debug)]
+pub(crate) struct ScopedCall {
+    name: &'static str,
+    object: fn(&[u8]) -> Result<Object, DecodeError>,
+}
+
+/// Condition under which the server carries out a call that the caller may make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Permit {
+    /// The call as it came.
+    Call,
+    /// The call with this body.
+    Body(Vec<u8>),
+    /// The call, which lists no other objects.
+    Sight(Sight),
+}
+
+/// The calls.
+const CALLS: [ScopedCall; 17] = [
+    scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
+    scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
+    scoped("SetNode", |message| {
+        let proto::SetNodeRequest { name, domain, .. } = read(message)?;
+        Ok(Object::ChangedNode { name, domain })
+    }),
+    scoped("RemoveNode", |message| Ok(node(read::<proto::RemoveNodeRequest>(message)?.name))),
+    scoped("RevokeNode", |message| Ok(node(read::<proto::RevokeNodeRequest>(message)?.name))),
+    scoped("Domains", |message| {
+        let name = read::<proto::DomainsRequest>(message)?.name;
+        Ok(if name.is_empty() { Object::List } else { Object::Domain(name) })
+    }),
+    scoped("EditPolicy", |message| {
+        use proto::edit_policy_request::Edit;
+        let proto::EditPolicyRequest { domain, edit } = read(message)?;
+        let is_lock = matches!(edit, Some(Edit::PutClass(class)) if class.locked_until != 0);
+        Ok(Object::Edit { domain, is_lock })
+    }),
+    scoped("ReviewPolicy", |message| {
+        Ok(Object::Domain(read::<proto::DomainRequest>(message)?.name))
+    }),
+    scoped("SimulatePolicy", |message| {
+        Ok(Object::Domain(read::<proto::DomainRequest>(message)?.name))
+    }),
+    scoped("ActivatePolicy", |message| {
+        Ok(Object::Domain(read::<proto::ActivatePolicyRequest>(message)?.domain))
+    }),
+    scoped("RunAction", |message| {
+        let followers = read::<proto::RunActionRequest>(message)?.nodes;
+        let name = |follower: proto::Follower| match follower.follower {
+            Some(Follower::Node(name)) => Some(name),
+            _ => None,
+        };
+        let names: Option<Vec<String>> = followers.into_iter().map(name).collect();
+        Ok(names.filter(|names| !names.is_empty()).map_or(Object::Service, Object::Nodes))
+    }),
+    scoped("ScheduledEvents", |message| {
+        Ok(listed(read::<proto::ScheduledEventsRequest>(message)?.node))
+    }),
+    scoped("ScheduledEventLog", |message| {
+        Ok(Object::Event(read::<proto::ScheduledEventLogRequest>(message)?.number))
+    }),
+    scoped("ControlEvents", |message| Ok(node(read::<proto::ControlEventsRequest>(message)?.node))),
+    scoped("Stats", |message| Ok(node(read::<proto::StatsRequest>(message)?.node))),
+    scoped("NodeVersions", |message| Ok(node(read::<proto::NodeVersionsRequest>(message)?.node))),
+    scoped("NodeArchives", |message| Ok(node(read::<proto::NodeArchivesRequest>(message)?.node))),
+];
+
+const fn scoped(
+    name: &'static str,
+    object: fn(&[u8]) -> Result<Object, DecodeError>,
+) -> ScopedCall {
+    ScopedCall { name, object }
+}
+
+/// Returns the call at `path`, if callers with roles in domains may make it.
+pub(crate) fn find(path: &str) -> Option<&'static ScopedCall> {
+    let name = path.rsplit('/').next()?;
+    CALLS.iter().find(|call| call.name == name)
+}
+
+/// The problem of a call about the whole service.
+pub(crate) fn of_service(caller: &Caller) -> Problem {
+    if caller.is_staff() {
+        return Problem::forbidden();
+    }
+    let text = "this command is about the whole service, and your roles are in domains; name a \
+                node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
+                'event' or 'stats'";
+    Problem::new(Kind::Forbidden, text)
+}
+
+fn read<M: Message + Default>(message: &[u8]) -> Result<M, DecodeError> {
+    M::decode(message)
+}
+
+/// The node of a call that is about all nodes if it names none.
+fn node(name: String) -> Object {
+    if name.is_empty() { Object::Service } else { Object::Nodes(vec![name]) }
+}
+
+/// The node of a list, which may name one.
+fn listed(name: String) -> Object {
+    if name.is_empty() { Object::List } else { Object::Nodes(vec![name]) }
+}
+
+/// Returns the message in the body of a call.
+fn message(body: &[u8]) -> Answer<&[u8]> {
+    let wrong = || Problem::invalid("the call is malformed");
+    let (prefix, message) = body.split_at_checked(PREFIX_BYTES).ok_or_else(wrong)?;
+    let length = u32::from_be_bytes(prefix[1..].try_into().expect("four bytes"));
+    let is_whole = prefix[0] == 0 && usize::try_from(length) == Ok(message.len());
+    if is_whole { Ok(message) } else { Err(wrong()) }
+}
+
+/// Returns the body of a call with this message.
+fn body(message: &impl Message) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    let length = u32::try_from(message.len()).expect("a call is not that long");
+    [&[0][..], &length.to_be_bytes(), &message].concat()
+}
+
+/// Fails unless the caller may make the call with this body.
+pub(crate) fn check(
+    desk: &Desk,
+    caller: &Caller,
+    call: &ScopedCall,
+    (area, right): (Area, Right),
+    body: &[u8],
+) -> Answer<Permit> {
+    let wrong = |error: DecodeError| Problem::invalid(format!("the call is malformed: {error}"));
+    let object = (call.object)(message(body)?).map_err(wrong)?;
+    let domain = |name: &str| {
+        let name = if name.is_empty() { policy::STANDARD } else { name };
+        let found = find_domain(desk, caller, name)?;
+        caller.check(area, right, Subject::Domain(found.id))
+    };
+    match object {
+        Object::Service => return Err(of_service(caller)),
+        Object::List => return sight(desk, caller).map(Permit::Sight),
+        Object::Nodes(names) => {
+            let mut names = names.iter();
+            names.try_for_each(|name| find_node(desk, caller, name, (area, right)).map(drop))?;
+        }
+        Object::ChangedNode { name, domain: new } => {
+            let found = find_node(desk, caller, &name, (area, right))?;
+            caller.check(area, right, Subject::Domain(found.node.domain))?;
+            new.as_deref().map_or(Ok(()), domain)?;
+        }
+        Object::NewNode(request) if request.again => {
+            return again(desk, caller, (area, right), request);
+        }
+        Object::NewNode(request) => domain(&request.domain)?,
+        Object::Domain(name) => domain(&name)?,
+        Object::Edit { domain: name, is_lock } => {
+            domain(&name)?;
+            if is_lock {
+                // Nobody can undo a lock, so it is for those who run the service.
+                caller.check(area, right, Subject::Service)?;
+            }
+        }
+        Object::Event(number) => require_event(desk, caller, number)?,
+    }
+    Ok(Permit::Call)
+}
+
+/// Permits a new token for a node. The server makes a node that does not exist, so the call gets
+/// the domain of the node: a removal meanwhile leads to no node in a domain of others.
+fn again(
+    desk: &Desk,
+    caller: &Caller,
+    rights: (Area, Right),
+    request: proto::AddNodeRequest,
+) -> Answer<Permit> {
+    let domain = find_node(desk, caller, &request.name, rights)?.node.domain_name;
+    Ok(Permit::Body(body(&proto::AddNodeRequest { domain, ..request })))
+}
+
+/// Returns the nodes and the domains that the caller may see.
+fn sight(desk: &Desk, caller: &Caller) -> Answer<Sight> {
+    let catalog = &desk.store().catalog;
+    let owners: BTreeMap<NodeId, _> = catalog
+        .all_node_details()?
+        .into_iter()
+        .map(|(node, details)| (node, details.owner))
+        .collect();
+    let sees = |node: &catalog::Node| {
+        let owner = owners.get(&node.id).copied().flatten();
+        caller.may(Area::Nodes, Right::Read, Subject::Node { domain: node.domain, owner })
+    };
+    let nodes = catalog.nodes()?.into_iter().filter(sees).map(|node| node.id).collect();
+    Ok(Sight { nodes, domains: domains_seen(desk, caller)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_whole_and_not_compressed() {
+        let body = body(&proto::StatsRequest { node: "a".to_owned() });
+        assert_eq!(message(&body), Ok(&b"\x0a\x01a"[..]));
+        for bad in [&body[..7], &[], &[1, 0, 0, 0, 0], &[&body[..], b"d"].concat()] {
+            assert!(message(bad).is_err());
+        }
+    }
+
+    #[track_caller]
+    fn check_object(name: &str, message: &impl Message, expected: &Object) {
+        let call = find(&format!("/holdfast.v1.Admin/{name}")).expect("is known");
+        assert_eq!((call.object)(&message.encode_to_vec()).as_ref(), Ok(expected));
+    }
+
+    #[test]
+    fn a_call_about_everything_is_of_the_service() {
+        let stats = |node: &str| proto::StatsRequest { node: node.to_owned() };
+        check_object("Stats", &stats(""), &Object::Service);
+        check_object("Stats", &stats("a"), &Object::Nodes(vec!["a".to_owned()]));
+        check_object("ListNodes", &proto::ListNodesRequest::default(), &Object::List);
+        check_object("Domains", &proto::DomainsRequest::default(), &Object::List);
+        let events = proto::ScheduledEventsRequest::default();
+        check_object("ScheduledEvents", &events, &Object::List);
+        check_object("ControlEvents", &proto::ControlEventsRequest::default(), &Object::Service);
+        assert!(find("/holdfast.v1.Admin/PutPool").is_none());
+    }
+
+    #[test]
+    fn a_run_names_its_nodes() {
+        let node = |name: &str| Follower::Node(name.to_owned());
+        let run = |followers: Vec<Follower>| {
+            let follower = |one| proto::Follower { follower: Some(one) };
+            let nodes = followers.into_iter().map(follower).collect();
+            proto::RunActionRequest { nodes, ..Default::default() }
+        };
+        let named = Object::Nodes(vec!["a".to_owned(), "b".to_owned()]);
+        check_object("RunAction", &run(vec![node("a"), node("b")]), &named);
+        let label = Follower::Label("web".to_owned());
+        check_object("RunAction", &run(vec![node("a"), label]), &Object::Service);
+        let domain = Follower::Domain("LAB".to_owned());
+        check_object("RunAction", &run(vec![domain]), &Object::Service);
+        check_object("RunAction", &run(Vec::new()), &Object::Service);
+    }
+
+    #[test]
+    fn a_lock_of_a_class_is_told_from_other_edits() {
+        use proto::edit_policy_request::Edit;
+        let edit = |locked_until| {
+            let class = proto::ManagementClass { locked_until, ..Default::default() };
+            let edit = Some(Edit::PutClass(class));
+            proto::EditPolicyRequest { domain: "LAB".to_owned(), edit }
+        };
+        let expected = |is_lock| Object::Edit { domain: "LAB".to_owned(), is_lock };
+        check_object("EditPolicy", &edit(0), &expected(false));
+        check_object("EditPolicy", &edit(7), &expected(true));
+    }
+}

@@ -1,0 +1,120 @@
+//! `holdfast admin` from elsewhere, with the key of somebody who administers one domain.
+
+use std::fs;
+
+use e2e::harness::Outcome;
+use serde_json::json;
+
+use crate::api::{Provider, holdfast};
+
+/// Runs `holdfast admin` with the key of a person.
+#[track_caller]
+fn run(service: &Provider, login: &str, words: &[&str]) -> Outcome {
+    let key = service.scratch.join(&format!("key of {login}"));
+    if fs::metadata(&key).is_err() {
+        let made = service.server.admin(&["key", "add", "--user", login]);
+        fs::write(&key, format!("{}\n", made["token"].as_str().unwrap())).unwrap();
+    }
+    let ca = service.server.dir().join("ca.pem");
+    let (url, ca, key) = (service.stranger.url(), ca.to_str().unwrap(), key.to_str().unwrap());
+    let fixed = ["admin", "--server", &url, "--ca", ca, "--key-file", key, "--json"];
+    holdfast(&[&fixed, words].concat())
+}
+
+/// Returns the values of a field of each line.
+#[track_caller]
+fn names(outcome: Outcome, field: &str) -> Vec<String> {
+    let lines = outcome.expect(&[0]).json_lines();
+    lines.iter().map(|line| line[field].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_tenant_administers_the_own_domain_from_elsewhere() {
+    let service = Provider::new();
+    service.tenant("LAB");
+    service.tenant("LAW");
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    let law = |words: &[&str]| run(&service, "admin-of-LAW", words);
+    service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201);
+    law(&["node", "add", "law-1", "--domain", "LAW"]).expect(&[0]);
+    assert_eq!(names(lab(&["node", "list"]), "node"), [""; 0]);
+    lab(&["node", "add", "lab-1", "--domain", "LAB"]).expect(&[0]);
+    assert_eq!(names(lab(&["node", "list"]), "node"), ["lab-1"]);
+    assert_eq!(names(law(&["node", "list"]), "node"), ["law-1"]);
+    assert_eq!(names(lab(&["domain", "list"]), "domain"), ["LAB"]);
+    lab(&["node", "lock", "lab-1"]).expect(&[0]);
+    // A new token for a node leaves the node where it is.
+    lab(&["node", "add", "lab-1", "--again"]).expect(&[0]);
+    let shown = lab(&["node", "show", "lab-1"]).expect(&[0]).json_lines();
+    assert_eq!((&shown[0]["domain"], &shown[0]["locked"]), (&json!("LAB"), &json!(true)));
+    lab(&["policy", "--domain", "LAB", "class", "WEEKLY", "--verexists", "9"]).expect(&[0]);
+    lab(&["policy", "--domain", "LAB", "activate"]).expect(&[0]);
+    for (run, node) in [(&lab as &dyn Fn(&[&str]) -> Outcome, "lab-1"), (&law, "law-1")] {
+        run(&["run", "--detach", node, "--", "backup"]).expect(&[0]);
+        assert_eq!(names(run(&["event", "list"]), "node"), [node]);
+    }
+    let schedule = names(law(&["event", "list"]), "schedule").pop().unwrap();
+    assert_eq!(names(lab(&["event", "list", "--schedule", &schedule]), "node"), [""; 0]);
+    lab(&["node", "remove", "lab-1"]).expect(&[0]);
+    let log = service.server.admin(&["log", "--kind", "node removed"]);
+    assert!(log["actor"].as_str().unwrap().starts_with("admin-of-LAB (key hf-"), "{log}");
+}
+
+#[test]
+fn a_customer_reaches_own_nodes_from_elsewhere() {
+    let service = Provider::new();
+    let lab = service.tenant("LAB");
+    lab.post("/v1/nodes", &json!({ "name": "lab-1", "domain": "LAB" })).expect(201);
+    let eve = service.person("eve", &["owner@LAB"]);
+    eve.post("/v1/nodes", &json!({ "name": "eve-1", "domain": "LAB" })).expect(201);
+    let run = |words: &[&str]| run(&service, "eve", words);
+    assert_eq!(names(run(&["node", "list"]), "node"), ["eve-1"]);
+    run(&["node", "show", "eve-1"]).expect(&[0]);
+    run(&["node", "add", "eve-1", "--again"]).expect(&[0]);
+    let refused = |words: &[&str]| run(words).stderr.replace("lab-1", "nil-1");
+    assert_eq!(refused(&["node", "show", "lab-1"]), refused(&["node", "show", "nil-1"]));
+    // Settings of the service for a node are not the customer's.
+    run(&["node", "lock", "eve-1"]).expect(&[12]).says("your roles do not allow");
+    run(&["node", "add", "eve-2", "--domain", "LAB"]).expect(&[12]);
+    run(&["policy", "--domain", "LAB", "activate"]).expect(&[12]);
+    let reader = service.server.admin(&["key", "add", "--user", "eve", "--kind", "readonly"]);
+    fs::write(service.scratch.join("key of eve"), reader["token"].as_str().unwrap()).unwrap();
+    assert_eq!(names(run(&["node", "list"]), "node"), ["eve-1"]);
+    run(&["node", "remove", "eve-1"]).expect(&[12]);
+}
+
+#[test]
+fn objects_of_others_do_not_exist_for_a_tenant_elsewhere() {
+    let service = Provider::new();
+    service.tenant("LAB");
+    let law = service.tenant("LAW");
+    law.post("/v1/nodes", &json!({ "name": "law-1", "domain": "LAW" })).expect(201);
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    let before = law.get("/v1/nodes/law-1").expect(200).json();
+    let orders: [&[&str]; 9] = [
+        &["node", "show", "NODE"],
+        &["node", "lock", "NODE"],
+        &["node", "rename", "NODE", "mine"],
+        &["node", "remove", "NODE"],
+        &["node", "revoke", "NODE"],
+        &["node", "add", "NODE", "--again"],
+        &["node", "add", "mine-1", "--domain", "DOMAIN"],
+        &["policy", "--domain", "DOMAIN", "show"],
+        &["policy", "--domain", "DOMAIN", "activate"],
+    ];
+    for order in orders {
+        let ask = |node: &'static str, domain: &'static str| {
+            let word = |word: &&'static str| word.replace("NODE", node).replace("DOMAIN", domain);
+            let words: Vec<String> = order.iter().map(word).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let outcome = lab(&words);
+            assert_ne!(outcome.code(), 0, "{outcome}");
+            (outcome.code(), outcome.stderr.replace(node, "NODE").replace(domain, "DOMAIN"))
+        };
+        assert_eq!(ask("law-1", "LAW"), ask("nil-1", "NIL"), "{order:?}");
+    }
+    for order in [&["pool", "list"][..], &["schedule", "list"], &["expire"], &["stats"]] {
+        lab(order).expect(&[12]).says("about the whole service");
+    }
+    assert_eq!(law.get("/v1/nodes/law-1").expect(200).json(), before);
+}
