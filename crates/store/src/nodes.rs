@@ -8,7 +8,9 @@ use catalog::{
     CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
     NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
-use model::{BACKUP_FILESPACE_MIN, DirPath, NodeId, NodeName, ServerTime, is_backup_filespace};
+use model::{
+    BACKUP_FILESPACE_MIN, DirPath, DomainId, NodeId, NodeName, ServerTime, is_backup_filespace,
+};
 use policy::PolicyDomain;
 
 use crate::counts::counted;
@@ -259,7 +261,12 @@ pub fn change(
     let mut after = changed(&before, order, new_name.clone(), &change);
     after.domain_name = domain.map_or(after.domain_name, |domain| domain.name);
     let details_before = store.catalog.node_details(before.id)?;
-    let details = order.details.clone().filter(|details| *details != details_before);
+    let mut details = order.details.clone().unwrap_or_else(|| details_before.clone());
+    let new_home = change.domain.filter(|domain| *domain != before.domain);
+    if let Some(domain) = new_home.filter(|_| details.owner == details_before.owner) {
+        keep_owner_in(store, &mut details, domain)?;
+    }
+    let details = Some(details).filter(|details| *details != details_before);
     let mut events: Vec<EventRow> = differences(&before, &after)
         .into_iter()
         .map(|(what, details)| event(actor, what, details))
@@ -290,6 +297,22 @@ pub fn change(
     }
     tracing::info!(node = %after.name, locked = after.locks.any(), "node changed");
     describe(store, store.catalog.node(&after.name)?)
+}
+
+/// Takes the owner from a node that moves to a domain in which the owner has no role: the
+/// administrators of the domain must not see the node through a person of another domain.
+fn keep_owner_in(
+    store: &Store,
+    details: &mut NodeDetails,
+    domain: DomainId,
+) -> Result<(), StoreError> {
+    if let Some(owner) = details.owner {
+        let roles = store.catalog.roles(Some(owner))?;
+        if !roles.iter().any(|row| row.domain.is_none_or(|own| own == domain)) {
+            details.owner = None;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the node as it is after a change.
@@ -460,7 +483,7 @@ mod tests {
         let node = |name: &str| Node {
             id: NodeId(1),
             name: NodeName::new(name).expect("a name"),
-            domain: model::DomainId(1),
+            domain: DomainId(1),
             domain_name: "STANDARD".to_owned(),
             domain_since: ServerTime(0),
             locks: Locks::default(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catalog::{DrillRow, Node, NodeDetails};
-use model::{DomainId, PersonId};
+use model::PersonId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -421,28 +421,11 @@ fn changed_details(
     Ok(details)
 }
 
-/// Takes the owner from a node that moves to a domain in which the owner has no role: its
-/// administrators must not see the node through a person of another domain.
-fn keep_owner_in(desk: &Desk, details: &mut NodeDetails, domain: DomainId) -> Answer<()> {
-    if let Some(owner) = details.owner {
-        let roles = desk.store().catalog.roles(Some(owner))?;
-        if !roles.iter().any(|row| row.domain.is_none_or(|own| own == domain)) {
-            details.owner = None;
-        }
-    }
-    Ok(())
-}
-
 fn change(call: &mut Call<NodePath, Empty, NodeChangeBody>) -> Answer<NodeDocument> {
     let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
     let found = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?;
     check_change(desk, caller, &found, body)?;
-    let mut details = changed_details(desk, caller, &found.details, body)?;
-    if let Some(name) = &body.domain
-        && body.owner.is_none()
-    {
-        keep_owner_in(desk, &mut details, domains::find(desk, caller, name)?.id)?;
-    }
+    let details = changed_details(desk, caller, &found.details, body)?;
     if body.add_labels.len() > LABELS_MAX || body.remove_labels.len() > LABELS_MAX {
         return Err(Problem::invalid(format!("a change has at most {LABELS_MAX} labels")));
     }

@@ -84,6 +84,24 @@ fn a_customer_reaches_own_nodes_from_elsewhere() {
 }
 
 #[test]
+fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
+    let service = Provider::new();
+    service.tenant("LAB");
+    let law = service.tenant("LAW");
+    let eve = service.person("eve", &["owner@LAB"]);
+    let both = service.person("both", &["owner@LAB", "owner@LAW"]);
+    eve.post("/v1/nodes", &json!({ "name": "eve-1", "domain": "LAB" })).expect(201);
+    both.post("/v1/nodes", &json!({ "name": "both-1", "domain": "LAB" })).expect(201);
+    service.server.admin(&["node", "set", "eve-1", "--domain", "LAW"]);
+    assert_eq!(law.get("/v1/nodes/eve-1").expect(200).json()["owner"], json!(null));
+    eve.get("/v1/nodes/eve-1").expect(404);
+    let change = json!({ "domain": "LAW" });
+    let moved = service.root.patch("/v1/nodes/both-1", &change).expect(200).json();
+    assert_eq!((&moved["owner"], &moved["domain"]), (&json!("both"), &json!("LAW")));
+    both.get("/v1/nodes/both-1").expect(200);
+}
+
+#[test]
 fn objects_of_others_do_not_exist_for_a_tenant_elsewhere() {
     let service = Provider::new();
     service.tenant("LAB");
