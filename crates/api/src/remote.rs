@@ -115,7 +115,7 @@ pub(crate) fn routes(desk: &Arc<Desk>) -> Router {
 enum Admission {
     /// For the whole service.
     Everywhere,
-    /// For objects of the caller's domains.
+    /// For the objects that its message names.
     Scoped(&'static ScopedCall),
 }
 
@@ -149,7 +149,7 @@ async fn admit(State(desk): State<Arc<Desk>>, mut request: Request, next: Next) 
     }
 }
 
-/// Makes a call that is about objects of the caller's domains.
+/// Makes a call after a look at the objects that its message names.
 async fn run_scoped(
     desk: Arc<Desk>,
     caller: Caller,
@@ -203,10 +203,12 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admi
         check_two_persons(path)?;
     }
     let (area, right) = rights(path);
-    if caller.may(area, right, Subject::Service) {
+    let scoped = scope::find(path);
+    let needs_look = scoped.is_some_and(|call| call.needs_look);
+    if caller.may(area, right, Subject::Service) && !needs_look {
         return Ok(Admission::Everywhere);
     }
-    match scope::find(path) {
+    match scoped {
         Some(call) if caller.may_somewhere(area, right) => Ok(Admission::Scoped(call)),
         Some(_) => Err(Problem::forbidden()),
         None => Err(scope::of_service(caller)),

@@ -20,7 +20,7 @@ use crate::call::Answer;
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
-use crate::resources::{domains_seen, find_domain, find_node, require_event};
+use crate::resources::{area_of_run, domains_seen, find_domain, find_node, require_event};
 use crate::roles::{Area, Right};
 
 /// Maximum length of a message whose object is looked at.
@@ -32,6 +32,11 @@ const PREFIX_BYTES: usize = 5;
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Object {
     Nodes(Vec<String>),
+    /// Work that begins at nodes now; `None` for nodes that it does not name one by one.
+    Run {
+        names: Option<Vec<String>>,
+        definition: String,
+    },
     /// A change of a node, which may also move it to another domain.
     ChangedNode {
         name: String,
@@ -57,6 +62,8 @@ enum Object {
 pub(crate) struct ScopedCall {
     name: &'static str,
     object: fn(&[u8]) -> Result<Object, DecodeError>,
+    /// True if the message decides which right the call needs, whoever makes it.
+    pub(crate) needs_look: bool,
 }
 
 /// Condition under which the server carries out a call that the caller may make.
@@ -99,14 +106,14 @@ const CALLS: [ScopedCall; 17] = [
     scoped("ActivatePolicy", |message| {
         Ok(Object::Domain(read::<proto::ActivatePolicyRequest>(message)?.domain))
     }),
-    scoped("RunAction", |message| {
-        let followers = read::<proto::RunActionRequest>(message)?.nodes;
+    looked_at("RunAction", |message| {
+        let proto::RunActionRequest { nodes: followers, definition } = read(message)?;
         let name = |follower: proto::Follower| match follower.follower {
             Some(Follower::Node(name)) => Some(name),
             _ => None,
         };
         let names: Option<Vec<String>> = followers.into_iter().map(name).collect();
-        Ok(names.filter(|names| !names.is_empty()).map_or(Object::Service, Object::Nodes))
+        Ok(Object::Run { names: names.filter(|names| !names.is_empty()), definition })
     }),
     scoped("ScheduledEvents", |message| {
         Ok(listed(read::<proto::ScheduledEventsRequest>(message)?.node))
@@ -124,7 +131,14 @@ const fn scoped(
     name: &'static str,
     object: fn(&[u8]) -> Result<Object, DecodeError>,
 ) -> ScopedCall {
-    ScopedCall { name, object }
+    ScopedCall { name, object, needs_look: false }
+}
+
+const fn looked_at(
+    name: &'static str,
+    object: fn(&[u8]) -> Result<Object, DecodeError>,
+) -> ScopedCall {
+    ScopedCall { name, object, needs_look: true }
 }
 
 /// Returns the call at `path`, if callers with roles in domains may make it.
@@ -192,9 +206,15 @@ pub(crate) fn check(
     match object {
         Object::Service => return Err(of_service(caller)),
         Object::List => return sight(desk, caller).map(Permit::Sight),
-        Object::Nodes(names) => {
-            let mut names = names.iter();
-            names.try_for_each(|name| find_node(desk, caller, name, (area, right)).map(drop))?;
+        Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,
+        Object::Run { names, definition } => {
+            let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
+            let area = area_of_run(&serde_json::from_str(&definition).map_err(wrong)?);
+            match names {
+                Some(names) => find_nodes(desk, caller, &names, (area, right))?,
+                None if caller.may(area, right, Subject::Service) => {}
+                None => return Err(of_service(caller)),
+            }
         }
         Object::ChangedNode { name, domain: new } => {
             let found = find_node(desk, caller, &name, (area, right))?;
@@ -216,6 +236,12 @@ pub(crate) fn check(
         Object::Event(number) => require_event(desk, caller, number)?,
     }
     Ok(Permit::Call)
+}
+
+/// Fails unless the caller may do what needs the rights with all nodes of these names.
+fn find_nodes(desk: &Desk, caller: &Caller, names: &[String], rights: (Area, Right)) -> Answer<()> {
+    let mut names = names.iter();
+    names.try_for_each(|name| find_node(desk, caller, name, rights).map(drop))
 }
 
 /// Permits a new token for a node. The server makes a node that does not exist, so the call gets
@@ -281,18 +307,18 @@ mod tests {
     #[test]
     fn a_run_names_its_nodes() {
         let node = |name: &str| Follower::Node(name.to_owned());
-        let run = |followers: Vec<Follower>| {
+        let check = |followers: Vec<Follower>, expected: Option<&[&str]>| {
             let follower = |one| proto::Follower { follower: Some(one) };
             let nodes = followers.into_iter().map(follower).collect();
-            proto::RunActionRequest { nodes, ..Default::default() }
+            let definition = "{}".to_owned();
+            let run = proto::RunActionRequest { nodes, definition: definition.clone() };
+            let names = expected.map(|all| all.iter().map(|name| (*name).to_owned()).collect());
+            check_object("RunAction", &run, &Object::Run { names, definition });
         };
-        let named = Object::Nodes(vec!["a".to_owned(), "b".to_owned()]);
-        check_object("RunAction", &run(vec![node("a"), node("b")]), &named);
-        let label = Follower::Label("web".to_owned());
-        check_object("RunAction", &run(vec![node("a"), label]), &Object::Service);
-        let domain = Follower::Domain("LAB".to_owned());
-        check_object("RunAction", &run(vec![domain]), &Object::Service);
-        check_object("RunAction", &run(Vec::new()), &Object::Service);
+        check(vec![node("a"), node("b")], Some(&["a", "b"]));
+        check(vec![node("a"), Follower::Label("web".to_owned())], None);
+        check(vec![Follower::Domain("LAB".to_owned())], None);
+        check(Vec::new(), None);
     }
 
     #[test]

@@ -369,12 +369,18 @@ fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument>
     describe_one(&call.desk, event)
 }
 
+/// Returns the area of a run with this definition: what gets at the contents of a node's files is for
+/// those who may do so.
+pub(crate) fn area_of(definition: &Definition) -> Area {
+    if definition.action.reaches_contents() { Area::Contents } else { Area::Work }
+}
+
 fn run(call: &mut Call<Empty, Empty, RunBody>) -> Answer<RunDocument> {
     let definition = parse(&call.body.definition)?;
     if !(1..=RUN_NODES_MAX).contains(&call.body.nodes.len()) {
         return Err(Problem::invalid(format!("name 1 to {RUN_NODES_MAX} nodes")));
     }
-    let rights = (Area::Work, Right::Write);
+    let rights = (area_of(&definition), Right::Write);
     let found = call.body.nodes.iter().map(|name| {
         find_node(&call.desk, &call.caller, name, rights).map(|FoundNode { node, .. }| node)
     });

@@ -83,6 +83,54 @@ fn a_customer_reaches_own_nodes_from_elsewhere() {
     run(&["node", "remove", "eve-1"]).expect(&[12]);
 }
 
+/// An operator looks after the daily work, and gets at no contents: neither by a request, nor by a
+/// command, nor by a label.
+#[test]
+fn an_operator_starts_nothing_that_reaches_the_contents_of_files() {
+    let service = Provider::new();
+    let lab = service.tenant("LAB");
+    lab.post("/v1/nodes", &json!({ "name": "lab-1", "domain": "LAB" })).expect(201);
+    let change = json!({ "add_labels": ["web"] });
+    service.root.patch("/v1/nodes/lab-1", &change).expect(200);
+    let operator = service.person("olga", &["operator"]);
+    let action = |work: &str, objects: &[&str], options: &[&str]| {
+        json!({
+            "nodes": ["lab-1"],
+            "definition": {
+                "action": { "work": work, "objects": objects, "options": options },
+                "timing": { "starts": { "once": 0 }, "window_minutes": 60, "spread_percent": 0 },
+                "zone": "UTC", "priority": 5, "retries": 0, "retry_pause_minutes": 1,
+            },
+        })
+    };
+    let restore = action("restore", &["/etc"], &["--to=/tmp"]);
+    let command = action("command", &["id"], &[]);
+    let around = action("incremental", &[], &["--pre-command=id"]);
+    for run in [&restore, &command, &around] {
+        operator.post("/v1/runs", run).expect(403);
+        lab.post("/v1/runs", run).expect(201);
+        service.root.post("/v1/runs", run).expect(201);
+    }
+    operator
+        .post("/v1/runs", &action("incremental", &[], &["--exclude=*.o"]))
+        .expect(201);
+    let by = |login: &str, words: &str| {
+        let words: Vec<&str> = ["run", "--detach"].into_iter().chain(words.split(' ')).collect();
+        run(&service, login, &words)
+    };
+    let restore = "lab-1 -- restore --to /tmp /etc";
+    let restore_by_label = "--label web -- restore --to /tmp /etc";
+    for words in [restore, restore_by_label, "lab-1 -- command id"] {
+        by("olga", words).expect(&[12]).says("your roles do not allow");
+        by("root", words).expect(&[0]);
+    }
+    by("olga", "--label web -- backup").expect(&[0]);
+    by("admin-of-LAB", restore).expect(&[0]);
+    by("admin-of-LAB", restore_by_label)
+        .expect(&[12])
+        .says("about the whole service");
+}
+
 #[test]
 fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let service = Provider::new();
@@ -91,7 +139,8 @@ fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let eve = service.person("eve", &["owner@LAB"]);
     let both = service.person("both", &["owner@LAB", "owner@LAW"]);
     eve.post("/v1/nodes", &json!({ "name": "eve-1", "domain": "LAB" })).expect(201);
-    both.post("/v1/nodes", &json!({ "name": "both-1", "domain": "LAB" })).expect(201);
+    both.post("/v1/nodes", &json!({ "name": "both-1", "domain": "LAB" }))
+        .expect(201);
     service.server.admin(&["node", "set", "eve-1", "--domain", "LAW"]);
     assert_eq!(law.get("/v1/nodes/eve-1").expect(200).json()["owner"], json!(null));
     eve.get("/v1/nodes/eve-1").expect(404);

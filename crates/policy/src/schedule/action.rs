@@ -3,7 +3,7 @@
 use model::SampleAmount;
 use serde::{Deserialize, Serialize};
 
-use super::options;
+use super::options::{self, option_name};
 
 /// Work of a schedule, with what it is done to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -153,6 +153,13 @@ impl Action {
         str::from_utf8(&amount.0).ok()?.parse().ok()
     }
 
+    /// Returns true if the action gets at the contents of files as their owner would: a restore
+    /// writes them, and a shell command can do anything with them.
+    pub fn reaches_contents(&self) -> bool {
+        let runs_around = |option: &String| self.work.runs_around(option_name(option));
+        matches!(self.work, Work::Restore | Work::Command) || self.options.iter().any(runs_around)
+    }
+
     /// Fails with the reason if the action cannot be carried out.
     pub fn check(&self) -> Result<(), String> {
         self.check_objects()?;
@@ -274,6 +281,20 @@ mod tests {
             assert!(!check(work, &[], &[]) && !check(work, &["A"], &["--library"]));
         }
         assert!(check(Work::Repair, &[], &[]) && !check(Work::Repair, &["A"], &[]));
+    }
+
+    #[test]
+    fn what_restores_or_runs_a_command_reaches_contents() {
+        let reaches = |work, option: Option<&str>| {
+            let options = option.into_iter().map(str::to_owned).collect();
+            Action { work, objects: Vec::new(), options }.reaches_contents()
+        };
+        assert!(reaches(Work::Restore, None) && reaches(Work::Command, None));
+        assert!(reaches(Work::Incremental, Some("--pre-command=id")));
+        assert!(reaches(Work::Image, Some("--freeze=sync")));
+        for work in [Work::Incremental, Work::Archive, Work::Verify, Work::Drill, Work::Scrub] {
+            assert!(!reaches(work, Some("--exclude=*.o")), "{}", work.name());
+        }
     }
 
     #[test]
