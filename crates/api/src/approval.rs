@@ -28,6 +28,11 @@ const OBJECT: &str = "object";
 pub(crate) enum Target<'a> {
     Node(&'a str, NodeId),
     Domain(&'a str, DomainId),
+    /// A node that moves to a domain.
+    Move {
+        node: (&'a str, NodeId),
+        domain: (&'a str, DomainId),
+    },
     Pool(&'a str, PoolId),
     /// Something of the libraries, for those who look after storage.
     Libraries,

@@ -11,9 +11,12 @@
 
 use std::collections::BTreeMap;
 
+use catalog::Node;
 use model::NodeId;
+use policy::PolicyDomain;
 use prost::{DecodeError, Message};
 use server::Sight;
+use store::domains::review_move;
 use wire::proto::{self, follower::Follower};
 
 use crate::call::Answer;
@@ -81,7 +84,7 @@ pub(crate) enum Permit {
 const CALLS: [ScopedCall; 17] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
-    scoped("SetNode", |message| {
+    looked_at("SetNode", |message| {
         let proto::SetNodeRequest { name, domain, .. } = read(message)?;
         Ok(Object::ChangedNode { name, domain })
     }),
@@ -201,7 +204,7 @@ pub(crate) fn check(
     let domain = |name: &str| {
         let name = if name.is_empty() { policy::STANDARD } else { name };
         let found = find_domain(desk, caller, name)?;
-        caller.check(area, right, Subject::Domain(found.id))
+        caller.check(area, right, Subject::Domain(found.id)).map(|()| found)
     };
     match object {
         Object::Service => return Err(of_service(caller)),
@@ -219,13 +222,15 @@ pub(crate) fn check(
         Object::ChangedNode { name, domain: new } => {
             let found = find_node(desk, caller, &name, (area, right))?;
             caller.check(area, right, Subject::Domain(found.node.domain))?;
-            new.as_deref().map_or(Ok(()), domain)?;
+            if let Some(new) = new {
+                check_move(desk, &found.node, &domain(&new)?)?;
+            }
         }
         Object::NewNode(request) if request.again => {
             return again(desk, caller, (area, right), request);
         }
-        Object::NewNode(request) => domain(&request.domain)?,
-        Object::Domain(name) => domain(&name)?,
+        Object::NewNode(request) => drop(domain(&request.domain)?),
+        Object::Domain(name) => drop(domain(&name)?),
         Object::Edit { domain: name, is_lock } => {
             domain(&name)?;
             if is_lock {
@@ -236,6 +241,17 @@ pub(crate) fn check(
         Object::Event(number) => require_event(desk, caller, number)?,
     }
     Ok(Permit::Call)
+}
+
+/// Fails for a move that another person may have to approve: it would not wait.
+fn check_move(desk: &Desk, node: &Node, to: &PolicyDomain) -> Answer<()> {
+    let store = desk.store();
+    if store.config.two_person && !review_move(store, node, &to.name)?.losses.is_empty() {
+        let text = "moving a node to a domain that keeps less needs a second person here: use \
+                    PATCH /v1/nodes/NAME of the REST API";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    Ok(())
 }
 
 /// Fails unless the caller may do what needs the rights with all nodes of these names.
@@ -264,7 +280,7 @@ fn sight(desk: &Desk, caller: &Caller) -> Answer<Sight> {
         .into_iter()
         .map(|(node, details)| (node, details.owner))
         .collect();
-    let sees = |node: &catalog::Node| {
+    let sees = |node: &Node| {
         let owner = owners.get(&node.id).copied().flatten();
         caller.may(Area::Nodes, Right::Read, Subject::Node { domain: node.domain, owner })
     };

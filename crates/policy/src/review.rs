@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use model::ServerTime;
+use model::{ClassId, ServerTime};
 
 use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet};
 
@@ -95,6 +95,34 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
         }
     }
     found
+}
+
+/// Lists the rules that keep less for a node that moves from a domain with the set `from` to a domain
+/// with the set `to`.
+///
+/// The classes of each domain have numbers of their own, so the default class of the new domain
+/// decides about all versions at first. Objects get the rules of the class of the same name with
+/// the next backup.
+pub fn losses(from: &PolicySet, to: &PolicySet) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    for class in &from.classes {
+        let before = rules_as_class(from, class.id, &class.name);
+        let later = to.named(&class.name).map(|class| class.id);
+        for id in [Some(class.id), later].into_iter().flatten() {
+            let mut differences = Vec::new();
+            let after = rules_as_class(to, id, &class.name);
+            compare(Some(&before), Some(&after), &mut differences);
+            differences.retain(|one| one.shortens() && !found.contains(one));
+            found.append(&mut differences);
+        }
+    }
+    found
+}
+
+/// Returns the rules by which the set treats objects that are bound to the class `id`.
+fn rules_as_class(set: &PolicySet, id: ClassId, name: &str) -> ManagementClass {
+    let (backup, archive) = (Some(set.backup_rules(id)), Some(set.archive_rules(id)));
+    ManagementClass { backup, archive, ..ManagementClass::new(id, name) }
 }
 
 /// Returns true if the default class of the draft keeps less than the one of the active set:
@@ -243,8 +271,6 @@ pub fn day(time: ServerTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::ClassId;
-
     use super::*;
     use crate::RetentionStart;
 
@@ -371,6 +397,52 @@ mod tests {
             set.put(short());
             set.default_class = ClassId(3);
         }));
+    }
+
+    /// Lists what is lost by a move to another domain, whose set differs by `change`.
+    #[track_caller]
+    fn check_losses(change: impl Fn(&mut PolicySet), expected: &[&str]) {
+        let mut from = PolicySet::standard(ClassId(1));
+        let mut legal = ManagementClass::new(ClassId(2), "LEGAL");
+        legal.backup.as_mut().unwrap().extra_days = Limit::AtMost(300);
+        from.put(legal.clone());
+        let mut to = PolicySet::standard(ClassId(11));
+        let default = to.classes[0].backup.as_mut().unwrap();
+        default.extra_days = Limit::Unlimited;
+        to.put(ManagementClass { id: ClassId(12), ..legal });
+        change(&mut to);
+        let found: Vec<String> = losses(&from, &to).iter().map(Difference::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_move_loses_what_the_default_class_or_the_class_of_the_name_keeps_less() {
+        check_losses(|_| (), &[]);
+        check_losses(|set| set.classes.retain(|class| class.name != "LEGAL"), &[]);
+        check_losses(
+            |set| {
+                set.classes[0].backup.as_mut().unwrap().extra_days = Limit::AtMost(299);
+            },
+            &["LEGAL RETEXTRA: 300 -> 299"],
+        );
+        check_losses(
+            |set| {
+                set.classes[1].backup.as_mut().unwrap().extra_days = Limit::AtMost(29);
+            },
+            &["LEGAL RETEXTRA: 300 -> 29", "STANDARD RETEXTRA: 30 -> 29"],
+        );
+        check_losses(|set| set.classes[1].archive = None, &[]);
+        check_losses(
+            |set| {
+                set.classes[1].archive = None;
+                set.archive_grace_days = 7;
+            },
+            &["LEGAL RETVER: 365 -> 7", "STANDARD RETVER: 365 -> 7"],
+        );
+        check_losses(
+            |set| set.classes[1].archive.as_mut().unwrap().starts = RetentionStart::Event,
+            &["LEGAL RETINIT: CREATION -> EVENT", "STANDARD RETINIT: CREATION -> EVENT"],
+        );
     }
 
     #[test]

@@ -487,6 +487,30 @@ fn guard(store: &Store, domain: &PolicyDomain, draft: &PolicySet) -> Result<(), 
     Ok(())
 }
 
+/// Review of a move of a node to another domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveReview {
+    /// Name of the new domain.
+    pub domain: String,
+    /// Rules that keep less there.
+    pub losses: Vec<review::Difference>,
+    /// Digest of the sets of both domains, by which a move names what was reviewed.
+    pub mark: String,
+}
+
+/// Compares what the domain of the node keeps with what the domain `to` keeps.
+pub fn review_move(store: &Store, node: &Node, to: &str) -> Result<MoveReview, StoreError> {
+    let to = find(store, to)?;
+    let all = store.catalog.domains()?;
+    let from = all.into_iter().find(|domain| domain.id == node.domain);
+    let from = from.ok_or_else(|| StoreError::damaged("a node's policy domain is missing"))?;
+    Ok(MoveReview {
+        losses: review::losses(&from.active, &to.active),
+        mark: mark(&from.active, &to.active),
+        domain: to.name,
+    })
+}
+
 /// Fails while a class of the node's domain is locked, because the class may hold versions of the
 /// node. The error message begins with `action`.
 pub fn check_unlocked(store: &Store, node: &Node, action: &str) -> Result<(), StoreError> {

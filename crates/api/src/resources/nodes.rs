@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use catalog::{DrillRow, Node, NodeDetails};
 use model::PersonId;
+use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +14,7 @@ use store::nodes::{self, NewNode, NodeOrder};
 use super::domains;
 use super::found_node::{FoundNode, find_node};
 use super::node_lists::{NodeItem, Register};
-use super::orders::NodeRemoval;
+use super::orders::{NodeMove, NodeRemoval};
 use crate::approval;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Limit, Subject};
@@ -125,7 +126,7 @@ struct RegisteredDocument {
 
 /// A change of a node. A field that is absent leaves its value as it is. An empty name of an owner,
 /// option set or group removes it.
-#[derive(Clone, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NodeChangeBody {
     name: Option<String>,
@@ -189,7 +190,7 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Describes a node";
     let operation = Operation::read("nodes.get", one, Area::Nodes, summary);
     routes.add(operation.volatile(VOLATILE), get);
-    let summary = "Changes a node";
+    let summary = "Changes a node; a move to a domain that keeps less may wait for a second person";
     let operation = Operation::patch("nodes.change", one, Area::Nodes, summary)
         .example("settings", json!({ "option_set": "linux", "add_labels": ["web"] }))
         .example("lock", json!({ "locked_by_service": true }))
@@ -297,7 +298,7 @@ fn domain_for_new(
     caller: &Caller,
     name: Option<&str>,
     owner: Option<PersonId>,
-) -> Answer<policy::PolicyDomain> {
+) -> Answer<PolicyDomain> {
     let own = caller.roles.iter().find_map(|held| held.domain);
     let all = desk.store().catalog.domains()?;
     let found = match (name, own) {
@@ -393,8 +394,27 @@ fn check_change(
         let domain = domains::find(desk, caller, name)?;
         caller.check(Area::Nodes, Right::Write, of_domain)?;
         caller.check(Area::Nodes, Right::Write, Subject::Domain(domain.id))?;
+        guard_move(desk, caller, (&found.node, &domain), body)?;
     }
     Ok(())
+}
+
+/// Succeeds if the node may move to the domain at once. A move to a domain that keeps less waits
+/// for a second person where that is switched on, and changes nothing else then.
+fn guard_move(
+    desk: &Desk,
+    caller: &Caller,
+    (node, domain): (&Node, &PolicyDomain),
+    body: &NodeChangeBody,
+) -> Answer<()> {
+    let Some(order) = NodeMove::new(desk, node, domain)? else { return Ok(()) };
+    let alone = NodeChangeBody { domain: body.domain.clone(), ..NodeChangeBody::default() };
+    if desk.store().config.two_person && *body != alone {
+        let text = "the move to this domain waits for a second person; change the rest apart from \
+                    the domain";
+        return Err(Problem::conflict(text));
+    }
+    approval::guard(desk, caller, &order)
 }
 
 fn changed_details(

@@ -7,12 +7,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::domains::ReviewReport;
+use store::nodes::NodeOrder;
 use store::pools::{self, PoolSummary};
 use store::volumes::{LabelChoice, LabelOrder};
 use store::{Store, StoreError, domains, nodes};
 
 use super::found_node::{NO_NAME, find_node};
 use crate::approval::{Order, Target};
+use crate::call::Answer;
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::fields::Bytes;
@@ -23,6 +25,7 @@ const REMOVE_FILESPACE: &str = "filespaces.remove";
 const ACTIVATE_POLICY: &str = "policies.activate";
 const REMOVE_POOL: &str = "pools.remove";
 const LABEL_VOLUME: &str = "volumes.label";
+const MOVE_NODE: &str = "nodes.change";
 
 /// Reads the order of a kept request. Returns `None` for one that this program does not know.
 pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
@@ -32,6 +35,7 @@ pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
         ACTIVATE_POLICY => parse::<Activation>(row),
         REMOVE_POOL => parse::<PoolRemoval>(row),
         LABEL_VOLUME => parse::<VolumeLabel>(row),
+        MOVE_NODE => parse::<NodeMove>(row),
         _ => None,
     }
 }
@@ -53,15 +57,21 @@ pub(super) fn may(desk: &Desk, caller: &Caller, target: Option<Target<'_>>, righ
     let (node, domain) = match target {
         Some(Target::Node(name, _)) => (name, NO_NAME),
         Some(Target::Domain(name, _)) => (NO_NAME, name),
+        Some(Target::Move { node: (node, _), domain: (domain, _) }) => (node, domain),
         Some(Target::Pool(..) | Target::Libraries) | None => (NO_NAME, NO_NAME),
     };
     let node = find_node(desk, caller, node, (Area::Approvals, right));
     let domain = domains::find(desk.store(), domain);
+    let may_for_node = |id: NodeId| node.is_ok_and(|found| found.node.id == id);
+    let may_for_domain = |id: DomainId| {
+        let is_there = domain.is_ok_and(|domain| domain.id == id);
+        is_there && caller.may(Area::Approvals, right, Subject::Domain(id))
+    };
     match target {
-        Some(Target::Node(_, id)) => node.is_ok_and(|found| found.node.id == id),
-        Some(Target::Domain(_, id)) => {
-            let is_there = domain.is_ok_and(|domain| domain.id == id);
-            is_there && caller.may(Area::Approvals, right, Subject::Domain(id))
+        Some(Target::Node(_, id)) => may_for_node(id),
+        Some(Target::Domain(_, id)) => may_for_domain(id),
+        Some(Target::Move { node: (_, node), domain: (_, domain) }) => {
+            may_for_node(node) && may_for_domain(domain)
         }
         Some(Target::Pool(name, id)) => {
             caller.may(Area::Storage, right, Subject::Service) && has_pool(desk, name, id)
@@ -172,6 +182,80 @@ impl Order for FilespaceRemoval {
             return Err(StoreError::conflict("another filespace has this name meanwhile"));
         }
         nodes::remove_filespace(store, &node, &filespace, actor)
+    }
+}
+
+/// Move of a node to a domain that keeps something for less time.
+#[derive(Serialize, Deserialize)]
+pub(super) struct NodeMove {
+    /// Numbers of the node and of the domain. Their names may belong to others when the order is
+    /// carried out.
+    id: u32,
+    domain_id: u32,
+    node: String,
+    domain: String,
+    /// Digest of the sets of the old domain and of the new one.
+    mark: String,
+    /// The rules that keep less, for people.
+    losses: Vec<String>,
+}
+
+impl NodeMove {
+    /// Makes the order to move the node, if it loses something.
+    pub(super) fn new(desk: &Desk, node: &Node, domain: &PolicyDomain) -> Answer<Option<Self>> {
+        let review = domains::review_move(desk.store(), node, &domain.name)?;
+        let losses = review.losses.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let order = Self {
+            id: node.id.0,
+            domain_id: domain.id.0,
+            node: node.name.to_string(),
+            domain: review.domain,
+            mark: review.mark,
+            losses,
+        };
+        Ok(Some(order).filter(|order| !order.losses.is_empty()))
+    }
+}
+
+impl Order for NodeMove {
+    fn operation(&self) -> &'static str {
+        MOVE_NODE
+    }
+
+    fn json(&self) -> Value {
+        json(self)
+    }
+
+    fn summary(&self) -> String {
+        let (node, domain, losses) = (&self.node, &self.domain, self.losses.join("; "));
+        format!("moves node {node} to domain {domain}, which keeps less: {losses}")
+    }
+
+    fn object(&self) -> String {
+        format!("node {}", self.node)
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target::Move {
+            node: (&self.node, NodeId(self.id)),
+            domain: (&self.domain, DomainId(self.domain_id)),
+        }
+    }
+
+    fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
+        let store = desk.store();
+        let node = nodes::find(store, &self.node)?;
+        if node.id.0 != self.id || domains::find(store, &self.domain)?.id.0 != self.domain_id {
+            return Err(StoreError::conflict("another node or domain has this name meanwhile"));
+        }
+        if domains::review_move(store, &node, &self.domain)?.mark != self.mark {
+            return Err(StoreError::conflict(
+                "the policy of one of the domains has changed since the move was reviewed; ask \
+                 again",
+            ));
+        }
+        let order = NodeOrder { domain: Some(self.domain.clone()), ..NodeOrder::default() };
+        desk.office.change_node(&self.node, &order, actor).map(drop)
     }
 }
 

@@ -183,6 +183,54 @@ fn a_class_is_removed_by_two_persons_of_its_domain() {
 }
 
 #[test]
+fn a_move_to_a_domain_that_keeps_less_waits_for_a_second_person() {
+    let (service, second) = with_two_persons();
+    let anna = service.tenant("LAB");
+    let draft = |domain: &str| format!("/v1/domains/{domain}/policy/draft");
+    let activation = |domain: &str| format!("/v1/domains/{domain}/policy/activation");
+    service.root.post("/v1/domains", &json!({ "name": "LONG" })).expect(201);
+    let class = |name: &str, days: &str| json!({ "put_class": { "name": name, "backup": { "extra_days": days } } });
+    service.root.patch(&draft("LONG"), &class("STANDARD", "90")).expect(200);
+    service.root.post(&activation("LONG"), &json!({})).expect(200);
+    service
+        .root
+        .post("/v1/nodes", &json!({ "name": "a", "domain": "LAB" }))
+        .expect(201);
+    let domain = || second.get("/v1/nodes/a").expect(200).json()["domain"].clone();
+    let to = |domain: &str| json!({ "domain": domain });
+    // A move to a domain that keeps more waits for nobody.
+    service.root.patch("/v1/nodes/a", &to("LONG")).expect(200);
+    let both = json!({ "domain": "LAB", "description": "moved" });
+    service.root.patch("/v1/nodes/a", &both).expect(409);
+    let asked = service.root.patch("/v1/nodes/a", &to("LAB")).expect(202).json();
+    assert_eq!((&asked["code"], domain()), (&json!("approval-needed"), json!("LONG")));
+    let approve = json!({ "decision": "approve" });
+    let path = last_request(&second);
+    service.root.post(&path, &approve).expect(403);
+    anna.post(&path, &approve).expect(404);
+    // The second person approves what was reviewed, and nothing else.
+    service.root.patch(&draft("LONG"), &class("STANDARD", "120")).expect(200);
+    service.root.post(&activation("LONG"), &json!({})).expect(200);
+    let failed = second.post(&path, &approve).expect(200).json();
+    assert!(failed["reason"].as_str().unwrap().contains("has changed since"), "{failed}");
+    assert_eq!(domain(), json!("LONG"));
+    let key = service.scratch.join("key");
+    let made = service.server.admin(&["key", "add", "--user", "root", "--kind", "full"]);
+    fs::write(&key, made["token"].as_str().unwrap()).unwrap();
+    let (url, ca) = (service.stranger.url(), service.server.dir().join("ca.pem"));
+    let fixed = ["admin", "--server", &url, "--ca", ca.to_str().unwrap(), "--key-file"];
+    let words = [&fixed[..], &[key.to_str().unwrap(), "node", "set", "a", "--domain"]].concat();
+    let refused = crate::api::holdfast(&[&words[..], &["LAB"]].concat()).expect(&[12]);
+    assert!(refused.stderr.contains("second person"), "{refused}");
+    service.root.patch("/v1/nodes/a", &to("LAB")).expect(202);
+    let done = second.post(&last_request(&second), &approve).expect(200).json();
+    assert_eq!((&done["state"], domain()), (&json!("done"), json!("LAB")));
+    assert!(done["summary"].as_str().unwrap().contains("STANDARD RETEXTRA: 120 -> 30"), "{done}");
+    crate::api::holdfast(&[&words[..], &["LONG"]].concat()).expect(&[0]);
+    assert_eq!(domain(), json!("LONG"));
+}
+
+#[test]
 fn a_policy_is_not_activated_from_elsewhere_by_one_person() {
     let (service, _) = with_two_persons();
     let key = service.scratch.join("key");

@@ -49,8 +49,8 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-default" = "none"))]
     pub api_names: Vec<String>,
-    /// True if removing nodes, and policies that shorten how long something is kept, need the
-    /// approval of a second person.
+    /// True if removing nodes, and policies and moves of nodes that shorten how long something is
+    /// kept, need the approval of a second person.
     #[serde(default)]
     pub two_person: bool,
     /// URL of the first pool: `file:///FOLDER` is a folder, `file:FOLDER` is a folder in the
