@@ -33,6 +33,7 @@ mod error;
 mod events;
 mod expiry;
 mod filespaces;
+mod identities;
 mod marks;
 mod move_state;
 mod nodes;
@@ -77,6 +78,7 @@ pub use error::CatalogError;
 pub use events::{EventRow, Events, LoggedEvent};
 pub use expiry::{Day, Ending, Expiry, ExpiryState};
 pub use filespaces::{Filespace, Filespaces};
+pub use identities::{Identities, IdentityRow};
 pub use marks::Marks;
 pub use move_state::MoveState;
 pub use nodes::{Locker, Locks, Node, NodeChange, Nodes};
@@ -135,6 +137,7 @@ pub trait Catalog:
     + ApiKeys
     + SignIns
     + Details
+    + Identities
     + Amounts
     + Answers
     + Approvals

@@ -75,7 +75,7 @@ pub trait People {
     /// person. Fails with `NotFound`.
     fn change_person(&self, person: PersonId, change: &PersonChange) -> Result<(), CatalogError>;
 
-    /// Removes a person with roles, keys and sign-ins. Nodes that the person owns have no owner
+    /// Removes a person with roles, keys, sign-ins and identities. Nodes that the person owns have no owner
     /// then. Fails with `NotFound`.
     fn remove_person(&self, person: PersonId) -> Result<(), CatalogError>;
 

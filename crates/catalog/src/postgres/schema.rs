@@ -12,7 +12,7 @@ use crate::sql::{Row, Sql};
 /// Time in microseconds for which the last transaction of each connection is known: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -32,6 +32,7 @@ const MIGRATIONS: [&str; 19] = [
     include_str!("schema/17.sql"),
     include_str!("schema/18.sql"),
     include_str!("schema/19.sql"),
+    include_str!("schema/20.sql"),
 ];
 
 /// Brings the schema to the newest version that this program knows; a newer schema is left as it

@@ -28,6 +28,7 @@ mod enrolment_keys;
 mod events;
 mod expiry;
 mod filespaces;
+mod identities;
 mod marks;
 pub(crate) mod nodes;
 mod option_sets;

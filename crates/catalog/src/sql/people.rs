@@ -138,7 +138,7 @@ fn apply(sql: &dyn Sql, person: PersonId, change: &PersonChange) -> Result<(), C
 }
 
 fn remove(sql: &dyn Sql, person: PersonId) -> Result<(), CatalogError> {
-    for table in ["person_role", "api_key", "sign_in"] {
+    for table in ["person_role", "api_key", "sign_in", "identity"] {
         sql.execute(&format!("DELETE FROM {table} WHERE person = ?"), params![person.0])?;
     }
     sql.execute("UPDATE node_detail SET owner = NULL WHERE owner = ?", params![person.0])?;

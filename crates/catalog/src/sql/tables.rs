@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 47] = [
+const TABLES: [Table; 48] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -138,6 +138,7 @@ const TABLES: [Table; 47] = [
         "hash",
         false,
     ),
+    table("identity", &["issuer", "subject", "person", "made"], "issuer, subject", false),
     table(
         "node_detail",
         &[

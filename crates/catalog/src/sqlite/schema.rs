@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 22] = [
+const MIGRATIONS: [&str; 23] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 22] = [
     ALERTS,
     RESTORES,
     READ_RULES,
+    IDENTITIES,
 ];
 
 const VERSION_1: &str = "
@@ -428,6 +429,14 @@ const READ_RULES: &str = "
 CREATE TABLE read_rule(
     node INTEGER NOT NULL, reader TEXT NOT NULL, archives INTEGER NOT NULL, path BLOB NOT NULL,
     since INTEGER NOT NULL, PRIMARY KEY(node, reader, archives, path)) STRICT, WITHOUT ROWID;
+";
+
+/// Identities of people at providers of OpenID Connect.
+const IDENTITIES: &str = "
+CREATE TABLE identity(
+    issuer TEXT NOT NULL, subject TEXT NOT NULL, person INTEGER NOT NULL, made INTEGER NOT NULL,
+    PRIMARY KEY(issuer, subject)) STRICT, WITHOUT ROWID;
+CREATE INDEX identity_by_person ON identity(person);
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

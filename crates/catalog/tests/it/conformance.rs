@@ -13,6 +13,7 @@ pub(crate) mod digests;
 pub(crate) mod drills;
 pub(crate) mod expiry;
 pub(crate) mod filespaces;
+pub(crate) mod identities;
 pub(crate) mod keys;
 pub(crate) mod marks;
 pub(crate) mod nodes;
@@ -233,6 +234,10 @@ macro_rules! conformance {
             conformance!(@theme amounts, $new,
                 amounts_are_those_of_the_domain,
                 what_is_freed_was_there,
+            );
+            conformance!(@theme identities, $new,
+                an_identity_belongs_to_one_person,
+                identities_are_replaced_as_a_whole_and_end_sign_ins,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,

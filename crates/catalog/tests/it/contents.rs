@@ -2,10 +2,10 @@
 
 use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
-    CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace, LoggedRun,
-    Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan, Person, ReadRule,
-    RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow, UsageDay,
-    UsageSubject, VersionRow,
+    CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace,
+    IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan,
+    Person, ReadRule, RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow,
+    UsageDay, UsageSubject, VersionRow,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
 
@@ -45,6 +45,7 @@ pub(crate) struct Contents {
     pub(crate) roles: Vec<RoleRow>,
     pub(crate) api_keys: Vec<ApiKeyRow>,
     pub(crate) sign_ins: Vec<SignInRow>,
+    pub(crate) identities: Vec<IdentityRow>,
     pub(crate) node_details: Vec<(NodeId, NodeDetails)>,
     pub(crate) domain_details: Vec<DomainDetails>,
     pub(crate) approvals: Vec<ApprovalRow>,
@@ -58,9 +59,10 @@ pub(crate) struct Contents {
 
 pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
     let people = catalog.people()?;
-    let mut sign_ins = Vec::new();
+    let (mut sign_ins, mut identities) = (Vec::new(), Vec::new());
     for person in &people {
         sign_ins.extend(catalog.sign_ins(person.id)?);
+        identities.extend(catalog.identities(person.id)?);
     }
     let details = |domain: policy::PolicyDomain| catalog.domain_details(domain.id);
     let belongings = |node: Node| of_node(catalog, node.id).map(|has| (node, has));
@@ -78,6 +80,7 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         roles: catalog.roles(None)?,
         api_keys: catalog.api_keys(None)?,
         sign_ins,
+        identities,
         node_details: catalog.all_node_details()?,
         domain_details: catalog.domains()?.into_iter().map(details).collect::<Result<_, _>>()?,
         approvals: catalog.approvals(None, usize::MAX)?,

@@ -180,6 +180,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.add_enrolment_key(&enrolment_key(77)));
     note(errors, catalog.add_api_key(&api_key("77", PersonId(1))));
     note(errors, catalog.add_sign_in(&sign_in(77, PersonId(1))));
+    note(errors, catalog.set_identities(PersonId(1), &[]));
     note(errors, catalog.set_roles(PersonId(1), &[]));
     note(errors, catalog.put_node_details(node.id, &NodeDetails::default()));
     note(errors, catalog.claim_answer(&answer("a", "77")));

@@ -4,10 +4,11 @@ use std::fmt::Debug;
 
 use catalog::{
     AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
-    CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, KeyRedemption,
-    LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState, PageKey, PageRow,
-    PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow, StoredPack, TokenError,
-    TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
+    CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, IdentityRow,
+    KeyRedemption, LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState,
+    PageKey, PageRow, PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow,
+    StoredPack, TokenError, TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow,
+    VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
@@ -298,6 +299,9 @@ fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
         .add_api_key(&api_key(&format!("key-{state}"), person))
         .expect("is stored");
     catalog.add_sign_in(&sign_in(state, person)).expect("is stored");
+    let (issuer, subject) = ("https://id.example.org".to_owned(), format!("subject-{state}"));
+    let identity = IdentityRow { issuer, subject, person, made: NOW };
+    catalog.add_identity(&identity).expect("is added");
     let details = NodeDetails { owner: Some(person), ..NodeDetails::default() };
     catalog.put_node_details(node.id, &details).expect("are kept");
     let details = catalog::DomainDetails { nodes_max: Some(1 << 20), ..Default::default() };
