@@ -77,13 +77,14 @@ pub(crate) fn identify(desk: &Desk, evidence: &Evidence<'_>) -> Result<Identity,
             )),
         };
     }
-    match cookie(evidence.headers) {
+    match cookie(evidence.headers, COOKIE) {
         Some(secret) => by_sign_in(desk, evidence, secret),
         None => Ok(Caller::stranger().into()),
     }
 }
 
-fn refused() -> Problem {
+/// The problem of a caller who has shown nothing valid.
+pub(crate) fn refused() -> Problem {
     Problem::new(Kind::Unauthenticated, "the key, the password or the sign-in is not valid")
 }
 
@@ -268,13 +269,13 @@ fn check_credentials(
     }
 }
 
-/// Returns the secret in the cookie of a sign-in.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// Returns the value of a cookie.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lists = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = lists.flat_map(|list| list.split(';'));
     pairs
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|pair| pair.0 == COOKIE)
+        .find(|pair| pair.0 == name)
         .map(|pair| pair.1)
 }
 
@@ -345,8 +346,8 @@ mod tests {
             HeaderMap::from_iter([(header::COOKIE, value)])
         };
         let text = format!("a=b; {COOKIE}=secret; c=d");
-        assert_eq!(cookie(&headers(&text)), Some("secret"));
-        assert_eq!(cookie(&headers("holdfast=secret")), None);
-        assert_eq!(cookie(&HeaderMap::new()), None);
+        assert_eq!(cookie(&headers(&text), COOKIE), Some("secret"));
+        assert_eq!(cookie(&headers("holdfast=secret"), COOKIE), None);
+        assert_eq!(cookie(&HeaderMap::new(), COOKIE), None);
     }
 }

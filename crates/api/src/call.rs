@@ -22,6 +22,8 @@ pub(crate) struct Call<P, Q, B> {
     pub(crate) path: P,
     pub(crate) query: Q,
     pub(crate) body: B,
+    /// Headers of the request.
+    pub(crate) request: HeaderMap,
     /// Headers that the answer gets besides its usual ones.
     pub(crate) headers: HeaderMap,
     pub(crate) attention: Attention,

@@ -384,8 +384,9 @@ fn call<P, Q, B>(
 ) -> Call<P, Q, B> {
     let Identity { caller, sign_in } = identity;
     let origin = parts.extensions.get::<ClientAddress>().map(|address| address.0);
-    let (headers, attention) = (HeaderMap::new(), Attention::default());
-    Call { desk, caller, origin, sign_in, path, query, body, headers, attention }
+    let (request, headers) = (parts.headers.clone(), HeaderMap::new());
+    let attention = Attention::default();
+    Call { desk, caller, origin, sign_in, path, query, body, request, headers, attention }
 }
 
 fn carry_out<P, Q, B, T>(

@@ -1,7 +1,7 @@
 //! Signing in and out of a browser.
 
 use axum::http::header;
-use catalog::SignInRow;
+use catalog::{Person, SignInRow};
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use model::ServerTime;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use crate::fields::Empty;
 use crate::operation::Operation;
 use crate::roles::Area;
 use crate::routes::Routes;
-use crate::{keys, second_factor};
+use crate::{authentication, keys, second_factor};
 
 /// Time for which a sign-in lasts, in seconds: half a day.
 const SIGN_IN_SECS: i64 = 12 * 3600;
@@ -32,7 +32,7 @@ struct Credentials {
 
 /// A sign-in. The answer also sets the cookie.
 #[derive(Serialize, JsonSchema)]
-struct SignInDocument {
+pub(super) struct SignInDocument {
     /// Value of the header `X-Holdfast-Guard`, which each change needs.
     guard: String,
     account: AccountDocument,
@@ -55,6 +55,18 @@ fn begin(call: &mut Call<Empty, Empty, Credentials>) -> Answer<SignInDocument> {
     let Credentials { login, password, code } = &call.body;
     let person = check_password(&call.desk, call.origin, login, password)?;
     second_factor::check(&call.desk, &person, code.as_deref())?;
+    open(call, &person, "with a password")
+}
+
+/// Signs the person in. `how` says for people how the person has shown who it is.
+pub(super) fn open<P, Q, B>(
+    call: &mut Call<P, Q, B>,
+    person: &Person,
+    how: &str,
+) -> Answer<SignInDocument> {
+    if person.locked {
+        return Err(authentication::refused());
+    }
     let now = sys::clock::now();
     let secret = BASE64URL_NOPAD.encode(&sys::entropy::bytes::<32>());
     let row = SignInRow {
@@ -68,7 +80,7 @@ fn begin(call: &mut Call<Empty, Empty, Credentials>) -> Answer<SignInDocument> {
     };
     let store = call.desk.store();
     store.catalog.add_sign_in(&row)?;
-    let details = format!("{} from {}", person.login, row.origin);
+    let details = format!("{} from {}, {how}", person.login, row.origin);
     store::nodes::note(store, &person.login, "signed in", details)?;
     let account = describe(&call.desk, person.id)?;
     let cookie = format!(
