@@ -11,6 +11,7 @@ use store::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::login_guesses::LoginGuesses;
+use crate::oidc::{OidcError, Provider};
 use crate::passwords::Passwords;
 use crate::problem::{Kind, Problem};
 use crate::rates::Rates;
@@ -21,6 +22,8 @@ pub(crate) struct Desk {
     pub(crate) office: Office,
     pub(crate) passwords: Passwords,
     pub(crate) seals: SealKey,
+    /// The provider of OpenID Connect, if there is one.
+    pub(crate) oidc: Option<Provider>,
     pub(crate) rates: Rates,
     /// Failed attempts to show who calls, by network address.
     pub(crate) guesses_of_origins: Guesses<Origin>,
@@ -51,13 +54,16 @@ const ANSWERS: &str = "holdfast v1 kept requests of the service";
 const SEALS: &str = "holdfast v1 secrets of the service";
 
 impl Desk {
-    pub(crate) fn new(office: Office, document: Value) -> Self {
+    pub(crate) fn new(office: Office, document: Value) -> Result<Self, OidcError> {
+        let (settings, folder) = (office.store().config.oidc.clone(), &office.store().folder);
+        let oidc = settings.map(|settings| Provider::new(settings, folder)).transpose()?;
         let seals = SealKey::new(&office.store().secrets.derived_key(SEALS));
         let answers_key = office.store().secrets.derived_key(ANSWERS);
-        Self {
+        Ok(Self {
             office,
             passwords: Passwords::new(),
             seals,
+            oidc,
             rates: Rates::default(),
             guesses_of_origins: Guesses::default(),
             guesses_of_logins: LoginGuesses::default(),
@@ -67,7 +73,7 @@ impl Desk {
             streams: Streams::default(),
             answers_key,
             document,
-        }
+        })
     }
 
     /// Holds up other changes of objects that have tags, while the result lives.

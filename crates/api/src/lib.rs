@@ -12,8 +12,9 @@
 //! | `listener`, `stall`, `unread` | connections, TLS, limits on clients |
 //! | `routes`, `call` | from a request of HTTP to a typed call, and back |
 //! | `operation`, `examples`, `openapi` | the list of operations, and its document |
-//! | `authentication`, `challenge`, `passwords`, `second_factor`, `keys` | who calls |
+//! | `authentication`, `challenge`, `keys` | who calls |
 //! | `login_guesses` | guesses of passwords, from wherever they come |
+//! | `passwords`, `second_factor`, `oidc` | by which a person signs in |
 //! | `roles`, `caller` | what a caller may do |
 //! | `approval` | what waits for a second person |
 //! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
@@ -50,6 +51,7 @@ mod keys;
 mod listener;
 mod login_guesses;
 mod metrics;
+mod oidc;
 mod openapi;
 mod operation;
 mod passwords;
@@ -67,5 +69,6 @@ mod tags;
 mod unread;
 
 pub use listener::{ListenError, start};
+pub use oidc::OidcError;
 pub use openapi::document;
 pub use roles::table as role_table;

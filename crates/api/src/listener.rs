@@ -79,7 +79,7 @@ pub async fn start(
 ) -> Result<Beside, Box<dyn std::error::Error + Send + Sync>> {
     let config = office.store().config.clone();
     let mut stop = office.stop();
-    let desk = Arc::new(Desk::new(office, openapi::value()));
+    let desk = Arc::new(Desk::new(office, openapi::value())?);
     let watching = alerts::run_by_itself(Arc::clone(desk.store()), stop.clone());
     let operations = resources::routes().router.with_state(Arc::clone(&desk));
     let routes = remote::routes(&desk).merge(operations.clone());

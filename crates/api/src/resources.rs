@@ -24,6 +24,7 @@ mod node_config;
 mod node_lists;
 mod node_settings;
 mod nodes;
+mod oidc_sign_in;
 mod option_sets;
 mod orders;
 mod overview;
@@ -61,6 +62,7 @@ pub(crate) fn routes() -> Routes {
     health::add(&mut routes);
     metrics::add(&mut routes);
     sign_in::add(&mut routes);
+    oidc_sign_in::add(&mut routes);
     account::add(&mut routes);
     service::add(&mut routes);
     people::add(&mut routes);

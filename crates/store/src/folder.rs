@@ -5,6 +5,7 @@ pub mod config;
 pub(crate) mod database;
 pub(crate) mod error;
 pub(crate) mod hold;
+mod oidc;
 pub(crate) mod secrets;
 
 pub use alerting::{
@@ -13,3 +14,4 @@ pub use alerting::{
 pub use config::{Config, ConfigError, Credentials, InitError};
 pub use database::{Database, Membership, check_catalog, move_catalog};
 pub use error::OpenError;
+pub use oidc::{OidcGroup, OidcSettings};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{CatalogError, NewPerson, Person, PersonChange, RoleRow};
+use catalog::{CatalogError, IdentityRow, NewPerson, Person, PersonChange, RoleRow};
 use model::{DomainId, PersonId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ const NOBODY: PersonId = PersonId(u32::MAX);
 /// Maximum length of a text about a person, in bytes, and of a list of cost centres.
 const TEXT_BYTES_MAX: usize = 200;
 const COST_CENTRES_MAX: usize = 50;
+/// Maximum number of identities of a person.
+const IDENTITIES_MAX: usize = 20;
 
 /// A role that a person has.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -46,9 +48,20 @@ struct PersonDocument {
     roles: Vec<RoleDocument>,
     has_password: bool,
     has_second_factor: bool,
+    identities: Vec<IdentityDocument>,
     locked: bool,
     made: Time,
     made_by: String,
+}
+
+/// An identity of a person at a provider of OpenID Connect.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct IdentityDocument {
+    /// Address of the provider.
+    issuer: String,
+    /// Name of the person at the provider, which never changes.
+    subject: String,
 }
 
 /// A person who is registered.
@@ -82,6 +95,9 @@ struct PersonChangeBody {
     locked: Option<bool>,
     /// All roles of the person.
     roles: Option<Vec<RoleDocument>>,
+    /// All identities of the person, for those who run the service. Whoever has one of them signs
+    /// in as this person. A change ends all sign-ins of the person.
+    identities: Option<Vec<IdentityDocument>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -138,7 +154,12 @@ pub(super) fn roles_of(desk: &Desk, person: PersonId) -> Answer<Vec<RoleDocument
     Ok(rows.into_iter().filter_map(describe).collect())
 }
 
+fn describe_identity(row: IdentityRow) -> IdentityDocument {
+    IdentityDocument { issuer: row.issuer, subject: row.subject }
+}
+
 fn describe(desk: &Desk, person: Person) -> Answer<PersonDocument> {
+    let identities = desk.store().catalog.identities(person.id)?;
     Ok(PersonDocument {
         roles: roles_of(desk, person.id)?,
         login: person.login,
@@ -147,6 +168,7 @@ fn describe(desk: &Desk, person: Person) -> Answer<PersonDocument> {
         cost_centres: person.cost_centres,
         has_password: person.password.is_some(),
         has_second_factor: person.second_factor.is_some(),
+        identities: identities.into_iter().map(describe_identity).collect(),
         locked: person.locked,
         made: Time(person.made),
         made_by: person.made_by,
@@ -245,6 +267,43 @@ fn check_text(text: &str, what: &str) -> Answer<()> {
     Err(Problem::invalid(text))
 }
 
+/// Returns a text about a person as it can be kept: without control characters, and cut at its
+/// maximum length.
+pub(super) fn bounded(text: &str) -> String {
+    let mut text: String = text.chars().filter(|one| !one.is_control()).collect();
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
+/// Returns the rows of the identities that a person gets.
+fn identities(person: PersonId, all: &[IdentityDocument]) -> Answer<Vec<IdentityRow>> {
+    if all.len() > IDENTITIES_MAX {
+        let text = format!("a person has at most {IDENTITIES_MAX} identities");
+        return Err(Problem::invalid(text));
+    }
+    let made = sys::clock::now();
+    let row = |one: &IdentityDocument| {
+        check_text(&one.issuer, "an issuer")?;
+        check_text(&one.subject, "a subject")?;
+        if one.issuer.is_empty() || one.subject.is_empty() {
+            return Err(Problem::invalid("an identity has an issuer and a subject"));
+        }
+        let IdentityDocument { issuer, subject } = one.clone();
+        Ok(IdentityRow { issuer, subject, person, made })
+    };
+    all.iter().map(row).collect()
+}
+
+fn set_identities(desk: &Desk, person: PersonId, identities: &[IdentityRow]) -> Answer<()> {
+    let set = desk.store().catalog.set_identities(person, identities);
+    set.map_err(|error| match error {
+        CatalogError::Exists { .. } => {
+            Problem::conflict("one of the identities belongs to another person already")
+        }
+        error => error.into(),
+    })
+}
+
 fn check_cost_centres(cost_centres: &[String]) -> Answer<()> {
     if cost_centres.len() > COST_CENTRES_MAX {
         let text = format!("a person has at most {COST_CENTRES_MAX} cost centres");
@@ -253,7 +312,7 @@ fn check_cost_centres(cost_centres: &[String]) -> Answer<()> {
     cost_centres.iter().try_for_each(|one| check_text(one, "a cost centre"))
 }
 
-fn check_login(login: &str) -> Answer<()> {
+pub(super) fn check_login(login: &str) -> Answer<()> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_@".contains(&byte);
     if (1..=64).contains(&login.len()) && login.bytes().all(is_allowed) {
         return Ok(());
@@ -366,6 +425,11 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
         Some(roles) => Some(grant(&call.desk, &call.caller, roles)?),
         None => None,
     };
+    if body.identities.is_some() && !call.caller.has_everywhere(Role::System) {
+        return Err(Problem::forbidden());
+    }
+    let identities = body.identities.as_deref().map(|all| identities(person.id, all));
+    let identities = identities.transpose()?;
     if body.locked == Some(true) && is_self {
         return Err(Problem::conflict("nobody locks out oneself; another person can"));
     }
@@ -382,6 +446,9 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
     if let Some(roles) = roles {
         store.catalog.set_roles(person.id, &roles)?;
     }
+    if let Some(identities) = identities {
+        set_identities(&call.desk, person.id, &identities)?;
+    }
     note(store, &call.caller.name, "person changed", changes(&person, body))?;
     describe(&call.desk, store.catalog.person_numbered(person.id)?)
 }
@@ -397,6 +464,7 @@ fn changes(person: &Person, body: &PersonChangeBody) -> String {
         (body.locked == Some(true), "locked"),
         (body.locked == Some(false), "unlocked"),
         (body.roles.is_some(), "roles"),
+        (body.identities.is_some(), "identities"),
     ];
     let changed = fields.iter().filter(|(is_changed, _)| *is_changed).map(|(_, name)| *name);
     format!("{}: {}", person.login, changed.collect::<Vec<_>>().join(", "))

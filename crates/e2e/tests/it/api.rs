@@ -492,7 +492,7 @@ fn a_wrong_second_factor_is_slowed() {
     let page = page.with_headers(&[&format!("X-Holdfast-Guard: {guard}")]);
     let begun = page.send("POST", "/v1/account/second-factor", None).expect(200).json();
     let secret = begun["secret"].as_str().unwrap();
-    let code = code(secret, 0);
+    let code = current_code(secret, 0);
     let confirm = json!({ "secret": secret, "code": code, "password": PASSWORD });
     page.send("PUT", "/v1/account/second-factor", Some(&confirm)).expect(204);
     page.get("/v1/account").expect(401);
@@ -503,10 +503,10 @@ fn a_wrong_second_factor_is_slowed() {
     sign_in("000000").expect(200);
 }
 
-/// Returns the code of a second factor so many seconds after the present.
-pub(crate) fn code(secret: &str, secs: u64) -> String {
+/// Returns the code of a second factor, so many steps of time from now.
+pub(crate) fn current_code(secret: &str, steps: u64) -> String {
     let secret = data_encoding::BASE32_NOPAD.decode(secret.as_bytes()).unwrap();
     let codes = totp_rs::Builder::new().with_secret(secret).build().unwrap();
     let now = u64::try_from(sys::clock::system().secs()).unwrap();
-    codes.generate(now + secs).to_string()
+    codes.generate(now + 30 * steps).to_string()
 }

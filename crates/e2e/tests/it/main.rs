@@ -105,6 +105,8 @@ mod object_lock;
 #[cfg(test)]
 mod observed;
 #[cfg(test)]
+mod oidc;
+#[cfg(test)]
 mod ownership;
 #[cfg(test)]
 mod page;

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::alerting::{AlertSettings, AlertSettingsError};
+use super::oidc::OidcSettings;
 
 pub const CONFIG_FILE: &str = "server.toml";
 pub const MASTER_KEY: &str = "master.key";
@@ -152,6 +153,10 @@ pub struct Config {
     /// Alerts: which states are worth one, and who gets its notice.
     #[serde(default, skip_serializing_if = "AlertSettings::is_default")]
     pub alerts: AlertSettings,
+    /// The provider of OpenID Connect at which people sign in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OidcSettings")]
+    pub oidc: Option<OidcSettings>,
 }
 
 /// A number of connections that is enough for 1,000 nodes: an agent and some commands of each.
@@ -339,6 +344,7 @@ impl Config {
             nvcomp: None,
             index_share_minutes: default_index_share_minutes(),
             alerts: AlertSettings::default(),
+            oidc: None,
         }
     }
 
