@@ -1,10 +1,11 @@
 //! The page in a real browser, on a server with real backups.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use e2e::harness::api::{self, Caller};
-use e2e::harness::{Browser, Node, Process, Server, binary};
+use e2e::harness::{Browser, IdProvider, Node, Process, Server, binary};
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
@@ -48,6 +49,14 @@ impl Stage {
         let text = fs::read_to_string(&config).unwrap();
         assert!(text.contains(from), "{text}");
         fs::write(&config, text.replace(from, to)).unwrap();
+        self.server.restart();
+    }
+
+    /// Appends a section to the server's configuration, and starts the server again.
+    fn append(&mut self, section: &str) {
+        let config = self.server.dir().join("server.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text + section).unwrap();
         self.server.restart();
     }
 
@@ -129,6 +138,28 @@ fn a_person_signs_in_with_a_second_factor_and_removes_it() {
     let Some(stage) = Stage::new(0) else { return };
     stage.play("account", json!({}));
     assert_eq!(stage.root.get("/v1/users/root").expect(200).json()["has_second_factor"], false);
+}
+
+#[test]
+fn a_person_signs_in_at_a_provider_and_is_back_where_it_was() {
+    let Some(mut stage) = Stage::new(1) else { return };
+    let folder = stage.scratch.join("provider");
+    let back = format!("{}/sign-in/return", stage.root.url());
+    let Some(provider) = IdProvider::start(&folder, &back, json!({})) else { return };
+    let secret = stage.server.dir().join("oidc-secret");
+    fs::write(&secret, IdProvider::SECRET).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let (issuer, client) = (provider.issuer(), IdProvider::CLIENT);
+    let section = format!(
+        "\n[oidc]\nissuer = \"{issuer}\"\nclient_id = \"{client}\"\n\
+         client_secret_file = \"oidc-secret\"\nredirect_url = \"{back}\"\n\
+         title = \"The university\"\ntrusts_logins = true\n"
+    );
+    stage.person("anna", &["system"]);
+    stage.append(&section);
+    stage.play("provider", json!({ "issuer": issuer }));
+    let anna = stage.root.get("/v1/users/anna").expect(200).json();
+    assert_eq!(anna["identities"], json!([{ "issuer": issuer, "subject": "anna" }]));
 }
 
 #[test]

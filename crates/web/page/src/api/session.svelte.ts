@@ -1,7 +1,12 @@
 /** Who uses the page: the sign-in, and what the person may do. */
+import { RETURN, router } from '../shell/router.svelte';
 import { Problem, get, onSignedOut, post, setGuard, type Documents } from './client';
 
 type Account = Documents['AccountDocument'];
+
+/** Keys of the place to which the person returns from the provider, and of the mark that the provider knows the person. */
+const PLACE = 'holdfast-place';
+const PROVIDER = 'holdfast-provider';
 
 class Session {
   status = $state<'unknown' | 'out' | 'in'>('unknown');
@@ -23,6 +28,31 @@ class Session {
 
   async signIn(login: string, password: string, code: string | undefined): Promise<void> {
     this.#enter(await post('/v1/sign-in', { body: { login, password, code } }));
+    sessionStorage.removeItem(PROVIDER);
+  }
+
+  /** Leaves the page for the provider of sign-ins, which sends the browser back. */
+  async leaveForProvider(): Promise<void> {
+    const { url } = await post('/v1/sign-in/oidc');
+    sessionStorage.setItem(PLACE, location.pathname + location.search);
+    location.assign(url);
+  }
+
+  /** Completes a sign-in at the provider. Returns false if the code of the second factor is missing. */
+  async comeBack(code: string, state: string): Promise<boolean> {
+    const { sign_in: signIn } = await post('/v1/sign-in/oidc/completion', { body: { code, state } });
+    if (signIn) this.#enterFromProvider(signIn);
+    return signIn !== undefined;
+  }
+
+  /** Gives the code of the second factor after a sign-in at the provider. */
+  async giveCode(code: string): Promise<void> {
+    this.#enterFromProvider(await post('/v1/sign-in/oidc/second-factor', { body: { code } }));
+  }
+
+  /** True if the person of the last sign-in may still be signed in at the provider. */
+  get isAtProvider(): boolean {
+    return sessionStorage.getItem(PROVIDER) !== null;
   }
 
   async signOut(): Promise<void> {
@@ -43,6 +73,14 @@ class Session {
   /** True if the person may see other people: see the table of roles. */
   get seesPeople(): boolean {
     return this.account?.roles.some((held) => ['system', 'auditor', 'tenant'].includes(held.role)) ?? false;
+  }
+
+  #enterFromProvider(signIn: Documents['SignInDocument']): void {
+    sessionStorage.setItem(PROVIDER, 'yes');
+    const place = sessionStorage.getItem(PLACE) ?? '/';
+    sessionStorage.removeItem(PLACE);
+    router.replace(place.startsWith(RETURN) ? '/' : place);
+    this.#enter(signIn);
   }
 
   #enter(signIn: Documents['SignInDocument']): void {

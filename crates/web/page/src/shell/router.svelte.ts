@@ -1,5 +1,8 @@
 /** The address of the screen: each has one that can be shared, with its filters and choices. */
 
+/** The address to which the provider of sign-ins sends browsers back. */
+export const RETURN = '/sign-in/return';
+
 class Router {
   path = $state(location.pathname);
   query = $state.raw(new URLSearchParams(location.search));
@@ -18,6 +21,12 @@ class Router {
     history.pushState(null, '', address);
     this.#read();
     scrollTo(0, 0);
+  }
+
+  /** Shows another screen in the place of this one, to which the browser does not go back. */
+  replace(address: string): void {
+    history.replaceState(null, '', address);
+    this.#read();
   }
 
   /** Changes parameters of the address; an empty value removes one. */
