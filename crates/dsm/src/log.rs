@@ -18,32 +18,72 @@ impl Retention {
     }
 }
 
-/// Text of a log, divided by age.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Division<'a> {
-    pub old: &'a [u8],
-    pub kept: &'a [u8],
+/// Number of bytes at the start of a line in which its date is.
+const DATE_BYTES_MAX: usize = 32;
+
+/// Search for the first line of a log that is of a day or later. Lines without a date belong to the
+/// line before. The log is read in parts, because it may be large.
+#[derive(Clone, Debug)]
+pub struct Search {
+    first: Day,
+    forms: Forms,
+    /// Place at which the present line begins.
+    line_start: u64,
+    line_bytes: u64,
+    /// First bytes of the present line.
+    head: Vec<u8>,
+    has_old: bool,
+    found: Option<u64>,
 }
 
-/// Divides a log at its first line that is of the day `first` or later. Lines without a date belong
-/// to the line before. A log without dates is kept.
-pub fn divide(log: &[u8], first: Day, forms: Forms) -> Division<'_> {
-    let mut at = 0;
-    let mut old_end = 0;
-    for line in log.split_inclusive(|&byte| byte == b'\n') {
-        match date(line, forms) {
-            Some(day) if day >= first => {
-                return Division { old: &log[..old_end.max(at)], kept: &log[at..] };
+impl Search {
+    pub fn new(first: Day, forms: Forms) -> Self {
+        Self {
+            first,
+            forms,
+            line_start: 0,
+            line_bytes: 0,
+            head: Vec::with_capacity(DATE_BYTES_MAX),
+            has_old: false,
+            found: None,
+        }
+    }
+
+    /// Looks through the next part of the log. Returns true as soon as the line is found.
+    pub fn read(&mut self, part: &[u8]) -> bool {
+        for piece in part.split_inclusive(|&byte| byte == b'\n') {
+            if self.found.is_some() {
+                break;
             }
-            Some(_) => old_end = at + line.len(),
+            let room = DATE_BYTES_MAX - self.head.len();
+            self.head.extend_from_slice(&piece[..piece.len().min(room)]);
+            self.line_bytes += piece.len() as u64;
+            if piece.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+        self.found.is_some()
+    }
+
+    fn end_line(&mut self) {
+        match date(&self.head, self.forms) {
+            Some(day) if day >= self.first => self.found = Some(self.line_start),
+            Some(_) => self.has_old = true,
             None => {}
         }
-        at += line.len();
+        self.line_start += self.line_bytes;
+        self.line_bytes = 0;
+        self.head.clear();
     }
-    // All dated lines are old; what follows the last of them belongs to it.
-    match old_end {
-        0 => Division { old: &[], kept: log },
-        _ => Division { old: log, kept: &[] },
+
+    /// Returns the place of the line: the end of the log if all lines are old, and its start if no
+    /// line has a date.
+    pub fn end(mut self) -> u64 {
+        if self.found.is_none() && self.line_bytes > 0 {
+            self.end_line();
+        }
+        let without = if self.has_old { self.line_start } else { 0 };
+        self.found.unwrap_or(without)
     }
 }
 
@@ -52,14 +92,11 @@ fn date(line: &[u8], forms: Forms) -> Option<Day> {
     forms.parse_date(std::str::from_utf8(&line[..end]).ok()?)
 }
 
-/// Returns the newer half of a log that has become too large, from the beginning of a line on.
-pub fn newer_half(log: &[u8]) -> &[u8] {
-    let half = log.len() / 2;
-    let start = log[half..]
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .map_or(log.len(), |at| half + at + 1);
-    &log[start..]
+/// Returns the place from which a log of `bytes` is kept that must not have more than `bytes_max`.
+/// It keeps half of them, so that it is not shortened at each line. The caller goes on to the next
+/// line.
+pub fn newer_part(bytes: u64, bytes_max: u64) -> Option<u64> {
+    (bytes > bytes_max).then(|| bytes - bytes_max / 2)
 }
 
 #[cfg(test)]
@@ -75,11 +112,24 @@ mod tests {
         Day { year: 2026, month: 11, day }
     }
 
+    /// Looks through a log in parts of `part_bytes`, and returns what is kept.
+    fn kept(log: &[u8], first: u8, part_bytes: usize) -> &[u8] {
+        let mut search = Search::new(day(first), Forms::default());
+        for part in log.chunks(part_bytes) {
+            if search.read(part) {
+                break;
+            }
+        }
+        let at = usize::try_from(search.end()).expect("within the log");
+        &log[at..]
+    }
+
     #[track_caller]
-    fn check(first: u8, kept: &str) {
-        let division = divide(LOG.as_bytes(), day(first), Forms::default());
-        assert_eq!(division.kept, kept.as_bytes(), "{first}");
-        assert_eq!([division.old, division.kept].concat(), LOG.as_bytes());
+    fn check(first: u8, expected: &str) {
+        for part_bytes in [1, 7, LOG.len()] {
+            let kept = kept(LOG.as_bytes(), first, part_bytes);
+            assert_eq!(std::str::from_utf8(kept), Ok(expected), "{first}, {part_bytes}");
+        }
     }
 
     #[test]
@@ -92,8 +142,9 @@ mod tests {
 
     #[test]
     fn a_log_without_dates_is_kept() {
-        let division = divide(b"a\nb\n", day(1), Forms::default());
-        assert_eq!((division.old, division.kept), (&b""[..], &b"a\nb\n"[..]));
+        assert_eq!(kept(b"a\nb\n", 1, 9), b"a\nb\n");
+        assert_eq!(kept(b"", 1, 9), b"");
+        assert_eq!(kept(b"11/01/2026 without an end", 2, 9), b"");
     }
 
     #[test]
@@ -104,17 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn a_large_log_keeps_whole_lines() {
-        assert_eq!(newer_half(b"aaaa\nbbbb\ncccc\n"), b"cccc\n");
-        assert_eq!(newer_half(b"aaaaaaaa"), b"");
+    fn a_large_log_keeps_half_of_its_maximum() {
+        assert_eq!(newer_part(100, 100), None);
+        assert_eq!(newer_part(101, 100), Some(51));
+        assert_eq!(newer_part(1_000, 100), Some(950));
     }
 
     proptest! {
         #[test]
-        fn nothing_of_a_log_is_lost(log in proptest::collection::vec(any::<u8>(), 0..500)) {
-            let division = divide(&log, day(2), Forms::default());
-            prop_assert_eq!([division.old, division.kept].concat(), log.clone());
-            prop_assert!(log.ends_with(newer_half(&log)));
+        fn parts_change_nothing(
+            log in proptest::collection::vec(prop_oneof!["[0-9/ ]{1,12}", "\n"], 0..40),
+            part_bytes in 1..20_usize,
+        ) {
+            let log = log.concat().into_bytes();
+            prop_assert_eq!(kept(&log, 2, part_bytes), kept(&log, 2, usize::MAX));
         }
     }
 }

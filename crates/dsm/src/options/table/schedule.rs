@@ -96,7 +96,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "SCHEDLOGMAX",
         Kind::Number { min: 0, max: 2047 },
         Homes::ANY_CMD,
-        done("a larger log begins anew, with its older half removed"),
+        done("a larger log keeps its newest lines, half as much as it may have"),
     ),
     option("ERRORLOGName", Kind::Path, Homes::ANY_CMD, done("the log of errors")),
     option(
@@ -109,7 +109,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "ERRORLOGMAX",
         Kind::Number { min: 0, max: 2047 },
         Homes::ANY_CMD,
-        done("a larger log begins anew, with its older half removed"),
+        done("a larger log keeps its newest lines, half as much as it may have"),
     ),
     option(
         "RUNASService",

@@ -1,19 +1,20 @@
 //! The logs that TSM's client writes: errors, and what schedules did.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{
+    self, BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _,
+};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use dsm::forms::{Day, Forms};
-use dsm::log::{Retention, divide, newer_half};
+use dsm::log::{Retention, Search, newer_part};
 use dsm::options::Options;
 
 use super::clock;
 use crate::output;
 
 const MEBIBYTE: u64 = 1 << 20;
-/// Maximum size of a log that is looked through for old lines.
-const LOOKED_THROUGH_MAX: u64 = 256 << 20;
 const DAY_SECS: i64 = 24 * 3600;
 
 /// Names of a log and of the options about it.
@@ -47,21 +48,35 @@ pub(super) struct ErrorLog(Option<Log>);
 pub(super) struct Log {
     path: PathBuf,
     forms: Forms,
+    retention: Option<Retention>,
+    bytes_max: Option<u64>,
+    /// Name of the file that gets old lines.
+    saved: &'static str,
 }
 
 impl ErrorLog {
     /// Finds the log that the options name, and removes its old lines.
     pub(super) fn open(options: &Options, forms: Forms) -> Self {
         let log = Log::find(&ERRORS, options, forms);
-        if let Some(log) = &log {
-            log.prune(&ERRORS, options);
-        }
-        Self(log)
+        let log = Self(log);
+        log.prune();
+        log
     }
 
     pub(super) fn add(&self, line: &str) {
         if let Some(log) = &self.0 {
             log.add(line);
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Removes old lines.
+    pub(super) fn prune(&self) {
+        if let Some(log) = &self.0 {
+            log.prune();
         }
     }
 }
@@ -70,7 +85,7 @@ impl Log {
     /// Finds the log of schedules, and removes its old lines.
     pub(super) fn of_schedules(options: &Options, forms: Forms) -> Option<Self> {
         let log = Self::find(&SCHEDULES, options, forms)?;
-        log.prune(&SCHEDULES, options);
+        log.prune();
         Some(log)
     }
 
@@ -83,7 +98,10 @@ impl Log {
             }
             None => PathBuf::from(folder()?).join(kind.file),
         };
-        Some(Self { path, forms })
+        let retention = options.text(kind.retention).and_then(|value| Retention::of(&value));
+        let most = options.number(kind.max).filter(|most| *most > 0);
+        let bytes_max = most.map(|most| most * MEBIBYTE);
+        Some(Self { path, forms, retention, bytes_max, saved: kind.saved })
     }
 
     /// Adds a line with the present date and time. A log that cannot be written is told once.
@@ -100,50 +118,84 @@ impl Log {
         }
     }
 
-    /// Removes lines that are too old, and half of a log that is too large.
-    fn prune(&self, kind: &Kind, options: &Options) {
-        let Some(log) = read(&self.path) else { return };
-        let retention = options.text(kind.retention).and_then(|value| Retention::of(&value));
-        let mut kept: &[u8] = &log;
-        if let Some(retention) = retention {
-            let division = divide(&log, first_day(retention.days), self.forms);
-            if retention.saves && !division.old.is_empty() {
-                self.save(kind, division.old);
+    /// Removes lines that are too old, and the older part of a log that is too large.
+    pub(super) fn prune(&self) {
+        if self.retention.is_none() && self.bytes_max.is_none() {
+            return;
+        }
+        match self.shorten() {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                output::say(&format!("cannot shorten the log {}: {error}", self.path.display()));
             }
-            kept = division.kept;
-        }
-        let most = options.number(kind.max).filter(|most| *most > 0).map(|most| most * MEBIBYTE);
-        if most.is_some_and(|most| kept.len() as u64 > most) {
-            kept = newer_half(kept);
-        }
-        if kept.len() < log.len()
-            && let Err(error) = sys::durable::write(&self.path, kept, 0o644)
-        {
-            output::say(&format!("cannot shorten the log {}: {error}", self.path.display()));
+            _ => {}
         }
     }
 
-    fn save(&self, kind: &Kind, lines: &[u8]) {
-        let path = self.path.with_file_name(kind.saved);
-        let saved = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(lines));
-        if let Err(error) = saved {
-            output::say(&format!("cannot save old lines in {}: {error}", path.display()));
+    fn shorten(&self) -> io::Result<()> {
+        let mut file = File::open(&self.path)?;
+        let bytes = file.metadata()?.len();
+        let mut start = 0;
+        if let Some(retention) = self.retention {
+            start = first_kept(&mut file, first_day(retention.days), self.forms)?;
+            if retention.saves && start > 0 {
+                self.save(&mut file, start)?;
+            }
         }
+        if let Some(part) = self.bytes_max.and_then(|most| newer_part(bytes - start, most)) {
+            start = next_line(&mut file, start + part)?;
+        }
+        if start > 0 {
+            self.keep_from(&mut file, start)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the log by its part from `start` on.
+    fn keep_from(&self, file: &mut File, start: u64) -> io::Result<()> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata()?) & 0o7777;
+        let mut kept = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&new)?;
+        file.seek(SeekFrom::Start(start))?;
+        io::copy(file, &mut kept)?;
+        kept.sync_all()?;
+        std::fs::rename(&new, &self.path)
+    }
+
+    /// Adds the first `bytes` of the log to the file of old lines.
+    fn save(&self, file: &mut File, bytes: u64) -> io::Result<()> {
+        let path = self.path.with_file_name(self.saved);
+        let mut saved = OpenOptions::new().append(true).create(true).open(path)?;
+        file.seek(SeekFrom::Start(0))?;
+        io::copy(&mut file.take(bytes), &mut saved).map(drop)
     }
 }
 
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = File::open(path).ok()?;
-    let bytes = file.metadata().ok()?.len();
-    let mut log = Vec::new();
-    if bytes == 0 || bytes > LOOKED_THROUGH_MAX || file.take(bytes).read_to_end(&mut log).is_err() {
-        return None;
+/// Returns the place of the first line that is kept.
+fn first_kept(file: &mut File, first: Day, forms: Forms) -> io::Result<u64> {
+    let mut search = Search::new(first, forms);
+    let mut reader = BufReader::new(file);
+    loop {
+        let part = reader.fill_buf()?;
+        if part.is_empty() || search.read(part) {
+            return Ok(search.end());
+        }
+        let bytes = part.len();
+        reader.consume(bytes);
     }
-    Some(log)
+}
+
+/// Returns the place of the first line that begins after `place`.
+fn next_line(file: &mut File, place: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(place))?;
+    let mut reader = BufReader::new(file);
+    Ok(place + reader.skip_until(b'\n')? as u64)
 }
 
 /// Returns the first day whose lines are kept.
@@ -179,6 +231,43 @@ mod tests {
         assert_eq!(saved, "01/02/2020 10:00:00 old\n  more\n");
         ErrorLog::open(&options(&text), Forms::default());
         assert_eq!(std::fs::read_to_string(&path).expect("there"), kept);
+    }
+
+    /// The logs of a program that runs for months are shortened while it runs.
+    #[test]
+    fn a_log_is_never_much_larger_than_its_maximum() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("schedules.log");
+        let text = format!("schedlogname {}\nschedlogmax 1", path.display());
+        let log = Log::of_schedules(&options(&text), Forms::default()).expect("a log");
+        let line = "x".repeat(1 << 18);
+        let mut lines = Vec::new();
+        for number in 0..20 {
+            log.add(&format!("{number} {line}"));
+            log.prune();
+            let kept = std::fs::read_to_string(&path).expect("there");
+            assert!(kept.len() as u64 <= MEBIBYTE, "{} bytes", kept.len());
+            lines = kept.lines().map(str::len).collect();
+            assert!(kept.ends_with("x\n") && kept.contains(&format!(" {number} x")));
+        }
+        assert!(lines.len() >= 2 && lines.iter().all(|bytes| *bytes > line.len()), "{lines:?}");
+    }
+
+    #[test]
+    fn the_kept_part_of_a_log_keeps_its_mode() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("schedules.log");
+        std::fs::write(&path, "01/02/2020 10:00:00 old\n").expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("set");
+        let text = format!("schedlogname {}\nschedlogretention 7 d", path.display());
+        let log = Log::of_schedules(&options(&text), Forms::default()).expect("a log");
+        log.add("new");
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        let kept = std::fs::read_to_string(&path).expect("there");
+        assert!(kept.ends_with(" new\n") && kept.lines().count() == 1, "{kept}");
+        assert!(!folder.path().join("dsmsched.pru").try_exists().expect("is looked for"));
     }
 
     #[test]

@@ -65,7 +65,6 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         return Ok(DONE);
     }
     sys::process::ignore_hangup();
-    ErrorLog::open(&site.options, forms);
     serve(&home, &site.options, forms)
 }
 
@@ -96,15 +95,42 @@ pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
     serve(&session.home, session.options(), session.forms)
 }
 
-/// Runs the agent until it ends, and writes the log of schedules.
+/// The logs that the events of schedules are written to.
+struct Logs {
+    schedules: Option<Log>,
+    errors: ErrorLog,
+}
+
+impl Logs {
+    fn open(options: &Options, forms: Forms) -> Self {
+        let errors = ErrorLog::open(options, forms);
+        Self { schedules: Log::of_schedules(options, forms), errors }
+    }
+
+    fn add(&self, line: &str) {
+        if let Some(log) = &self.schedules {
+            log.add(line);
+        }
+    }
+
+    /// Removes old lines. The program runs for months.
+    fn prune(&self) {
+        if let Some(log) = &self.schedules {
+            log.prune();
+        }
+        self.errors.prune();
+    }
+}
+
+/// Runs the agent until it ends, and writes the logs.
 fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandError> {
-    let log = Log::of_schedules(options, forms);
+    let logs = Logs::open(options, forms);
     let ended = AtomicBool::new(false);
     let line: [OsString; 2] = ["agent".into(), "run".into()];
     std::thread::scope(|scope| {
-        if let Some(log) = &log {
-            log.add("Scheduler has started: the agent of the node runs.");
-            scope.spawn(|| follow(home, log, &ended));
+        logs.add("Scheduler has started: the agent of the node runs.");
+        if logs.schedules.is_some() || logs.errors.is_there() {
+            scope.spawn(|| follow(home, &logs, &ended));
         }
         let child = Child { home, words: &line, input: Vec::new(), tells_objects: false };
         let outcome = child::run(child, &mut |event| {
@@ -114,15 +140,16 @@ fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandErro
         });
         ended.store(true, Relaxed);
         let done = outcome.and_then(Outcome::checked);
-        if let (Err(error), Some(log)) = (&done, &log) {
-            log.add(&error.message);
+        if let Err(error) = &done {
+            logs.add(&error.message);
+            logs.errors.add(&error.message);
         }
         done
     })
 }
 
 /// Writes each event that ends, until the agent has ended.
-fn follow(home: &Path, log: &Log, ended: &AtomicBool) {
+fn follow(home: &Path, logs: &Logs, ended: &AtomicBool) {
     let name = |event: &EventSummary| (event.schedule.clone(), event.planned, event.attempt);
     let events = || agent::events(home).unwrap_or_default();
     // Events that ended before are in the log.
@@ -132,7 +159,8 @@ fn follow(home: &Path, log: &Log, ended: &AtomicBool) {
         let is_last = ended.load(Relaxed);
         for event in events().iter().filter(|event| event.ended.is_some()) {
             if told.insert(name(event)) {
-                write_event(log, event);
+                write_event(logs, event);
+                logs.prune();
             }
         }
         if is_last {
@@ -147,9 +175,9 @@ fn follow(home: &Path, log: &Log, ended: &AtomicBool) {
 }
 
 /// Writes an event as the log of TSM's scheduler has it.
-fn write_event(log: &Log, event: &EventSummary) {
+fn write_event(logs: &Logs, event: &EventSummary) {
     let code = event.code.unwrap_or(12);
-    log.add(&format!(
+    logs.add(&format!(
         "--- SCHEDULEREC OBJECT BEGIN {} {}",
         event.schedule,
         crate::moment::shown(event.planned)
@@ -160,19 +188,23 @@ fn write_event(log: &Log, event: &EventSummary) {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .partition(|line| is_of_report(line));
-    others.iter().for_each(|line| log.add(line));
-    log.add("--- SCHEDULEREC STATUS BEGIN");
-    report.iter().for_each(|line| log.add(line));
-    log.add("--- SCHEDULEREC STATUS END");
-    log.add(&format!("--- SCHEDULEREC OBJECT END {}", event.schedule));
+    others.iter().for_each(|line| logs.add(line));
+    logs.add("--- SCHEDULEREC STATUS BEGIN");
+    report.iter().for_each(|line| logs.add(line));
+    logs.add("--- SCHEDULEREC STATUS END");
+    logs.add(&format!("--- SCHEDULEREC OBJECT END {}", event.schedule));
     match code {
         0..=8 => {
-            log.add(&format!("Scheduled event '{}' completed successfully.", event.schedule));
+            logs.add(&format!("Scheduled event '{}' completed successfully.", event.schedule));
         }
-        _ => log.add(&format!(
-            "ANS1512E Scheduled event '{}' failed. Return code = {code}.",
-            event.schedule
-        )),
+        _ => {
+            let failed = format!(
+                "ANS1512E Scheduled event '{}' failed. Return code = {code}.",
+                event.schedule
+            );
+            logs.add(&failed);
+            logs.errors.add(&failed);
+        }
     }
 }
 
@@ -193,6 +225,42 @@ fn is_of_report(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_are_written_and_old_lines_go_while_the_program_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [schedules, errors] = ["s.log", "e.log"].map(|name| folder.path().join(name));
+        let text = format!(
+            "schedlogname {}\nschedlogretention 7 s\nerrorlogname {}\nerrorlogretention 7",
+            schedules.display(),
+            errors.display()
+        );
+        let (user, faults) = dsm::options::parse("dsm.sys", text.as_bytes());
+        assert_eq!(faults, []);
+        let options = Options::new(&dsm::options::System::default(), None, &user, &[]);
+        let logs = Logs::open(&options, Forms::default());
+        for log in [&schedules, &errors] {
+            std::fs::write(log, "01/02/2020 10:00:00 old\n").expect("written");
+        }
+        let event = EventSummary {
+            schedule: "nightly".to_owned(),
+            planned: model::ServerTime(0),
+            attempt: 1,
+            begun: None,
+            ended: Some(model::ServerTime(0)),
+            code: Some(12),
+            is_running: false,
+            reason: String::new(),
+            log: folder.path().join("absent"),
+        };
+        write_event(&logs, &event);
+        logs.prune();
+        let read = |path: &Path| std::fs::read_to_string(path).expect("there");
+        let written = read(&schedules);
+        assert!(!written.contains("old") && written.contains("ANS1512E"), "{written}");
+        assert!(!read(&errors).contains("old") && read(&errors).contains("ANS1512E"));
+        assert!(read(&folder.path().join("dsmsched.pru")).ends_with("old\n"));
+    }
 
     #[test]
     fn the_status_of_an_event_has_the_lines_of_its_report() {
