@@ -88,8 +88,8 @@ pub use node::{
 };
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
-    ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
-    STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice, is_left_out,
+    ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions, RestorePart,
+    STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;

@@ -149,15 +149,35 @@ pub struct RestoreOptions {
     pub which: VersionChoice,
     pub replace: ReplaceRule,
     pub origin: Origin,
-    /// Minimum size, in bytes, of the files that a restore leaves out because space management
-    /// makes stubs of them.
-    pub left_out_from: Option<u64>,
+    pub part: RestorePart,
 }
 
-/// Returns true if a restore leaves the file out, so that space management makes a stub of it.
-pub fn is_left_out(stat: &Stat, left_out_from: Option<u64>) -> bool {
-    let is_large = left_out_from.is_some_and(|least| stat.size >= least.max(1));
-    is_large && stat.kind == Kind::File && !stat.linked
+/// Part of the named objects that a restore brings back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RestorePart {
+    /// Everything.
+    #[default]
+    Whole,
+    /// Everything but files of at least this size in bytes, because space management makes stubs
+    /// of them.
+    WithoutFilesFrom(u64),
+    /// The directories, with the directories in them.
+    Directories,
+    /// The directories that the paths name, without anything in them.
+    NamedDirectories,
+}
+
+impl RestorePart {
+    /// Returns true if an object with this status is left out.
+    pub fn leaves_out(self, stat: &Stat) -> bool {
+        match self {
+            Self::Whole => false,
+            Self::WithoutFilesFrom(least) => {
+                stat.size >= least.max(1) && stat.kind == Kind::File && !stat.linked
+            }
+            Self::Directories | Self::NamedDirectories => stat.kind != Kind::Directory,
+        }
+    }
 }
 
 /// Options of a verification.
@@ -240,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_large_files_of_one_name_are_left_out() {
+    fn only_large_files_of_one_name_are_left_to_space_management() {
         let check = |kind, size, linked, limit, expected| {
             let stat = Stat {
                 kind,
@@ -254,14 +274,17 @@ mod tests {
                 linked,
                 device: 0,
             };
-            assert_eq!(is_left_out(&stat, limit), expected, "{kind:?} {size} {linked} {limit:?}");
+            let part = RestorePart::WithoutFilesFrom(limit);
+            assert_eq!(part.leaves_out(&stat), expected, "{kind:?} {size} {linked} {limit}");
+            assert!(!RestorePart::Whole.leaves_out(&stat), "{kind:?}");
+            let is_directory = kind == Kind::Directory;
+            assert_eq!(RestorePart::Directories.leaves_out(&stat), !is_directory, "{kind:?}");
         };
-        check(Kind::File, 100, false, Some(100), true);
-        check(Kind::File, 99, false, Some(100), false);
-        check(Kind::File, 100, true, Some(100), false);
-        check(Kind::Directory, 4096, false, Some(100), false);
-        check(Kind::File, 100, false, None, false);
+        check(Kind::File, 100, false, 100, true);
+        check(Kind::File, 99, false, 100, false);
+        check(Kind::File, 100, true, 100, false);
+        check(Kind::Directory, 4096, false, 100, false);
         // A file without content needs no stub, whatever the limit.
-        check(Kind::File, 0, false, Some(0), false);
+        check(Kind::File, 0, false, 0, false);
     }
 }

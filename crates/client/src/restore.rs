@@ -49,8 +49,8 @@ pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Selection;
-use crate::options::{Origin, RestoreOptions};
-use crate::path::{components, normalise, places};
+use crate::options::{Origin, RestoreOptions, RestorePart};
+use crate::path::{Place, components, normalise, places};
 use crate::progress::{Phase, Progress};
 use crate::remains::{nothing_stored, one_of_several};
 use crate::report::RestoreReport;
@@ -110,6 +110,17 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     Ok(())
 }
 
+impl RestoreOptions {
+    /// Returns the selection of the versions at a place that may come back.
+    fn selection(&self, place: &Place) -> Selection {
+        let selection = match self.part {
+            RestorePart::NamedDirectories => Selection::of_object(place),
+            _ => Selection::of_subtree(place),
+        };
+        selection.with_versions(&self.which)
+    }
+}
+
 /// Fails if two paths have the same last component, because their objects would mix in the target.
 fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     let mut names = HashMap::new();
@@ -149,7 +160,7 @@ fn restore_path(
     tally: &Tally,
 ) -> Result<bool, ClientError> {
     for place in places(filespaces.iter().map(Vec::as_slice), path) {
-        let selection = Selection::of_subtree(&place).with_versions(&options.which);
+        let selection = options.selection(&place);
         let directories = std::iter::once(place.below());
         let objects = link.count_objects(&place.filespace, directories)?;
         tally.progress.objects_expected.fetch_add(objects, Relaxed);

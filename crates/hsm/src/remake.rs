@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use client::{
     BATCH_FILES_MAX, Client, ClientError, CopyFailure, ListContent, ListOptions, ListedCopy,
-    ListedVersion, Migrant, StoredCopy, is_left_out,
+    ListedVersion, Migrant, RestorePart, StoredCopy,
 };
 use model::{BatchId, CopyId, DirPath, Name, Stat};
 use sys::{Dir, ObjectStatus};
@@ -49,7 +49,7 @@ pub(crate) fn remake(
     };
     let mut visit = |version: &ListedVersion| {
         if version.deactivated.is_none()
-            && is_left_out(&version.object.stat, Some(bytes_min))
+            && RestorePart::WithoutFilesFrom(bytes_min).leaves_out(&version.object.stat)
             && let Some(missing) = missing(mount, version)
         {
             batch.push(missing);

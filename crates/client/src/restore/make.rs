@@ -16,7 +16,7 @@ use super::tally::Tally;
 use super::tree::{DirState, Site, Tree, is_too_deep};
 use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
-use crate::options::{ReplaceRule, RestoreOptions, is_left_out};
+use crate::options::{ReplaceRule, RestoreOptions, RestorePart};
 use crate::path::{Place, absolute, components};
 
 /// Maker of the selected objects, below one place of the target.
@@ -26,7 +26,7 @@ pub(super) struct Maker<'a> {
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
     tally: &'a Tally,
-    left_out_from: Option<u64>,
+    part: RestorePart,
     presence: Presence,
     /// Hard links of the restore. A waiting name keeps its directory, so that the directory is not
     /// finished.
@@ -91,8 +91,8 @@ impl<'a> Maker<'a> {
         let filespace = place.filespace.clone();
         let tree = Tree::new(base, above.clone(), filespace, tally, options.replace);
         let presence = Presence { replace: options.replace, owner: tree.owner() };
-        let (links, left_out_from) = (Links::default(), options.left_out_from);
-        Ok(Self { tree, base: again, above, tally, left_out_from, presence, links })
+        let (links, part) = (Links::default(), options.part);
+        Ok(Self { tree, base: again, above, tally, part, presence, links })
     }
 
     /// Finishes all directories.
@@ -107,7 +107,7 @@ impl<'a> Maker<'a> {
             self.tally.fail(path, "the directory of the object could not be made");
             return None;
         };
-        if is_left_out(&object.stat, self.left_out_from) {
+        if self.part.leaves_out(&object.stat) {
             return None;
         }
         let spot = Spot { directory: Arc::clone(&directory), name: object.name.clone() };
@@ -323,6 +323,10 @@ impl<'a> Destination for Maker<'a> {
         if entry.object.stat.kind == Kind::Directory {
             let Object { name, stat, attributes, .. } = entry.object;
             self.tree.announce(entry.directory.child(&name), DirState { stat, attributes });
+            return None;
+        }
+        if matches!(self.part, RestorePart::Directories | RestorePart::NamedDirectories) {
+            // The directory of a file that is left out need not be made.
             return None;
         }
         if has_data(&entry.object.stat) && entry.pieces().is_none() {

@@ -13,8 +13,8 @@ use super::presence::{NameState, Presence};
 use super::refuse_namesakes;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::link::versions::{Entry, Selection};
-use crate::options::{RestoreOptions, is_left_out};
+use crate::link::versions::Entry;
+use crate::options::RestoreOptions;
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
 use crate::remains::{nothing_stored, one_of_several};
@@ -64,7 +64,7 @@ fn plan_place(
     };
     let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
     let mut target = Target { base: open(&base)?, above, at: None };
-    let mut listing = link.list(&Selection::of_subtree(place).with_versions(&options.which))?;
+    let mut listing = link.list(&options.selection(place))?;
     let mut is_found = false;
     while let Some(entries) = listing.next()? {
         if progress.is_stopped() {
@@ -73,7 +73,7 @@ fn plan_place(
         for entry in entries {
             is_found = true;
             if *entry.directory == DirPath::above_root()
-                || is_left_out(&entry.object.stat, options.left_out_from)
+                || options.part.leaves_out(&entry.object.stat)
             {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum as _;
 
 use client::{
-    ClientError, ErrorKind, Failure, Origin, ReplaceRule, RestoreOptions, RestorePlan,
+    ClientError, ErrorKind, Failure, Origin, ReplaceRule, RestoreOptions, RestorePart, RestorePlan,
     RestoreReport, VersionChoice,
 };
 use model::ServerTime;
@@ -64,12 +64,33 @@ pub(crate) struct Args {
     /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
     /// their file system must be managed, see 'holdfast hsm'
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace", "from_node"])]
+    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace", "from_node", "directories"])]
     stubs_from: Option<u64>,
+    /// Restore directories with their attributes, and no files
+    #[arg(long, value_name = "WHICH", value_enum)]
+    directories: Option<DirectoriesArg>,
     #[command(flatten)]
     reading: ReadingArgs,
     #[command(flatten)]
     link: LinkArgs,
+}
+
+/// Directories that a restore without files brings back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(super) enum DirectoriesArg {
+    /// Those that PATH stands for, with all directories in them
+    All,
+    /// Those that PATH stands for, and nothing in them
+    Named,
+}
+
+impl From<DirectoriesArg> for RestorePart {
+    fn from(directories: DirectoriesArg) -> Self {
+        match directories {
+            DirectoriesArg::All => Self::Directories,
+            DirectoriesArg::Named => Self::NamedDirectories,
+        }
+    }
 }
 
 /// [`ReplaceRule`] on the command line.
@@ -98,7 +119,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let which = VersionChoice { at: args.at, inactive: args.inactive };
     let matches = match args.filelist.paths()? {
         Some(paths) => Matches { paths: path::of_node(&paths)?, unmatched: Vec::new() },
-        None => matches(&path::on_node(&args.paths)?, &which, &args.link, context)?,
+        None => matches(&path::on_node(&args.paths)?, &which, &args, context)?,
     };
     let options = RestoreOptions {
         paths: matches.paths,
@@ -106,7 +127,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         which,
         replace: replace_rule(args.replace, &args.link, context)?,
         origin: Origin::Backups,
-        left_out_from: args.stubs_from,
+        part: match (args.stubs_from, args.directories) {
+            (Some(least), _) => RestorePart::WithoutFilesFrom(least),
+            (None, directories) => directories.map_or(RestorePart::Whole, Into::into),
+        },
     };
     if args.stubs_from.is_some() {
         // The check comes first: on a file system that is not managed the files would be missing.
@@ -154,13 +178,15 @@ struct Matches {
 fn matches(
     paths: &[Vec<u8>],
     which: &VersionChoice,
-    link: &LinkArgs,
+    args: &Args,
     context: &Context,
 ) -> Result<Matches, CommandError> {
-    context.waiter(link)?.ask(|client| {
+    let is_alone = args.directories == Some(DirectoriesArg::Named);
+    context.waiter(&args.link)?.ask(|client| {
         let mut found = Matches { paths: Vec::new(), unmatched: Vec::new() };
         for path in paths {
             match client.expand(path, which) {
+                Ok(stored) if is_alone => found.paths.extend(stored),
                 Ok(stored) => found.paths.extend(client::topmost(stored)),
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     let (path, error) = (path.clone(), error.message);

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use client::{ArchiveFilter, Origin, RestoreOptions, VersionChoice};
+use client::{ArchiveFilter, Origin, RestoreOptions, RestorePart, VersionChoice};
 
 use super::archives;
-use super::restore::{self, ReplaceArg};
+use super::restore::{self, DirectoriesArg, ReplaceArg};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// client.toml, otherwise no]
     #[arg(long, value_name = "WHEN", value_enum)]
     replace: Option<ReplaceArg>,
+    /// Retrieve directories with their attributes, and no files
+    #[arg(long, value_name = "WHICH", value_enum)]
+    directories: Option<DirectoriesArg>,
     #[command(flatten)]
     reading: ReadingArgs,
     #[command(flatten)]
@@ -43,12 +46,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let args = Args { link: args.reading.link(&args.link), ..args };
     let filter: ArchiveFilter = args.archives.into();
     let options = RestoreOptions {
-        left_out_from: None,
         paths: path::on_node(&args.paths)?,
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which: VersionChoice::default(),
         replace: restore::replace_rule(args.replace, &args.link, context)?,
         origin: Origin::Archives(filter),
+        part: args.directories.map_or(RestorePart::Whole, Into::into),
     };
     let report =
         context.watch(&args.link, |client, progress| client.restore(&options, progress))?;

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::options::{Origin, VersionChoice};
+use crate::options::{Origin, RestorePart, VersionChoice};
 use crate::path::split;
 use crate::progress::Progress;
 use crate::report::RestoreReport;
@@ -64,7 +64,7 @@ impl Scene {
             which: VersionChoice::default(),
             replace,
             origin: Origin::Backups,
-            left_out_from: None,
+            part: RestorePart::Whole,
         }
     }
 
@@ -514,11 +514,31 @@ fn names_fail_with_the_file_that_they_are_links_of() {
 #[test]
 fn large_files_are_left_to_space_management() {
     let scene = Scene::new();
-    let options = RestoreOptions { left_out_from: Some(10), ..scene.options(ReplaceRule::No) };
+    let part = RestorePart::WithoutFilesFrom(10);
+    let options = RestoreOptions { part, ..scene.options(ReplaceRule::No) };
     let versions = [Version::file(b"/large", CONTENT), Version::file(b"/small", b"tiny")];
     let report = scene.restore_while(&options, &versions, || ());
     assert_eq!((report.restored, report.failed), (1, 0));
     assert_eq!(scene.names("target"), BTreeSet::from([b"small".to_vec()]));
+}
+
+#[test]
+fn directories_come_back_without_what_is_in_them() {
+    let scene = Scene::new();
+    let options =
+        RestoreOptions { part: RestorePart::Directories, ..scene.options(ReplaceRule::No) };
+    let versions = [
+        Version::folder(b"/a"),
+        Version::file(b"/a/file", CONTENT),
+        Version::folder(b"/a/below"),
+        Version::file(b"/absent/file", CONTENT),
+        // The data of this file is lost, which does not matter here.
+        Version::file(b"/lost", CONTENT).damaged(),
+    ];
+    let report = scene.restore_while(&options, &versions, || ());
+    assert_eq!((report.restored, report.failed), (2, 0));
+    assert_eq!(scene.names("target"), BTreeSet::from([b"a".to_vec()]));
+    assert_eq!(scene.names("target/a"), BTreeSet::from([b"below".to_vec()]));
 }
 
 #[test]

@@ -31,23 +31,21 @@ pub(super) struct Batch {
     pub(super) paths: Vec<Vec<u8>>,
     /// New name of the only object.
     pub(super) rename: Option<PathBuf>,
+    /// Value of `--directories`, if only directories come back.
+    pub(super) directories: Option<&'static str>,
 }
 
 pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    if session.command.has("DIRSONLY") {
-        let message = "ANS1107E -DIRSONLY: directories come back with their files only; name the \
-                       directories with -subdir=yes";
-        return Err(CommandError::new(message));
-    }
     let client = joining::connect(session)?;
     let filter = Filter::of(session)?;
     let batches = match session.options().get("FILELIST").cloned() {
         Some(list) => {
             let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
             let listed = local_files::filelist(&list.value, literal)?;
-            let paths = crate::path::of_node(&listed)?;
-            vec![batch(paths, session.command.operands.first().map(Vec::as_slice))?]
+            let paths = taken(&client, crate::path::of_node(&listed)?, &filter)?;
+            let batch = batch(paths, session.command.operands.first().map(Vec::as_slice))?;
+            vec![Batch { directories: filter.only_directories().then_some("named"), ..batch }]
         }
         None => batches(session, &client, &filter)?,
     };
@@ -58,13 +56,32 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     run(session, &batches, at.as_deref())
 }
 
+/// Returns the paths of a list whose versions the options of the command take.
+fn taken(
+    client: &Client,
+    listed: Vec<Vec<u8>>,
+    filter: &Filter,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    if filter.is_open() {
+        return Ok(listed);
+    }
+    let mut taken = Vec::new();
+    for path in listed {
+        stored::select(client, &Spec::of_path(&path), false, filter, &mut |object| {
+            taken.push(object.path);
+            false
+        })?;
+    }
+    Ok(taken)
+}
+
 /// Returns the batch of the paths of a list, with their places below the destination.
 pub(super) fn batch(
     paths: Vec<Vec<u8>>,
     destination: Option<&[u8]>,
 ) -> Result<Batch, CommandError> {
     let folder = destination.map(folder).transpose()?;
-    Ok(Batch { at: None, folder, paths, rename: None })
+    Ok(Batch { at: None, folder, paths, rename: None, directories: None })
 }
 
 /// Returns the source and the destination of a command.
@@ -108,6 +125,9 @@ fn batches(
         true => content_of(&spec),
         false => spec,
     };
+    if filter.only_directories() {
+        return directories(client, &spec, descends, filter, destination, preservation);
+    }
     if let Some(tree) = whole_tree(&spec, descends, filter, preservation) {
         let mut has_any = false;
         let own = Filter { which: filter.which.clone(), ..Filter::default() };
@@ -144,8 +164,36 @@ fn batches(
     placed(&spec, paths, client, destination, preservation)
 }
 
+/// Returns the batches of the directories that the operand names, without files.
+fn directories(
+    client: &Client,
+    spec: &Spec,
+    descends: bool,
+    filter: &Filter,
+    destination: Option<Vec<u8>>,
+    preservation: Preservation,
+) -> Result<Vec<Batch>, CommandError> {
+    let of_any_time = Filter { directories_only: false, ..filter.clone() };
+    let tree = whole_tree(spec, descends, &of_any_time, preservation);
+    let mut paths = Vec::new();
+    stored::select(client, spec, descends, filter, &mut |object| {
+        paths.push(object.path);
+        tree.is_none()
+    })?;
+    let which = if tree.is_some() { "all" } else { "named" };
+    if let (Some(tree), false) = (tree, paths.is_empty()) {
+        paths = vec![tree];
+    }
+    let batches = match destination {
+        None => vec![Batch { at: None, folder: None, paths, rename: None, directories: None }],
+        Some(destination) => in_folders(client, spec, paths, &destination, preservation)?,
+    };
+    let marked = |batch| Batch { directories: Some(which), ..batch };
+    Ok(batches.into_iter().map(marked).collect())
+}
+
 /// Returns the operand for everything in the directory that `spec` names.
-fn content_of(spec: &Spec) -> Spec {
+pub(super) fn content_of(spec: &Spec) -> Spec {
     Spec { directory: spec.path(), last: Last::Everything }
 }
 
@@ -179,7 +227,7 @@ fn as_content(spec: &Spec, paths: &[Vec<u8>]) -> Spec {
 }
 
 /// Returns the path of a tree that comes back as a whole.
-fn whole_tree(
+pub(super) fn whole_tree(
     spec: &Spec,
     descends: bool,
     filter: &Filter,
@@ -200,16 +248,28 @@ pub(super) fn placed(
     preservation: Preservation,
 ) -> Result<Vec<Batch>, CommandError> {
     let Some(destination) = destination else {
-        return Ok(vec![Batch { at: None, folder: None, paths, rename: None }]);
+        return Ok(vec![Batch { at: None, folder: None, paths, rename: None, directories: None }]);
     };
     if let [only] = &paths[..]
         && let Some(target) = new_name(spec, only, &destination)?
     {
         let folder = bytes(target.parent().unwrap_or(Path::new("/")));
-        return Ok(vec![Batch { at: None, folder: Some(folder), paths, rename: Some(target) }]);
+        let (folder, rename) = (Some(folder), Some(target));
+        return Ok(vec![Batch { at: None, folder, paths, rename, directories: None }]);
     }
+    in_folders(client, spec, paths, &destination, preservation)
+}
+
+/// Places the objects in folders below the destination.
+pub(super) fn in_folders(
+    client: &Client,
+    spec: &Spec,
+    paths: Vec<Vec<u8>>,
+    destination: &[u8],
+    preservation: Preservation,
+) -> Result<Vec<Batch>, CommandError> {
     let filespace = stored::filespace_of(client, &spec.path())?;
-    let destination = folder(&destination)?;
+    let destination = folder(destination)?;
     let spec = as_content(spec, &paths);
     let placed = placements(&spec, &paths, &filespace, &destination, preservation);
     Ok(placed
@@ -219,6 +279,7 @@ pub(super) fn placed(
             folder: Some(folder),
             paths,
             rename: None,
+            directories: None,
         })
         .collect())
 }
@@ -262,18 +323,10 @@ fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result
     }
     for batch in batches.iter().filter(|batch| !batch.paths.is_empty()) {
         let at = batch.at.as_deref().or(at);
-        let staging = batch.rename.as_deref().map(Staging::make).transpose()?;
-        let to = match &staging {
-            Some(staging) => Some(staging.folder.clone()),
-            None => batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone()))),
-        };
-        make_folder(to.as_deref())?;
-        let line = command_line(session, at, to.as_deref(), replaces);
+        let target = Target::make(batch)?;
+        let line = command_line(session, batch, (at, target.folder.as_deref()), replaces);
         tally.run(session, &line, listed(&batch.paths))?;
-        if let Some(staging) = staging {
-            let replaces = line.iter().any(|word| word == "all");
-            staging.finish(&batch.paths[0], replaces)?;
-        }
+        target.finish(batch, &line)?;
     }
     Ok(tally.end(session, false))
 }
@@ -291,7 +344,7 @@ fn is_replacing(
     for batch in batches.iter().filter(|batch| batch.rename.is_none() && !batch.paths.is_empty()) {
         let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
         let at = batch.at.as_deref().or(at);
-        let mut line = command_line(session, at, to.as_deref(), false);
+        let mut line = command_line(session, batch, (at, to.as_deref()), false);
         line.push("--dry-run".into());
         let home = session.home.clone();
         let input = listed(&batch.paths);
@@ -311,14 +364,15 @@ fn is_replacing(
 
 fn command_line(
     session: &Session<'_>,
-    at: Option<&str>,
-    to: Option<&Path>,
+    batch: &Batch,
+    (at, to): (Option<&str>, Option<&Path>),
     replaces: bool,
 ) -> Vec<OsString> {
     let mut line = plan::restore(&session.command, session.options(), at, to);
     if replaces && let Some(last) = line.last_mut() {
         *last = "all".into();
     }
+    line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
     line
 }
 
@@ -328,10 +382,35 @@ fn listed(paths: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Makes a destination, as TSM does.
-pub(super) fn make_folder(folder: Option<&Path>) -> Result<(), CommandError> {
+fn make_folder(folder: Option<&Path>) -> Result<(), CommandError> {
     let Some(folder) = folder else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .map_err(|error| CommandError::new(format!("cannot make {}: {error}", folder.display())))
+}
+
+/// Place of a batch, which is there when its objects come.
+pub(super) struct Target {
+    /// Folder; `None` for the old places.
+    pub(super) folder: Option<PathBuf>,
+    staging: Option<Staging>,
+}
+
+impl Target {
+    pub(super) fn make(batch: &Batch) -> Result<Self, CommandError> {
+        let staging = batch.rename.as_deref().map(Staging::make).transpose()?;
+        let folder = match &staging {
+            Some(staging) => Some(staging.folder.clone()),
+            None => batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone()))),
+        };
+        make_folder(folder.as_deref())?;
+        Ok(Self { folder, staging })
+    }
+
+    /// Gives the only object its new name, if it has one, after `line` has run.
+    pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<(), CommandError> {
+        let Some(staging) = self.staging else { return Ok(()) };
+        staging.finish(&batch.paths[0], line.iter().any(|word| word == "all"))
+    }
 }
 
 /// Folder beside a file that comes back under a new name.

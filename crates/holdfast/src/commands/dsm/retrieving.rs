@@ -3,24 +3,68 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
 
 use client::{ArchiveSummary, Client};
-use dsm::client::{self as plan, Preservation, Spec};
+use dsm::client::{self as plan, Preservation, Spec, TimeRange};
 use dsm::words::is_like;
 
 use super::joining;
 use super::questions;
-use super::restoring::{self, Tally};
+use super::restoring::{self, Batch, Tally, Target};
 use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::{CommandError, NOT_DONE};
 
-/// Paths that come from each archive, by its number.
-type PathsByArchive = BTreeMap<u64, Vec<Vec<u8>>>;
-
 /// Maximum number of paths on one command line.
 const PATHS_MAX: usize = 2_000;
+
+/// Archived objects of one kind that come from one archive.
+struct Group {
+    archive: u64,
+    /// True for directories without what is in them.
+    is_of_directories: bool,
+    paths: Vec<Vec<u8>>,
+}
+
+/// Objects that the names of a command stand for: each from the newest archive that has it.
+#[derive(Default)]
+struct NewestObjects {
+    /// Archive of each path, and whether it is a directory.
+    from: BTreeMap<Vec<u8>, (u64, bool)>,
+    /// True if something is stored under each name of a list.
+    is_whole: bool,
+}
+
+impl NewestObjects {
+    /// Returns the only archive of the objects.
+    fn only_archive(&self) -> Option<u64> {
+        let (first, _) = self.from.values().next()?;
+        self.from.values().all(|(archive, _)| archive == first).then_some(*first)
+    }
+
+    /// Divides the objects by kind and archive. Directories come first, so that they are made as
+    /// they were.
+    fn groups(self, filter: &Filter, preservation: Preservation) -> Vec<Group> {
+        let mut groups: BTreeMap<(bool, u64), Vec<Vec<u8>>> = BTreeMap::new();
+        for (path, (archive, is_directory)) in self.from {
+            let is_wanted = match is_directory {
+                true => !filter.files_only && preservation != Preservation::None,
+                false => !filter.only_directories(),
+            };
+            if is_wanted {
+                groups.entry((!is_directory, archive)).or_default().push(path);
+            }
+        }
+        groups
+            .into_iter()
+            .map(|((is_of_files, archive), paths)| Group {
+                archive,
+                is_of_directories: !is_of_files,
+                paths,
+            })
+            .collect()
+    }
+}
 
 pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
@@ -33,39 +77,98 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
             (vec![spec], destination)
         }
     };
-    let (found, is_whole) = newest(session, &client, &specs)?;
-    if found.is_empty() {
+    let found = newest(session, &client, &specs)?;
+    let is_whole = found.is_whole;
+    let batches = match is_listed {
+        true => listed(session, found, destination.as_deref())?,
+        false => placed(session, &client, &specs[0], found, destination)?,
+    };
+    if batches.is_empty() {
         return Err(stored::nothing());
     }
-    let word = session.options().text("PRESERVEPATH").unwrap_or_default();
     let replaces = session.command.prompts(session.options())
         && questions::is_agreed_if_asked(session, "Replace objects that exist and differ?")?;
     let mut tally = Tally::default();
-    for (archive, paths) in found {
-        let to = destination.clone();
-        let batches = match (is_listed, to) {
-            (true, to) => vec![restoring::batch(paths, to.as_deref())?],
-            (false, to) => {
-                restoring::placed(&specs[0], paths, &client, to, Preservation::of(&word))?
-            }
-        };
-        for batch in batches {
-            let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
-            restoring::make_folder(to.as_deref())?;
-            for paths in batch.paths.chunks(PATHS_MAX) {
-                let options = session.options();
-                let mut line = plan::retrieve(&session.command, options, archive, to.as_deref());
-                if replaces && let Some(last) = line.last_mut() {
-                    *last = "all".into();
-                }
-                line.push("--".into());
-                line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
-                tally.run(session, &line, Vec::new())?;
-            }
-        }
+    for (archive, batch) in batches {
+        run(session, archive, &batch, replaces, &mut tally)?;
     }
     let code = tally.end(session, true);
     Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Runs the command lines of a batch from one archive.
+fn run(
+    session: &mut Session<'_>,
+    archive: u64,
+    batch: &Batch,
+    replaces: bool,
+    tally: &mut Tally,
+) -> Result<(), CommandError> {
+    let target = Target::make(batch)?;
+    let to = target.folder.as_deref();
+    let mut start = plan::retrieve(&session.command, session.options(), archive, to);
+    if replaces && let Some(last) = start.last_mut() {
+        *last = "all".into();
+    }
+    let which: Option<OsString> =
+        batch.directories.map(|which| format!("--directories={which}").into());
+    for paths in batch.paths.chunks(PATHS_MAX) {
+        let mut line = start.clone();
+        line.extend(which.clone());
+        line.push("--".into());
+        line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
+        tally.run(session, &line, Vec::new())?;
+    }
+    target.finish(batch, &start)
+}
+
+/// Returns the batches of the objects of a list, which stand directly in the destination.
+fn listed(
+    session: &Session<'_>,
+    found: NewestObjects,
+    destination: Option<&[u8]>,
+) -> Result<Vec<(u64, Batch)>, CommandError> {
+    let groups = found.groups(&Filter::of(session)?, Preservation::Subtree);
+    let batches = groups.into_iter().map(|Group { archive, is_of_directories, paths }| {
+        let batch = restoring::batch(paths, destination)?;
+        Ok((archive, Batch { directories: is_of_directories.then_some("named"), ..batch }))
+    });
+    batches.collect()
+}
+
+/// Returns the batches of the objects that an operand names.
+fn placed(
+    session: &Session<'_>,
+    client: &Client,
+    spec: &Spec,
+    found: NewestObjects,
+    destination: Option<Vec<u8>>,
+) -> Result<Vec<(u64, Batch)>, CommandError> {
+    // The times of the command choose archives.
+    let filter = Filter { range: TimeRange::default(), ..Filter::of(session)? };
+    let preservation =
+        Preservation::of(&session.options().text("PRESERVEPATH").unwrap_or_default());
+    let is_directory = found.from.get(&spec.path()).is_some_and(|(_, is_directory)| *is_directory);
+    let spec = match is_directory && session.descends() {
+        true => restoring::content_of(spec),
+        false => spec.clone(),
+    };
+    let of_tree = restoring::whole_tree(&spec, session.descends(), &filter, preservation);
+    if let (Some(tree), Some(archive)) = (of_tree, found.only_archive()) {
+        // A tree of one archive comes back as a whole, with the times of its directories.
+        let batches = restoring::placed(&spec, vec![tree], client, destination, preservation)?;
+        return Ok(batches.into_iter().map(|batch| (archive, batch)).collect());
+    }
+    let mut batches = Vec::new();
+    for Group { archive, is_of_directories, paths } in found.groups(&filter, preservation) {
+        let placed = match (is_of_directories, &destination) {
+            (true, Some(to)) => restoring::in_folders(client, &spec, paths, to, preservation)?,
+            _ => restoring::placed(&spec, paths, client, destination.clone(), preservation)?,
+        };
+        let directories = is_of_directories.then_some("named");
+        batches.extend(placed.into_iter().map(|batch| (archive, Batch { directories, ..batch })));
+    }
+    Ok(batches)
 }
 
 /// Returns the archives that the description and the times of a command choose, newest first.
@@ -83,31 +186,28 @@ pub(super) fn chosen(
     Ok(archives)
 }
 
-/// Returns the paths that come from each archive: each path from the newest one that has it. Also
-/// returns whether something is stored under each name of a list.
+/// Finds the objects that the names of a command stand for.
 fn newest(
     session: &Session<'_>,
     client: &Client,
     specs: &[Spec],
-) -> Result<(PathsByArchive, bool), CommandError> {
-    let mut from: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+) -> Result<NewestObjects, CommandError> {
+    let mut found = NewestObjects::default();
     let mut is_found = vec![false; specs.len()];
+    let takes_directories = session.descends() || session.command.has("DIRSONLY");
     for archive in chosen(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
         for (spec, is_found) in specs.iter().zip(&mut is_found) {
             stored::select(client, spec, session.descends(), &filter, &mut |object| {
                 *is_found = true;
-                if !object.is_directory() {
-                    from.entry(object.path).or_insert(archive.number);
+                if takes_directories || !object.is_directory() {
+                    let of = (archive.number, object.is_directory());
+                    found.from.entry(object.path).or_insert(of);
                 }
                 true
             })?;
         }
     }
-    let is_whole = stored::tell_absent(session, specs, &is_found);
-    let mut archives = PathsByArchive::new();
-    for (path, archive) in from {
-        archives.entry(archive).or_default().push(path);
-    }
-    Ok((archives, is_whole))
+    found.is_whole = stored::tell_absent(session, specs, &is_found);
+    Ok(found)
 }

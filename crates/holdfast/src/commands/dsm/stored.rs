@@ -87,6 +87,11 @@ impl Filter {
         self.range == TimeRange::default() && !self.files_only && !self.directories_only
     }
 
+    /// Returns true if no files are taken.
+    pub(super) fn only_directories(&self) -> bool {
+        self.directories_only && !self.files_only
+    }
+
     fn takes(&self, object: &StoredObject) -> bool {
         let is_kind = match (self.files_only, self.directories_only) {
             (true, false) => !object.is_directory(),
