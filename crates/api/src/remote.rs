@@ -93,6 +93,7 @@ const CALLS: [AdminCall; 55] = [
     call("Stats", Reports, Read),
     call("NodeVersions", Inventory, Read),
     call("NodeArchives", Inventory, Read),
+    call("VolumeVersions", Inventory, Read),
 ];
 
 const fn call(name: &'static str, area: Area, right: Right) -> AdminCall {

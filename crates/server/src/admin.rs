@@ -756,6 +756,18 @@ impl Admin for AdminApi {
         Ok(Response::new(streaming(move |replies| nodes::versions(&store, &request, replies))))
     }
 
+    type VolumeVersionsStream = ReplyStream<proto::VersionsReply>;
+
+    async fn volume_versions(
+        &self,
+        request: Request<proto::VolumeVersionsRequest>,
+    ) -> Result<Response<Self::VolumeVersionsStream>, Status> {
+        let (store, request) = (Arc::clone(&self.edge.store), request.into_inner());
+        Ok(Response::new(streaming(move |replies| {
+            nodes::volume_versions(&store, &request, replies)
+        })))
+    }
+
     async fn node_archives(
         &self,
         request: Request<proto::NodeArchivesRequest>,

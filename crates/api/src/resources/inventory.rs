@@ -245,7 +245,7 @@ fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionD
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let wrong = |error: policy::PatternError| Problem::invalid(error.to_string());
     let pattern = Pattern::parse(pattern.as_bytes()).map_err(wrong)?;
-    let condition = VersionCondition { pattern: Some(pattern), absent_at: None };
+    let condition = VersionCondition { pattern: Some(pattern), ..VersionCondition::default() };
     let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
     let choice = choice(None, *all);
     let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };

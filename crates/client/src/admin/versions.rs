@@ -20,18 +20,45 @@ impl Admin {
         filespace: &[u8],
         visit: &mut dyn FnMut(ListedVersion) -> bool,
     ) -> Result<(), ClientError> {
-        let classes = self.class_names()?;
         let selection = Selection { all_versions: true, ..Selection::of_filespace(filespace) };
         let request = proto::NodeVersionsRequest {
             node: node.to_owned(),
             selection: Some(selection.message("")),
         };
-        let mut stream = self.call(async |server| server.node_versions(request).await)?;
+        let stream = self.call(async |server| server.node_versions(request).await)?;
+        self.visit(stream, &selection, visit)
+    }
+
+    /// Calls `visit` with each version in a filespace of a node that has data on a volume, until it
+    /// returns false.
+    pub fn volume_versions(
+        &mut self,
+        volume: &str,
+        (node, filespace): (&str, &[u8]),
+        visit: &mut dyn FnMut(ListedVersion) -> bool,
+    ) -> Result<(), ClientError> {
+        let selection = Selection { all_versions: true, ..Selection::of_filespace(filespace) };
+        let request = proto::VolumeVersionsRequest {
+            volume: volume.to_owned(),
+            node: node.to_owned(),
+            selection: Some(selection.message("")),
+        };
+        let stream = self.call(async |server| server.volume_versions(request).await)?;
+        self.visit(stream, &selection, visit)
+    }
+
+    fn visit(
+        &mut self,
+        mut stream: tonic::Streaming<proto::VersionsReply>,
+        selection: &Selection,
+        visit: &mut dyn FnMut(ListedVersion) -> bool,
+    ) -> Result<(), ClientError> {
+        let classes = self.class_names()?;
         while let Some(message) = self.next(&mut stream)? {
-            let Entries { entries, .. } = decode(&message, &selection)?;
+            let Entries { entries, .. } = decode(&message, selection)?;
             for entry in entries {
                 let version = ListedVersion {
-                    path: absolute(filespace, &entry.directory.join(&entry.object.name)),
+                    path: absolute(&selection.filespace, &entry.directory.join(&entry.object.name)),
                     class: classes.get(&entry.object.class).cloned().unwrap_or_default(),
                     object: entry.object,
                     deactivated: entry.deactivated,

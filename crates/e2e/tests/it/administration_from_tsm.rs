@@ -108,6 +108,74 @@ fn nodes_are_administered_with_tsm_s_commands() {
     assert!(log.iter().any(|line| line.contains("ANR2060I") && line.contains("bert")), "{log:?}");
 }
 
+/// Makes content that cannot be compressed.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()
+}
+
+#[test]
+fn the_files_of_a_volume_are_listed() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let scene = Scene::with_files(0, 0);
+    let server = &scene.server;
+    scene.add_library("3M");
+    scene.add_tape(&[]);
+    let write = |round: u64| {
+        for number in 0..8 {
+            let path = scene.tree.join(format!("round-{round}-{number}"));
+            fs::write(path, noise(round * 8 + number, 300_000)).expect("is written");
+        }
+        scene.backup();
+        scene.drain();
+    };
+    write(1);
+    let first: Vec<String> = scene.volume_names();
+    write(2);
+    let named = |volume: &str, options: &str| {
+        let rows = lines(server, &format!("query content {volume} {options}"));
+        let file = |row: String| row.rsplit('/').next().unwrap_or_default().to_owned();
+        rows.into_iter().map(file).collect::<std::collections::BTreeSet<_>>()
+    };
+    let is_of = |name: &String, round: u64| name.starts_with(&format!("round-{round}-"));
+    let holding = first.iter().find(|volume| {
+        let outcome = dsmadmc(server, &["-comma", &format!("query content {volume}")]);
+        outcome.code() == 0
+    });
+    let volume = holding.expect("a volume with files").to_lowercase();
+    let names = named(&volume, "");
+    assert!(names.iter().any(|name| is_of(name, 1)), "{names:?}");
+    let everywhere: std::collections::BTreeSet<_> = scene
+        .volume_names()
+        .iter()
+        .filter(|name| dsmadmc(server, &[&format!("q con {name}")]).code() == 0)
+        .flat_map(|name| named(name, ""))
+        .collect();
+    let expected = (1..=2).flat_map(|round| (0..8).map(move |n| format!("round-{round}-{n}")));
+    assert_eq!(everywhere, expected.collect::<std::collections::BTreeSet<_>>());
+    assert_eq!(named(&volume, "count=2 node=ANNA type=backup").len(), 2);
+    let row = lines(server, &format!("query content {volume} count=1")).remove(0);
+    assert!(row.starts_with("anna,Bkup,"), "{row}");
+    let none = "ANR2034E QUERY CONTENT: No match found using this criteria.";
+    for options in ["node=bert", "type=archive", "filespace=/nowhere"] {
+        refused(server, &format!("query content {volume} {options}"), 11, none);
+    }
+    let select = format!("select count(*) from contents where volume_name='{volume}'");
+    assert_eq!(lines(server, &select), [names.len().to_string()]);
+    let unknown = dsmadmc(server, &["query content NOSUCH"]);
+    assert!(unknown.code() != 0 && unknown.stdout.contains("there is no volume"), "{unknown}");
+    dsmadmc(server, &["select * from contents"]).expect(&[4]);
+    dsmadmc(server, &["query content"]).expect(&[3]);
+}
+
 /// Nouns of QUERY. An underscore stands for a blank.
 const NOUNS: &str = "\
     actlog admin association auditocc cloptset collocgroup copygroup db dbbackup domain \

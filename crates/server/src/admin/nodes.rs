@@ -1,8 +1,11 @@
 //! Nodes: registered, changed and removed by an administrator.
 
+use std::sync::Arc;
+
 use catalog::NodeDetails;
 use store::nodes::{self, NewNode, NodeOrder, NodeSummary};
 use store::readers::Reading;
+use store::selection::VersionCondition;
 use store::{Store, StoreError};
 use wire::{TokenKind, proto};
 
@@ -42,6 +45,20 @@ pub(super) fn versions(
     let selection = request.selection.clone().unwrap_or_default();
     let reading = Reading::own(node);
     sessions::send_list(store, &reading, (&selection, &condition), replies)
+}
+
+/// Sends the versions in a filespace of a node that have data on a volume.
+pub(super) fn volume_versions(
+    store: &Store,
+    request: &proto::VolumeVersionsRequest,
+    replies: &Replies<proto::VersionsReply>,
+) -> Result<(), StoreError> {
+    let node = nodes::find(store, &request.node)?;
+    let packs = store.volumes.packs_on(&request.volume)?;
+    let condition =
+        VersionCondition { packs: Some(Arc::new(packs)), ..VersionCondition::default() };
+    let selection = request.selection.clone().unwrap_or_default();
+    sessions::send_list(store, &Reading::own(node), (&selection, &condition), replies)
 }
 
 /// Lists a portion of the archives of a node.

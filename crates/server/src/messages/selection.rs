@@ -54,6 +54,7 @@ pub(crate) fn condition(
     Ok(VersionCondition {
         pattern: pattern.map_err(StoreError::malformed)?,
         absent_at: absent_at.map(ServerTime),
+        packs: None,
     })
 }
 

@@ -1,6 +1,9 @@
 //! Conditions on selected versions, beyond the place and the time of the selection.
 
-use model::{DirPath, Name, ServerTime, Version, mount_point};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::{DirPath, Name, Object, PackNumber, Payload, ServerTime, Version, mount_point};
 use policy::Pattern;
 
 use super::VersionBatch;
@@ -12,6 +15,8 @@ pub struct VersionCondition {
     pub pattern: Option<Pattern>,
     /// Time at which the version was not active.
     pub absent_at: Option<ServerTime>,
+    /// Packs of which the version has at least one chunk.
+    pub packs: Option<Arc<BTreeSet<PackNumber>>>,
 }
 
 impl VersionCondition {
@@ -24,10 +29,19 @@ impl VersionCondition {
     fn holds(&self, filespace: &[u8], directory: &DirPath, version: &Version) -> bool {
         let is_absent = self.absent_at.is_none_or(|time| !version.stood_at(time));
         is_absent
+            && self.packs.as_ref().is_none_or(|packs| has_chunk_in(&version.object, packs))
             && self.pattern.as_ref().is_none_or(|pattern| {
                 pattern.matches(&path_on_node(filespace, directory, &version.object.name))
             })
     }
+}
+
+/// Returns true if a chunk of the object is in one of the packs.
+fn has_chunk_in(object: &Object, packs: &BTreeSet<PackNumber>) -> bool {
+    let Payload::Extents(extents) = &object.payload else { return false };
+    // The chunks of an extent are all in one pack.
+    let mut ranges = extents.iter().filter_map(|extent| extent.chunks());
+    ranges.any(|range| packs.contains(&range.first.pack()))
 }
 
 /// Returns the path of an object on its node.
@@ -72,7 +86,7 @@ mod tests {
             let mut batch = VersionBatch { directory, versions };
             let pattern = pattern.map(|text| Pattern::parse(text).expect("a pattern"));
             let absent_at = absent_at.map(ServerTime);
-            VersionCondition { pattern, absent_at }.apply(b"/data", &mut batch);
+            VersionCondition { pattern, absent_at, packs: None }.apply(b"/data", &mut batch);
             let left = batch.versions.iter().map(|version| version.object.name.as_bytes());
             let left: Vec<String> = left.map(model::escaped).collect();
             assert_eq!(left, expected);

@@ -1,9 +1,11 @@
 //! Labelling and changing volumes for an administrator.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use catalog::{VolumeAccess, VolumeRow, VolumeState};
 use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, VolumeName};
+use model::PackNumber;
 use tape::schedule::{Absence, VolumeId};
 use tape::scsi::ElementKind;
 use tape::volume::Overwrite;
@@ -156,6 +158,13 @@ impl Volumes {
                 "several libraries have a volume {name}; choose one with --library"
             ))),
         }
+    }
+
+    /// Returns the packs of which a part is on the volume `name`.
+    pub fn packs_on(&self, name: &str) -> Result<BTreeSet<PackNumber>, StoreError> {
+        let row = self.find(None, name)?;
+        let parts = self.catalog.volume_parts(row.id)?;
+        Ok(parts.into_iter().map(|part| part.pack).collect())
     }
 
     /// Changes the use or the place of a volume.

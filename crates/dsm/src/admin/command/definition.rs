@@ -192,6 +192,7 @@ impl Request {
             filters: filters.collect(),
             period: if is_timed { Some(self.period()?) } else { None },
             without_rows,
+            rows_max: self.values.get("COUnt").and_then(|values| values[0].parse().ok()),
         })
     }
 

@@ -63,6 +63,8 @@ pub struct QueryPlan {
     pub period: Option<Period>,
     /// Message if no row is left.
     pub without_rows: Message,
+    /// Maximum number of rows.
+    pub rows_max: Option<u64>,
 }
 
 /// A condition on the rows of a query.

@@ -29,6 +29,8 @@ const SET: Parameter = pattern("policy_set_name", "SET_NAME");
 const CLASS: Parameter = pattern("class_name", "CLASS_NAME");
 const SCHEDULE: Parameter = pattern("schedule_name", "SCHEDULE_NAME");
 const NODE: Parameter = pattern("node_name", "NODE_NAME");
+/// Maximum number of rows of an answer.
+pub(super) const COUNT: Parameter = may("COUnt", ValueKind::Number);
 const LIBRARY: Parameter = pattern("library_name", "LIBRARY_NAME");
 
 fn is_admin(request: &Request) -> bool {
@@ -95,6 +97,33 @@ pub(super) static QUERIES: &[Command] = &[
         ],
         |_| &report::COLLOCGROUP,
         "`admin node list`",
+    ),
+    query(
+        "CONtent",
+        &[
+            Parameter { is_required: true, ..pattern("volume_name", "VOLUME_NAME") },
+            may("Node", ValueKind::List).filter("NODE_NAME"),
+            may("FIlespace", ValueKind::List).filter("FILESPACE_NAME"),
+            COUNT,
+            may("Type", ValueKind::Word(&["ANY", "Backup", "Archive", "SPacemanaged"])).choices(
+                "TYPE",
+                &[
+                    choice("ANY", "*"),
+                    choice("BACKUP", "Bkup"),
+                    choice("ARCHIVE", "Arch"),
+                    choice("SPACEMANAGED", "SpMg"),
+                ],
+            ),
+            FORMAT,
+            may("DAmaged", ValueKind::Text).refused("'holdfast admin audit' names damaged files"),
+            may("COPied", ValueKind::Text).refused("'query stgpool' shows what a copy lacks"),
+            may("NAMEType", ValueKind::Text).accepted("names are bytes, whatever their code is"),
+            may("CODEType", ValueKind::Text).accepted("names are bytes, whatever their code is"),
+            may("FOLLOWLinks", ValueKind::YesNo)
+                .accepted("each file counts, also if it shares data"),
+        ],
+        |_| &report::CONTENT,
+        "the versions of all nodes that have data on the volume",
     ),
     query(
         "COpygroup",

@@ -28,12 +28,6 @@ const RECOVERY: &str =
 pub(super) static COMMANDS: &[Command] = &[
     refused(
         "Query",
-        "CONtent",
-        "the catalogue does not list the files of a volume; 'holdfast hsm recall --preview' \
-         shows the volumes of files",
-    ),
-    refused(
-        "Query",
         "DEVclass",
         "Holdfast has no device classes; a pool names its folder, bucket or library",
     ),

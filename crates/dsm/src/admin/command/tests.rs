@@ -93,6 +93,11 @@ fn queries_have_conditions() {
     check("q se", "SESSIONS");
     check("q pr", "PROCESSES");
     check("q libv lib v*", "LIBVOLUMES LIBRARY_NAME=lib VOLUME_NAME=v*");
+    check(
+        "q con V00001 n=anna fi=/home t=sp cou=5",
+        "CONTENTS VOLUME_NAME=V00001 NODE_NAME=anna FILESPACE_NAME=/home TYPE=SpMg",
+    );
+    check("q content v00001 count=-5", "ANR2020E QUERY CONTENT: Invalid parameter - COUNT.");
 }
 
 #[test]

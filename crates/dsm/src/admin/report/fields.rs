@@ -417,6 +417,28 @@ pub static PATH: Report = report(
     "",
 );
 
+pub static CONTENT: Report = Report {
+    detailed: &[
+        plain("Node Name", "NODE_NAME", 64),
+        plain("Type", "TYPE", 4),
+        plain("Filespace Name", "FILESPACE_NAME", 64),
+        plain("Client's Name for File", "FILE_NAME", 256),
+        count("Stored Size", "FILE_SIZE"),
+        plain("Management Class", "CLASS_NAME", 30),
+        time("Deactivated", "DEACTIVATE_DATE"),
+    ],
+    ..report(
+        &view::CONTENTS,
+        &[
+            plain("Node Name", "NODE_NAME", 15),
+            plain("Type", "TYPE", 4),
+            plain("Filespace Name", "FILESPACE_NAME", 20),
+            plain("Client's Name for File", "FILE_NAME", 40),
+        ],
+        "",
+    )
+};
+
 pub static LIBVOLUME: Report = report(
     &view::LIBVOLUMES,
     &[
@@ -687,7 +709,7 @@ pub static ADMIN: Report = report(
 
 /// All reports, for the tests.
 #[cfg(test)]
-pub(super) static REPORTS: [&Report; 32] = [
+pub(super) static REPORTS: [&Report; 33] = [
     &NODE,
     &FILESPACE,
     &OCCUPANCY,
@@ -706,6 +728,7 @@ pub(super) static REPORTS: [&Report; 32] = [
     &DRIVE,
     &PATH,
     &LIBVOLUME,
+    &CONTENT,
     &MOUNT,
     &REQUEST,
     &DB,

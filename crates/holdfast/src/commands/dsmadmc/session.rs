@@ -313,6 +313,8 @@ impl Session<'_> {
             views::fetch(show.report.view, &bounds, &request.command.name(), &mut self.link)?;
         show.keep(&mut table);
         views::keep_side(show.report, &mut table);
+        let most = show.rows_max.and_then(|most| usize::try_from(most).ok());
+        table.rows.truncate(most.unwrap_or(usize::MAX));
         if table.rows.is_empty() {
             let message = show.without_rows.clone();
             if message.code == ReturnCode::Done {

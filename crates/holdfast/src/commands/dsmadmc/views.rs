@@ -2,6 +2,7 @@
 
 mod bounds;
 mod cell;
+mod contents;
 mod events;
 mod log;
 mod nodes;
@@ -44,6 +45,7 @@ fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), Comma
         "COLLOCGROUP" => nodes::collocation_groups(table, admin),
         "BACKUPS" => versions::backups(table, bounds, admin),
         "ARCHIVES" => versions::archives(table, bounds, admin),
+        "CONTENTS" => contents::contents(table, bounds, admin),
         "DOMAINS" => policy::domains(table, admin),
         "POLICYSETS" => policy::sets(table, admin),
         "MGMTCLASSES" => policy::classes(table, admin),

@@ -17,12 +17,25 @@ pub(in crate::commands::dsmadmc) struct Bounds {
     period: Option<Period>,
     pub(super) node: Option<String>,
     pub(super) filespace: Option<String>,
+    pub(super) volume: Option<String>,
+    /// Kind of the data, as TSM calls it.
+    pub(super) kind: Option<String>,
+    pub(super) rows_max: Option<u64>,
 }
 
 impl Bounds {
     pub(in crate::commands::dsmadmc) fn of(show: &QueryPlan) -> Self {
         let only = |column: &str| show.only(column).map(str::to_owned);
-        Self { period: show.period, node: only("NODE_NAME"), filespace: None }
+        let is_exact = show.filters.iter().all(|filter| show.only(filter.column).is_some());
+        Self {
+            period: show.period,
+            node: only("NODE_NAME"),
+            filespace: only("FILESPACE_NAME"),
+            volume: only("VOLUME_NAME"),
+            kind: only("TYPE"),
+            // Rows that a pattern leaves out would count, too.
+            rows_max: show.rows_max.filter(|_| is_exact),
+        }
     }
 
     /// Limits of `view` in a statement.
@@ -31,7 +44,14 @@ impl Bounds {
         view: &View,
     ) -> Self {
         let bound = |column: &str| translation.bounds.of(view.name, column).map(str::to_owned);
-        Self { period: None, node: bound("NODE_NAME"), filespace: bound("FILESPACE_NAME") }
+        Self {
+            period: None,
+            node: bound("NODE_NAME"),
+            filespace: bound("FILESPACE_NAME"),
+            volume: bound("VOLUME_NAME"),
+            kind: bound("TYPE"),
+            rows_max: None,
+        }
     }
 
     /// First and last time of the rows.

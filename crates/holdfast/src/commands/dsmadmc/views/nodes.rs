@@ -76,19 +76,20 @@ struct Space {
 /// Node, kind of data, and filespace.
 type Place = (String, &'static str, Vec<u8>);
 
+/// Returns the name of the only node that is asked for, as the server knows it: the server finds a
+/// node by its exact name only.
+pub(super) fn exact_node(
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<Option<String>, ClientError> {
+    let Some(name) = &bounds.node else { return Ok(None) };
+    let mut nodes = admin.nodes(None)?.into_iter().map(|node| node.name);
+    Ok(nodes.find(|known| known.eq_ignore_ascii_case(name)))
+}
+
 /// Adds up the usage of the classes.
 fn spaces(bounds: &Bounds, admin: &mut Admin) -> Result<BTreeMap<Place, Space>, CommandError> {
-    let node = match &bounds.node {
-        // The server finds a node by its exact name only.
-        Some(name) => {
-            let nodes = admin.nodes(None)?;
-            nodes
-                .into_iter()
-                .map(|node| node.name)
-                .find(|known| known.eq_ignore_ascii_case(name))
-        }
-        None => None,
-    };
+    let node = exact_node(bounds, admin)?;
     let mut spaces: BTreeMap<Place, Space> = BTreeMap::new();
     admin.usage(node.as_deref(), &mut |usage: Usage| {
         let place = (usage.node.clone(), kind(&usage.filespace), usage.mount_point().to_vec());
@@ -102,7 +103,7 @@ fn spaces(bounds: &Bounds, admin: &mut Admin) -> Result<BTreeMap<Place, Space>, 
 }
 
 /// Returns the kind of the data in a filespace, as TSM calls it.
-fn kind(filespace: &[u8]) -> &'static str {
+pub(super) fn kind(filespace: &[u8]) -> &'static str {
     if archive_number(filespace).is_some() {
         "Arch"
     } else if is_space_filespace(filespace) {

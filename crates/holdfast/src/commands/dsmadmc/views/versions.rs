@@ -10,9 +10,9 @@ use super::cell::{name, optional_time, time};
 use crate::error::CommandError;
 
 /// Maximum number of versions that a statement reads.
-const VERSIONS_MAX: usize = 500_000;
+pub(super) const VERSIONS_MAX: usize = 500_000;
 
-fn usage(view: &str, needs: &str) -> CommandError {
+pub(super) fn usage(view: &str, needs: &str) -> CommandError {
     CommandError::new(format!("{view} cannot be read as a whole: {needs}"))
         .with_hint("'holdfast admin node versions' lists all versions of a filespace")
 }
