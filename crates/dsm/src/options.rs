@@ -24,6 +24,6 @@ mod table;
 pub use definition::{Definition, Fate, Homes, Kind, ValueFault};
 pub use entry::{Entry, Fault, Place, Verdict};
 pub(crate) use file::unquoted;
-pub use file::{FILE_BYTES_MAX, LINE_BYTES_MAX, parse};
+pub use file::{FILE_BYTES_MAX, LINE_BYTES_MAX, parse, unreadable, unreadable_line};
 pub use sources::{Options, Stanza, StanzaError, System};
 pub use table::{definitions, find, find_exactly, of_name};

@@ -4,7 +4,7 @@ use super::definition::Kind;
 use super::entry::{Entry, Fault, Place};
 use super::table;
 
-/// Maximum number of bytes in an option file.
+/// Maximum number of bytes in an option file or a macro.
 pub const FILE_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of bytes in a line. TSM's own limit is lower.
 pub const LINE_BYTES_MAX: usize = 8 << 10;
@@ -37,16 +37,16 @@ pub fn parse(path: &str, bytes: &[u8]) -> (Vec<Entry>, Vec<Fault>) {
 }
 
 /// Returns the reason why no line of a file can be read.
-pub(crate) fn unreadable(bytes: &[u8]) -> Option<&'static str> {
+pub fn unreadable(bytes: &[u8]) -> Option<&'static str> {
     if bytes.len() > FILE_BYTES_MAX {
-        return Some("the file is larger than 4 MiB; an option file is not");
+        return Some("the file is larger than 4 MiB, which is the maximum");
     }
     let is_utf16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
     is_utf16.then_some("the file is in UTF-16; convert it to UTF-8, as with 'iconv -f UTF-16'")
 }
 
 /// Returns the reason why a line cannot be read.
-pub(crate) fn unreadable_line(line: &[u8]) -> Option<String> {
+pub fn unreadable_line(line: &[u8]) -> Option<String> {
     if line.len() > LINE_BYTES_MAX {
         let length = line.len();
         return Some(format!("the line has {length} bytes, and at most {LINE_BYTES_MAX} are read"));

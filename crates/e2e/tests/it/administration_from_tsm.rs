@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use e2e::clock;
 use e2e::harness::{Node, Outcome, Process, Server, binary, start};
+use e2e::nasty::Random;
 
 use crate::scene::Scene;
 
@@ -108,16 +109,17 @@ fn nodes_are_administered_with_tsm_s_commands() {
     assert!(log.iter().any(|line| line.contains("ANR2060I") && line.contains("bert")), "{log:?}");
 }
 
-/// Makes content that cannot be compressed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    (0..bytes.div_ceil(8)).flat_map(|_| next()).take(bytes).collect()
+#[test]
+fn a_macro_in_another_encoding_is_refused_by_one_line() {
+    let scene = Scene::with_files(0, 0);
+    let file = scene.scratch.join("macro");
+    fs::write(&file, b"\xff\xfeq\0 \0n\0o\0\n\0").expect("is written");
+    let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
+    assert_ne!(outcome.code(), 0);
+    assert!(outcome.stdout.contains("ANS8027E") && outcome.stdout.contains("UTF-16"), "{outcome}");
+    fs::write(&file, b"\xef\xbb\xbfquery node\n").expect("is written");
+    let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
+    outcome.expect(&[0]).says("anna");
 }
 
 #[test]
@@ -132,7 +134,8 @@ fn the_files_of_a_volume_are_listed() {
     let write = |round: u64| {
         for number in 0..8 {
             let path = scene.tree.join(format!("round-{round}-{number}"));
-            fs::write(path, noise(round * 8 + number, 300_000)).expect("is written");
+            fs::write(path, Random::new(round * 8 + number, b"content").bytes(300_000))
+                .expect("is written");
         }
         scene.backup();
         scene.drain();

@@ -518,6 +518,56 @@ fn a_macro_runs_its_commands() {
 }
 
 #[test]
+fn nonsense_in_macros_and_lists_is_told_by_clear_lines() {
+    let site = Site::new(2);
+    let file = site.scene.scratch.join("nonsense");
+    let path = file.to_str().unwrap();
+    let long = format!("q fi {}", "x".repeat(100_000));
+    let lines = ["q ba \0", &long, "frobnicate", "q fi 'open", "q session"];
+    fs::write(&file, lines.join("\n")).unwrap();
+    let outcome = site.dsmc(&["macro", path]).expect(&[12]);
+    let is_short = |line: &str| line.len() < 400 && !line.contains('\0');
+    assert!(outcome.stderr.lines().all(is_short), "{}", outcome.stderr);
+    for expected in [
+        "line 1: the line has a NUL byte",
+        "line 2: the line has 100005 bytes",
+        "'frobnicate' is no command",
+        "ANS1901I Highest exit code: 12",
+    ] {
+        assert!(outcome.stderr.contains(expected), "{expected}: {}", outcome.stderr);
+    }
+    assert!(outcome.stdout.contains("Server Name"), "the last command runs: {outcome}");
+
+    let option = format!("-filelist={path}");
+    for content in [&b"\xff\xfeq\0 \0f\0i\0\n\0"[..], b"\xfe\xff\0q\0 \0f\0i"] {
+        fs::write(&file, content).unwrap();
+        site.dsmc(&["macro", path]).expect(&[12]).says("UTF-16");
+        site.dsmc(&["selective", &option]).expect(&[12]).says("UTF-16");
+        site.dsmc(&["restore", &option]).expect(&[12]).says("UTF-16");
+    }
+    // A NUL in a line is no end of a name: nothing of such a list is archived and deleted.
+    let files = [site.scene.file(0), site.scene.file(1)];
+    let [first, second] = files.each_ref().map(|file| file.display().to_string());
+    fs::write(&file, format!("{first}\0{second}\n")).unwrap();
+    site.dsmc(&["archive", "-deletefiles", &option])
+        .expect(&[12])
+        .says("line 1 has a NUL byte");
+    assert!(files.iter().all(|file| file.try_exists().unwrap()));
+    fs::write(&file, long).unwrap();
+    site.dsmc(&["selective", &option])
+        .expect(&[12])
+        .says("line 1 has 100005 bytes, and is no path");
+    // The place of an option file may be no file at all.
+    for place in ["/dev/zero", "/dev/null", "/", "/nowhere/dsm.opt"] {
+        let option = format!("-optfile={place}");
+        let programs = site.programs.join("dsmc");
+        let words = [option.as_str(), "q", "fi"].map(std::ffi::OsString::from);
+        let outcome = start(&programs, &words, site.scene.node.home(), None).wait();
+        assert!(outcome.stderr.lines().all(is_short), "{place}: {outcome}");
+    }
+}
+
+#[test]
 fn documents_are_there_for_programs() {
     let site = Site::new(2);
     let report = site.dsmc(&["i", site.tree(), "-su=yes", "-json"]).expect(&[0]);

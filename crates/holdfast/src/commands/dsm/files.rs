@@ -5,6 +5,7 @@
 //! otherwise beside a `dsm.opt` that is named, otherwise in one of the same folders.
 
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -112,8 +113,17 @@ fn given(line: &[Entry], name: &str) -> Option<Vec<u8>> {
     line.iter().rev().find(is_called).map(|entry| entry.value.clone())
 }
 
+/// Reads a file of options or commands. Of a file that is too long, the parser gets one byte more
+/// than the maximum.
+pub(super) fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let most = dsm::options::FILE_BYTES_MAX as u64 + 1;
+    std::fs::File::open(path)?.take(most).read_to_end(&mut content)?;
+    Ok(content)
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
-    std::fs::read(path)
+    content(path)
         .map_err(|error| CommandError::new(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -158,7 +168,7 @@ fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
             continue;
         }
         let path = Path::new(OsStr::from_bytes(&entry.value));
-        match std::fs::read(path) {
+        match content(path) {
             Ok(bytes) => {
                 let (list, found) = parse_list(&path.display().to_string(), &bytes);
                 entries.extend(list);

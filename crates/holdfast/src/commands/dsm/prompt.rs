@@ -8,6 +8,7 @@ use dsm::client::commands;
 use dsm::options::{Entry, Fate, Place};
 
 use super::faces;
+use super::files;
 use super::session::Session;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
@@ -49,7 +50,7 @@ pub(super) fn run(given: &[Entry], context: &mut Context) -> u8 {
             "q" | "qui" | "quit" | "exit" => return worst,
             "history" => history.lines().for_each(|line| context.output.line(&line)),
             _ => {
-                worst = worst.max(typed(&given, &line, context));
+                worst = worst.max(typed(&given, line.as_bytes(), context));
                 given = without_heading(given);
             }
         }
@@ -67,8 +68,8 @@ fn without_heading(mut given: Vec<Entry>) -> Vec<Entry> {
 }
 
 /// Runs a line that was typed, or that a macro has.
-fn typed(given: &[Entry], line: &str, context: &mut Context) -> u8 {
-    match dsm::words::words(line.as_bytes()) {
+fn typed(given: &[Entry], line: &[u8], context: &mut Context) -> u8 {
+    match dsm::words::words(line) {
         Ok(words) => faces::command(given, &words, context),
         Err(error) => {
             output::say(&format!("ANS1107E {error}"));
@@ -140,12 +141,21 @@ fn macro_file(
         let message = format!("macros run macros more than {MACRO_DEPTH_MAX} deep");
         return Err(CommandError::new(message));
     }
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        CommandError::new(format!("cannot read the macro {}: {error}", file.display()))
-    })?;
+    let wrong = |reason: &dyn std::fmt::Display| {
+        CommandError::new(format!("cannot run the macro {}: {reason}", file.display()))
+    };
+    let text = files::content(file).map_err(|error| wrong(&error))?;
+    if let Some(reason) = dsm::options::unreadable(&text) {
+        return Err(wrong(&reason));
+    }
     let (mut worst, mut given) = (DONE, given.to_vec());
-    for line in macro_lines(&text) {
-        let words = dsm::words::words(line.as_bytes()).unwrap_or_default();
+    for (number, line) in macro_lines(&text) {
+        if let Some(reason) = dsm::options::unreadable_line(&line) {
+            output::say(&format!("ANS1107E {} line {number}: {reason}", file.display()));
+            worst = NOT_DONE;
+            continue;
+        }
+        let words = dsm::words::words(&line).unwrap_or_default();
         let inner = dsm::client::parse(&words).ok().filter(|command| {
             command.action() == dsm::client::Action::Macro && command.operands.len() == 1
         });
@@ -163,25 +173,27 @@ fn macro_file(
     Ok(worst)
 }
 
-/// Returns the commands of a macro. A line that ends with a dash or a backslash goes on in the
-/// next; a line that begins with a star or a hash is a comment.
-fn macro_lines(text: &str) -> Vec<String> {
-    let (mut lines, mut open) = (Vec::new(), String::new());
-    for line in text.lines().map(str::trim) {
-        if open.is_empty() && (line.is_empty() || line.starts_with(['*', '#'])) {
+/// Returns the commands of a macro, each with the number of its last line. A line that ends with a
+/// dash or a backslash goes on in the next; a line that begins with a star or a hash is a comment.
+fn macro_lines(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let (mut lines, mut open, mut last) = (Vec::new(), Vec::new(), 0);
+    for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        let line = line.trim_ascii();
+        last = number;
+        if open.is_empty() && (line.is_empty() || matches!(line[0], b'*' | b'#')) {
             continue;
         }
-        let part = line.strip_suffix('\\').or_else(|| line.strip_suffix(" -"));
-        match part {
+        match line.strip_suffix(b"\\").or_else(|| line.strip_suffix(b" -")) {
             Some(part) => {
-                open.push_str(part);
-                open.push(' ');
+                open.extend_from_slice(part);
+                open.push(b' ');
             }
-            None => lines.push(std::mem::take(&mut open) + line),
+            None => lines.push((number, [std::mem::take(&mut open), line.to_vec()].concat())),
         }
     }
-    if !open.trim().is_empty() {
-        lines.push(open.trim_end().to_owned());
+    if !open.trim_ascii().is_empty() {
+        lines.push((last, open.trim_ascii_end().to_vec()));
     }
     lines
 }
@@ -211,7 +223,12 @@ mod tests {
     #[test]
     fn a_macro_has_comments_and_lines_that_go_on() {
         let text = "* a comment\n\nq ba /a \\\n  -inactive\nsel /b -\n-subdir=yes\n# end\ni\\\n";
-        assert_eq!(macro_lines(text), ["q ba /a  -inactive", "sel /b -subdir=yes", "i"]);
+        let lines = macro_lines(text.as_bytes());
+        let shown =
+            |(number, line): &(usize, Vec<u8>)| format!("{number} {}", model::escaped(line));
+        let lines: Vec<String> = lines.iter().map(shown).collect();
+        assert_eq!(lines, ["4 q ba /a  -inactive", "6 sel /b -subdir=yes", "9 i"]);
+        assert_eq!(macro_lines(b"\xef\xbb\xbfq fi /\xff\r\n"), [(1, b"q fi /\xff".to_vec())]);
     }
 
     #[test]

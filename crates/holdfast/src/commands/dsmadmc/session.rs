@@ -386,7 +386,10 @@ impl Session<'_> {
             return Err(wrong("it is too long".to_owned()));
         }
         let bytes = std::fs::read(name).map_err(|error| wrong(error.to_string()))?;
-        let text = String::from_utf8_lossy(&bytes);
+        if let Some(reason) = dsm::options::unreadable(&bytes) {
+            return Err(wrong(reason.to_owned()));
+        }
+        let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
         self.depth += 1;
         let mut reader = LineReader::default();
         for line in text.lines() {
