@@ -171,6 +171,8 @@ mod tape;
 #[cfg(test)]
 mod tenant_keys;
 #[cfg(test)]
+mod tsm_guide;
+#[cfg(test)]
 mod tsm_output;
 #[cfg(test)]
 mod tuning;
