@@ -89,6 +89,52 @@ fn files_migrate_and_come_back_by_the_commands_of_tsm() {
     programs.run("dsmq", &[]).expect(&[0]);
 }
 
+#[test]
+fn the_commands_write_what_they_have_always_written() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let programs = Programs::of(&space);
+    for (number, name) in ["a", "b b", "c"].into_iter().enumerate() {
+        space.write(&format!("run/{name}"), &vec![7; (number + 1) * MIB]);
+    }
+    let folder = space.fs().join("run");
+    let (top, fs_name) = (folder.to_str().unwrap(), space.fs().to_str().unwrap());
+    let (first, last) = (format!("{top}/a"), format!("{top}/c"));
+    let mut text = String::new();
+    let mut run = |name: &str, words: &[&str]| {
+        let outcome = programs.run(name, words);
+        let all = format!(
+            "$ {name} {}  # {}\n{}{}",
+            words.join(" "),
+            outcome.code(),
+            outcome.stdout,
+            outcome.stderr
+        );
+        let all = all.replace(fs_name, "FS").replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        for line in all.lines() {
+            text.push_str(crate::tsm_output::without_times(line).trim_end());
+            text.push('\n');
+        }
+        text.push('\n');
+    };
+    run("dsmmighelp", &[]);
+    run("dsmmigrate", &["-d", &first]);
+    run("dsmmigrate", &["-premigrate", &last]);
+    run("dsmmigrate", &[&format!("{top}/absent")]);
+    run("dsmls", &[top]);
+    run("dsmls", &["-noheader", "-recursive", fs_name]);
+    run("dsmdu", &[top]);
+    run("dsmq", &[]);
+    run("dsmrecall", &["-preview", top]);
+    run("dsmrecall", &["-d", &first]);
+    run("dsmls", &[&first]);
+    run("dsmrecall", &[&format!("{top}/absent")]);
+    run("dsmattr", &[&first]);
+    run("dsmmigfs", &["query", "/nowhere"]);
+    run("dsmmigundelete", &[fs_name]);
+    run("dsmrm", &["1"]);
+    crate::tsm_output::compare("space.txt", &text);
+}
+
 /// A recall as sites script it: the list is split by volume, four volumes are read at once, and the
 /// content is compared with sums that were made before the migration.
 const RECALL: &str = r#"
