@@ -35,7 +35,7 @@ struct AdminCall {
     right: Right,
 }
 
-const CALLS: [AdminCall; 55] = [
+const CALLS: [AdminCall; 56] = [
     // The call also makes a new token for a node that exists.
     call("AddNode", Enrolment, Write),
     call("ListNodes", Nodes, Read),

@@ -126,7 +126,7 @@ pub(super) fn add(routes: &mut Routes) {
                 "name": "COPIES",
                 "url": "file:///srv/copies",
                 "is_copy": true,
-                "settings": { "capacity_bytes": 2_000_000_000_000_u64 },
+                "settings": { "reclaim_percent": 40 },
             }),
         )
         .example("tape", json!({ "name": "TAPE", "url": "tape:TL" }));

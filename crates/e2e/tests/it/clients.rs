@@ -124,8 +124,8 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
     check_each_was_asked(&document, &told_requests(&service.server.terminate().expect(&[0])));
 }
 
-/// Fails unless the server has answered requests of each operation, and has refused none because
-/// of its rate.
+/// Fails unless the server has answered requests of each operation, and has slowed few of them. A
+/// request with an invented key is slowed like any guess.
 #[track_caller]
 fn check_each_was_asked(document: &Value, told: &[Value]) {
     let mut statuses: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -142,7 +142,8 @@ fn check_each_was_asked(document: &Value, told: &[Value]) {
             let answered = statuses.get(id).map_or(&[][..], Vec::as_slice);
             let refused = answered.iter().filter(|status| **status == 429).count();
             assert!(!answered.is_empty(), "nobody has asked for {id}");
-            assert!(refused == 0 || SLOWED.contains(&id), "{id}: {refused} of {}", answered.len());
+            let is_tested = answered.len() > 2 * refused || SLOWED.contains(&id);
+            assert!(is_tested, "{id}: {refused} of {} were slowed", answered.len());
         }
     }
 }

@@ -13,7 +13,7 @@ use e2e::harness::{Keeper, Node, Process};
 use serde_json::{Value, json};
 
 use self::stage::Stage;
-use crate::api::code;
+use crate::api::current_code;
 use crate::at_work::{follow, until};
 use crate::scene::plant_files;
 use crate::space::leases::Lease;
@@ -77,10 +77,10 @@ fn second_factors(stage: &mut Stage) {
     let begun = stage.run("account.begin-second-factor", &anna).json();
     let secret = begun["secret"].as_str().unwrap();
     stage.replace("JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", secret);
-    stage.replace("492039", &code(secret, 0));
+    stage.replace("492039", &current_code(secret, 0));
     stage.run("account.set-second-factor", &anna);
     // A code counts once, and that of the next half minute is good already.
-    stage.replace("492039", &code(secret, 30));
+    stage.replace("492039", &current_code(secret, 1));
     stage.run("account.remove-second-factor", &anna);
     stage.run("account.password", &anna);
 }

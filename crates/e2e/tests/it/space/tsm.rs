@@ -96,8 +96,8 @@ fn the_commands_write_what_they_have_always_written() {
     for (number, name) in ["a", "b b", "c"].into_iter().enumerate() {
         space.write(&format!("run/{name}"), &vec![7; (number + 1) * MIB]);
     }
-    let folder = space.fs().join("run");
-    let (top, fs_name) = (folder.to_str().unwrap(), space.fs().to_str().unwrap());
+    let (fs, folder) = (space.fs(), space.fs().join("run"));
+    let (top, fs_name) = (folder.to_str().unwrap(), fs.to_str().unwrap());
     let (first, last) = (format!("{top}/a"), format!("{top}/c"));
     let mut text = String::new();
     let mut run = |name: &str, words: &[&str]| {
