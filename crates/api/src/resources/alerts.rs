@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use alerts::Attempt;
-use catalog::{AlertFilter, AlertRow, CatalogError};
+use catalog::{AlertFilter, AlertRow, CatalogError, Node, NodeDetails};
 use model::{DomainId, NodeId, PersonId};
+use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,8 +21,8 @@ use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
-/// Maximum number of alerts that a list looks at for one page.
-const LOOKED_AT_MAX: usize = 100_000;
+/// Maximum number of alerts that are looked through for one page of a list, or for the risks.
+pub(super) const LOOKED_AT_MAX: usize = 100_000;
 /// Maximum length of a note in bytes.
 const NOTE_BYTES_MAX: usize = 500;
 
@@ -144,7 +145,7 @@ pub(super) fn add(routes: &mut Routes) {
 }
 
 /// Names and owners of what alerts are about.
-struct Names {
+pub(super) struct Names {
     nodes: BTreeMap<NodeId, (String, DomainId, Option<PersonId>)>,
     domains: BTreeMap<DomainId, String>,
 }
@@ -152,24 +153,38 @@ struct Names {
 impl Names {
     fn read(desk: &Desk) -> Answer<Self> {
         let catalog = &desk.store().catalog;
-        let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
+        let details = catalog.all_node_details()?.into_iter().collect();
+        Ok(Self::new(&catalog.nodes()?, &details, &catalog.domains()?))
+    }
+
+    pub(super) fn new(
+        nodes: &[Node],
+        details: &BTreeMap<NodeId, NodeDetails>,
+        domains: &[PolicyDomain],
+    ) -> Self {
         let owner = |id: NodeId| details.get(&id).and_then(|details| details.owner);
-        let nodes = catalog.nodes()?.into_iter();
+        let nodes = nodes.iter();
         let nodes =
             nodes.map(|node| (node.id, (node.name.to_string(), node.domain, owner(node.id))));
-        let domains = catalog.domains()?.into_iter().map(|domain| (domain.id, domain.name));
-        Ok(Self { nodes: nodes.collect(), domains: domains.collect() })
+        let domains = domains.iter().map(|domain| (domain.id, domain.name.clone()));
+        Self { nodes: nodes.collect(), domains: domains.collect() }
     }
 
     /// Returns the subject of an alert. A node that has moved to another domain takes its alerts
     /// with it.
-    fn subject(&self, row: &AlertRow) -> Subject {
+    pub(super) fn subject(&self, row: &AlertRow) -> Subject {
         let node = row.node.and_then(|node| self.nodes.get(&node));
         match (node, row.domain) {
             (Some((_, domain, owner)), _) => Subject::Node { domain: *domain, owner: *owner },
             (None, Some(domain)) => Subject::Domain(domain),
             (None, None) => Subject::Service,
         }
+    }
+
+    /// Returns the name of the node that an alert is about.
+    pub(super) fn node(&self, row: &AlertRow) -> Option<&str> {
+        let node = row.node.and_then(|node| self.nodes.get(&node));
+        node.map(|(name, ..)| &name[..])
     }
 
     fn describe(&self, row: AlertRow) -> AlertDocument {

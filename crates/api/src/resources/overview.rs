@@ -1,15 +1,18 @@
 //! The overview: what is at risk, and how much is stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{DrillRow, Node};
+use alerts::Kind;
+use catalog::{AlertFilter, AlertRow, DrillRow, Node};
 use model::{NodeId, ServerTime};
+use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
-use super::domains;
+use super::alerts::{LOOKED_AT_MAX, Names};
+use super::domains::warning_percent;
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
@@ -26,11 +29,26 @@ const BACKUP_HOURS: u32 = 26;
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Fill in per cent from which a pool is a risk.
 const POOL_PERCENT: u64 = 90;
+/// Kinds of alerts that are risks. The others are found here as the server stands now.
+const ALERTS: [Kind; 11] = [
+    Kind::DamagedData,
+    Kind::MassDeletion,
+    Kind::EventFailed,
+    Kind::EventMissed,
+    Kind::DrillOld,
+    Kind::NodeCertificate,
+    Kind::ServerCertificate,
+    Kind::PoolFills,
+    Kind::TapeErrors,
+    Kind::CopyOld,
+    Kind::TaskFailed,
+];
 
 /// Risks, the most urgent first.
 #[derive(Serialize, JsonSchema)]
 struct RisksDocument {
     nodes: usize,
+    /// Number of nodes that an item of the list is about.
     nodes_at_risk: usize,
     items: Vec<RiskDocument>,
 }
@@ -39,14 +57,50 @@ struct RisksDocument {
 #[derive(Serialize, JsonSchema)]
 struct RiskDocument {
     /// Kind of the risk: no-backup, old-backup, failed-drill, domain-full, pool-away, pool-full,
-    /// disk-errors.
+    /// disk-errors; or of an open alert: damaged-data, mass-deletion, event-failed, event-missed,
+    /// drill-old, node-certificate, server-certificate, pool-fills, tape-errors, copy-old,
+    /// task-failed.
     kind: &'static str,
-    /// Node, domain or pool at risk.
+    /// Node, domain, pool or other thing at risk.
     object: String,
-    /// Time of the last good state, if there was one.
+    /// Node that the risk is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    is_urgent: bool,
+    /// Time of the last good state, if there was one; or the time at which the alert was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
+    /// Number of the alert, if the risk is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alert: Option<u64>,
     text: String,
+}
+
+impl RiskDocument {
+    /// Makes a risk of the service as a whole or of a domain.
+    fn new(kind: &'static str, object: String, text: String) -> Self {
+        let is_urgent = matches!(kind, "pool-away" | "pool-full" | "disk-errors");
+        Self { kind, object, node: None, is_urgent, since: None, alert: None, text }
+    }
+
+    /// Makes a risk of a node that has been there since this time.
+    fn of_node(kind: &'static str, node: String, text: String, since: ServerTime) -> Self {
+        let is_urgent = matches!(kind, "no-backup" | "failed-drill");
+        let (object, since) = (node.clone(), Some(Time(since)));
+        Self { kind, object, node: Some(node), is_urgent, since, alert: None, text }
+    }
+
+    fn of_alert(kind: Kind, row: AlertRow, node: Option<&str>) -> Self {
+        Self {
+            kind: kind.name(),
+            object: row.object,
+            node: node.map(str::to_owned),
+            is_urgent: kind.is_urgent(),
+            since: Some(Time(row.opened)),
+            alert: Some(row.number),
+            text: row.text,
+        }
+    }
 }
 
 /// Usage of the server by a node.
@@ -91,31 +145,24 @@ fn risk_of_node(
     failed: Option<&DrillRow>,
     (now, hours): (ServerTime, u32),
 ) -> Option<RiskDocument> {
-    let object = node.name.to_string();
+    let name = node.name.to_string();
     let oldest = ServerTime(now.0.saturating_sub(i64::from(hours) * HOUR_MICROS));
-    match last_backup {
-        None if node.registered < oldest => Some(RiskDocument {
-            kind: "no-backup",
-            text: format!("node {object} has no good backup"),
-            object,
-            since: Some(Time(node.registered)),
-        }),
+    let (kind, text, since) = match last_backup {
+        None if node.registered < oldest => {
+            ("no-backup", format!("node {name} has no good backup"), node.registered)
+        }
         Some(last) if last < oldest => {
             let age = (now.0 - last.0) / HOUR_MICROS;
-            Some(RiskDocument {
-                kind: "old-backup",
-                text: format!("the last good backup of node {object} is {age} hours old"),
-                object,
-                since: Some(Time(last)),
-            })
+            let text = format!("the last good backup of node {name} is {age} hours old");
+            ("old-backup", text, last)
         }
-        _ => failed.map(|drill| RiskDocument {
-            kind: "failed-drill",
-            text: format!("the last restore drill of node {object} failed: {}", drill.reason),
-            object,
-            since: Some(Time(drill.at)),
-        }),
-    }
+        _ => {
+            let drill = failed?;
+            let text = format!("the last restore drill of node {name} failed: {}", drill.reason);
+            ("failed-drill", text, drill.at)
+        }
+    };
+    Some(RiskDocument::of_node(kind, name, text, since))
 }
 
 /// Returns the failed drills that no good one has followed.
@@ -142,34 +189,56 @@ fn risks(call: &mut Call<Empty, RisksQuery, Empty>) -> Answer<RisksDocument> {
     let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
     let failed = failed_drills(catalog.drills(None)?);
     let last_backups: BTreeMap<_, _> = catalog.last_backups()?.into_iter().collect();
-    let (mut nodes, mut items) = (0, Vec::new());
-    for node in catalog.nodes()? {
+    let (nodes, domains) = (catalog.nodes()?, catalog.domains()?);
+    let (mut count, mut items) = (0, Vec::new());
+    for node in &nodes {
         let owner = details.get(&node.id).and_then(|details| details.owner);
         let subject = Subject::Node { domain: node.domain, owner };
         if !call.caller.may(Area::Reports, Right::Read, subject) {
             continue;
         }
-        nodes += 1;
+        count += 1;
         let last = last_backups.get(&node.id).copied();
-        items.extend(risk_of_node(&node, last, failed.get(&node.id), (now, hours)));
+        items.extend(risk_of_node(node, last, failed.get(&node.id), (now, hours)));
     }
-    let nodes_at_risk = items.len();
     // A node without a backup comes first, then the oldest.
     items.sort_by_key(|item: &RiskDocument| (item.kind != "no-backup", item.since));
-    items.extend(domains_at_risk(call)?);
+    items.extend(domains_at_risk(call, &nodes, &domains)?);
+    items.extend(alerts_at_risk(call, &Names::new(&nodes, &details, &domains))?);
     if call.caller.may(Area::Storage, Right::Read, Subject::Service) {
         let pools = store::pools::list(call.desk.store(), None)?;
         items.splice(0..0, pools.iter().filter_map(risk_of_pool));
     }
-    Ok(RisksDocument { nodes, nodes_at_risk, items })
+    items.sort_by_key(|item| !item.is_urgent);
+    let at_risk: BTreeSet<&str> = items.iter().filter_map(|item| item.node.as_deref()).collect();
+    Ok(RisksDocument { nodes: count, nodes_at_risk: at_risk.len(), items })
+}
+
+/// Returns the open alerts that are risks. A node that two of them are about is at risk once.
+fn alerts_at_risk(
+    call: &Call<Empty, RisksQuery, Empty>,
+    names: &Names,
+) -> Answer<Vec<RiskDocument>> {
+    let open = AlertFilter { is_open: Some(true) };
+    let rows = call.desk.store().catalog.alerts(open, None, LOOKED_AT_MAX)?;
+    let risk = |row: AlertRow| {
+        let kind = Kind::of_name(&row.kind).filter(|kind| ALERTS.contains(kind))?;
+        let is_seen = call.caller.may(Area::Alerts, Right::Read, names.subject(&row));
+        let node = names.node(&row);
+        is_seen.then(|| RiskDocument::of_alert(kind, row, node))
+    };
+    Ok(rows.into_iter().filter_map(risk).collect())
 }
 
 /// Returns the domains that are near a limit, or at it.
-fn domains_at_risk(call: &Call<Empty, RisksQuery, Empty>) -> Answer<Vec<RiskDocument>> {
-    let catalog = &call.desk.store().catalog;
-    let (nodes, mut risks) = (catalog.nodes()?, Vec::new());
+fn domains_at_risk(
+    call: &Call<Empty, RisksQuery, Empty>,
+    nodes: &[Node],
+    domains: &[PolicyDomain],
+) -> Answer<Vec<RiskDocument>> {
+    let (catalog, mut risks) = (&call.desk.store().catalog, Vec::new());
     let stored: BTreeMap<_, _> = catalog.amounts()?.into_iter().collect();
-    for domain in catalog.domains()? {
+    for domain in domains {
         let subject = Subject::Domain(domain.id);
         if !call.caller.may(Area::Reports, Right::Read, subject) {
             continue;
@@ -177,7 +246,7 @@ fn domains_at_risk(call: &Call<Empty, RisksQuery, Empty>) -> Answer<Vec<RiskDocu
         let details = catalog.domain_details(domain.id)?;
         let of_domain = nodes.iter().filter(|node| node.domain == domain.id).count() as u64;
         let stored = stored.get(&domain.id).copied().unwrap_or_default();
-        let percent = domains::warning_percent(&details);
+        let percent = warning_percent(&details);
         for limit in quotas::uses(&details, of_domain, stored) {
             if limit.is_near(percent) {
                 risks.push(risk_of_limit(&domain.name, limit));
@@ -189,12 +258,8 @@ fn domains_at_risk(call: &Call<Empty, RisksQuery, Empty>) -> Answer<Vec<RiskDocu
 
 fn risk_of_limit(domain: &str, LimitUse { unit, used, max }: LimitUse) -> RiskDocument {
     let plural = if max == 1 { "" } else { "s" };
-    RiskDocument {
-        kind: "domain-full",
-        object: domain.to_owned(),
-        since: None,
-        text: format!("domain {domain} has {used} of {max} {unit}{plural} that it may have"),
-    }
+    let text = format!("domain {domain} has {used} of {max} {unit}{plural} that it may have");
+    RiskDocument::new("domain-full", domain.to_owned(), text)
 }
 
 fn risk_of_pool(pool: &store::pools::PoolSummary) -> Option<RiskDocument> {
@@ -210,7 +275,7 @@ fn risk_of_pool(pool: &store::pools::PoolSummary) -> Option<RiskDocument> {
         }
         _ => return None,
     };
-    Some(RiskDocument { kind, object: name, since: None, text })
+    Some(RiskDocument::new(kind, name, text))
 }
 
 fn occupancy(call: &mut Call<NodePath, Empty, Empty>) -> Answer<OccupancyDocument> {

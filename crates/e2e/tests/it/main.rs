@@ -143,6 +143,8 @@ mod round_trip;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod risks;
+#[cfg(test)]
 mod scale_out;
 #[cfg(test)]
 mod scene;

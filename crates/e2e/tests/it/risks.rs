@@ -1,0 +1,72 @@
+//! Risks, as requests see them.
+
+use std::fs;
+use std::time::Duration;
+
+use e2e::clock;
+use e2e::harness::Node;
+use e2e::harness::api::Caller;
+use serde_json::{Value, json};
+
+use crate::api::{Provider, fields};
+use crate::scene::plant_files;
+
+const LOOKS_MAX: u32 = 300;
+
+/// Starts the server again, which then looks each second, and takes every certificate for one that
+/// ends soon.
+pub(crate) fn watch_certificates(service: &mut Provider) {
+    let config = service.server.dir().join("server.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let section = "\n[alerts]\nlook_secs = 1\ncertificate_days = 11000\n";
+    fs::write(&config, text + section).unwrap();
+    service.server.restart();
+}
+
+/// Waits until `is_so` holds of the answer at a path, and returns it.
+#[track_caller]
+pub(crate) fn wait_for(caller: &Caller, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut answer = Value::Null;
+    for _ in 0..LOOKS_MAX {
+        answer = caller.get(path).expect(200).json();
+        if is_so(&answer) {
+            return answer;
+        }
+        clock::pause(Duration::from_millis(100));
+    }
+    panic!("{path}: {answer}");
+}
+
+/// Makes a domain with a node that has a backup, and returns its administrator.
+pub(crate) fn tenant(service: &Provider, domain: &str) -> Caller {
+    let caller = service.tenant(domain);
+    let name = format!("node-of-{domain}");
+    let added = caller.post("/v1/nodes", &json!({ "name": name, "domain": domain }));
+    let added = added.expect(201).json();
+    let node = Node::enrol_with(&service.server, &name, added["token"].as_str().unwrap());
+    let tree = service.scratch.folder(&format!("tree of {domain}"));
+    plant_files(&tree, 20, 5_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+    caller
+}
+
+#[test]
+fn alerts_are_risks_of_those_who_may_see_them() {
+    let mut service = Provider::new();
+    let lab = tenant(&service, "LAB");
+    tenant(&service, "CLINIC");
+    let stranger = service.person("owner-of-nothing", &[]);
+    watch_certificates(&mut service);
+    let has_all = |risks: &Value| fields(risks, "kind").len() >= 3;
+    let all = wait_for(&service.root, "/v1/risks", has_all);
+    assert!(fields(&all, "kind").contains(&"server-certificate".to_owned()), "{all}");
+    assert_eq!((&all["nodes"], &all["nodes_at_risk"]), (&json!(2), &json!(2)));
+    let own = lab.get("/v1/risks").expect(200).json();
+    assert_eq!(fields(&own, "kind"), ["node-certificate"], "{own}");
+    assert_eq!(fields(&own, "node"), ["node-of-LAB"]);
+    assert_eq!((&own["nodes"], &own["nodes_at_risk"]), (&json!(1), &json!(1)));
+    let alerts = lab.get("/v1/alerts").expect(200).json();
+    assert_eq!(own["items"][0]["alert"], alerts["items"][0]["number"]);
+    let nothing = stranger.get("/v1/risks").expect(200).json();
+    assert_eq!(nothing, json!({ "nodes": 0, "nodes_at_risk": 0, "items": [] }));
+}
