@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use catalog::{Day, DrillRow, LoggedRun, PackState, SessionRow, TaskEnd, UsageDay, UsageSubject};
-use model::{NodeId, ServerTime};
+use catalog::{
+    Amount, Day, DrillRow, LoggedRun, PackState, SessionRow, TaskEnd, UsageDay, UsageSubject,
+};
+use model::{DomainId, NodeId, ServerTime};
 use store::folder::config::CA_CERTIFICATE;
 use store::lifecycle::catalog_copy;
 use store::pools::{self, PoolSummary};
@@ -192,7 +194,7 @@ pub(crate) fn new_sessions(store: &Store, last: u64) -> Result<Vec<(u64, Session
     Ok(store.catalog.sessions_after(last, SESSIONS_MAX)?)
 }
 
-/// Returns the space that pools take today.
+/// Returns the space that pools take today, and the sizes of what domains have stored.
 pub(crate) fn usage_of_today(store: &Store, now: ServerTime) -> Result<Vec<UsageDay>, StoreError> {
     let day = Day::of(now);
     let pools = pools::list(store, None)?;
@@ -203,5 +205,13 @@ pub(crate) fn usage_of_today(store: &Store, now: ServerTime) -> Result<Vec<Usage
         bytes: pool.usage.bytes,
         bytes_max: pool.usage.bytes_max,
     };
-    Ok(there.map(of).collect())
+    // Domains can share their packs, so a pack tells nothing about one of them.
+    let of_domain = |(domain, amount): (DomainId, Amount)| UsageDay {
+        subject: UsageSubject::Domain(domain),
+        day,
+        bytes: amount.bytes,
+        bytes_max: 0,
+    };
+    let domains = store.catalog.amounts()?.into_iter().map(of_domain);
+    Ok(there.map(of).chain(domains).collect())
 }

@@ -14,6 +14,7 @@ mod enrolment_keys;
 mod events;
 mod filespaces;
 mod found_node;
+mod growth;
 mod inventory;
 mod keys;
 mod libraries;
@@ -97,6 +98,7 @@ pub(crate) fn routes() -> Routes {
     log::add(&mut routes);
     approvals::add(&mut routes);
     overview::add(&mut routes);
+    growth::add(&mut routes);
     alerts::add(&mut routes);
     monthly::add(&mut routes);
     routes.router = std::mem::take(&mut routes.router)

@@ -1,14 +1,14 @@
-//! Space that pools and domains have taken, day by day.
+//! Space that pools have taken, and the size of what domains have stored, day by day.
 
 use model::{DomainId, PoolId};
 
 use crate::{CatalogError, Day};
 
-/// Pool or domain that takes the space.
+/// Pool that takes the space, or domain that has stored something.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum UsageSubject {
     Pool(PoolId),
-    /// The packs of a domain, in one pool.
+    /// The versions that the nodes of a domain have stored.
     Domain(DomainId),
 }
 

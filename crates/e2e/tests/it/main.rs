@@ -69,6 +69,8 @@ mod full_disk;
 #[cfg(test)]
 mod gpu;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod guard;
 #[cfg(test)]
 mod hostile;
