@@ -93,6 +93,38 @@ impl JsonSchema for Bytes {
     }
 }
 
+/// Beginning of a [`NameText`] that is not UTF-8.
+const BASE64_MARK: &str = "base64:";
+
+/// A name or path of any bytes as a parameter: text, or `base64:` with the bytes in Base64.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NameText(pub(crate) Vec<u8>);
+
+impl<'de> Deserialize<'de> for NameText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let Some(bytes) = text.strip_prefix(BASE64_MARK) else {
+            return Ok(Self(text.into_owned().into_bytes()));
+        };
+        let wrong = |_| de::Error::custom("after 'base64:' come bytes in Base64");
+        BASE64.decode(bytes.as_bytes()).map(Self).map_err(wrong)
+    }
+}
+
+impl JsonSchema for NameText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NameText".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Page_of_{T}")]
@@ -120,6 +152,18 @@ mod tests {
             assert_eq!(serde_json::from_str::<Bytes>(json).expect("is read"), name);
         }
         assert!(serde_json::from_str::<Bytes>(r#"{"bytes":"*"}"#).is_err());
+    }
+
+    #[test]
+    fn names_of_any_bytes_are_parameters() {
+        let read = |text: &str| serde_json::from_value::<NameText>(text.into());
+        for (text, bytes) in [("/etc", &b"/etc"[..]), ("base64:/wA=", b"\xff\0"), ("base64:", b"")]
+        {
+            assert_eq!(read(text).expect("is read"), NameText(bytes.to_vec()));
+        }
+        for wrong in ["base64:*", "base64:/w", "base64:/wA= "] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -10,14 +10,14 @@ use serde::Deserialize;
 use store::nodes::note;
 use store::selection::{Choice, ContentReader, Part, Selection};
 
-use super::inventory::{directory, find_filespace, object};
+use super::inventory::{directory, find_filespace, no_such, object};
 use super::nodes::NodePath;
 use super::tar_tree::TarTree;
 use super::trees::write_tree;
 use super::zip_tree::ZipTree;
 use crate::call::{Answer, Attention, Call};
 use crate::download::Download;
-use crate::fields::{Empty, Time};
+use crate::fields::{Empty, NameText, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::Area;
@@ -25,20 +25,22 @@ use crate::routes::Routes;
 
 #[derive(Deserialize, JsonSchema)]
 struct FileQuery {
-    /// Name of the filespace.
-    filespace: String,
-    /// Path of the file in the filespace, from its root.
-    path: String,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
+    /// Path of the file in the filespace, from its root. A path that is not UTF-8 is `base64:` and
+    /// its bytes in Base64.
+    path: NameText,
     /// Time at which the version stood; the present by default.
     at: Option<Time>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct TreeQuery {
-    /// Name of the filespace.
-    filespace: String,
-    /// Directory in the filespace, from its root; the root by default.
-    path: Option<String>,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
+    /// Directory in the filespace, from its root; the root by default. A path that is not UTF-8 is
+    /// `base64:` and its bytes in Base64.
+    path: Option<NameText>,
     /// Time at which the versions stood; the present by default.
     at: Option<Time>,
 }
@@ -66,7 +68,7 @@ fn choice(at: Option<Time>) -> Choice {
 
 fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     let FileQuery { filespace, path, at } = &call.query;
-    let named = (call.path.node.as_str(), filespace.as_str());
+    let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
     let (directory, name) = object(path)?;
     let parts = vec![Part { span: PageSpan::Directory(directory), name: Some(name.clone()) }];
@@ -81,7 +83,7 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     if let Some(unreadable) = unreadable {
         return Err(store::StoreError::from(unreadable).into());
     }
-    let version = version.ok_or_else(|| Problem::not_found("file", path))?;
+    let version = version.ok_or_else(|| no_such("file", &path.0))?;
     if version.object.stat.kind != Kind::File {
         return Err(Problem::conflict("this is no file; a directory comes as a tree"));
     }
@@ -90,7 +92,7 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
         store,
         &call.caller.name,
         "file downloaded",
-        format!("{}: {}", call.path.node, path.escape_debug()),
+        format!("{}: {}", call.path.node, model::escaped(&path.0)),
     )?;
     let desk = Arc::clone(&call.desk);
     let (bytes, object) = (version.object.stat.size, version.object);
@@ -107,20 +109,20 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
 /// Returns the versions of the tree that a call names, and its top.
 fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Selection, DirPath)> {
     let TreeQuery { filespace, path, at } = &call.query;
-    let named = (call.path.node.as_str(), filespace.as_str());
+    let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
-    let top = directory(path.as_deref())?;
+    let top = directory(path.as_ref())?;
     let parts = vec![Part { span: PageSpan::Subtree(top.clone()), name: None }];
     let choice = choice(*at);
     let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };
     let store = call.desk.store();
-    check_tree((store, &call.attention), &selection, path.as_deref())?;
-    let shown = path.as_deref().unwrap_or("/");
+    let shown = path.as_ref().map_or(&b"/"[..], |path| &path.0);
+    check_tree((store, &call.attention), &selection, shown)?;
     note(
         store,
         &call.caller.name,
         "tree downloaded",
-        format!("{}: {}", call.path.node, shown.escape_debug()),
+        format!("{}: {}", call.path.node, model::escaped(shown)),
     )?;
     Ok((selection, top))
 }
@@ -153,7 +155,7 @@ fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
 fn check_tree(
     (store, attention): (&store::Store, &Attention),
     selection: &Selection,
-    path: Option<&str>,
+    path: &[u8],
 ) -> Answer<()> {
     let reader = ContentReader::new(store)?;
     let mut objects = 0_u64;
@@ -166,7 +168,7 @@ fn check_tree(
         return Err(store::StoreError::from(unreadable).into());
     }
     if objects == 0 {
-        return Err(Problem::not_found("directory", path.unwrap_or("/")));
+        return Err(no_such("directory", path));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::inventory::{VersionDocument, directory, document_of, find_filespace};
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
 use crate::cursor::Portion;
-use crate::fields::{Bytes, Empty, Page, Time};
+use crate::fields::{Bytes, Empty, NameText, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::Area;
@@ -53,10 +53,11 @@ struct Pair {
 
 #[derive(Deserialize, JsonSchema)]
 struct DifferencesQuery {
-    /// Name of the filespace.
-    filespace: String,
-    /// Directory in the filespace, from its root, as in /etc/apt; the root by default.
-    path: Option<String>,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
+    /// Directory in the filespace, from its root, as in /etc/apt; the root by default. A path that
+    /// is not UTF-8 is `base64:` and its bytes in Base64.
+    path: Option<NameText>,
     /// The first time.
     from: Time,
     /// The second time; the present by default.
@@ -78,13 +79,13 @@ pub(super) fn add(routes: &mut Routes) {
 fn list(call: &mut Call<NodePath, DifferencesQuery, Empty>) -> Answer<Page<DifferenceDocument>> {
     let DifferencesQuery { filespace, path, from, to, deep, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
-    let named = (call.path.node.as_str(), filespace.as_str());
+    let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let to = to.unwrap_or(Time(sys::clock::now()));
     if to < *from {
         return Err(Problem::invalid("the second time is before the first"));
     }
-    let directory = directory(path.as_deref())?;
+    let directory = directory(path.as_ref())?;
     let span = match deep {
         Some(true) => PageSpan::Subtree(directory),
         _ => PageSpan::Directory(directory),

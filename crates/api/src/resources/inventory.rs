@@ -13,7 +13,7 @@ use crate::call::{Answer, Attention, Call};
 use crate::caller::Caller;
 use crate::cursor::Portion;
 use crate::desk::Desk;
-use crate::fields::{Bytes, Empty, Page, Time};
+use crate::fields::{Bytes, Empty, NameText, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
@@ -65,10 +65,11 @@ struct ListQuery {
 
 #[derive(Deserialize, JsonSchema)]
 struct BrowseQuery {
-    /// Name of the filespace.
-    filespace: String,
-    /// Directory in the filespace, from its root, as in /etc/apt; the root by default.
-    path: Option<String>,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
+    /// Directory in the filespace, from its root, as in /etc/apt; the root by default. A path that
+    /// is not UTF-8 is `base64:` and its bytes in Base64.
+    path: Option<NameText>,
     /// Time at which the versions stood; the present by default.
     at: Option<Time>,
     /// True for all versions of each object.
@@ -81,10 +82,11 @@ struct BrowseQuery {
 
 #[derive(Deserialize, JsonSchema)]
 struct SearchQuery {
-    /// Name of the filespace.
-    filespace: String,
-    /// Pattern of the path on the node, with the wildcards *, ? and ...
-    pattern: String,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
+    /// Pattern of the path on the node, with the wildcards *, ? and ... A pattern that is not
+    /// UTF-8 is `base64:` and its bytes in Base64.
+    pattern: NameText,
     /// True for versions that are no longer active, too.
     all: Option<bool>,
     /// Maximum number of items: 1 to 1000.
@@ -130,26 +132,33 @@ fn filespaces(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Filesp
 pub(super) fn find_filespace(
     desk: &Desk,
     caller: &Caller,
-    (node, name): (&str, &str),
+    (node, name): (&str, &[u8]),
     area: Area,
 ) -> Answer<Filespace> {
     let found = find_node(desk, caller, node, (area, Right::Read))?;
-    let all = desk.store().catalog.filespaces_from(found.node.id, name.as_bytes(), 1)?;
-    let is_named = |filespace: &Filespace| filespace.name == name.as_bytes();
-    all.into_iter()
-        .find(is_named)
-        .ok_or_else(|| Problem::not_found("filespace", name))
+    let all = desk.store().catalog.filespaces_from(found.node.id, name, 1)?;
+    let is_named = |filespace: &Filespace| filespace.name == name;
+    all.into_iter().find(is_named).ok_or_else(|| no_such("filespace", name))
+}
+
+/// Returns the problem that nothing of this kind has the name, which may be any bytes.
+pub(super) fn no_such(what: &str, name: &[u8]) -> Problem {
+    let text = format!("there is no {what} '{}'", model::escaped(name));
+    Problem::new(crate::problem::Kind::NotFound, text)
 }
 
 /// Parses the path of a directory: with or without a slash at its end.
-pub(super) fn directory(path: Option<&str>) -> Answer<DirPath> {
-    let path = path.unwrap_or("/");
-    let mut bytes = path.as_bytes().to_vec();
+pub(super) fn directory(path: Option<&NameText>) -> Answer<DirPath> {
+    path.map_or_else(|| Ok(DirPath::root()), |NameText(path)| parse_directory(path))
+}
+
+fn parse_directory(path: &[u8]) -> Answer<DirPath> {
+    let mut bytes = path.to_vec();
     if bytes.last() != Some(&b'/') {
         bytes.push(b'/');
     }
     DirPath::within_limits(&bytes).map_err(|_| {
-        Problem::invalid(format!("'{}' is no path of a directory", path.escape_debug()))
+        Problem::invalid(format!("'{}' is no path of a directory", model::escaped(path)))
     })
 }
 
@@ -224,9 +233,9 @@ fn choice(at: Option<Time>, all: Option<bool>) -> Choice {
 fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionDocument>> {
     let BrowseQuery { filespace, path, at, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
-    let named = (call.path.node.as_str(), filespace.as_str());
+    let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
-    let directory = directory(path.as_deref())?;
+    let directory = directory(path.as_ref())?;
     let parts = vec![Part { span: PageSpan::Directory(directory), name: None }];
     let selection = Selection {
         filespace: found.id,
@@ -241,10 +250,10 @@ fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionD
 fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionDocument>> {
     let SearchQuery { filespace, pattern, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
-    let named = (call.path.node.as_str(), filespace.as_str());
+    let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let wrong = |error: policy::PatternError| Problem::invalid(error.to_string());
-    let pattern = Pattern::parse(pattern.as_bytes()).map_err(wrong)?;
+    let pattern = Pattern::parse(&pattern.0).map_err(wrong)?;
     let condition = VersionCondition { pattern: Some(pattern), ..VersionCondition::default() };
     let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
     let choice = choice(None, *all);
@@ -290,10 +299,10 @@ fn collect(
 }
 
 /// Splits the path of an object into its directory and its name.
-pub(super) fn object(path: &str) -> Answer<(DirPath, Name)> {
-    let wrong = || Problem::invalid(format!("'{}' is no path of a file", path.escape_debug()));
-    let end = path.rfind('/').ok_or_else(wrong)?;
-    let directory = directory(Some(&path[..=end]))?;
-    let name = directory.name(&path.as_bytes()[end + 1..]).map_err(|_| wrong())?;
+pub(super) fn object(NameText(path): &NameText) -> Answer<(DirPath, Name)> {
+    let wrong = || Problem::invalid(format!("'{}' is no path of a file", model::escaped(path)));
+    let end = path.iter().rposition(|byte| *byte == b'/').ok_or_else(wrong)?;
+    let directory = parse_directory(&path[..=end])?;
+    let name = directory.name(&path[end + 1..]).map_err(|_| wrong())?;
     Ok((directory, name))
 }

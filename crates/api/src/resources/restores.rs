@@ -37,7 +37,7 @@ struct RestoreBody {
     /// Name of the node.
     node: String,
     /// Name of the filespace.
-    filespace: String,
+    filespace: Bytes,
     /// Paths of files and directories in the filespace, from its root.
     paths: Vec<Bytes>,
     /// Time at which the versions stood; the present by default.
@@ -171,7 +171,7 @@ fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> 
         return Err(Problem::invalid(format!("name 1 to {PATHS_MAX} paths")));
     }
     let node = find_node(desk, caller, &body.node, (Area::Contents, Right::Write))?.node;
-    let named = (body.node.as_str(), body.filespace.as_str());
+    let named = (body.node.as_str(), &body.filespace.0[..]);
     let filespace = find_filespace(desk, caller, named, Area::Contents)?;
     let objects = body.paths.iter().map(|path| word(&filespace.name, path));
     let objects = objects.collect::<Result<_, _>>()?;

@@ -107,6 +107,8 @@ mod object_lock;
 #[cfg(test)]
 mod observed;
 #[cfg(test)]
+mod odd_names;
+#[cfg(test)]
 mod oidc;
 #[cfg(test)]
 mod ownership;
@@ -141,11 +143,11 @@ mod reserve;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]
+mod risks;
+#[cfg(test)]
 mod round_trip;
 #[cfg(test)]
 mod rules;
-#[cfg(test)]
-mod risks;
 #[cfg(test)]
 mod scale_out;
 #[cfg(test)]
