@@ -79,8 +79,8 @@ export class Stage {
     await this.quiet();
   }
 
-  /** Checks that everybody can use the screen, and takes its pictures. */
-  async inspect(name) {
+  /** Checks that everybody can use the screen, and takes its pictures: from `top` on, if it is given. */
+  async inspect(name, top) {
     const { page } = this;
     // A message from before would hide a part of the screen.
     const close = page.getByRole('button', { name: 'Close the message' });
@@ -88,15 +88,16 @@ export class Stage {
     for (const scheme of ['light', 'dark']) {
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
       await this.checkAccess(`${name}, ${scheme}`);
-      await this.picture(`${name}-${scheme}`);
+      await this.picture(`${name}-${scheme}`, top);
     }
     await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
     await page.setViewportSize(PHONE);
     await this.checkAccess(`${name}, phone`);
     const [whole, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     if (whole > seen) throw new Error(`${name}: a phone has to scroll aside, ${whole} of ${seen} pixels`);
-    await this.picture(`${name}-phone`);
+    await this.picture(`${name}-phone`, top);
     await page.setViewportSize(WIDE);
+    await page.evaluate(() => scrollTo(0, 0));
   }
 
   async checkAccess(name) {
@@ -108,9 +109,12 @@ export class Stage {
     if (faults.length) throw new Error(`${name}: ${faults.length} faults of access\n${faults.slice(0, 8).join('\n')}`);
   }
 
-  async picture(name) {
+  async picture(name, top) {
     const { pictures } = this.facts;
     if (!pictures) return;
+    await this.page.evaluate(() => scrollTo(0, 0));
+    // The bar of a narrow screen covers the first lines.
+    await top?.evaluate((element) => scrollTo(0, element.getBoundingClientRect().top - 56));
     mkdirSync(pictures, { recursive: true });
     writeFileSync(join(pictures, `${name}.png`), reduced(await this.page.screenshot()));
   }

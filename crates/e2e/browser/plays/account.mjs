@@ -1,4 +1,5 @@
 // A person sets a second factor up, signs in with it, sees the sign-ins, and removes it.
+import { modulesOf, read } from '../qr.mjs';
 import { check, code } from '../stage.mjs';
 
 export default async function play(stage, facts) {
@@ -9,7 +10,11 @@ export default async function play(stage, facts) {
   await stage.inspect('account');
   await page.getByRole('button', { name: 'Set a second factor up' }).click();
   const secret = await page.locator('[data-secret=Secret]').innerText();
-  await stage.checkAccess('the set-up of a second factor');
+  const picture = page.getByRole('img', { name: 'Picture of the secret for your app' });
+  const address = await page.getByRole('link', { name: 'Open it in an app of this device' }).getAttribute('href');
+  const shown = read(modulesOf(await picture.locator('path').getAttribute('d')));
+  check(shown === address && address.includes(secret), `the picture says ${shown}, not ${address}`);
+  await stage.inspect('second-factor', page.getByRole('region', { name: 'Second factor' }));
   // A code counts once. That of the step before leaves the present one for the sign-in.
   await page.getByLabel('Code').fill(code(secret, -1));
   await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
