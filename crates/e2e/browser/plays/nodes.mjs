@@ -25,9 +25,10 @@ export default async function play(stage, facts) {
 async function overview(stage) {
   const { page } = stage;
   await stage.visit('/', 'Overview');
-  await page.getByRole('heading', { name: 'At risk' }).waitFor();
+  await page.getByText('Every node has a good backup').waitFor();
   await page.getByRole('heading', { name: 'Last night' }).waitFor();
-  await stage.inspect('overview');
+  await page.getByRole('heading', { name: 'Growth' }).waitFor();
+  await stage.checkAccess('an overview without risks');
 }
 
 async function list(stage) {

@@ -3,15 +3,19 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use e2e::clock;
 use e2e::harness::api::{self, Caller};
-use e2e::harness::{Browser, IdProvider, Node, Process, Server, binary};
+use e2e::harness::{Browser, IdProvider, Keeper, Node, Process, Server, binary, is_in_folders};
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::scene::plant_files;
+use crate::scene::{file_name, plant_files};
 
 const PASSWORD: &str = "correct horse battery";
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS_MAX: u32 = 600;
 
 /// A server with nodes that have backups, and people who use its page.
 struct Stage {
@@ -44,11 +48,53 @@ impl Stage {
 
     /// Changes the server's configuration, and starts the server again.
     fn configure(&mut self, from: &str, to: &str) {
+        self.reconfigure(|text| {
+            assert!(text.contains(from), "{text}");
+            text.replace(from, to)
+        });
+    }
+
+    fn reconfigure(&mut self, change: impl FnOnce(String) -> String) {
         self.server.terminate().expect(&[0]);
         let config = self.server.dir().join("server.toml");
         let text = fs::read_to_string(&config).unwrap();
-        assert!(text.contains(from), "{text}");
-        fs::write(&config, text.replace(from, to)).unwrap();
+        fs::write(&config, change(text)).unwrap();
+        self.server.restart();
+    }
+
+    /// Waits until `is_so` holds of the open alerts.
+    #[track_caller]
+    fn wait_for_alerts(&self, what: &str, is_so: impl Fn(&[Value]) -> bool) {
+        for _ in 0..LOOKS_MAX {
+            let open = self.root.get("/v1/alerts?state=open&limit=1000").expect(200).json();
+            if is_so(open["items"].as_array().unwrap()) {
+                return;
+            }
+            clock::pause(LOOK);
+        }
+        panic!("{what}: {}", self.root.get("/v1/alerts").expect(200).json());
+    }
+
+    /// Gives the pool and the domain a past in which they grew for two months, and the pool so
+    /// little room that it will be full soon.
+    fn grow(&mut self) {
+        let pools = self.root.get("/v1/pools").expect(200).json();
+        let bytes = pools["items"][0]["bytes"].as_i64().unwrap();
+        let capacity = (bytes * 5 / 4).to_string();
+        self.server.admin(&["pool", "set", "PRIMARY", "--capacity", &capacity]);
+        self.server.terminate().expect(&[0]);
+        let catalog = rusqlite::Connection::open(self.server.dir().join("catalog.sqlite")).unwrap();
+        let insert = "INSERT INTO usage_day(kind, subject, day, bytes, bytes_max)
+                      SELECT ?1, CASE ?1 WHEN 0 THEN (SELECT min(id) FROM pool)
+                      ELSE (SELECT min(id) FROM domain) END, ?2, ?3, 0";
+        let today = jiff::Timestamp::now().as_second() / 86_400;
+        for ago in 1..60_i64 {
+            for kind in [0, 1] {
+                let row = (kind, today - ago, bytes * (70 - ago).pow(2) / 4_900);
+                catalog.execute(insert, row).unwrap();
+            }
+        }
+        drop(catalog);
         self.server.restart();
     }
 
@@ -208,4 +254,44 @@ fn a_second_person_approves_a_removal() {
     stage.person("vera", &["system"]);
     stage.play("approval", json!({ "second": "vera" }));
     stage.root.get("/v1/nodes/web-2").expect(404);
+}
+
+#[test]
+fn risks_and_growth_are_shown_and_alerts_are_acknowledged_and_tested() {
+    let Some(mut stage) = Stage::new(3) else { return };
+    let folder = stage.scratch.join("webhook");
+    let Some(webhook) = Keeper::webhook(&folder, &[]) else { return };
+    let url = |port: u16| format!("http://127.0.0.1:{port}/notices");
+    let section = format!(
+        "\n[alerts]\nlook_secs = 1\ndeleted_objects = 10\ncertificate_days = 11000\n\
+         [[alerts.webhooks]]\nname = \"chat\"\nurl = \"{}\"\n\
+         [[alerts.webhooks]]\nname = \"pager\"\nurl = \"{}\"\n",
+        url(webhook.port()),
+        url(Server::free_port()),
+    );
+    stage.reconfigure(|text| text + &section);
+    // The first look of a server examines no backup.
+    stage.wait_for_alerts("certificates", |open| open.len() >= 3);
+    (0..20).for_each(|index| fs::remove_file(stage.tree.join(file_name(index))).unwrap());
+    stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
+    let mut kinds = vec!["Mass deletion", "Node certificate", "Server certificate"];
+    if is_in_folders() {
+        stage.grow();
+        kinds.push("Pool fills");
+    }
+    stage.wait_for_alerts("deletions", |open| {
+        kinds.iter().all(|kind| {
+            let kind = kind.to_lowercase().replace(' ', "-");
+            open.iter().any(|alert| alert["kind"] == *kind)
+        })
+    });
+    stage.play("alerts", json!({ "kinds": kinds }));
+    let sent = webhook.wait_for(|notice| notice["body"].to_string().contains("a test"));
+    assert_eq!(sent["refused"], false);
+    let alerts = stage.root.get("/v1/alerts?limit=1000").expect(200).json();
+    let known =
+        alerts["items"].as_array().unwrap().iter().filter(|alert| {
+            alert["acknowledged_by"].as_str().is_some_and(|by| by.starts_with("root"))
+        });
+    assert_eq!(known.count(), 4, "{alerts}");
 }

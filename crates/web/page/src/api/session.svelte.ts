@@ -70,9 +70,14 @@ class Session {
     return this.account?.roles.some((held) => !held.domain) ?? false;
   }
 
+  /** True if the person has one of these roles, everywhere or in a domain. */
+  has(...roles: Documents['Role'][]): boolean {
+    return this.account?.roles.some((held) => roles.includes(held.role)) ?? false;
+  }
+
   /** True if the person may see other people: see the table of roles. */
   get seesPeople(): boolean {
-    return this.account?.roles.some((held) => ['system', 'auditor', 'tenant'].includes(held.role)) ?? false;
+    return this.has('system', 'auditor', 'tenant');
   }
 
   #enterFromProvider(signIn: Documents['SignInDocument']): void {
