@@ -165,6 +165,14 @@ fn nodes_are_listed_found_marked_and_registered() {
 #[test]
 fn schedules_policies_people_and_keys_are_made_and_changed() {
     let Some(stage) = Stage::new(1) else { return };
+    // Five files have three old versions each.
+    for round in 0..3 {
+        for index in 0..5 {
+            let content = format!("content of file {index} in round {round}");
+            fs::write(stage.tree.join(file_name(index)), content).unwrap();
+        }
+        stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
+    }
     stage.play("administration", json!({}));
     let schedule = stage.root.get("/v1/schedules/nightly").expect(200).json();
     assert_eq!(schedule["followers"], json!([{ "domain": "STANDARD" }]));
