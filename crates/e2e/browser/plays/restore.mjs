@@ -16,6 +16,7 @@ export default async function play(stage, facts) {
   await search(stage, facts);
   await folder(stage, facts);
   await atNode(stage, facts);
+  await odd(stage, facts);
 }
 
 async function browse(stage, facts) {
@@ -64,13 +65,19 @@ async function search(stage, facts) {
 async function folder(stage, facts) {
   const { page } = stage;
   await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: facts.inside.split('/').at(-1), exact: true }).click();
-  const tar = await stage.download(() => page.getByRole('link', { name: 'Download folder-00', exact: true }).click());
-  const [packed, out] = [join(facts.home, 'folder.tar'), join(facts.home, 'unpacked')];
-  writeFileSync(packed, tar);
+  await unpacked(stage, facts, 'Tar', (packed, out) => execFileSync('tar', ['--extract', '--file', packed, '--directory', out]));
+  await unpacked(stage, facts, 'Zip', (packed, out) => execFileSync('python3', ['-m', 'zipfile', '--extract', packed, out]));
+}
+
+/** Downloads a folder as an archive of a kind, and compares a file of it. */
+async function unpacked(stage, facts, kind, unpack) {
+  const archive = await stage.download(() => stage.page.getByRole('link', { name: `${kind} folder-00`, exact: true }).click());
+  const [packed, out] = [join(facts.home, `folder.${kind}`), join(facts.home, `unpacked ${kind}`)];
+  writeFileSync(packed, archive);
   mkdirSync(out);
-  execFileSync('tar', ['--extract', '--file', packed, '--directory', out]);
+  unpack(packed, out);
   const name = ['file-0003', 'folder-00/file-0003'].find((one) => existsSync(join(out, one)));
-  check(name && readFileSync(join(out, name)).equals(readFileSync(join(facts.tree, 'folder-00/file-0003'))), 'the folder is as it is now');
+  check(name && readFileSync(join(out, name)).equals(readFileSync(join(facts.tree, 'folder-00/file-0003'))), `${kind}: the folder is as it is now`);
 }
 
 async function atNode(stage, facts) {
@@ -88,4 +95,36 @@ async function atNode(stage, facts) {
   await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
   const path = join(target, 'folder-00/file-0007');
   check(readFileSync(path).equals(readFileSync(join(facts.tree, 'folder-00/file-0007'))), 'the file is restored');
+}
+
+/** Names that are not UTF-8 are shown, browsed, searched, downloaded and restored as others. */
+async function odd(stage, facts) {
+  const { page } = stage;
+  const expected = Buffer.from(facts.odd, 'base64');
+  await stage.visit(`/nodes/web-1/restore?${new URLSearchParams({ filespace: facts.filespace, path: facts.inside })}`, 'web-1');
+  await page.getByRole('link', { name: 'caf\\xe9', exact: true }).click();
+  await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: 'caf\\xe9', exact: true }).waitFor();
+  const file = await stage.download(() => page.getByRole('link', { name: 'Download na\\xefve', exact: true }).click());
+  check(file.equals(expected), 'a file whose name is no text is as it is now');
+  await page.getByRole('button', { name: 'Versions of na\\xefve' }).click();
+  const dialog = page.getByRole('dialog');
+  check((await dialog.getByText('Active', { exact: true }).count()) === 1, 'its version is listed');
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await page.getByRole('button', { name: 'Compare two times' }).click();
+  await page.getByRole('table', { name: 'Differences' }).getByText(`${facts.inside}/caf\\xe9/na\\xefve`, { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'End the comparison' }).click();
+  await page.getByLabel('Search in the filespace').fill('na?ve');
+  await page.getByRole('button', { name: 'Search', exact: true }).click();
+  await page.getByRole('table', { name: 'Objects found' }).getByText(`${facts.inside}/caf\\xe9/na\\xefve`).waitFor();
+  await page.getByRole('button', { name: 'Back to the folder' }).click();
+  const target = join(facts.home, 'restored oddly');
+  await page.getByLabel(`Choose ${facts.inside}/caf\\xe9/na\\xefve`).check();
+  await page.getByRole('button', { name: 'Restore at the node' }).click();
+  await dialog.getByLabel('Another folder').check();
+  await dialog.getByLabel('Folder at the node').fill(target);
+  await dialog.getByRole('button', { name: 'Restore', exact: true }).click();
+  await page.waitForURL(/\/events\/\d+/);
+  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  const name = Buffer.concat([Buffer.from(`${target}/na`), Buffer.from([0xef]), Buffer.from('ve')]);
+  check(readFileSync(name).equals(expected), 'the file is restored under its name');
 }

@@ -1,6 +1,8 @@
 //! The page in a real browser, on a server with real backups.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use serde_json::{Value, json};
 use crate::scene::{file_name, plant_files};
 
 const PASSWORD: &str = "correct horse battery";
+/// Content of a file whose name is not UTF-8.
+const ODD: &[u8] = b"a file with an odd name";
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS_MAX: u32 = 600;
 
@@ -234,11 +238,16 @@ fn files_of_two_times_are_found_compared_downloaded_and_restored() {
     fs::write(&file, b"changed after the first backup").unwrap();
     fs::write(stage.tree.join("folder-00/new"), b"new").unwrap();
     fs::remove_file(stage.tree.join("folder-00/file-0009")).unwrap();
+    let odd = stage.tree.join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&odd).unwrap();
+    fs::write(odd.join(OsStr::from_bytes(b"na\xefve")), ODD).unwrap();
     stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
     let _agent = stage.agent();
     let (filespace, inside) = stage.place();
     let before = data_encoding::BASE64.encode(&before);
-    stage.play("restore", json!({ "filespace": filespace, "inside": inside, "before": before }));
+    let odd = data_encoding::BASE64.encode(ODD);
+    let facts = json!({ "filespace": filespace, "inside": inside, "before": before, "odd": odd });
+    stage.play("restore", facts);
 }
 
 #[test]

@@ -1,5 +1,4 @@
 /** Forms of values for people. Times are in the zone of the browser. */
-import type { Documents } from '../api/client';
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
 const NONE = '\u2013';
@@ -76,15 +75,6 @@ export function ago(value: Moment, now = Date.now()): string {
 function coarse(seconds: number): number {
   const step = seconds < 3600 ? 60 : seconds < 86400 * 2 ? 3600 : 86400;
   return Math.max(step, Math.round(seconds / step) * step);
-}
-
-type Name = Documents['Bytes'];
-
-/** A name for people: bytes that are no UTF-8 appear as the replacement character. */
-export function name(value: Name): string {
-  if (typeof value === 'string') return value;
-  const bytes = Uint8Array.from(atob(value.bytes), (character) => character.charCodeAt(0));
-  return new TextDecoder().decode(bytes);
 }
 
 /** Words with hyphens as a person writes them. */

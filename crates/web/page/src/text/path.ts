@@ -1,28 +1,34 @@
-/** Paths in filespaces, from their root, and paths at a node. */
-import type { Documents } from '../api/client';
-import type { Word } from './definition';
+/** Paths in filespaces, from their root, as parameters of addresses: see `names.ts`. */
+import { bytesOf, parameterOfBytes, readableBytes } from './names';
 
-type Name = Documents['Bytes'];
+const SLASH = 0x2f;
 
 /** The parts of a path that lead to it, each with the path so far. */
 export function steps(path: string): { name: string; path: string }[] {
-  const names = path.split('/').filter(Boolean);
-  return names.map((name, index) => ({ name, path: `/${names.slice(0, index + 1).join('/')}` }));
+  const bytes = bytesOf(path);
+  const found: { name: string; path: string }[] = [];
+  for (let begin = 0; begin < bytes.length; ) {
+    const next = bytes.indexOf(SLASH, begin);
+    const end = next < 0 ? bytes.length : next;
+    if (end > begin) found.push({ name: readableBytes(bytes.subarray(begin, end)), path: parameterOfBytes(bytes.subarray(0, end)) });
+    begin = end + 1;
+  }
+  return found;
 }
 
+/** The last part of a path, for people. */
 export function lastName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1) || '/';
+  return steps(path).at(-1)?.name ?? '/';
 }
 
 /** The directory that has the object. */
 export function parent(path: string): string {
-  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+  const bytes = bytesOf(path);
+  return parameterOfBytes(bytes.subarray(0, Math.max(0, bytes.lastIndexOf(SLASH))));
 }
 
-/** The path at the node: that of the filespace, and the path in it. Names of any bytes stay so. */
-export function atNode(filespace: string, path: Name): Word {
-  const root = filespace === '/' ? '' : filespace;
-  if (typeof path === 'string') return root + path || '/';
-  const inside = Uint8Array.from(atob(path.bytes), (character) => character.charCodeAt(0));
-  return [...new TextEncoder().encode(root), ...inside];
+/** The path of an object on the node, from the filespace and the path in it. */
+export function joined(filespace: string, path: string): string {
+  const root = filespace === '/' ? new Uint8Array() : bytesOf(filespace);
+  return parameterOfBytes(Uint8Array.from([...root, ...bytesOf(path)]));
 }
