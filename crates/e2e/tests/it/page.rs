@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use e2e::clock;
 use e2e::harness::api::{self, Caller};
-use e2e::harness::{Browser, IdProvider, Keeper, Node, Process, Server, binary, is_in_folders};
+use e2e::harness::{
+    Browser, IdProvider, Keeper, Node, Process, Proxy, Server, binary, is_in_folders,
+};
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
 use crate::scene::{file_name, plant_files};
+use crate::tape::tgt::{self, Tgt};
 
 const PASSWORD: &str = "correct horse battery";
 /// Content of a file whose name is not UTF-8.
@@ -311,4 +314,39 @@ fn risks_and_growth_are_shown_and_alerts_are_acknowledged_and_tested() {
             alert["acknowledged_by"].as_str().is_some_and(|by| by.starts_with("root"))
         });
     assert_eq!(known.count(), 4, "{alerts}");
+}
+
+/// The line to the library is so slow that its readers wait while the page shows them.
+#[test]
+fn a_library_is_shown_with_its_drives_volumes_and_readers() {
+    if !is_in_folders() {
+        return;
+    }
+    let (Some(mut stage), Some(tgt)) = (Stage::new(2), Tgt::start()) else { return };
+    let proxy = Proxy::start(tgt.port());
+    stage.configure("catalog_copy_hours = 24", "catalog_copy_hours = 0");
+    let address = |lun: u16| format!("iscsi://127.0.0.1:{}/{}/{lun}", proxy.port(), tgt::TARGET);
+    let (changer, first, second) = (address(4), address(1), address(2));
+    let devices = ["--changer", &changer, "--drive", &first, "--drive", &second];
+    stage.server.admin(&[&["library", "add", "vault"], &devices[..]].concat());
+    stage.server.try_admin(&["volume", "label", "vault"]).expect(&[0]);
+    stage
+        .server
+        .admin(&["pool", "add", "TAPE", "tape:vault", "--collocate", "node"]);
+    stage.server.admin(&["pool", "set", "PRIMARY", "--next", "TAPE"]);
+    stage.server.admin(&["pool", "drain", "PRIMARY", "--all"]);
+    // Nothing is on the stage after a start.
+    stage.server.restart();
+    proxy.weather().delay(Duration::from_secs(2));
+    let out = stage.scratch.folder("out");
+    let reading: Vec<_> = stage
+        .nodes
+        .iter()
+        .map(|node| node.spawn_restore(&stage.tree, &out.join(&node.name), &[]))
+        .collect();
+    stage.play("library", json!({ "volumes": tgt::TAPES.len() }));
+    proxy.weather().delay(Duration::ZERO);
+    for restore in reading {
+        restore.wait().expect(&[0]).counts(&[("failed", 0)]);
+    }
 }

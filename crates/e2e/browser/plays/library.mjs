@@ -1,0 +1,21 @@
+// Pools, and a library with its drives, its volumes and those who wait for them.
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  const { page } = stage;
+  await stage.signIn(facts.login, facts.password);
+  await stage.visit('/pools', 'Pools and volumes');
+  await page.getByText('Available').first().waitFor();
+  const library = page.getByRole('region', { name: 'Library vault' });
+  const queue = page.getByRole('table', { name: 'Recall queue' });
+  for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor({ timeout: 60_000 });
+  await library.getByRole('list', { name: 'Drives' }).getByText(/^A0000\dL8$/).first().waitFor({ timeout: 60_000 });
+  check((await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').count()) === facts.volumes, 'each volume has its place');
+  await stage.inspect('pools');
+  await stage.inspect('library', library);
+  await page.getByRole('link', { name: /^\d+ volumes?$/ }).click();
+  await page.getByText('Only of pool TAPE').waitFor();
+  const volumes = page.getByRole('table', { name: 'Volumes' });
+  check((await volumes.getByText('TAPE', { exact: true }).count()) > 0, 'volumes of the pool are listed');
+  await stage.checkAccess('the volumes of a pool');
+}
