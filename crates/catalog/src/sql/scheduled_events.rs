@@ -17,6 +17,10 @@ const SERVER: u32 = 0;
 const RUNNING: [EventState; 3] =
     [EventState::Started, EventState::InProgress, EventState::Restarted];
 
+/// Time in microseconds whose events are few enough to be collected before they are ordered: a month
+/// of 10,000 nodes has 300,000.
+const SHORT_MICROS: i64 = 31 * 86_400_000_000;
+
 const EVENT: &str = "SELECT scheduled_event.id, schedule, planned, scheduled_event.node,
                        node.name, opens, closes, state, attempt, started, ended, code, reason,
                        report, control, watched, progress, paused, log
@@ -122,17 +126,28 @@ pub(super) fn list(
         conditions.push(format!("state IN ({})", codes.join(", ")));
     }
     values.push(Box::new(row_count(limit)));
-    let conditions = conditions.join(" AND ");
+    let chosen = format!("SELECT id FROM scheduled_event WHERE {}", conditions.join(" AND "));
+    // PostgreSQL does not know that ids grow with the planned time, and would look for the events of
+    // a time from the newest one backwards. So they are found by their time before they are ordered.
+    let (with, chosen) = match has_short_time(filter) {
+        true => (format!("WITH of_time AS MATERIALIZED ({chosen}) "), "SELECT id FROM of_time"),
+        false => (String::new(), &chosen[..]),
+    };
     // The events are chosen before their reports and the names of their nodes are read.
-    let chosen = format!(
-        "SELECT id FROM scheduled_event WHERE {conditions} ORDER BY scheduled_event.id DESC LIMIT ?"
+    let chosen = format!("{chosen} ORDER BY id DESC LIMIT ?");
+    let select = format!(
+        "{with}{EVENT} WHERE scheduled_event.id IN ({chosen}) ORDER BY scheduled_event.id DESC"
     );
-    let select =
-        format!("{EVENT} WHERE scheduled_event.id IN ({chosen}) ORDER BY scheduled_event.id DESC");
     let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
     let events: Vec<ScheduledEvent> = sql.all(&select, &values, event_columns)?;
     assert!(events.len() <= limit, "the statement limits its rows");
     Ok(events)
+}
+
+/// Returns true if the planned times that are asked for span at most [`SHORT_MICROS`].
+fn has_short_time(filter: &EventFilter) -> bool {
+    let (Some(from), Some(to)) = (filter.from, filter.to) else { return false };
+    to.0.saturating_sub(from.0) <= SHORT_MICROS
 }
 
 pub(super) fn find(

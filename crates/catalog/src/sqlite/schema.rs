@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 23] = [
+const MIGRATIONS: [&str; 24] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -31,6 +31,7 @@ const MIGRATIONS: [&str; 23] = [
     RESTORES,
     READ_RULES,
     IDENTITIES,
+    EVENTS_BY_SCHEDULE,
 ];
 
 const VERSION_1: &str = "
@@ -437,6 +438,11 @@ CREATE TABLE identity(
     issuer TEXT NOT NULL, subject TEXT NOT NULL, person INTEGER NOT NULL, made INTEGER NOT NULL,
     PRIMARY KEY(issuer, subject)) STRICT, WITHOUT ROWID;
 CREATE INDEX identity_by_person ON identity(person);
+";
+
+/// Events of a schedule are found without reading those of others.
+const EVENTS_BY_SCHEDULE: &str = "
+CREATE INDEX scheduled_event_by_schedule ON scheduled_event(lower(schedule));
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::options::{Origin, RestorePart, VersionChoice};
+use crate::options::{Origin, VersionChoice};
 use crate::path::split;
 use crate::progress::Progress;
 use crate::report::RestoreReport;
