@@ -97,7 +97,10 @@ fn queries_have_conditions() {
         "q con V00001 n=anna fi=/home t=sp cou=5",
         "CONTENTS VOLUME_NAME=V00001 NODE_NAME=anna FILESPACE_NAME=/home TYPE=SpMg",
     );
-    check("q content v00001 count=-5", "ANR2020E QUERY CONTENT: Invalid parameter - COUNT.");
+    check(
+        "q content v00001 count=-5",
+        "ANR2021E QUERY CONTENT: -5 is no value of COUNT; give a whole number. (3)",
+    );
 }
 
 #[test]
