@@ -11,6 +11,7 @@ use catalog::{CatalogError, IdentityRow, NewPerson, Person, RoleRow};
 use model::PersonId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::nodes::note;
 use store::{StoreError, domains};
 
@@ -92,11 +93,13 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(operation, begin);
     let summary = "Completes a sign-in at the provider of OpenID Connect";
     let path = "/v1/sign-in/oidc/completion";
-    let operation = Operation::post("sign-in.complete-oidc", path, Area::Open, summary);
+    let operation = Operation::post("sign-in.complete-oidc", path, Area::Open, summary)
+        .example("return", json!({ "code": "SplxlOBeZQQYbYS6WxSbIA", "state": "af0ifjsldkj" }));
     routes.add(operation, complete);
     let summary = "Completes a sign-in at the provider with the code of the second factor";
     let path = "/v1/sign-in/oidc/second-factor";
-    let operation = Operation::post("sign-in.give-code-oidc", path, Area::Open, summary);
+    let operation = Operation::post("sign-in.give-code-oidc", path, Area::Open, summary)
+        .example("code", json!({ "code": "492039" }));
     routes.add(operation, give_code);
 }
 
@@ -236,8 +239,8 @@ fn register(desk: &Desk, known: &Claimant, login: &str) -> Answer<Person> {
     Ok(person)
 }
 
-/// Returns the roles of the groups in which the person is; `None` if the settings have no groups. The
-/// number of the person in the rows does not count.
+/// Returns the roles of the groups in which the person is; `None` if the settings have no groups.
+/// The number of the person in the rows does not count.
 fn roles_of_groups(
     desk: &Desk,
     provider: &Provider,

@@ -9,12 +9,13 @@ use std::fs;
 use std::time::Duration;
 
 use client::Client;
-use e2e::harness::{Keeper, Node, Process};
+use e2e::harness::{IdProvider, Keeper, Node, Process};
 use serde_json::{Value, json};
 
 use self::stage::Stage;
-use crate::api::current_code;
+use crate::api::{PASSWORD, current_code};
 use crate::at_work::{follow, until};
+use crate::oidc;
 use crate::scene::plant_files;
 use crate::space::leases::Lease;
 use crate::tape::tgt::{TAPES, Tgt};
@@ -25,6 +26,7 @@ fn each_example_does_what_the_document_says() {
     people_and_domains(&mut stage);
     sign_ins(&mut stage);
     second_factors(&mut stage);
+    sign_ins_at_a_provider(&mut stage);
     let node = nodes(&mut stage);
     policies(&mut stage);
     schedules_and_work(&mut stage);
@@ -83,6 +85,36 @@ fn second_factors(stage: &mut Stage) {
     stage.replace("492039", &current_code(secret, 1));
     stage.run("account.remove-second-factor", &anna);
     stage.run("account.password", &anna);
+}
+
+/// Signs in a person with a second factor at a provider of OpenID Connect.
+fn sign_ins_at_a_provider(stage: &mut Stage) {
+    let folder = stage.service.scratch.join("provider");
+    let Some(provider) = IdProvider::start(&folder, oidc::RETURN, json!({})) else {
+        for id in ["ways", "begin-oidc", "complete-oidc", "give-code-oidc"] {
+            stage.leave_out(&format!("sign-in.{id}"), None);
+        }
+        return;
+    };
+    stage.add_configuration(&oidc::section(&stage.service, &provider, ""));
+    let (root, stranger) = (stage.root(), stage.stranger());
+    stage.run("sign-in.ways", &stranger);
+    let carl = stage.service.person("carl", &[]);
+    let identities = json!([{ "issuer": provider.issuer(), "subject": "carl" }]);
+    root.patch("/v1/users/carl", &json!({ "identities": identities })).expect(200);
+    let begun = carl.post("/v1/account/second-factor", &json!({})).expect(200).json();
+    let secret = begun["secret"].as_str().unwrap();
+    let set = json!({ "secret": secret, "code": current_code(secret, 0), "password": PASSWORD });
+    carl.send("PUT", "/v1/account/second-factor", Some(&set)).expect(204);
+    let begun = stage.run("sign-in.begin-oidc", &stranger);
+    let browser = oidc::with_cookie(&stranger, &begun, oidc::COOKIE);
+    let back = provider.sign_in(begun.json()["url"].as_str().unwrap(), "carl");
+    stage.replace("SplxlOBeZQQYbYS6WxSbIA", &back.code);
+    stage.replace("af0ifjsldkj", &back.state);
+    let half = stage.run("sign-in.complete-oidc", &browser);
+    let browser = oidc::with_cookie(&stranger, &half, oidc::COOKIE);
+    stage.replace("492039", &current_code(secret, 1));
+    stage.run("sign-in.give-code-oidc", &browser);
 }
 
 /// Registers the nodes, and gives them to machines. Returns the node of the examples.
@@ -309,7 +341,9 @@ fn recall_queue(stage: &mut Stage, node: &Node, tree: &std::path::Path) {
 
 fn reports(stage: &mut Stage) {
     let root = stage.root();
-    for id in ["reports.risks", "domains.report", "log.list", "catalog-copies.list"] {
+    let all =
+        ["reports.risks", "reports.growth", "domains.report", "log.list", "catalog-copies.list"];
+    for id in all {
         stage.run(id, &root);
     }
 }

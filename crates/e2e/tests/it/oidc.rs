@@ -11,10 +11,12 @@ use crate::api::{Provider, current_code, fields};
 
 /// Address to which the provider sends browsers back. Nobody listens there: the test reads what a
 /// page would read.
-const RETURN: &str = "https://127.0.0.1:1/sign-in/return";
+pub(crate) const RETURN: &str = "https://127.0.0.1:1/sign-in/return";
+/// Name of the cookie of an attempt.
+pub(crate) const COOKIE: &str = "__Host-holdfast-oidc";
 
 /// Returns the section about the provider, as a guide tells to write it, and writes the secret.
-fn section(service: &Provider, provider: &IdProvider, more: &str) -> String {
+pub(crate) fn section(service: &Provider, provider: &IdProvider, more: &str) -> String {
     let secret = service.server.dir().join("oidc-secret");
     fs::write(&secret, format!("{}\n", IdProvider::SECRET)).unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
@@ -65,19 +67,14 @@ impl Site {
     #[track_caller]
     fn begin(&self) -> (Caller, String) {
         let begun = self.service.stranger.post("/v1/sign-in/oidc", &json!({})).expect(200);
-        let caller = self.with_cookie(&begun, "__Host-holdfast-oidc");
+        let caller = self.with_cookie(&begun, COOKIE);
         (caller, begun.json()["url"].as_str().unwrap().to_owned())
     }
 
     /// Returns a stranger with the cookie of this name from an answer.
     #[track_caller]
     fn with_cookie(&self, answer: &Answer, name: &str) -> Caller {
-        let cookie = cookie(answer, name).expect("a cookie");
-        for part in ["; Path=/;", "; Secure;", "; HttpOnly;", "; SameSite=Strict"] {
-            assert!(cookie.contains(part), "{cookie}");
-        }
-        let cookie = cookie.split(';').next().unwrap();
-        self.service.stranger.with_headers(&[&format!("Cookie: {cookie}")])
+        with_cookie(&self.service.stranger, answer, name)
     }
 
     /// Signs a person in by the provider.
@@ -117,6 +114,17 @@ fn cookie<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     values.find(|value| value.starts_with(&format!("{name}=")))
 }
 
+/// Returns the caller with the cookie of this name from an answer.
+#[track_caller]
+pub(crate) fn with_cookie(caller: &Caller, answer: &Answer, name: &str) -> Caller {
+    let cookie = cookie(answer, name).expect("a cookie");
+    for part in ["; Path=/;", "; Secure;", "; HttpOnly;", "; SameSite=Strict"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let cookie = cookie.split(';').next().unwrap();
+    caller.with_headers(&[&format!("Cookie: {cookie}")])
+}
+
 fn complete(browser: &Caller, back: &Return) -> Answer {
     let body = json!({ "code": back.code, "state": back.state });
     browser.post("/v1/sign-in/oidc/completion", &body)
@@ -142,7 +150,7 @@ fn a_person_signs_in_at_the_provider_and_out_again() {
     let signed = site.sign_in("anna").expect(200);
     let sign_in = &signed.json()["sign_in"];
     assert_eq!(sign_in["account"]["login"], "anna");
-    let ended = cookie(&signed, "__Host-holdfast-oidc").expect("is ended");
+    let ended = cookie(&signed, COOKIE).expect("is ended");
     assert!(ended.contains("Max-Age=0"), "{ended}");
     let anna = site.signed_in(&signed, &sign_in["guard"]);
     assert_eq!(fields(&anna.get("/v1/domains").expect(200).json(), "name"), ["LAB"]);
@@ -221,7 +229,7 @@ fn a_second_factor_here_is_asked_for_after_the_provider() {
     let half = site.sign_in("anna").expect(200);
     assert_eq!(half.json(), json!({}));
     assert_eq!(cookie(&half, "__Host-holdfast"), None);
-    let browser = site.with_cookie(&half, "__Host-holdfast-oidc");
+    let browser = site.with_cookie(&half, COOKIE);
     browser.get("/v1/account").expect(401);
     let path = "/v1/sign-in/oidc/second-factor";
     let give = |caller: &Caller, code: &str| caller.post(path, &json!({ "code": code }));

@@ -82,6 +82,14 @@ impl Stage {
         self.service.server.restart();
     }
 
+    /// Adds a section to the configuration, and restarts the server.
+    pub(super) fn add_configuration(&mut self, section: &str) {
+        let file = self.service.server.dir().join("server.toml");
+        let config = fs::read_to_string(&file).unwrap();
+        fs::write(&file, config + section).unwrap();
+        self.service.server.restart();
+    }
+
     #[track_caller]
     fn operation(&self, id: &str) -> Operation {
         let found = self.operations.iter().find(|one| one.id == id);
