@@ -75,8 +75,8 @@ pub trait People {
     /// person. Fails with `NotFound`.
     fn change_person(&self, person: PersonId, change: &PersonChange) -> Result<(), CatalogError>;
 
-    /// Removes a person with roles, keys, sign-ins and identities. Nodes that the person owns have no owner
-    /// then. Fails with `NotFound`.
+    /// Removes a person with roles, keys, sign-ins and identities. Nodes that the person owns have
+    /// no owner then. Fails with `NotFound`.
     fn remove_person(&self, person: PersonId) -> Result<(), CatalogError>;
 
     /// The roles of a person, or of all.

@@ -97,8 +97,8 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
     found
 }
 
-/// Lists the rules that keep less for a node that moves from a domain with the set `from` to a domain
-/// with the set `to`.
+/// Lists the rules that keep less for a node that moves from a domain with the set `from` to a
+/// domain with the set `to`.
 ///
 /// The classes of each domain have numbers of their own, so the default class of the new domain
 /// decides about all versions at first. Objects get the rules of the class of the same name with

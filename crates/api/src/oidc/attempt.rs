@@ -23,9 +23,9 @@ pub(super) struct Attempt {
     pub(super) verifier: String,
 }
 
-/// Something with the end of its time.
+/// Content with the end of its time.
 #[derive(Serialize, Deserialize)]
-struct Bounded<T> {
+struct Perishable<T> {
     content: T,
     ends: i64,
 }
@@ -54,8 +54,8 @@ pub(crate) fn open_proof(seals: &SealKey, cookie: &str, now: ServerTime) -> Opti
 }
 
 fn seal(seals: &SealKey, purpose: &[u8], content: &impl Serialize, now: ServerTime) -> String {
-    let bounded = Bounded { content, ends: now.0 + VALID_MICROS };
-    let text = serde_json::to_vec(&bounded).expect("an attempt is text");
+    let perishable = Perishable { content, ends: now.0 + VALID_MICROS };
+    let text = serde_json::to_vec(&perishable).expect("an attempt is text");
     BASE64URL_NOPAD.encode(&seals.seal(purpose, &text))
 }
 
@@ -66,8 +66,8 @@ fn open<T: DeserializeOwned>(
     now: ServerTime,
 ) -> Option<T> {
     let sealed = BASE64URL_NOPAD.decode(cookie.as_bytes()).ok()?;
-    let bounded = serde_json::from_slice(&seals.open(purpose, &sealed)?).ok()?;
-    let Bounded { content, ends } = bounded;
+    let perishable = serde_json::from_slice(&seals.open(purpose, &sealed)?).ok()?;
+    let Perishable { content, ends } = perishable;
     (now.0 < ends).then_some(content)
 }
 

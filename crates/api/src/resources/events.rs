@@ -369,8 +369,8 @@ fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument>
     describe_one(&call.desk, event)
 }
 
-/// Returns the area of a run with this definition: what gets at the contents of a node's files is for
-/// those who may do so.
+/// Returns the area of a run with this definition: what gets at the contents of a node's files is
+/// for those who may do so.
 pub(crate) fn area_of(definition: &Definition) -> Area {
     if definition.action.reaches_contents() { Area::Contents } else { Area::Work }
 }

@@ -17,8 +17,8 @@ const SERVER: u32 = 0;
 const RUNNING: [EventState; 3] =
     [EventState::Started, EventState::InProgress, EventState::Restarted];
 
-/// Time in microseconds whose events are few enough to be collected before they are ordered: a month
-/// of 10,000 nodes has 300,000.
+/// Time in microseconds whose events are few enough to be collected before they are ordered: a
+/// month of 10,000 nodes has 300,000.
 const SHORT_MICROS: i64 = 31 * 86_400_000_000;
 
 const EVENT: &str = "SELECT scheduled_event.id, schedule, planned, scheduled_event.node,
@@ -127,8 +127,9 @@ pub(super) fn list(
     }
     values.push(Box::new(row_count(limit)));
     let chosen = format!("SELECT id FROM scheduled_event WHERE {}", conditions.join(" AND "));
-    // PostgreSQL does not know that ids grow with the planned time, and would look for the events of
-    // a time from the newest one backwards. So they are found by their time before they are ordered.
+    // PostgreSQL does not know that ids grow with the planned time, and would look for the events
+    // of a time from the newest one backwards. So they are found by their time before they are
+    // ordered.
     let (with, chosen) = match has_short_time(filter) {
         true => (format!("WITH of_time AS MATERIALIZED ({chosen}) "), "SELECT id FROM of_time"),
         false => (String::new(), &chosen[..]),

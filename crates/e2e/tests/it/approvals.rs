@@ -189,7 +189,9 @@ fn a_move_to_a_domain_that_keeps_less_waits_for_a_second_person() {
     let draft = |domain: &str| format!("/v1/domains/{domain}/policy/draft");
     let activation = |domain: &str| format!("/v1/domains/{domain}/policy/activation");
     service.root.post("/v1/domains", &json!({ "name": "LONG" })).expect(201);
-    let class = |name: &str, days: &str| json!({ "put_class": { "name": name, "backup": { "extra_days": days } } });
+    let class = |name: &str, days: &str| -> Value {
+        json!({ "put_class": { "name": name, "backup": { "extra_days": days } } })
+    };
     service.root.patch(&draft("LONG"), &class("STANDARD", "90")).expect(200);
     service.root.post(&activation("LONG"), &json!({})).expect(200);
     service

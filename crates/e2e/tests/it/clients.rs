@@ -106,8 +106,8 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
     let folder = format!("{}/", service.scratch.path().display());
     let own = text.replace("/srv/", &folder).replace("//10.0.0.9/", "//127.0.0.1:1/");
     fs::write(&path, own).unwrap();
-    // One worker: the parser of Python 3.11 keeps its depth in one place for all threads, so that two
-    // workers end at random with "AST constructor recursion depth mismatch".
+    // One worker: the parser of Python 3.11 keeps its depth in one place for all threads, so that
+    // two workers end at random with "AST constructor recursion depth mismatch".
     run(schemathesis
         .current_dir(service.scratch.path())
         .arg("run")

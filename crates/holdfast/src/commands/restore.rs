@@ -78,9 +78,9 @@ pub(crate) struct Args {
 /// Directories that a restore without files brings back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum DirectoriesArg {
-    /// Those that PATH stands for, with all directories in them
+    /// The directories that PATH stands for, with all directories in them
     All,
-    /// Those that PATH stands for, and nothing in them
+    /// The directories that PATH stands for, and nothing in them
     Named,
 }
 

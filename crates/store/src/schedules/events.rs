@@ -94,8 +94,8 @@ pub struct SeenEvents {
     pub reached: Option<u64>,
 }
 
-/// Lists at most `limit` of the events that `sees` returns true for, the last opened first, from the
-/// number `from` on.
+/// Lists at most `limit` of the events that `sees` returns true for, the last opened first, from
+/// the number `from` on.
 pub fn seen_events(
     store: &Store,
     filter: &EventFilter,

@@ -39,7 +39,7 @@ pub(crate) fn removal_takes_all_of_the_filespace_and_nothing_else(engine: &dyn E
     catalog.remove_filespace(gone.id).expect("is removed");
 
     let catalog = engine.reopen(catalog);
-    assert_eq!(catalog.filespaces(node.id).expect("one"), [kept.clone()]);
+    assert_eq!(catalog.filespaces(node.id).expect("one"), std::slice::from_ref(kept));
     assert_eq!(contents::of_filespace(&*catalog, kept.id).expect("is read"), rest);
     assert_eq!(contents::of_node(&*catalog, other.id).expect("is read"), others);
     let left = contents::of_filespace(&*catalog, gone.id).expect("is read");
