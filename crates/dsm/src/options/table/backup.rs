@@ -95,9 +95,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "VIRTUALMountpoint",
         Kind::Path,
         Homes::SYS,
-        needless(
-            "each directory can be named as a path, and the walk of one file system is parallel",
-        ),
+        done("an operand that is this directory is a file system: a command descends into it"),
     ),
     option("INCLexcl", Kind::Path, Homes::ANY, done("a list of statements, in place of this line")),
     option("SUbdir", Kind::YesNo, Homes::OPT_CMD, done("whether a command descends")),

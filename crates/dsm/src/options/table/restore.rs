@@ -34,7 +34,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         Homes::CMD,
         done("the place of each object below the destination"),
     ),
-    flag("NOPRompt", done("nothing is asked")),
+    flag("NOPrompt", done("nothing is asked")),
     flag("DETail", done("more about each object")),
     flag("QUERYSUMMary", done("the number and the size of the objects that a query finds")),
     option(

@@ -45,7 +45,7 @@ struct ImportDocument {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let site = files::load_for(&args.files)?;
-    let home = super::folders::folder(&site.options, context)?;
+    let home = super::folders::folder(&site, context)?;
     let import = Import::of(&site);
     if !args.dry_run {
         import.write(&home)?;

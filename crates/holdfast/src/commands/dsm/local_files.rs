@@ -20,12 +20,18 @@ pub(super) enum Target {
     Files(Vec<Vec<u8>>),
 }
 
-/// Finds the objects. `descends` is true if directories below count, too.
-pub(super) fn find(spec: &Spec, descends: bool) -> Result<Target, CommandError> {
+/// Finds the objects. `descends` is true if directories below count, too. Those of a file system
+/// always do, and those of the directories that `virtual_points` names.
+pub(super) fn find(
+    spec: &Spec,
+    descends: bool,
+    virtual_points: &[Vec<u8>],
+) -> Result<Target, CommandError> {
     let path = spec.path();
+    let is_file_system = || virtual_points.contains(&path) || is_mount_point(&path);
     let is_tree = match &spec.last {
-        Last::Named(_) => !is_directory(&path) || descends || is_mount_point(&path),
-        Last::Everything => descends || is_mount_point(&path),
+        Last::Named(_) => !is_directory(&path) || descends || is_file_system(),
+        Last::Everything => descends || is_file_system(),
         Last::Matching(_) => false,
     };
     if is_tree {
@@ -58,7 +64,7 @@ pub(super) fn is_directory(path: &[u8]) -> bool {
     std::fs::symlink_metadata(as_path(path)).is_ok_and(|found| found.is_dir())
 }
 
-fn is_mount_point(path: &[u8]) -> bool {
+pub(super) fn is_mount_point(path: &[u8]) -> bool {
     sys::mount::filespace_root(path).is_ok_and(|(root, within)| root == path && within == b"/")
 }
 
@@ -156,7 +162,7 @@ mod tests {
     fn check(folder: &Path, operand: &str, descends: bool, expected: &[&str]) {
         let operand = format!("{}/{operand}", folder.display());
         let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
-        let found = match find(&spec, descends).expect("found") {
+        let found = match find(&spec, descends, &[]).expect("found") {
             Target::Tree(path) => vec![path, b"TREE".to_vec()],
             Target::Files(files) => files,
         };

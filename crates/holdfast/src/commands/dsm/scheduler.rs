@@ -52,7 +52,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         output::say("MANAGEDSERVICES does not name schedule, so no schedule runs here.");
         return Ok(DONE);
     }
-    let home = folders::folder(&site.options, context)?;
+    let home = folders::folder(&site, context)?;
     let node = folders::node_in(&home).ok_or_else(|| {
         CommandError::new(format!("ANS2050E there is no node in {}", home.display()))
             .with_hint("a command of dsmc with -password=TOKEN makes this machine a node")

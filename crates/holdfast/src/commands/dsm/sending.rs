@@ -112,9 +112,9 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         }
         return Ok(sources);
     }
-    let descends = session.descends();
+    let (descends, virtual_points) = (session.descends(), virtual_points(session));
     for spec in local_specs(session)? {
-        match local_files::find(&spec, descends)? {
+        match local_files::find(&spec, descends, &virtual_points)? {
             Target::Tree(path) if is_named(session, &path) => sources.named.push(path),
             Target::Tree(path) => sources.trees.push(path),
             Target::Files(files) => sources.files.extend(files),
@@ -131,6 +131,17 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         sources.is_done = true;
     }
     Ok(sources)
+}
+
+/// Returns the directories that are file systems by VIRTUALMOUNTPOINT.
+fn virtual_points(session: &Session<'_>) -> Vec<Vec<u8>> {
+    let points = session.options().all("VIRTUALMOUNTPOINT").into_iter();
+    points
+        .map(|entry| match &entry.value[..] {
+            [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
+            path => path.to_vec(),
+        })
+        .collect()
 }
 
 /// Returns the operands of a command about local files. A script may leave blanks after a name,
@@ -161,11 +172,34 @@ fn domain_paths(domain: &Domain) -> Result<Vec<Vec<u8>>, CommandError> {
         let mounts = mounts.into_iter().filter(|mount| mount.standing == Standing::Local);
         paths.extend(mounts.map(|mount| mount.point));
     }
-    paths.extend(domain.paths.iter().cloned());
+    paths.extend(domain.paths.iter().filter(|path| !domain.left_out.contains(path)).cloned());
+    check_left_out(domain, &paths)?;
     if paths.is_empty() {
         return Err(CommandError::new("ANS1149E the domain has no file system on this machine"));
     }
     Ok(paths)
+}
+
+/// Fails for a directory of the domain that it leaves out and that is no file system, because a
+/// backup would take it with what is around it.
+fn check_left_out(domain: &Domain, paths: &[Vec<u8>]) -> Result<(), CommandError> {
+    let is_inside = |left_out: &[u8]| {
+        paths.iter().any(|path| {
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            left_out.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"))
+        })
+    };
+    let wrong = domain.left_out.iter().find(|left_out| {
+        is_inside(left_out)
+            && local_files::is_directory(left_out)
+            && !local_files::is_mount_point(left_out)
+    });
+    let Some(path) = wrong else { return Ok(()) };
+    let shown = model::escaped(path);
+    Err(CommandError::new(format!(
+        "ANS1149E -{shown} of the domain is a directory, no file system"
+    ))
+    .with_hint(format!("leave it out by the statement 'exclude.dir {shown}'")))
 }
 
 /// Returns the names for the lines around the work: the operands, or the file systems.

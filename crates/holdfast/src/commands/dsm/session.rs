@@ -38,7 +38,7 @@ impl<'c> Session<'c> {
         let site = files::load(&places, &command.options)?;
         let forms = Forms::of(&site.options);
         let log = ErrorLog::open(&site.options, forms);
-        let home = folders::folder(&site.options, context)?;
+        let home = folders::folder(&site, context)?;
         context.global.home = Some(home.clone());
         let session = Self { context, command, site, home, forms, log };
         session.check()?;

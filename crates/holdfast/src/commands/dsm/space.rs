@@ -36,7 +36,7 @@ pub(super) fn run(
         return Ok(DONE);
     }
     let is_named = site.options.has("PASSWORDDIR") || site.options.has("NODENAME");
-    let home = folders::folder(&site.options, context)?;
+    let home = folders::folder(&site, context)?;
     let is_json = given.iter().any(|entry| entry.definition.name() == "JSON");
     // Without option files a user's own request goes to the public socket, as without TSM.
     let home = if is_named { home } else { context.home()? };
