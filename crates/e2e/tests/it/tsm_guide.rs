@@ -40,7 +40,7 @@ if [ "$1" = retrieve ]; then
 fi
 END
 chmod +x $tsm/dsmc
-holdfast dsm run dsmadmc -se="$SERVER" "register node ANNA correct-horse"
+holdfast dsmadmc -se="$SERVER" "register node ANNA correct-horse"
 holdfast admin --server "$SERVER" policy class LONG --domain STANDARD --retver 3650
 holdfast admin --server "$SERVER" policy activate --domain STANDARD
 cp "$SERVER/ca.pem" $tsm/

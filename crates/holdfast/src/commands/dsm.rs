@@ -87,6 +87,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         DsmCommand::Link(args) => link::run(&args, context),
         DsmCommand::Run(args) => match by_name(&args.name) {
             Some(face) => faces::run(face, args.words, context),
+            None if args.name == "dsmadmc" => {
+                Err(CommandError::new("'dsmadmc' is no command of a client")
+                    .with_hint("run 'holdfast dsmadmc', or by a link: 'holdfast dsm link'"))
+            }
             None => Err(CommandError::new(format!("'{}' is no command of TSM", args.name))
                 .with_hint("'holdfast dsm link --list' names all of them")),
         },

@@ -41,12 +41,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let folder = args.folder.as_deref().filter(|_| !args.list);
     let program = std::env::current_exe()
         .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;
-    let mut code = DONE;
+    let (mut code, mut count) = (DONE, 0);
     for (name, does) in faces::names() {
         let made = folder.map(|folder| make(&program, &folder.join(name)));
         let error = made.and_then(Result::err);
-        if error.is_some() {
-            code = FAILED;
+        match error {
+            Some(_) => code = FAILED,
+            None => count += 1,
         }
         if context.output.is_json() {
             let link = folder.map(|folder| folder.join(name).display().to_string());
@@ -58,7 +59,6 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         }
     }
     if let Some(folder) = folder {
-        let count = faces::names().count();
         context
             .output
             .note(&format!("{count} commands have links in {}.", folder.display()));

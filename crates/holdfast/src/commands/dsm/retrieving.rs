@@ -42,28 +42,40 @@ impl NewestObjects {
         self.from.values().all(|(archive, _)| archive == first).then_some(*first)
     }
 
-    /// Divides the objects by kind and archive. Directories come first, so that they are made as
-    /// they were.
+    /// Divides the objects by kind and archive. Directories come first, those at the top before what
+    /// is in them, whichever archives they come from: so each is made as it was.
     fn groups(self, filter: &Filter, preservation: Preservation) -> Vec<Group> {
-        let mut groups: BTreeMap<(bool, u64), Vec<Vec<u8>>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Step, u64), Vec<Vec<u8>>> = BTreeMap::new();
         for (path, (archive, is_directory)) in self.from {
             let is_wanted = match is_directory {
                 true => !filter.files_only && preservation != Preservation::None,
                 false => !filter.only_directories(),
             };
+            let step = match is_directory {
+                true => Step::Directories(path.iter().filter(|&&byte| byte == b'/').count()),
+                false => Step::Files,
+            };
             if is_wanted {
-                groups.entry((!is_directory, archive)).or_default().push(path);
+                groups.entry((step, archive)).or_default().push(path);
             }
         }
         groups
             .into_iter()
-            .map(|((is_of_files, archive), paths)| Group {
+            .map(|((step, archive), paths)| Group {
                 archive,
-                is_of_directories: !is_of_files,
+                is_of_directories: step != Step::Files,
                 paths,
             })
             .collect()
     }
+}
+
+/// Step in which objects come back, in the order of the steps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Step {
+    /// Directories at this depth.
+    Directories(usize),
+    Files,
 }
 
 pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
