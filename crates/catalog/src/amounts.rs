@@ -7,7 +7,7 @@
 //! A filespace is counted from its beginning. One that is older than this table is counted once, by
 //! [`Amounts::count_filespace`]; before that its changes are not counted.
 
-use model::{DomainId, Object};
+use model::{DomainId, NodeId, Object};
 
 use crate::{CatalogError, Filespace};
 
@@ -82,6 +82,9 @@ pub trait Amounts {
     /// The amount of what the nodes of each domain have stored. Domains without filespaces are left
     /// out.
     fn amounts(&self) -> Result<Vec<(DomainId, Amount)>, CatalogError>;
+
+    /// The amount of what each node of the domain has stored. Nodes without filespaces are left out.
+    fn node_amounts(&self, domain: DomainId) -> Result<Vec<(NodeId, Amount)>, CatalogError>;
 
     /// At most `limit` filespaces that are not counted.
     fn uncounted(&self, limit: usize) -> Result<Vec<Filespace>, CatalogError>;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{EventOutcome, Node, RestoreRow, SessionRow};
+use catalog::{Amount, EventOutcome, Node, RestoreRow, SessionRow};
 use jiff::civil::Date;
-use model::{FilespaceId, NodeId, ServerTime};
+use model::{NodeId, ServerTime};
 use policy::PolicyDomain;
 use policy::schedule::event::EventState;
 use serde::Deserialize;
@@ -16,8 +16,6 @@ use super::report::{Month, MonthlyReport, NodeMonth, start};
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Counts {
-    inspected: u64,
-    bytes_inspected: u64,
     bytes_transferred: u64,
 }
 
@@ -27,6 +25,8 @@ struct Rows {
     sessions: Vec<SessionRow>,
     outcomes: Vec<EventOutcome>,
     restores: Vec<RestoreRow>,
+    /// What the nodes have stored now.
+    amounts: BTreeMap<NodeId, Amount>,
 }
 
 /// Reads the report of `month` about the domain. The figures of a node that was removed are gone
@@ -47,7 +47,8 @@ pub fn read(
     let mut restores = catalog.restores(span)?;
     restores.retain(|restore| own.contains(&restore.node));
     let sessions = catalog.domain_sessions(domain.id, span)?;
-    let rows = Rows { nodes, sessions, outcomes, restores };
+    let amounts = catalog.node_amounts(domain.id)?.into_iter().collect();
+    let rows = Rows { nodes, sessions, outcomes, restores, amounts };
     let mut report = MonthlyReport {
         domain: domain.name.clone(),
         month,
@@ -99,7 +100,7 @@ fn node_month(
         days: u32::try_from(there).expect("a month has 31 days at most"),
         ..NodeMonth::default()
     };
-    let (mut good, mut last) = (BTreeSet::new(), BTreeMap::new());
+    let mut good = BTreeSet::new();
     for session in rows.sessions.iter().filter(|session| session.node == node.id) {
         let counts: Counts = serde_json::from_str(&session.report).unwrap_or_default();
         line.bytes_sent = line.bytes_sent.saturating_add(counts.bytes_transferred);
@@ -110,20 +111,13 @@ fn node_month(
         line.backups_complete += 1;
         good.insert(report.zone.wall(session.ended).date());
         line.last_good = line.last_good.max(Some(session.ended));
-        let _: Option<Counts> = last.insert(session.filespace, counts);
     }
     line.days_good = u32::try_from(good.len()).expect("a month has 31 days at most");
-    holdings(&mut line, &last);
+    let stored = rows.amounts.get(&node.id).copied().unwrap_or_default();
+    (line.objects, line.bytes) = (stored.objects, stored.bytes);
     events(&mut line, rows, node);
     restores(&mut line, rows, node);
     (line, good)
-}
-
-fn holdings(line: &mut NodeMonth, last: &BTreeMap<FilespaceId, Counts>) {
-    for counts in last.values() {
-        line.objects = line.objects.saturating_add(counts.inspected);
-        line.bytes = line.bytes.saturating_add(counts.bytes_inspected);
-    }
 }
 
 fn events(line: &mut NodeMonth, rows: &Rows, node: &Node) {
@@ -147,7 +141,7 @@ fn restores(line: &mut NodeMonth, rows: &Rows, node: &Node) {
 #[cfg(test)]
 mod tests {
     use catalog::Locks;
-    use model::{DomainId, NodeName};
+    use model::{DomainId, FilespaceId, NodeName};
 
     use super::*;
 
@@ -172,16 +166,14 @@ mod tests {
         }
     }
 
-    fn session(node: u32, filespace: u32, ended: &str, complete: bool, bytes: u64) -> SessionRow {
+    fn session(node: u32, filespace: u32, ended: &str, complete: bool) -> SessionRow {
         SessionRow {
             node: NodeId(node),
             filespace: FilespaceId(filespace),
             started: at(ended),
             ended: at(ended),
             complete,
-            report: format!(
-                "{{\"inspected\":5,\"bytes_inspected\":{bytes},\"bytes_transferred\":10}}"
-            ),
+            report: "{\"bytes_transferred\":10}".to_owned(),
         }
     }
 
@@ -201,15 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_what_its_last_good_backups_saw() {
+    fn a_node_has_its_backups_and_what_it_has_stored() {
         let rows = Rows {
             nodes: vec![node(1, "a", "2026-10-01T00:00:00Z"), node(2, "b", "2026-11-02T10:00:00Z")],
             sessions: vec![
-                session(1, 7, "2026-11-01T02:00:00Z", true, 100),
-                session(1, 7, "2026-11-02T02:00:00Z", true, 200),
-                session(1, 8, "2026-11-02T03:00:00Z", true, 50),
-                session(1, 7, "2026-11-03T02:00:00Z", false, 900),
-                session(2, 9, "2026-11-03T02:00:00Z", true, 7),
+                session(1, 7, "2026-11-01T02:00:00Z", true),
+                session(1, 7, "2026-11-02T02:00:00Z", true),
+                session(1, 8, "2026-11-02T03:00:00Z", true),
+                session(1, 7, "2026-11-03T02:00:00Z", false),
+                session(2, 9, "2026-11-03T02:00:00Z", true),
             ],
             outcomes: vec![EventOutcome {
                 schedule: "NIGHTLY".to_owned(),
@@ -226,6 +218,7 @@ mod tests {
                 objects: 3,
                 bytes: 33,
             }],
+            amounts: BTreeMap::from([(NodeId(1), Amount { objects: 10, bytes: 250 })]),
         };
         let report = filled(&rows, "2026-11-03T12:00:00Z");
         assert_eq!((report.days, &report.good_nodes[..]), (3, &[1, 1, 1][..]));
@@ -243,6 +236,7 @@ mod tests {
             sessions: Vec::new(),
             outcomes: Vec::new(),
             restores: Vec::new(),
+            amounts: BTreeMap::new(),
         };
         assert_eq!(filled(&rows, "2026-12-24T12:00:00Z").days, 30);
     }

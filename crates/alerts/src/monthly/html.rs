@@ -57,7 +57,7 @@ pub(super) fn page(report: &MonthlyReport) -> String {
          <h1>Backup of {domain} in {month}</h1>\n"
     );
     let made = time(&report.zone, report.made);
-    writeln!(page, "<p class=\"dim\">Made on {made} at {}.</p>", escaped(&report.server))
+    writeln!(page, "<p class=\"dim\">Made on {made} at {}. What is stored is told as of that time, with older versions and archives.</p>", escaped(&report.server))
         .expect("is text");
     summary(&mut page, report, &total);
     days(&mut page, report);
@@ -73,8 +73,8 @@ fn summary(page: &mut String, report: &MonthlyReport, total: &NodeMonth) {
         ("Nodes", count(report.nodes.len() as u64)),
         ("Days with a good backup", good),
         ("Events completed", percent(total.events_completed, events)),
-        ("Protected data", bytes(total.bytes)),
-        ("Protected objects", count(total.objects)),
+        ("Stored data", bytes(total.bytes)),
+        ("Stored objects", count(total.objects)),
         ("Sent by backups", bytes(total.bytes_sent)),
         ("Restores", count(total.restores)),
         ("Restored data", bytes(total.restored_bytes)),

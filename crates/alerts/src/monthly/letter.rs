@@ -48,7 +48,7 @@ pub(crate) fn rows(report: &MonthlyReport, audience: &Audience) -> Vec<NoticeRow
 fn letter(report: &MonthlyReport) -> Letter {
     let total = report.total();
     let text = format!(
-        "The report of {} in {} is attached.\n\n{}: {} of the days had a good backup. Protected: \
+        "The report of {} in {} is attached.\n\n{}: {} of the days had a good backup. Stored: \
          {}. {}.\n",
         report.domain,
         report.month,

@@ -97,7 +97,8 @@ pub struct NodeMonth {
     pub events_failed: u64,
     pub events_missed: u64,
     pub last_good: Option<ServerTime>,
-    /// Objects and bytes that the node had at its last good backups.
+    /// Objects and bytes that the node has stored when the report is made, with older versions and
+    /// archives.
     pub objects: u64,
     pub bytes: u64,
     /// Bytes that its backups sent.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use format::page;
-use model::{DomainId, FilespaceId, Place};
+use model::{DomainId, FilespaceId, NodeId, Place};
 
 use super::{Engine, Row, Sql, filespaces, params, row_count};
 use crate::amounts::BYTES_MAX;
@@ -25,6 +25,23 @@ impl<E: Engine> Amounts for E {
         let rows: Vec<(DomainId, Amount)> = self.read(|sql| sql.all(AMOUNT, &[], columns))?;
         for (domain, amount) in rows {
             let sum = sums.entry(domain).or_default();
+            *sum = sum.plus(amount);
+        }
+        Ok(sums.into_iter().collect())
+    }
+
+    fn node_amounts(&self, domain: DomainId) -> Result<Vec<(NodeId, Amount)>, CatalogError> {
+        let select = "SELECT filespace.node, amount.objects, amount.bytes FROM amount
+                      JOIN filespace ON filespace.id = amount.filespace
+                      JOIN node ON node.id = filespace.node WHERE node.domain = ?";
+        let columns = |row: &Row<'_>| {
+            Ok((NodeId(row.get(0)?), Amount { objects: row.get(1)?, bytes: row.get(2)? }))
+        };
+        let rows: Vec<(NodeId, Amount)> =
+            self.read(|sql| sql.all(select, params![domain.0], columns))?;
+        let mut sums: BTreeMap<NodeId, Amount> = BTreeMap::new();
+        for (node, amount) in rows {
+            let sum = sums.entry(node).or_default();
             *sum = sum.plus(amount);
         }
         Ok(sums.into_iter().collect())
