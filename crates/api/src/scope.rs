@@ -14,16 +14,21 @@ use std::collections::BTreeMap;
 use catalog::Node;
 use model::NodeId;
 use policy::PolicyDomain;
+use policy::settings::SetOption;
 use prost::{DecodeError, Message};
 use server::Sight;
 use store::domains::review_move;
+use store::schedules;
 use wire::proto::{self, follower::Follower};
 
 use crate::call::Answer;
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
-use crate::resources::{area_of_run, domains_seen, find_domain, find_node, require_event};
+use crate::resources::{
+    area_of_run, check_commands, check_handover, check_reach, domains_seen, find_domain, find_node,
+    require_event,
+};
 use crate::roles::{Area, Right};
 
 /// Maximum length of a message whose object is looked at.
@@ -45,6 +50,13 @@ enum Object {
         name: String,
         domain: Option<String>,
     },
+    /// A schedule that gets this definition, or whose definition more nodes are to follow.
+    Schedule {
+        name: String,
+        definition: Option<String>,
+    },
+    /// Options of an option set.
+    Options(Vec<SetOption>),
     /// A new node, or a new token for one that exists.
     NewNode(proto::AddNodeRequest),
     Domain(String),
@@ -81,7 +93,7 @@ pub(crate) enum Permit {
 }
 
 /// The calls.
-const CALLS: [ScopedCall; 17] = [
+const CALLS: [ScopedCall; 20] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
@@ -117,6 +129,23 @@ const CALLS: [ScopedCall; 17] = [
         };
         let names: Option<Vec<String>> = followers.into_iter().map(name).collect();
         Ok(Object::Run { names: names.filter(|names| !names.is_empty()), definition })
+    }),
+    looked_at("PutSchedule", |message| {
+        let proto::PutScheduleRequest { name, definition, .. } = read(message)?;
+        Ok(Object::Schedule { name, definition: Some(definition) })
+    }),
+    looked_at("FollowSchedule", |message| {
+        let proto::FollowScheduleRequest { name, ends, .. } = read(message)?;
+        Ok(if ends { Object::Service } else { Object::Schedule { name, definition: None } })
+    }),
+    looked_at("ChangeOptionSet", |message| {
+        let option = |one: proto::SetOption| SetOption {
+            name: one.name,
+            value: one.value,
+            is_forced: one.forced,
+        };
+        let set = read::<proto::ChangeOptionSetRequest>(message)?.set;
+        Ok(Object::Options(set.into_iter().map(option).collect()))
     }),
     scoped("ScheduledEvents", |message| {
         Ok(listed(read::<proto::ScheduledEventsRequest>(message)?.node))
@@ -207,7 +236,15 @@ pub(crate) fn check(
         caller.check(area, right, Subject::Domain(found.id)).map(|()| found)
     };
     match object {
-        Object::Service => return Err(of_service(caller)),
+        Object::Service => check_service(caller, (area, right))?,
+        Object::Schedule { name, definition } => {
+            check_service(caller, (area, right))?;
+            check_work(desk, caller, &name, definition.as_deref())?;
+        }
+        Object::Options(options) => {
+            check_service(caller, (area, right))?;
+            check_commands(caller, &options)?;
+        }
         Object::List => return sight(desk, caller).map(Permit::Sight),
         Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,
         Object::Run { names, definition } => {
@@ -223,6 +260,7 @@ pub(crate) fn check(
             let found = find_node(desk, caller, &name, (area, right))?;
             caller.check(area, right, Subject::Domain(found.node.domain))?;
             if let Some(new) = new {
+                check_handover(caller, found.node.domain)?;
                 check_move(desk, &found.node, &domain(&new)?)?;
             }
         }
@@ -241,6 +279,22 @@ pub(crate) fn check(
         Object::Event(number) => require_event(desk, caller, number)?,
     }
     Ok(Permit::Call)
+}
+
+/// Fails unless the caller may do this with the whole service.
+fn check_service(caller: &Caller, (area, right): (Area, Right)) -> Answer<()> {
+    if caller.may(area, right, Subject::Service) { Ok(()) } else { Err(of_service(caller)) }
+}
+
+/// Fails unless the caller may let nodes do the work of a definition, or of the schedule `name`. A
+/// schedule that does not exist is the server's to refuse.
+fn check_work(desk: &Desk, caller: &Caller, name: &str, definition: Option<&str>) -> Answer<()> {
+    if let Some(text) = definition {
+        let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
+        return check_reach(caller, &serde_json::from_str(text).map_err(wrong)?);
+    }
+    let found = schedules::list(desk.store(), Some(name)).unwrap_or_default();
+    found.iter().try_for_each(|schedule| check_reach(caller, &schedule.definition))
 }
 
 /// Fails for a move that another person may have to approve: it would not wait.

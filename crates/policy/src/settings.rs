@@ -42,6 +42,13 @@ pub struct SetOption {
     pub is_forced: bool,
 }
 
+impl SetOption {
+    /// Returns true if the value is a command that runs at the node.
+    pub fn is_command(&self) -> bool {
+        find(&self.name).is_some_and(|setting| setting.sway == Sway::Around)
+    }
+}
+
 /// Maximum number of options in an option set.
 pub const SET_OPTIONS_MAX: usize = 200;
 

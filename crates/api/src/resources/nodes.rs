@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catalog::{DrillRow, Node, NodeDetails};
-use model::PersonId;
+use model::{DomainId, PersonId};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -168,6 +168,7 @@ pub(super) struct NodePath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RemoveQuery {
     /// True to remove a node with its backups and archives.
     with_data: Option<bool>,
@@ -390,6 +391,9 @@ fn check_change(
     if is_of_service {
         caller.check(Area::Nodes, Right::Write, of_domain)?;
     }
+    if body.owner.is_some() || body.domain.is_some() {
+        check_handover(caller, found.node.domain)?;
+    }
     if let Some(name) = &body.domain {
         let domain = domains::find(desk, caller, name)?;
         caller.check(Area::Nodes, Right::Write, of_domain)?;
@@ -397,6 +401,13 @@ fn check_change(
         guard_move(desk, caller, (&found.node, &domain), body)?;
     }
     Ok(())
+}
+
+/// Fails if the caller may not hand over a node of the domain. A new owner, or the people of
+/// another domain, get the contents of its files and may make a machine the node.
+pub(crate) fn check_handover(caller: &Caller, domain: DomainId) -> Answer<()> {
+    caller.check(Area::Contents, Right::Write, Subject::Domain(domain))?;
+    caller.check(Area::Enrolment, Right::Write, Subject::Domain(domain))
 }
 
 /// Succeeds if the node may move to the domain at once. A move to a domain that keeps less waits

@@ -143,6 +143,7 @@ struct OptionSetPath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Maximum number of items: 1 to 1000.
     limit: Option<u32>,
@@ -291,6 +292,15 @@ fn options(documents: &[OptionDocument]) -> Answer<Vec<SetOption>> {
     }
 }
 
+/// Fails if the caller may not give these options to nodes: a command gets at the contents of their
+/// files.
+pub(crate) fn check_commands(caller: &Caller, options: &[SetOption]) -> Answer<()> {
+    match options.iter().any(SetOption::is_command) {
+        true => caller.check(Area::Contents, Right::Write, Subject::Service),
+        false => Ok(()),
+    }
+}
+
 /// Returns the text of statements, one a line.
 fn text(statements: &[String]) -> Answer<Vec<u8>> {
     if statements.iter().any(|line| line.contains(['\n', '\r', '\0'])) {
@@ -324,6 +334,7 @@ fn make(call: &mut Call<Empty, Empty, NewOptionSetBody>) -> Answer<ChangeDocumen
         ..OptionSetChange::default()
     };
     caller.check(Area::Policies, Right::Write, Subject::Service)?;
+    check_commands(caller, &change.set)?;
     let store = call.desk.store();
     let made = option_sets::change(store, &body.name, Mode::Define, change, &caller.name, false)?;
     call.desk.office.announce()?;
@@ -343,6 +354,7 @@ fn change(call: &mut Call<OptionSetPath, Empty, OptionSetBody>) -> Answer<Change
         comment: body.comment.clone(),
         share: share.transpose()?,
     };
+    check_commands(caller, &change.set)?;
     let store = call.desk.store();
     let changed =
         option_sets::change(store, &name, Mode::Update, change, &caller.name, body.dry_run)?;

@@ -1,6 +1,6 @@
 //! Schedules and the nodes that follow them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::Follower;
@@ -86,6 +86,7 @@ struct SchedulePath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Maximum number of items: 1 to 1000.
     limit: Option<u32>,
@@ -155,17 +156,24 @@ struct View<'a> {
     caller: &'a Caller,
     domains: BTreeMap<DomainId, String>,
     nodes: BTreeMap<NodeId, String>,
+    /// Labels of the nodes.
+    labels: BTreeSet<String>,
 }
 
 impl<'a> View<'a> {
     fn read(desk: &Desk, caller: &'a Caller) -> Answer<Self> {
         let mut domains = desk.store().catalog.domains()?;
         domains.retain(|one| caller.may(Area::Domains, Right::Read, Subject::Domain(one.id)));
-        let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?.into_iter();
+        let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?;
+        let nodes: BTreeMap<_, _> =
+            nodes.into_iter().map(|node| (node.id, node.name.to_string())).collect();
+        let labels = desk.store().catalog.labels(None)?.into_iter();
+        let labels = labels.filter(|(node, _)| nodes.contains_key(node));
         Ok(Self {
             caller,
             domains: domains.into_iter().map(|domain| (domain.id, domain.name)).collect(),
-            nodes: nodes.map(|node| (node.id, node.name.to_string())).collect(),
+            labels: labels.map(|(_, label)| label).collect(),
+            nodes,
         })
     }
 
@@ -180,14 +188,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns true if the caller may see the schedule. A schedule that was made for one run shows
-    /// what its nodes do, so it is for those who may see one of the nodes.
+    /// Returns true if the caller may see the schedule. It shows what its nodes do, so it is for
+    /// those who may see one of the nodes.
     fn shows(&self, schedule: &Schedule) -> bool {
-        let is_of_run = schedule.row.name.starts_with('@');
-        let mut followers = schedule.followers.iter();
-        !is_of_run
-            || self.caller.is_staff()
-            || followers.any(|follower| self.name(follower).is_some())
+        let is_own = |follower: &Follower| match follower {
+            Follower::Label(label) => self.labels.contains(label),
+            _ => self.name(follower).is_some(),
+        };
+        self.caller.is_staff() || schedule.followers.iter().any(is_own)
     }
 }
 
@@ -282,10 +290,20 @@ fn check<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
     call.caller.check(Area::Schedules, Right::Write, Subject::Service)
 }
 
+/// Fails if the caller may not let nodes do this work by schedule: what gets at the contents of
+/// their files is for those who may do so.
+pub(crate) fn check_reach(caller: &Caller, definition: &Definition) -> Answer<()> {
+    match super::area_of_run(definition) {
+        Area::Contents => caller.check(Area::Contents, Right::Write, Subject::Service),
+        _ => Ok(()),
+    }
+}
+
 fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocument> {
     check(call)?;
     let (store, author) = (call.desk.store(), &call.caller.name);
     let definition = parse(&call.body.definition)?;
+    check_reach(&call.caller, &definition)?;
     let followers = parse_followers(&call.desk, &call.caller, &call.body.followers)?;
     let mut schedule = schedules::add(store, &call.body.name, &definition, author)?;
     if !followers.is_empty() {
@@ -299,6 +317,7 @@ fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<Schedu
     check(call)?;
     find(&call.desk, &call.path.schedule)?;
     let definition = parse(&call.body.definition)?;
+    check_reach(&call.caller, &definition)?;
     let (store, author) = (call.desk.store(), &call.caller.name);
     let schedule = schedules::change(store, &call.path.schedule, &definition, author)?;
     call.desk.office.announce()?;
@@ -320,6 +339,7 @@ fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<Schedul
     let added = parse_followers(&call.desk, &call.caller, &call.body.add)?;
     let removed = parse_followers(&call.desk, &call.caller, &call.body.remove)?;
     if !added.is_empty() {
+        check_reach(&call.caller, &schedule.definition)?;
         schedule = schedules::associate(store, name, &added, author)?;
     }
     if !removed.is_empty() {

@@ -143,6 +143,8 @@ mod reserve;
 #[cfg(test)]
 mod restores;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod risks;
 #[cfg(test)]
 mod round_trip;

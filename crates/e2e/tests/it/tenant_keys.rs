@@ -9,7 +9,7 @@ use crate::api::{Provider, holdfast};
 
 /// Runs `holdfast admin` with the key of a person.
 #[track_caller]
-fn run(service: &Provider, login: &str, words: &[&str]) -> Outcome {
+pub(crate) fn run(service: &Provider, login: &str, words: &[&str]) -> Outcome {
     let key = service.scratch.join(&format!("key of {login}"));
     if fs::metadata(&key).is_err() {
         let made = service.server.admin(&["key", "add", "--user", login]);

@@ -1,0 +1,105 @@
+//! Ways around the table of roles: nobody gets a right by using another one.
+
+use e2e::harness::Outcome;
+use serde_json::{Value, json};
+
+use crate::api::{Provider, fields};
+use crate::at_work::enrol;
+use crate::scene::plant_files;
+use crate::tenant_keys;
+
+/// The definition of a schedule with this action.
+fn definition(action: &Value) -> Value {
+    json!({
+        "action": action,
+        "timing": { "starts": { "calendar": { "times": "22:00" } }, "window_minutes": 60 },
+    })
+}
+
+#[test]
+fn an_operator_hands_over_no_node() {
+    let service = Provider::new();
+    service.root.post("/v1/domains", &json!({ "name": "LAB" })).expect(201);
+    let node = enrol(&service, "web-1");
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 3, 1_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+    let operator = service.person("olga", &["operator"]);
+    for change in [json!({ "owner": "olga" }), json!({ "domain": "LAB" })] {
+        operator.patch("/v1/nodes/web-1", &change).expect(403);
+    }
+    operator.patch("/v1/nodes/web-1", &json!({ "description": "x" })).expect(200);
+    let run = |words: &[&str]| -> Outcome { tenant_keys::run(&service, "olga", words) };
+    run(&["node", "set", "web-1", "--domain", "LAB"]).expect(&[12]);
+    run(&["node", "lock", "web-1"]).expect(&[0]);
+    service.root.patch("/v1/nodes/web-1", &json!({ "domain": "LAB" })).expect(200);
+}
+
+#[test]
+fn who_decides_about_policies_runs_no_commands_at_nodes() {
+    let service = Provider::new();
+    let pia = service.person("pia", &["policy"]);
+    let harmless = definition(&json!({ "work": "incremental" }));
+    let commands = [
+        definition(&json!({ "work": "command", "objects": ["id"] })),
+        definition(&json!({ "work": "restore", "objects": ["/etc"] })),
+        definition(&json!({ "work": "incremental", "options": ["--pre-command=id"] })),
+    ];
+    pia.post("/v1/schedules", &json!({ "name": "n", "definition": harmless }))
+        .expect(201);
+    for (number, command) in commands.iter().enumerate() {
+        let new = json!({ "name": format!("c{number}"), "definition": command });
+        pia.post("/v1/schedules", &new).expect(403);
+        let change = json!({ "definition": command });
+        pia.send("PUT", "/v1/schedules/n", Some(&change)).expect(403);
+        service.root.post("/v1/schedules", &new).expect(201);
+        let followers = json!({ "add": [{ "domain": "STANDARD" }] });
+        pia.patch(&format!("/v1/schedules/c{number}/followers"), &followers).expect(403);
+        pia.delete(&format!("/v1/schedules/c{number}")).expect(204);
+    }
+    let option = |name: &str, value: &str| json!([{ "name": name, "value": value }]);
+    let set = json!({ "name": "s", "options": option("pre-command", "id") });
+    pia.post("/v1/option-sets", &set).expect(403);
+    let set = json!({ "name": "s", "options": option("compression", "threads") });
+    pia.post("/v1/option-sets", &set).expect(201);
+    pia.patch("/v1/option-sets/s", &json!({ "set": option("post-command", "id") }))
+        .expect(403);
+
+    let run = |words: &[&str]| -> Outcome { tenant_keys::run(&service, "pia", words) };
+    let define = ["schedule", "define", "d", "--time", "22:00", "--action"];
+    run(&[&define[..], &["incremental"]].concat()).expect(&[0]);
+    run(&["schedule", "update", "d", "--action", "command", "--object", "id"]).expect(&[12]);
+    let set = ["optionset", "update", "s", "--option"];
+    run(&[&set[..], &["pre-command=id"]].concat()).expect(&[12]);
+    run(&[&set[..], &["priority=low"]].concat()).expect(&[0]);
+}
+
+#[test]
+fn a_schedule_is_for_those_whose_nodes_follow_it() {
+    let service = Provider::new();
+    let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
+    law.post("/v1/nodes", &json!({ "name": "law-1", "domain": "LAW" })).expect(201);
+    let make = |name: &str, follower: Value| {
+        let definition = definition(&json!({ "work": "incremental" }));
+        let new = json!({ "name": name, "definition": definition, "followers": [follower] });
+        service.root.post("/v1/schedules", &new).expect(201);
+    };
+    make("of-domain", json!({ "domain": "LAB" }));
+    make("of-label", json!({ "label": "web" }));
+    let names = |caller: &e2e::harness::api::Caller| {
+        fields(&caller.get("/v1/schedules").expect(200).json(), "name")
+    };
+    assert_eq!((names(&lab), names(&law)), (vec!["of-domain".to_owned()], Vec::new()));
+    law.get("/v1/schedules/of-domain").expect(404);
+    law.patch("/v1/nodes/law-1", &json!({ "add_labels": ["web"] })).expect(200);
+    assert_eq!(names(&law), ["of-label"]);
+    law.get("/v1/schedules/of-label").expect(200);
+}
+
+#[test]
+fn a_parameter_that_an_operation_does_not_have_is_refused() {
+    let service = Provider::new();
+    for path in ["/v1/nodes?domian=LAB", "/v1/log?knd=x", "/v1/pools?x=1"] {
+        service.root.get(path).expect(400);
+    }
+}
