@@ -68,6 +68,7 @@ enum State {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only open alerts, or only those that are over.
     state: Option<State>,

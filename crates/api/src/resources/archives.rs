@@ -37,6 +37,7 @@ struct ArchiveDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Maximum number of items: 1 to 1000.
     limit: Option<u32>,

@@ -24,6 +24,7 @@ use crate::roles::Area;
 use crate::routes::Routes;
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct FileQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
@@ -35,6 +36,7 @@ struct FileQuery {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct TreeQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,

@@ -52,6 +52,7 @@ struct Pair {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct DifferencesQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,

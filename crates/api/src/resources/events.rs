@@ -126,6 +126,7 @@ enum PlaceName {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only events of this node.
     node: Option<String>,

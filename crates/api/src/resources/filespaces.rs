@@ -15,6 +15,7 @@ use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RemoveQuery {
     /// Name of the filespace.
     filespace: String,

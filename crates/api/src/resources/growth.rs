@@ -52,6 +52,7 @@ struct GrowthDay {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct GrowthQuery {
     /// Number of days up to the present: 1 to 400; 90 by default.
     days: Option<u32>,

@@ -56,6 +56,7 @@ pub(super) struct VersionDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Maximum number of items: 1 to 1000.
     limit: Option<u32>,
@@ -64,6 +65,7 @@ struct ListQuery {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct BrowseQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
@@ -81,12 +83,15 @@ struct BrowseQuery {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SearchQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
     /// Pattern of the path on the node, with the wildcards *, ? and ... A pattern that is not
     /// UTF-8 is `base64:` and its bytes in Base64.
     pattern: NameText,
+    /// Time at which the versions stood; the present by default.
+    at: Option<Time>,
     /// True for versions that are no longer active, too.
     all: Option<bool>,
     /// Maximum number of items: 1 to 1000.
@@ -248,7 +253,7 @@ fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionD
 }
 
 fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionDocument>> {
-    let SearchQuery { filespace, pattern, all, limit, cursor } = &call.query;
+    let SearchQuery { filespace, pattern, at, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
     let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
@@ -256,7 +261,7 @@ fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionD
     let pattern = Pattern::parse(&pattern.0).map_err(wrong)?;
     let condition = VersionCondition { pattern: Some(pattern), ..VersionCondition::default() };
     let parts = vec![Part { span: PageSpan::Subtree(DirPath::above_root()), name: None }];
-    let choice = choice(None, *all);
+    let choice = choice(*at, *all);
     let selection = Selection { filespace: found.id, choice, parts, range: 0..0, sample: None };
     collect((&call.desk, &call.attention), &selection, &portion, |batch| {
         condition.apply(&found.name, batch);

@@ -74,6 +74,7 @@ struct KeyPath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Login of the person whose keys are listed; the caller by default.
     user: Option<String>,

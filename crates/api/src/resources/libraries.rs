@@ -158,6 +158,7 @@ enum LibraryWorkName {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Maximum number of items: 1 to 1000.
     limit: Option<u32>,

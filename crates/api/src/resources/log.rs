@@ -23,6 +23,7 @@ struct EntryDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only entries of this time or later.
     from: Option<Time>,

@@ -26,6 +26,7 @@ enum ReportFormat {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ReportQuery {
     /// The month, as in 2026-11; the present month by default.
     month: Option<String>,

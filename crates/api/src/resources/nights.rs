@@ -70,6 +70,7 @@ enum HourState {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct NightsQuery {
     /// First hour; 24 hours before the end by default.
     from: Option<Time>,

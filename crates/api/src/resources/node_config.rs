@@ -20,6 +20,7 @@ use crate::routes::Routes;
 const FOLDER: &str = "holdfast";
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ConfigQuery {
     /// Lifetime of the token: 1 second to 30 days; a day by default.
     token_secs: Option<i64>,

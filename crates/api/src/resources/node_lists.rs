@@ -58,6 +58,7 @@ enum Sort {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only nodes of this domain.
     domain: Option<String>,

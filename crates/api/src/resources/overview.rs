@@ -124,6 +124,7 @@ struct UsageDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct RisksQuery {
     /// Age in hours from which the last good backup of a node is a risk; 26 by default.
     backup_hours: Option<u32>,

@@ -107,6 +107,7 @@ struct PersonPath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only people with a role in this domain.
     domain: Option<String>,

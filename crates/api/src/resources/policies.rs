@@ -173,6 +173,7 @@ struct ActivationBody {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SimulationQuery {
     /// Time for the simulation in seconds: 1 to 60; 20 by default.
     seconds: Option<u64>,

@@ -73,6 +73,7 @@ struct RestoreDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct ListQuery {
     /// Only restores at this node.
     node: Option<String>,

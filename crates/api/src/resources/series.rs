@@ -73,6 +73,7 @@ struct Counters {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct SeriesQuery {
     /// Number of days up to the present: 1 to 400; 30 by default.
     days: Option<u32>,

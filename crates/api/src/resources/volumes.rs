@@ -82,6 +82,7 @@ struct VolumePath {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct VolumesQuery {
     /// Only volumes of this library.
     library: Option<String>,
