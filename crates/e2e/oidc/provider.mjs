@@ -35,7 +35,8 @@ const provider = new Provider(issuer, {
   enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256', 'PS256', 'EdDSA', 'HS256'] },
   pkce: { required: () => true },
   claims: { openid: ['sub'], profile: ['name', 'preferred_username', 'groups'], email: ['email', 'email_verified'] },
-  ttl: { AccessToken: 600, Grant: 600, IdToken: 600, Interaction: 600, Session: 600 },
+  // The cookies of a provider that is an hour late are good, its tokens are not.
+  ttl: { AccessToken: 7200, Grant: 7200, IdToken: 600, Interaction: 7200, Session: 7200 },
   findAccount: (_, login) => ({
     accountId: login,
     claims: () => ({

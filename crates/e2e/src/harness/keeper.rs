@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::Value;
 
 use super::port::free_port;
@@ -147,6 +147,8 @@ pub fn certificate(folder: &Path) -> [PathBuf; 3] {
     let make = || -> Result<[String; 3], rcgen::Error> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // With one name for both, OpenSSL would take the leaf for its own authority.
+        params.distinguished_name.push(DnType::CommonName, "an authority of tests");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
         let names = vec!["localhost".to_owned()];

@@ -310,15 +310,17 @@ fn pools_and_alerts(stage: &mut Stage) {
 
 /// Lets a restore wait for a volume that another process holds.
 fn recall_queue(stage: &mut Stage, node: &Node, tree: &std::path::Path) {
-    let (root, scratch) = (stage.root(), &stage.service.scratch);
-    let folder = scratch.folder("more tapes");
-    let (folder_text, out) = (folder.to_str().unwrap(), scratch.folder("out"));
+    let root = stage.root();
+    let folder = stage.service.scratch.folder("more tapes");
+    let (folder_text, out) = (folder.to_str().unwrap(), stage.service.scratch.folder("out"));
     let server = &stage.service.server;
     server.admin(&["library", "add", "TL", "--folder", folder_text, "--capacity", "64M"]);
     server.admin(&["pool", "add", "TAPE", "tape:TL"]);
     server.admin(&["pool", "remove", "COPIES"]);
     server.admin(&["pool", "set", "PRIMARY", "--next", "TAPE"]);
     server.admin(&["pool", "drain", "PRIMARY", "--all"]);
+    // A drive lets its volume go when the server ends.
+    stage.service.server.restart();
     let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let is_volume = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "volume");
     let volumes: Vec<_> = files.filter(is_volume).collect();

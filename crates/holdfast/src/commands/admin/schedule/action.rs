@@ -13,7 +13,7 @@ use crate::error::CommandError;
 pub(super) struct ActionArgs {
     /// At nodes: incremental (or backup, which is the same), selective, full, archive, restore,
     /// verify, drill, image, command. At the server: expire, reclaim, audit, scrub, copy-catalog,
-    /// drain
+    /// drain, copy-pools, repair, reclaim-volumes, move-volumes, audit-volumes
     #[arg(long, value_name = "WORK", value_parser = parse_work)]
     action: Option<Work>,
     /// A path, a device, a shell command, a pool, or the amount of a drill's sample; may be given
