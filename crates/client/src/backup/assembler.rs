@@ -67,6 +67,11 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
+    /// Returns true if the user has stopped the backup.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.tally.progress.is_stopped()
+    }
+
     /// Encrypts `chunk`, if the current file is encrypted.
     pub(super) fn seal(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
         let FileTreatment { compresses, encrypts, .. } = self.treatment;

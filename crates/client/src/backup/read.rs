@@ -106,6 +106,11 @@ pub(super) trait Sink {
     fn chunk(&mut self, chunk: &[u8]);
     fn hole(&mut self, bytes: u64);
 
+    /// Returns true if nobody wants the rest of the file any more.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// Returns room for a chunk of `bytes` bytes, which saves a copy. The caller writes the chunk
     /// there and then calls [`Self::written`]. Returns `None` if the caller must use
     /// [`Self::chunk`] instead.
@@ -138,6 +143,10 @@ impl Sink for ChunkCollector<'_, '_> {
 
     fn hole(&mut self, bytes: u64) {
         self.content.parts.push(Part::Hole { bytes });
+    }
+
+    fn has_ended(&self) -> bool {
+        self.assembler.is_stopped()
     }
 
     fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
@@ -269,6 +278,9 @@ impl FileReader {
         // Number of bytes in the buffer that have not been cut yet.
         let mut held = 0;
         while offset < end || held > 0 {
+            if sink.has_ended() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             let wanted = left.min(room - held);
             assert!(wanted > 0 || offset == end, "a full buffer has a chunk to cut");

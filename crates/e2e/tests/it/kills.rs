@@ -223,6 +223,36 @@ fn an_interruption_says_what_is_committed() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+/// The interruption was asked for only between directories, so that a file was sent to its end.
+#[test]
+fn an_interruption_ends_within_a_file() {
+    let scene = Scene::new();
+    fs::write(scene.tree.join("large"), Random::new(7, b"large").bytes(128 << 20)).unwrap();
+    let running = scene.node.spawn_backup(&scene.tree, &["--limit-rate-send", "8M"]);
+    assert!(!running.ends_within(Duration::from_secs(2)), "the link is slow");
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]);
+    assert!(!outcome.stderr.contains("large"), "the file has no fault: {outcome}");
+    let rest = scene.backup().counts(&[("failed", 0)]);
+    assert!(rest.count("backed_up") > 0, "the file comes with the next backup: {rest}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+/// A transaction was committed by its age at the client, where it waits long for a slow link.
+#[test]
+fn a_backup_over_a_slow_link_that_dies_gets_on() {
+    let scene = Scene::with_files(40, 1 << 20);
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    assert!(!running.ends_within(Duration::from_secs(8)), "the link is slow");
+    drop(running.kill9());
+    proxy.weather().carry(0);
+    let rest = scene.backup();
+    assert!(rest.count("bytes_after_dedup") < 38 << 20, "what has arrived is kept: {rest}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
 #[test]
 fn server_stops_in_an_orderly_way_during_a_backup() {
     let mut scene = Scene::new();
