@@ -24,7 +24,10 @@ pub(crate) enum Refusal {
     Command,
     #[error("this node does not allow the server to start restores (restores in client.toml)")]
     Restore,
-    #[error("this node does not allow commands before and after (commands_around in client.toml)")]
+    #[error(
+        "this node does not allow this command before or after its work (commands and \
+         commands_around in client.toml)"
+    )]
     Around,
     #[error("the option '{0}' is not allowed for this action")]
     Option(String),
@@ -62,7 +65,8 @@ pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<Com
     for option in &action.options {
         let name = option_name(option);
         if action.work.runs_around(name) {
-            if !settings.commands_around {
+            let command = option.split_once('=').map_or("", |(_, command)| command);
+            if !settings.commands_around || !settings.commands.allows(command.as_bytes()) {
                 return Err(Refusal::Around);
             }
         } else if !action.work.options().contains(&name) {
@@ -93,7 +97,7 @@ impl CommandLine {
 
 #[cfg(test)]
 mod tests {
-    use client::CommandRight;
+    use client::{CommandRight, CommandWord};
     use policy::schedule::Word;
 
     use super::*;
@@ -153,6 +157,13 @@ mod tests {
         let around = action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]);
         assert_eq!(refusal(&around, &none), Some(Refusal::Around));
         assert_eq!(refusal(&around, &all), None);
+        let listed = AgentSettings { commands: none.commands.clone(), ..AgentSettings::default() };
+        assert_eq!(refusal(&around, &listed), None);
+        let other = action(Work::Incremental, &[b"/etc"], &["--post-command=id"]);
+        assert_eq!(refusal(&other, &listed), Some(Refusal::Around));
+        let word = CommandRight::Word(CommandWord::None);
+        let nothing = AgentSettings { commands: word, ..AgentSettings::default() };
+        assert_eq!(refusal(&around, &nothing), Some(Refusal::Around));
         for option in ["--stdin-command=id", "--home=/tmp", "--filelist=/etc/shadow", "-v", "x"] {
             let backup = action(Work::Incremental, &[], &[option]);
             assert_eq!(refusal(&backup, &all), Some(Refusal::Option(option.to_owned())));

@@ -136,8 +136,9 @@ impl Standing {
             }
         }
         let values = standing.take_received();
-        let around = find("agent-commands-around").expect("a setting");
-        standing.runs_around = standing.winner(around).1 != Some("no");
+        let value = |name: &str| standing.winner(find(name).expect("a setting")).1;
+        let allows_all = value("agent-commands").is_none_or(|commands| commands == "all");
+        standing.runs_around = allows_all && value("agent-commands-around") != Some("no");
         let mut table = own.clone();
         for (setting, value) in values {
             let is_of_set = matches!(standing.winner(setting).0, Rank::Forced | Rank::IfNotSet);
@@ -256,7 +257,7 @@ impl Standing {
         match setting.sway {
             Sway::Tightening => Some("an option set can only take this right away"),
             Sway::Around if !self.runs_around => {
-                Some("this node forbids commands of the server (commands_around)")
+                Some("this node forbids commands of the server (commands, commands_around)")
             }
             Sway::Around | Sway::Open => {
                 assert!(winner < of, "a value that is heard loses only to one before it");
