@@ -10,7 +10,7 @@
 //!   30m 12h 3d 2w          this long ago; also 90s and 1h30m
 //! ```
 //!
-//! A day stands for its end, 23:59:59. A time that is given to the second stands for the end of
+//! A day stands for its end, 23:59:59, or for its beginning where something begins (`--from`). A time that is given to the second stands for the end of
 //! that second: a version that a list shows with the backup time 18:00:05 exists at 18:00:05.
 
 use jiff::civil::{Date, DateTime, Time};
@@ -44,6 +44,19 @@ pub(crate) enum LengthError {
 pub(crate) fn parse(text: &str) -> Result<ServerTime, MomentError> {
     let now = Timestamp::from_microsecond(sys::clock::now().0).map_err(|_| MomentError)?;
     parse_from(text, &now.to_zoned(TimeZone::system()))
+}
+
+/// Parses a moment at which something begins: a day stands for its beginning.
+pub(crate) fn parse_start(text: &str) -> Result<ServerTime, MomentError> {
+    let now = Timestamp::from_microsecond(sys::clock::now().0).map_err(|_| MomentError)?;
+    parse_start_from(text, &now.to_zoned(TimeZone::system()))
+}
+
+fn parse_start_from(text: &str, now: &Zoned) -> Result<ServerTime, MomentError> {
+    match parse_day(text.trim(), now) {
+        Ok(day) => Ok(server_time(local(day.to_datetime(Time::midnight()), now)?)),
+        Err(_) => parse_from(text, now),
+    }
 }
 
 fn parse_from(text: &str, now: &Zoned) -> Result<ServerTime, MomentError> {
@@ -261,6 +274,18 @@ mod tests {
         check("2026-11-18", "2026-11-18T22:59:59.999999Z");
         check("yesterday", "2026-11-19T22:59:59.999999Z");
         check("today", "2026-11-20T22:59:59.999999Z");
+    }
+
+    #[test]
+    fn a_day_at_which_something_begins_means_its_beginning() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        let start = |text| parse_start_from(text, &now).map(rfc3339);
+        assert_eq!(start("2026-11-18").as_deref(), Ok("2026-11-17T23:00:00Z"));
+        assert_eq!(start("yesterday").as_deref(), Ok("2026-11-18T23:00:00Z"));
+        assert_eq!(start("yesterday 18:00").as_deref(), Ok("2026-11-19T17:00:00Z"));
+        assert_eq!(start("2026-11-19T18:00:05Z").as_deref(), Ok("2026-11-19T18:00:05.999999Z"));
+        assert_eq!(start("30m").as_deref(), Ok("2026-11-20T11:00:00.25Z"));
+        assert!(start("someday").is_err());
     }
 
     #[test]

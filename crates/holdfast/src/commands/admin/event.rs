@@ -73,10 +73,10 @@ struct ListArgs {
     /// failed, restarted, severed, uncertain
     #[arg(long, value_name = "STATES", value_delimiter = ',')]
     state: Vec<String>,
-    /// Only events that were planned at this time or later
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    /// Only events that were planned at this time or later; a day stands for its beginning
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_start)]
     from: Option<ServerTime>,
-    /// Only events that were planned at this time or earlier
+    /// Only events that were planned at this time or earlier; a day stands for its end
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     /// Maximum number of events
@@ -86,7 +86,7 @@ struct ListArgs {
 
 #[derive(clap::Args, Debug)]
 struct WishArgs {
-    /// The schedule
+    /// The schedule, or the number of an event
     #[arg(value_name = "SCHEDULE")]
     schedule: String,
     /// Only at this node
@@ -299,12 +299,28 @@ pub(super) fn log_text(log: &[u8]) -> String {
     text.lines().map(|line| format!("  {}\n", model::printable(line))).collect()
 }
 
+/// Returns what an event stands for, if it is at the node that the arguments name.
+fn named_by(number: u64, args: &WishArgs, admin: &mut Admin) -> Result<WishArgs, CommandError> {
+    let (event, _) = admin.event_log(number)?;
+    match &args.node {
+        Some(node) if event.node.as_ref().is_none_or(|of| !of.eq_ignore_ascii_case(node)) => {
+            Err(CommandError::new(format!("event {number} is not of node {node}")))
+        }
+        _ => Ok(WishArgs { schedule: event.schedule, node: event.node }),
+    }
+}
+
 fn wish(
     args: WishArgs,
     wish: EventControl,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<(), CommandError> {
+    // The names of schedules that somebody defines are no numbers; those of runs begin with '@'.
+    let args = match args.schedule.parse() {
+        Ok(number) => named_by(number, &args, admin)?,
+        Err(_) => args,
+    };
     let count = admin.control_events(&args.schedule, args.node.as_deref(), wish)?;
     if context.output.is_json() {
         context

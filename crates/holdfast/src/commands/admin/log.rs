@@ -19,11 +19,11 @@ Example:
   holdfast admin log --node web-01 --from 7d
   holdfast admin log --kind node --to 2026-11-20 --text locked
 
-Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
+Times: 2026-11-20 (that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
 length of time before now: 30m, 12h, 3d, 2w.")]
 pub(crate) struct Args {
-    /// List events since this time only
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    /// List events since this time only; a day stands for its beginning
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_start)]
     from: Option<ServerTime>,
     /// List events until this time only
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
