@@ -10,7 +10,7 @@ use super::list;
 use super::resumption::resumable;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
-use crate::waiter::LinkArgs;
+use crate::waiter::{LinkArgs, Waiter};
 use crate::{moment, quantity};
 
 /// Find stored objects by a pattern, in all filespaces of this node
@@ -69,7 +69,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         client.find(&options, &mut |version| shown.visit(version, || show(version)))
     })?;
     if found == 0 {
-        context.output.note("No stored object matches.");
+        let is_older =
+            !args.inactive && has_any(&FindOptions { all_versions: true, ..options }, &waiter)?;
+        context.output.note(match is_older {
+            true => "No active object matches; --inactive finds the versions that match.",
+            false => "No stored object matches.",
+        });
     } else if found > args.limit {
         let shown = quantity::counted(args.limit, "version");
         context
@@ -77,4 +82,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             .note(&format!("There are more than {shown}; --limit shows more."));
     }
     Ok(DONE)
+}
+
+/// Returns true if any version matches.
+fn has_any(options: &FindOptions, waiter: &Waiter) -> Result<bool, CommandError> {
+    let mut has_one = false;
+    resumable(waiter, |client, _| {
+        client.find(options, &mut |_| {
+            has_one = true;
+            false
+        })
+    })?;
+    Ok(has_one)
 }
