@@ -114,6 +114,20 @@ impl Work {
         Self::ALL.into_iter().find(|work| work.name() == name)
     }
 
+    /// Returns true if the objects of the work are paths at the node.
+    fn takes_paths(self) -> bool {
+        matches!(
+            self,
+            Self::Incremental
+                | Self::Selective
+                | Self::Full
+                | Self::Archive
+                | Self::Restore
+                | Self::Verify
+                | Self::Image
+        )
+    }
+
     pub fn place(self) -> Place {
         match self {
             Self::Incremental
@@ -168,6 +182,13 @@ impl Action {
 
     fn check_objects(&self) -> Result<(), &'static str> {
         let is_without = self.objects.is_empty();
+        if self.objects.iter().any(|object| object.0.is_empty()) {
+            return Err("an object is empty");
+        }
+        // A node would look for another path from the folder in which its agent happens to be.
+        if self.work.takes_paths() && !self.objects.iter().all(|one| one.0.starts_with(b"/")) {
+            return Err("the objects of this action are paths, which begin with '/'");
+        }
         match self.work {
             Work::Selective if is_without => {
                 Err("a selective backup needs objects: name the files or directories")

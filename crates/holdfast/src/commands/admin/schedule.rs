@@ -263,6 +263,10 @@ fn put(
     if is_new {
         let checked = store::check_name(name, "a schedule");
         checked.map_err(|error| CommandError::new(error.to_string()))?;
+        if admin.schedules(None)?.iter().any(|one| one.name.eq_ignore_ascii_case(name)) {
+            return Err(CommandError::new(format!("there is a schedule {name} already"))
+                .with_hint("'holdfast admin schedule update' changes it"));
+        }
     }
     let runs = runs(definition)?;
     if is_dry {
@@ -288,7 +292,10 @@ fn put(
         let help = " No node follows it yet: 'holdfast admin schedule associate' lets nodes do so.";
         text.push_str(help);
     }
-    tell(&schedule, &text, context);
+    if runs.is_empty() && !definition.is_suspended {
+        text.push_str(" It never runs: its times are over, or no run is allowed at them.");
+    }
+    tell(&schedule, &runs, &text, context);
     Ok(DONE)
 }
 
@@ -305,7 +312,7 @@ fn follow(
         true => format!("Nobody follows schedule {} now.", schedule.name),
         false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
     };
-    tell(&schedule, &text, context);
+    tell(&schedule, &[], &text, context);
     Ok(DONE)
 }
 
@@ -363,9 +370,9 @@ fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument
     document
 }
 
-fn tell(schedule: &Schedule, text: &str, context: &mut Context) {
+fn tell(schedule: &Schedule, runs: &[Occurrence], text: &str, context: &mut Context) {
     if context.output.is_json() {
-        context.output.json(&document(schedule, &[]));
+        context.output.json(&document(schedule, runs));
     } else if !context.output.quiet {
         context.output.text(text);
     }
