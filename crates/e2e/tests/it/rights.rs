@@ -12,7 +12,15 @@ use crate::tenant_keys;
 fn definition(action: &Value) -> Value {
     json!({
         "action": action,
-        "timing": { "starts": { "calendar": { "times": "22:00" } }, "window_minutes": 60 },
+        "timing": {
+            "starts": { "calendar": { "times": "22:00" } },
+            "window_minutes": 60,
+            "spread_percent": 0,
+        },
+        "zone": "Europe/Berlin",
+        "priority": 5,
+        "retries": 0,
+        "retry_pause_minutes": 20,
     })
 }
 
