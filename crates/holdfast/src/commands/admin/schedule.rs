@@ -227,7 +227,7 @@ pub(super) fn run(
         ScheduleCommand::Delete(args) => {
             let schedule = admin.remove_schedule(&args.name)?;
             let text = format!("Schedule {} is removed.", schedule.name);
-            tell(&schedule, &text, context);
+            tell(&schedule, &[], &text, context);
             Ok(DONE)
         }
         ScheduleCommand::List => {

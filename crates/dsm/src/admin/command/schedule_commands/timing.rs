@@ -56,12 +56,17 @@ pub(super) fn times(request: &Request, line: Line, is_new: bool) -> Result<Line,
     if is_enhanced { enhanced(request, line, start) } else { classic(request, line, start) }
 }
 
-/// Returns the first time of the schedule.
+/// Returns the first time of the schedule, in whole minutes. NOW stands for the next one: the
+/// present minute has begun already.
 fn start(request: &Request) -> Result<DateTime, Message> {
     let words =
         calendar::EndWords { day: request.text("STARTDate"), time: request.text("STARTTime") };
     let now = request.now;
-    calendar::end(words, now, now).ok_or_else(|| {
+    let start = calendar::end(words, now, now).map(|start| match start.second() {
+        0 => start,
+        seconds => start.saturating_add(jiff::Span::new().seconds(60 - i64::from(seconds))),
+    });
+    start.ok_or_else(|| {
         let value = words.day.or(words.time).unwrap_or_default();
         let expected = "a day as TODAY or 11/26/2026, and a time as 22:00";
         wrong(request, "STARTDATE and STARTTIME", value, expected)
