@@ -157,10 +157,6 @@ mod tests {
         let around = action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]);
         assert_eq!(refusal(&around, &none), Some(Refusal::Around));
         assert_eq!(refusal(&around, &all), None);
-        let listed = AgentSettings { commands: none.commands.clone(), ..AgentSettings::default() };
-        assert_eq!(refusal(&around, &listed), None);
-        let other = action(Work::Incremental, &[b"/etc"], &["--post-command=id"]);
-        assert_eq!(refusal(&other, &listed), Some(Refusal::Around));
         let word = CommandRight::Word(CommandWord::None);
         let nothing = AgentSettings { commands: word, ..AgentSettings::default() };
         assert_eq!(refusal(&around, &nothing), Some(Refusal::Around));
@@ -170,5 +166,10 @@ mod tests {
         }
         let expire = action(Work::Expire, &[], &[]);
         assert_eq!(refusal(&expire, &all), Some(Refusal::Place("expire")));
+        let sync = CommandRight::List(vec!["sync".to_owned()]);
+        let listed = AgentSettings { commands: sync, ..AgentSettings::default() };
+        assert_eq!(refusal(&around, &listed), None);
+        let other = action(Work::Incremental, &[b"/etc"], &["--post-command=id"]);
+        assert_eq!(refusal(&other, &listed), Some(Refusal::Around));
     }
 }

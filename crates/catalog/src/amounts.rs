@@ -83,7 +83,8 @@ pub trait Amounts {
     /// out.
     fn amounts(&self) -> Result<Vec<(DomainId, Amount)>, CatalogError>;
 
-    /// The amount of what each node of the domain has stored. Nodes without filespaces are left out.
+    /// The amount of what each node of the domain has stored. Nodes without filespaces are left
+    /// out.
     fn node_amounts(&self, domain: DomainId) -> Result<Vec<(NodeId, Amount)>, CatalogError>;
 
     /// At most `limit` filespaces that are not counted.

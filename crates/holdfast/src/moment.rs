@@ -10,8 +10,9 @@
 //!   30m 12h 3d 2w          this long ago; also 90s and 1h30m
 //! ```
 //!
-//! A day stands for its end, 23:59:59, or for its beginning where something begins (`--from`). A time that is given to the second stands for the end of
-//! that second: a version that a list shows with the backup time 18:00:05 exists at 18:00:05.
+//! A day stands for its end, 23:59:59, or for its beginning where something begins (`--from`). A
+//! time that is given to the second stands for the end of that second: a version that a list shows
+//! with the backup time 18:00:05 exists at 18:00:05.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;

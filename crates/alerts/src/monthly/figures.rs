@@ -25,7 +25,7 @@ struct Rows {
     sessions: Vec<SessionRow>,
     outcomes: Vec<EventOutcome>,
     restores: Vec<RestoreRow>,
-    /// What the nodes have stored now.
+    /// Amounts that the nodes have stored now.
     amounts: BTreeMap<NodeId, Amount>,
 }
 

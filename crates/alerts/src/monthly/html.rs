@@ -57,8 +57,13 @@ pub(super) fn page(report: &MonthlyReport) -> String {
          <h1>Backup of {domain} in {month}</h1>\n"
     );
     let made = time(&report.zone, report.made);
-    writeln!(page, "<p class=\"dim\">Made on {made} at {}. What is stored is told as of that time, with older versions and archives.</p>", escaped(&report.server))
-        .expect("is text");
+    writeln!(
+        page,
+        "<p class=\"dim\">Made on {made} at {}. What is stored is told as of \
+         that time, with older versions and archives.</p>",
+        escaped(&report.server)
+    )
+    .expect("is text");
     summary(&mut page, report, &total);
     days(&mut page, report);
     nodes(&mut page, report, &total);

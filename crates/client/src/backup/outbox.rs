@@ -32,7 +32,7 @@ const TRANSACTION_CHANGE_BYTES: usize = 8 << 20;
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
 /// Size of a transaction at which it is committed before the first bytes have arrived, and the
 /// least size on any line: each commit costs the server a sync.
-const FIRST_TRANSACTION_BYTES: u64 = 4 << 20;
+const FIRST_TRANSACTION_BYTES: u64 = 8 << 20;
 const TRANSACTION_BYTES_MIN: u64 = 1 << 20;
 /// Maximum number of transactions without an answer. The server keeps the quanta of more
 /// transactions than that.

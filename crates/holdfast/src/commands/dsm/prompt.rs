@@ -189,7 +189,10 @@ fn macro_lines(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
                 open.extend_from_slice(part);
                 open.push(b' ');
             }
-            None => lines.push((number, [std::mem::take(&mut open), line.to_vec()].concat())),
+            None => {
+                open.extend_from_slice(line);
+                lines.push((number, std::mem::take(&mut open).trim_ascii_end().to_vec()));
+            }
         }
     }
     if !open.trim_ascii().is_empty() {

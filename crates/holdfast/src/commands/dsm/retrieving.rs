@@ -42,8 +42,8 @@ impl NewestObjects {
         self.from.values().all(|(archive, _)| archive == first).then_some(*first)
     }
 
-    /// Divides the objects by kind and archive. Directories come first, those at the top before what
-    /// is in them, whichever archives they come from: so each is made as it was.
+    /// Divides the objects by kind and archive. Directories come first, those at the top before
+    /// what is in them, whichever archives they come from: so each is made as it was.
     fn groups(self, filter: &Filter, preservation: Preservation) -> Vec<Group> {
         let mut groups: BTreeMap<(Step, u64), Vec<Vec<u8>>> = BTreeMap::new();
         for (path, (archive, is_directory)) in self.from {

@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn the_words_of_a_command_become_an_action() {
-        let full = parse("backup --full --exclude=*.o /home -- --odd").expect("is an action");
-        assert_eq!(words(&full), "full /home --odd --exclude=*.o");
+        let full = parse("backup --full --exclude=*.o /home -- /--odd").expect("is an action");
+        assert_eq!(words(&full), "full /home /--odd --exclude=*.o");
         assert_eq!(words(&parse("image backup /dev/sda").expect("an action")), "image /dev/sda");
         let drill = parse("drill 5% --seed=7").expect("an action");
         assert_eq!(words(&drill), "drill 5% --seed=7");
