@@ -201,7 +201,7 @@ fn what_a_node_forbids_stays_forbidden() {
     assert_eq!(is_failed, "failed");
     assert!(why.contains("does not allow the server to start this command"), "{why}");
     assert!(reason(&["restore", "/etc/hosts"]).1.contains("to start restores"));
-    assert!(reason(&["backup", "--pre-command=id", "/etc"]).1.contains("before and after"));
+    assert!(reason(&["backup", "--pre-command=id", "/etc"]).1.contains("before or after"));
     try_run(&server, &["web-01", "--", "backup", "--stdin-command=id"])
         .expect(&[12])
         .says("does not take the option '--stdin-command=id'");

@@ -264,7 +264,7 @@ fn put(
         let checked = store::check_name(name, "a schedule");
         checked.map_err(|error| CommandError::new(error.to_string()))?;
         if admin.schedules(None)?.iter().any(|one| one.name.eq_ignore_ascii_case(name)) {
-            return Err(CommandError::new(format!("there is a schedule {name} already"))
+            return Err(CommandError::new(format!("schedule {name} exists already"))
                 .with_hint("'holdfast admin schedule update' changes it"));
         }
     }
