@@ -72,6 +72,13 @@ impl Target {
         sent.map_err(io_error)
     }
 
+    /// Sends a part that could not be sent while the pack was being filled. That may be long ago,
+    /// and the store may be back.
+    async fn send_again(&self, index: usize, error: &io::Error) -> io::Result<PartId> {
+        tracing::debug!(%error, index, "a part is sent again");
+        self.send_part(index, index as u64 * PART_BYTES, PART_BYTES).await
+    }
+
     /// Sends all of a pack that is smaller than a part.
     async fn send_whole(&self, bytes: u64) -> io::Result<()> {
         let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
@@ -89,8 +96,11 @@ impl Target {
         bytes: u64,
     ) -> io::Result<()> {
         let mut ids = Vec::with_capacity(parts.len() + 1);
-        for part in parts {
-            ids.push(part.await.map_err(io::Error::other)??);
+        for (index, part) in parts.into_iter().enumerate() {
+            ids.push(match part.await.map_err(io::Error::other)? {
+                Ok(id) => id,
+                Err(error) => self.send_again(index, &error).await?,
+            });
         }
         let begun = ids.len() as u64 * PART_BYTES;
         assert!(begun <= bytes, "a part that was sent lies within the pack");
