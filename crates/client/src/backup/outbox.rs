@@ -30,6 +30,10 @@ const TRANSACTION_CHANGES: usize = 4096;
 const TRANSACTION_CHANGE_BYTES: usize = 8 << 20;
 /// Age at which a transaction is committed.
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
+/// Size of a transaction at which it is committed before the first bytes have arrived, and the
+/// least size on any line: each commit costs the server a sync.
+const FIRST_TRANSACTION_BYTES: u64 = 8 << 20;
+const TRANSACTION_BYTES_MIN: u64 = 1 << 20;
 /// Maximum number of transactions without an answer. The server keeps the quanta of more
 /// transactions than that.
 const UNANSWERED_MAX: u64 = 8;
@@ -288,7 +292,17 @@ impl<'a> Outbox<'a> {
     }
 
     fn commit_if_due(&mut self) -> Result<(), ClientError> {
-        if self.transaction.is_due(&self.tuning) { self.commit() } else { Ok(()) }
+        let is_due = self.transaction.is_due(&self.tuning) || self.is_long_on_its_way();
+        if is_due { self.commit() } else { Ok(()) }
+    }
+
+    /// Returns true if the open transaction takes longer than [`TRANSACTION_TIME`] to arrive. What
+    /// waits to be sent is committed no earlier than it arrives, so its age here says little.
+    fn is_long_on_its_way(&self) -> bool {
+        let sent = self.transaction.sent_bytes;
+        let arriving =
+            || self.answers.bytes_in(TRANSACTION_TIME).unwrap_or(FIRST_TRANSACTION_BYTES);
+        sent >= TRANSACTION_BYTES_MIN && sent >= arriving()
     }
 
     fn commit(&mut self) -> Result<(), ClientError> {

@@ -64,6 +64,14 @@ impl Transit {
         arrival
     }
 
+    /// Returns the number of bytes that arrive in `span` at the rate so far. Returns `None` before
+    /// anything has arrived.
+    pub(super) fn bytes_in(&self, span: Duration, now: Instant) -> Option<u64> {
+        let time = self.time(now).as_micros().max(1);
+        let bytes = u128::from(self.arrived) * span.as_micros() / time;
+        (self.arrived > 0).then(|| u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
     /// Returns the time in which bytes were on their way until `now`.
     pub(super) fn time(&self, now: Instant) -> Duration {
         self.time + self.since.map_or(Duration::ZERO, |since| now - since)
@@ -91,6 +99,17 @@ mod tests {
         assert_eq!((transit.time(at(9)), transit.sent()), (6 * SECOND, 35));
         transit.arrive(35, at(10));
         assert_eq!(transit.time(at(20)), 7 * SECOND);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_what_has_arrived() {
+        let start = sys::clock::monotonic();
+        let mut transit = Transit::default();
+        transit.send(1_000, 0, start);
+        assert_eq!(transit.bytes_in(SECOND, start + SECOND), None);
+        transit.arrive(100, start + SECOND);
+        assert_eq!(transit.bytes_in(2 * SECOND, start + 4 * SECOND), Some(50));
+        assert!(transit.bytes_in(SECOND, start).is_some_and(|bytes| bytes > 100));
     }
 
     #[test]

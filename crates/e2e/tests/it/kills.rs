@@ -238,6 +238,21 @@ fn an_interruption_ends_within_a_file() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+/// A transaction was committed by its age at the client, where it waits long for a slow link.
+#[test]
+fn a_backup_over_a_slow_link_that_dies_gets_on() {
+    let scene = Scene::with_files(40, 1 << 20);
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    assert!(!running.ends_within(Duration::from_secs(8)), "the link is slow");
+    drop(running.kill9());
+    proxy.weather().carry(0);
+    let rest = scene.backup();
+    assert!(rest.count("bytes_after_dedup") < 38 << 20, "what has arrived is kept: {rest}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
 #[test]
 fn server_stops_in_an_orderly_way_during_a_backup() {
     let mut scene = Scene::new();
