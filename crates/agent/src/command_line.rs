@@ -69,7 +69,7 @@ pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<Com
             if !settings.commands_around || !settings.commands.allows(command.as_bytes()) {
                 return Err(Refusal::Around);
             }
-        } else if !action.work.options().contains(&name) {
+        } else if !action.work.takes(name) {
             return Err(Refusal::Option(option.clone()));
         }
         arguments.push(option.into());

@@ -2,9 +2,9 @@
 //! file whose content decides what is sent, except for the options that run a command around the
 //! work. A node may forbid these.
 
-use super::action::Work;
+use super::action::{Place, Work};
 
-const BACKUP: [&str; 12] = [
+const BACKUP: [&str; 10] = [
     "--exclude",
     "--cross-filesystems",
     "--confirm-expire",
@@ -14,9 +14,7 @@ const BACKUP: [&str; 12] = [
     "--deduplication",
     "--txnbytelimit",
     "--txngroupmax",
-    "--limit-rate-send",
     "--no-journal",
-    "--wait",
 ];
 const ARCHIVE: [&str; 8] = [
     "--description",
@@ -40,6 +38,8 @@ const IMAGE: [&str; 7] = [
     "--rate",
     "--compression",
 ];
+/// Options of the connection, which all work of nodes takes except commands.
+const LINK: [&str; 4] = ["--limit-rate", "--limit-rate-send", "--limit-rate-receive", "--wait"];
 /// Option that names the library of volumes.
 pub const LIBRARY: &str = "--library";
 /// Options that run a command around a backup, an archive or an image.
@@ -62,12 +62,23 @@ pub fn option_name(option: &str) -> &str {
 
 /// Returns true if the option, without its value, needs a value.
 pub fn takes_value(work: Work, name: &str) -> bool {
-    (work.options().contains(&name) || work.runs_around(name)) && !SWITCHES.contains(&name)
+    (work.takes(name) || work.runs_around(name)) && !SWITCHES.contains(&name)
 }
 
 impl Work {
-    /// The options of the work, without those that run a command around it.
-    pub fn options(self) -> &'static [&'static str] {
+    /// Returns true if the work takes the option of this name, which runs no command around it.
+    pub fn takes(self, name: &str) -> bool {
+        self.options().any(|option| option == name)
+    }
+
+    /// Returns the options of the work, without those that run a command around it.
+    fn options(self) -> impl Iterator<Item = &'static str> {
+        let is_linked = self.place() == Place::Node && self != Self::Command;
+        let link: &[&str] = if is_linked { &LINK } else { &[] };
+        self.own_options().iter().chain(link).copied()
+    }
+
+    fn own_options(self) -> &'static [&'static str] {
         match self {
             Self::Incremental | Self::Selective | Self::Full => &BACKUP,
             Self::Archive => &ARCHIVE,
@@ -102,8 +113,8 @@ impl Work {
 /// Fails with the reason if the work does not take the option.
 pub(super) fn check(work: Work, option: &str) -> Result<(), String> {
     let name = option_name(option);
-    if !work.options().contains(&name) && !work.runs_around(name) {
-        let known = work.options().join(", ");
+    if !work.takes(name) && !work.runs_around(name) {
+        let known = work.options().collect::<Vec<_>>().join(", ");
         return Err(match known.is_empty() {
             true => format!("{} takes no options, and '{option}' is given", work.name()),
             false => format!("{} does not take the option '{option}': give {known}", work.name()),
@@ -136,6 +147,9 @@ mod tests {
             (Work::Image, "--freeze=sync"),
             (Work::Selective, "--exclude=*.o"),
             (Work::Incremental, "--no-journal"),
+            (Work::Incremental, "--limit-rate=5M"),
+            (Work::Restore, "--limit-rate-receive=5M"),
+            (Work::Drill, "--wait=10m"),
         ] {
             assert_eq!(check(work, option), Ok(()));
         }
