@@ -112,7 +112,14 @@ pub(crate) fn watch(
                     "stopping after the transfers under way; interrupt again to stop at once",
                 );
             }
-            signals.end_at_once().await
+            signals.next().await;
+            if !quiet {
+                output::say(
+                    "stopped at once; what the server has committed is kept, and the same command \
+                     goes on from there",
+                );
+            }
+            std::process::exit(i32::from(NOT_DONE))
         })
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());

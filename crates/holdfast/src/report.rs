@@ -23,7 +23,7 @@ pub(crate) use image::{
     ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,
     stillness_words,
 };
-pub(crate) use interruption::interruption;
+pub(crate) use interruption::{interrupted_reading, interruption};
 pub(crate) use last_backup::{LastBackupDocument, last_backup_text};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
 pub(crate) use restore::{RestoreDocument, restore_text};

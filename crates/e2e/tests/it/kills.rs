@@ -238,6 +238,43 @@ fn an_interruption_ends_within_a_file() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+#[test]
+fn an_interrupted_restore_says_how_far_it_has_come_and_goes_on() {
+    let scene = Scene::with_files(40, 1 << 20);
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    let slow = ["--limit-rate-receive", "4M"];
+    let running = scene.node.spawn_restore(&scene.tree, &out, &slow);
+    assert!(!running.ends_within(Duration::from_secs(4)), "the link is slow");
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]).says("interrupted after ");
+    outcome.says("run the same command again: what is restored is skipped");
+    let rest = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    assert!(rest.count("restored") < 40, "restored files are skipped: {rest}");
+    assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
+}
+
+/// The second interruption ended the process without a word.
+#[test]
+fn a_second_interruption_ends_at_once_and_says_what_is_kept() {
+    let scene = Scene::with_files(40, 1 << 20);
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    assert!(!running.ends_within(Duration::from_secs(2)), "the link is slow");
+    proxy.weather().be_silent(true);
+    running.signal(Signal::INT);
+    running.ends_within(Duration::from_millis(500));
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]);
+    proxy.weather().be_silent(false);
+    let is_told = outcome.stderr.contains("stopped at once; what the server has committed is kept");
+    // It may have ended in order before the second signal.
+    assert!(is_told || outcome.stderr.contains("interrupted"), "{outcome}");
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
 /// A transaction was committed by its age at the client, where it waits long for a slow link.
 #[test]
 fn a_backup_over_a_slow_link_that_dies_gets_on() {

@@ -144,8 +144,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         show_plan(&plan, context);
         return Ok(plan.exit_code());
     }
-    let mut report =
-        context.watch(&args.link, |client, progress| client.restore(&options, progress))?;
+    let mut report = restore(&options, &args.link, context)?;
     report.failed += matches.unmatched.len() as u64;
     report.failures.splice(..0, matches.unmatched);
     show(&report, context);
@@ -200,6 +199,19 @@ fn matches(
             return Err(ClientError::new(ErrorKind::NotFound, reasons.join("; ")));
         }
         Ok(found)
+    })
+}
+
+/// Restores, with a display of the progress.
+pub(super) fn restore(
+    options: &RestoreOptions,
+    link: &LinkArgs,
+    context: &Context,
+) -> Result<RestoreReport, CommandError> {
+    let next = "run the same command again: what is restored is skipped";
+    context.watch(link, |client, progress| {
+        let done = client.restore(options, progress);
+        done.map_err(|error| report::interrupted_reading(error, progress, next))
     })
 }
 

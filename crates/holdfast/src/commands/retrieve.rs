@@ -53,8 +53,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         origin: Origin::Archives(filter),
         part: args.directories.map_or(RestorePart::Whole, Into::into),
     };
-    let report =
-        context.watch(&args.link, |client, progress| client.restore(&options, progress))?;
+    let report = restore::restore(&options, &args.link, context)?;
     restore::show(&report, context);
     Ok(report.exit_code())
 }

@@ -52,7 +52,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         archive: None,
         sample: args.sample.map(|amount| Sample { amount, seed }),
     };
-    let report = context.watch(&args.link, |client, progress| client.verify(&options, progress))?;
+    let report = context.watch(&args.link, |client, progress| {
+        let done = client.verify(&options, progress);
+        let next = "nothing was changed";
+        done.map_err(|error| report::interrupted_reading(error, progress, next))
+    })?;
     let code = match report.exit_code() {
         DONE => DONE,
         _ if args.drill => NOT_DONE,

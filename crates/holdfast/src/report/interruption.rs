@@ -1,4 +1,6 @@
-//! The message of a backup that the user has interrupted: the committed part of it.
+//! The message of a command that the user has interrupted: what it has done, and how to go on.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use client::{ClientError, ErrorKind, Progress};
 
@@ -13,6 +15,29 @@ pub(crate) fn interruption(error: ClientError, progress: &Progress) -> ClientErr
         }
         _ => error,
     }
+}
+
+/// Adds the part that was done to the error of the interruption of a command that reads stored
+/// objects. `next` is what the user may do. Other errors stay as they are.
+pub(crate) fn interrupted_reading(
+    error: ClientError,
+    progress: &Progress,
+    next: &str,
+) -> ClientError {
+    if error.kind != ErrorKind::Interrupted {
+        return error;
+    }
+    let (done, all) = (progress.objects.load(Relaxed), progress.objects_expected.load(Relaxed));
+    ClientError::new(ErrorKind::Interrupted, reading_message(done, all, next))
+}
+
+fn reading_message(done: u64, all: u64, next: &str) -> String {
+    if done == 0 {
+        return format!("interrupted before the first object was complete; {next}");
+    }
+    let all = if all > done { format!(" of {}", quantity::count(all)) } else { String::new() };
+    let objects = if all.is_empty() && done == 1 { "object" } else { "objects" };
+    format!("interrupted after {}{all} {objects}; {next}", quantity::count(done))
 }
 
 fn message(objects: u64, bytes: u64) -> String {
@@ -50,6 +75,18 @@ mod tests {
             ),
         ] {
             assert_eq!(message(objects, bytes), expected);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_restore_says_how_far_it_has_come() {
+        for (done, all, expected) in [
+            (0, 10, "interrupted before the first object was complete; go on"),
+            (1, 10, "interrupted after 1 of 10 objects; go on"),
+            (1, 0, "interrupted after 1 object; go on"),
+            (1_234, 20_000, "interrupted after 1,234 of 20,000 objects; go on"),
+        ] {
+            assert_eq!(reading_message(done, all, "go on"), expected);
         }
     }
 }
