@@ -320,16 +320,14 @@ fn a_killed_watcher_leads_to_a_walk() {
     site.scene.node.run(&["journal", "run"]).expect(&[12]).says("already running");
 }
 
-#[test]
-fn an_overflow_of_the_queue_leads_to_a_walk() {
-    let Some(site) = Site::ext4() else { return };
-    let site = site.anchored();
+/// Fills the queue of the kernel, so that a change is not reported.
+fn overflow(site: &Site) {
     let watcher = site.watcher.as_ref().expect("it runs");
     watcher.freeze(true);
     let limit = fs::read_to_string("/proc/sys/fs/fanotify/max_queued_events").unwrap();
     let files: usize = limit.trim().parse::<usize>().unwrap() + 1000;
     let folder = site.top().join("storm");
-    fs::create_dir(&folder).unwrap();
+    fs::create_dir_all(&folder).unwrap();
     for number in 0..files {
         let path = folder.join(format!("{number}"));
         File::create(&path).unwrap();
@@ -337,6 +335,13 @@ fn an_overflow_of_the_queue_leads_to_a_walk() {
     }
     fs::write(site.top().join("tree/after"), "its report was lost").unwrap();
     watcher.freeze(false);
+}
+
+#[test]
+fn an_overflow_of_the_queue_leads_to_a_walk() {
+    let Some(site) = Site::ext4() else { return };
+    let site = site.anchored();
+    overflow(&site);
     site.walks("the queue of the kernel was full");
     site.nothing_is_missing("an overflow");
     assert_eq!(site.status()["overflows"], 1);

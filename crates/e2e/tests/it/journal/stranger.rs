@@ -1,6 +1,8 @@
 //! Backups by the journal while stress-ng works, a program that knows nothing of Holdfast.
 //!
 //! Each round stops stress-ng wherever it is, backs up by the journal, and walks for comparison.
+//! Between the rounds backups run while it works, watchers are killed, the queue of the kernel
+//! overflows, and the file system is unmounted as at a restart of the machine.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{FILE_SYSTEMS, Site, count, journal};
+use super::{FILE_SYSTEMS, Site, count, journal, overflow};
 
 /// Stressors that change a file system. chattr is absent: the journal does not promise to see it.
 const STRESSORS: [&str; 17] = [
@@ -47,6 +49,26 @@ const SIZES: [&str; 8] = [
 const WORK: Duration = Duration::from_millis(700);
 const STOP_MAX: Duration = Duration::from_secs(60);
 
+/// What happens while stress-ng works, before it is stopped for a backup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Disturbance {
+    None,
+    /// A backup, of a tree that changes under it.
+    Backup,
+    KilledWatcher,
+    FullQueue,
+    Restart,
+}
+
+/// After a restart the first backup walks, and the second goes by the journal.
+const DISTURBANCES: [Disturbance; 5] = [
+    Disturbance::None,
+    Disturbance::Backup,
+    Disturbance::KilledWatcher,
+    Disturbance::FullQueue,
+    Disturbance::Restart,
+];
+
 /// stress-ng at work in a folder, with all its processes.
 struct Stress {
     leader: Child,
@@ -82,6 +104,13 @@ impl Stress {
         assert!(self.states().any(|state| state == 'T'), "stress-ng has ended by itself");
     }
 
+    /// Kills all processes.
+    fn end(&mut self) {
+        // The group may have ended by itself.
+        kill_process_group(self.group, Signal::KILL).ok();
+        drop(self.leader.wait());
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process_group(self.group, signal).expect("stress-ng runs");
     }
@@ -102,15 +131,68 @@ impl Stress {
 
 impl Drop for Stress {
     fn drop(&mut self) {
-        // The group may have ended by itself.
-        kill_process_group(self.group, Signal::KILL).ok();
-        drop(self.leader.wait());
+        self.end();
+    }
+}
+
+/// A site on which stress-ng works.
+struct Busy {
+    site: Site,
+    stress: Stress,
+    seed: u64,
+}
+
+impl Busy {
+    /// Lets stress-ng work, and disturbs the watcher meanwhile.
+    fn work(&mut self, disturbance: Disturbance) {
+        e2e::clock::pause(WORK);
+        match disturbance {
+            Disturbance::None => return,
+            // Files that change or disappear while they are read are failures or warnings.
+            Disturbance::Backup => {
+                self.site.backup(&["--confirm-expire"]).expect(&[0, 4, 8]);
+            }
+            Disturbance::KilledWatcher => {
+                self.site.kill_watcher();
+                e2e::clock::pause(WORK);
+                self.site.start_watcher();
+            }
+            Disturbance::FullQueue => overflow(&self.site),
+            Disturbance::Restart => self.restart(),
+        }
+        e2e::clock::pause(WORK);
+    }
+
+    /// Ends everything that a restart of the machine ends, and begins it again.
+    fn restart(&mut self) {
+        self.stress.end();
+        self.site.kill_watcher();
+        let began = e2e::clock::now();
+        while !self.site.image.unmount() {
+            assert!(began.elapsed() < STOP_MAX, "the file system stays in use");
+            e2e::clock::pause(Duration::from_millis(50));
+        }
+        assert!(self.site.image.mount_again());
+        self.remove_leftovers();
+        self.site.start_watcher();
+        self.seed += 1000;
+        self.stress = Stress::start(self.site.top(), self.seed).expect("it has started before");
+    }
+
+    /// Removes what stress-ng removes when it ends by itself.
+    fn remove_leftovers(&self) {
+        for entry in fs::read_dir(self.site.top()).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name() != "tree" && entry.file_type().unwrap().is_dir() {
+                fs::remove_dir_all(entry.path()).unwrap();
+            }
+        }
     }
 }
 
 #[test]
 fn what_stress_ng_does_is_never_missed() {
-    let rounds = count("HOLDFAST_JOURNAL_ROUNDS", 3);
+    let rounds = count("HOLDFAST_JOURNAL_ROUNDS", DISTURBANCES.len() as u64);
     let first = count("HOLDFAST_JOURNAL_SEED", 1);
     for (mkfs, seed) in FILE_SYSTEMS.into_iter().zip(first..) {
         let Some(site) = Site::new(mkfs) else { continue };
@@ -119,15 +201,20 @@ fn what_stress_ng_does_is_never_missed() {
             e2e::skip::say("stress-ng is not installed");
             return;
         };
+        let mut busy = Busy { site, stress, seed };
         let (mut used, mut seen) = (0, 0);
-        for round in 0..rounds {
-            e2e::clock::pause(WORK);
-            stress.stop();
-            let done = site.backup(&["--confirm-expire"]).expect(&[0]);
-            used += u64::from(journal(&done)["used"] == true);
+        for (round, disturbance) in (0..rounds).zip(DISTURBANCES.into_iter().cycle()) {
+            busy.work(disturbance);
+            busy.stress.stop();
+            let done = busy.site.backup(&["--confirm-expire"]).expect(&[0]);
+            let by_journal = journal(&done)["used"] == true;
+            let is_doubtful = !matches!(disturbance, Disturbance::None | Disturbance::Backup);
+            assert!(!(by_journal && is_doubtful), "{disturbance:?} must lead to a walk: {done}");
+            used += u64::from(by_journal);
             seen += done.count("backed_up");
-            site.nothing_is_missing(&format!("{} seed {seed} round {round}", mkfs[0]));
-            stress.signal(Signal::CONT);
+            let text = format!("{} seed {seed} round {round} ({disturbance:?})", mkfs[0]);
+            busy.site.nothing_is_missing(&text);
+            busy.stress.signal(Signal::CONT);
         }
         assert!(used > 0, "no backup of {} went by the journal", mkfs[0]);
         assert!(seen > 0, "stress-ng has changed nothing");
