@@ -111,6 +111,14 @@ fn describe(operation: &Operation, types: &Types, generator: &mut SchemaGenerato
                         "pattern": "^[!-~]+$" },
         }));
     }
+    if types.takes_tag {
+        parameters.push(json!({
+            "name": "If-Match", "in": "header", "required": false,
+            "description": "ETag of the object: if somebody has changed it since, nothing happens.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255,
+                        "pattern": "^[!-~]+$" },
+        }));
+    }
     let tag = operation.id.split('.').next().unwrap_or_default();
     let mut described = json!({
         "operationId": operation.id,

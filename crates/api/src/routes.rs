@@ -59,6 +59,8 @@ pub(crate) struct Types {
     /// Schema of the body of the request; `None` without one.
     pub(crate) body: Option<fn(&mut SchemaGenerator) -> Schema>,
     pub(crate) answer: AnswerType,
+    /// True if a request may name the tag of the object that it changes.
+    pub(crate) takes_tag: bool,
 }
 
 /// The answer of an operation.
@@ -160,6 +162,7 @@ impl Routes {
             query: Q::json_schema,
             body: None,
             answer: AnswerType::Stream(media),
+            takes_tag: false,
         };
         self.operations.push((operation.clone(), types));
         let path = operation.path;
@@ -192,6 +195,7 @@ impl Routes {
             query: Q::json_schema,
             body: (!is_nothing::<B>()).then_some(|generator| generator.subschema_for::<B>()),
             answer,
+            takes_tag: endpoint.current.is_some(),
         };
         self.operations.push((endpoint.operation.clone(), types));
         let (path, filter) = (endpoint.operation.path, filter(&endpoint.operation.method));

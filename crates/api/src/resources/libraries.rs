@@ -1,5 +1,7 @@
 //! Libraries with their drives: how they are, how the server uses them, and work at them.
 
+use std::sync::Arc;
+
 use format::volume::VolumeName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +13,9 @@ use store::volumes::{
 };
 
 use crate::call::{Answer, Call};
-use crate::caller::Subject;
+use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
+use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
@@ -172,6 +175,9 @@ pub(super) struct LibraryPath {
     pub(super) library: String,
 }
 
+/// Fields that change while the library works.
+const VOLATILE: &[&str] = &["problem", "away_since", "drives", "elements"];
+
 pub(super) fn add(routes: &mut Routes) {
     let (all, one, area) = ("/v1/libraries", "/v1/libraries/{library}", Area::Storage);
     let summary = "Lists the libraries with their drives";
@@ -195,13 +201,15 @@ pub(super) fn add(routes: &mut Routes) {
         .example("changer", changer);
     routes.make(operation, make);
     let summary = "Describes a library with its drives and places";
-    routes.add(Operation::read("libraries.get", one, area, summary), get);
+    let operation = Operation::read("libraries.get", one, area, summary);
+    routes.add(operation.volatile(VOLATILE), get);
     let summary = "Changes how the server uses a library";
     let operation = Operation::patch("libraries.change", one, area, summary)
         .example("mounts", json!({ "settings": { "mounts_max": 1, "retain_secs": 0 } }));
-    routes.add(operation, change);
+    routes.change(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a library without volumes of any pool; nothing on any volume changes";
-    routes.add(Operation::delete("libraries.remove", one, area, summary), remove);
+    let operation = Operation::delete("libraries.remove", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
     let operation = Operation::post("libraries.work", path, area, summary)
@@ -286,13 +294,23 @@ fn element(element: Element) -> ElementDocument {
     }
 }
 
-fn get(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<LibraryDetails> {
-    check_read(call)?;
-    let mut found = call.desk.store().volumes.libraries(Some(&call.path.library), true)?;
-    let absent = || Problem::not_found("library", &call.path.library);
+/// Finds a library, with its drives and places.
+fn find(desk: &Desk, name: &str) -> Answer<LibraryDetails> {
+    let mut found = desk.store().volumes.libraries(Some(name), true)?;
+    let absent = || Problem::not_found("library", name);
     let mut summary = found.pop().ok_or_else(absent)?;
     let elements = std::mem::take(&mut summary.elements).into_iter().map(element).collect();
     Ok(LibraryDetails { library: describe(summary), elements })
+}
+
+fn get(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<LibraryDetails> {
+    check_read(call)?;
+    find(&call.desk, &call.path.library)
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &LibraryPath) -> Answer<Vec<u8>> {
+    caller.check(Area::Storage, Right::Write, Subject::Service)?;
+    Ok(crate::routes::document(&find(desk, &path.library)?))
 }
 
 fn settings(body: SettingsBody) -> LibrarySettings {

@@ -183,7 +183,8 @@ pub(super) fn add(routes: &mut Routes) {
     let path = "/v1/option-sets/{option_set}/stage";
     let summary = "Gives a version that a part of the nodes has to all nodes, or takes it back";
     let operation = Operation::post("option-sets.end-stage", path, area, summary);
-    routes.add(operation.example("promote", json!({ "decision": "promote" })), end_stage);
+    let operation = operation.example("promote", json!({ "decision": "promote" }));
+    routes.change(operation, current, end_stage);
 }
 
 fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {

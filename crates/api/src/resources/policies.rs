@@ -202,7 +202,8 @@ pub(super) fn add(routes: &mut Routes) {
     let path = "/v1/domains/{domain}/policy/activation";
     let summary = "Puts the draft into force; one that shortens may wait for a second person";
     let operation = Operation::post("policies.activate", path, Area::Policies, summary);
-    routes.add(operation.example("confirmed", json!({ "confirm": true })), activate);
+    let operation = operation.example("confirmed", json!({ "confirm": true }));
+    routes.change(operation, current, activate);
 }
 
 /// Finds the domain of a call, and fails unless the caller has `right` on its policy.

@@ -1,5 +1,7 @@
 //! Pools: made, changed and removed.
 
+use std::sync::Arc;
+
 use catalog::Collocation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use store::pools::{self, NewPool, PoolChange, PoolSettings, PoolSummary};
 use super::orders::PoolRemoval;
 use crate::approval::{self, Order as _};
 use crate::call::{Answer, Call};
-use crate::caller::Subject;
+use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page};
@@ -115,6 +117,17 @@ struct ListQuery {
     cursor: Option<String>,
 }
 
+/// Fields that change while the server works.
+const VOLATILE: &[&str] = &[
+    "is_available",
+    "packs",
+    "bytes",
+    "missing_packs",
+    "missing_bytes",
+    "volumes",
+    "disk_errors",
+];
+
 pub(super) fn add(routes: &mut Routes) {
     let (all, one, area) = ("/v1/pools", "/v1/pools/{pool}", Area::Storage);
     let summary = "Lists the pools";
@@ -133,13 +146,15 @@ pub(super) fn add(routes: &mut Routes) {
         .example("tape", json!({ "name": "TAPE", "url": "tape:TL" }));
     routes.make(operation, make);
     let summary = "Describes a pool";
-    routes.add(Operation::read("pools.get", one, area, summary), get);
+    let operation = Operation::read("pools.get", one, area, summary);
+    routes.add(operation.volatile(VOLATILE), get);
     let summary = "Removes a pool; needs the approval of a second person where that is switched on";
-    routes.add(Operation::delete("pools.remove", one, area, summary), remove);
+    let operation = Operation::delete("pools.remove", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
     let summary = "Changes a pool";
     let operation = Operation::patch("pools.change", one, area, summary)
         .example("reclaim", json!({ "settings": { "reclaim_percent": 60 } }));
-    routes.add(operation, change);
+    routes.change(operation.volatile(VOLATILE), current, change);
 }
 
 fn describe(summary: PoolSummary) -> PoolDocument {
@@ -209,6 +224,11 @@ fn find(desk: &Desk, name: &str) -> Answer<PoolSummary> {
 fn get(call: &mut Call<PoolPath, Empty, Empty>) -> Answer<PoolDocument> {
     call.caller.check(Area::Storage, Right::Read, Subject::Service)?;
     Ok(describe(find(&call.desk, &call.path.pool)?))
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &PoolPath) -> Answer<Vec<u8>> {
+    caller.check(Area::Storage, Right::Write, Subject::Service)?;
+    Ok(crate::routes::document(&describe(find(desk, &path.pool)?)))
 }
 
 fn make(call: &mut Call<Empty, Empty, NewPoolBody>) -> Answer<PoolDocument> {

@@ -1,5 +1,7 @@
 //! Volumes of libraries: labelled, changed and removed.
 
+use std::sync::Arc;
+
 use catalog::{VolumeAccess, VolumeState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,11 +14,13 @@ use super::libraries::{LibraryPath, check_change, check_read};
 use super::orders::VolumeLabel;
 use crate::approval;
 use crate::call::{Answer, Call};
+use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
+use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
-use crate::roles::Area;
+use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
 /// Character between library and volume in a cursor. No name has it.
@@ -94,6 +98,9 @@ struct VolumesQuery {
     cursor: Option<String>,
 }
 
+/// Fields that change while volumes are written and read.
+const VOLATILE: &[&str] = &["written_bytes", "live_bytes", "errors", "changed"];
+
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Storage;
     let summary = "Lists the volumes";
@@ -116,15 +123,17 @@ pub(super) fn add(routes: &mut Routes) {
     routes.make(operation, label);
     let one = "/v1/libraries/{library}/volumes/{volume}";
     let summary = "Describes a volume";
-    routes.add(Operation::read("volumes.get", one, area, summary), get);
+    let operation = Operation::read("volumes.get", one, area, summary);
+    routes.add(operation.volatile(VOLATILE), get);
     let summary = "Changes the access or the place of a volume";
     let operation = Operation::patch("volumes.change", one, area, summary)
         .example("access", json!({ "access": "read-only" }))
         .example("offsite", json!({ "offsite": "safe 3" }))
         .example("onsite", json!({ "onsite": true }));
-    routes.add(operation, change);
+    routes.change(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a volume without data that anybody needs; nothing on it changes";
-    routes.add(Operation::delete("volumes.remove", one, area, summary), remove);
+    let operation = Operation::delete("volumes.remove", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
 }
 
 fn list(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<VolumeDocument>> {
@@ -184,6 +193,11 @@ fn find(store: &Store, library: &str, name: &str) -> Answer<VolumeSummary> {
 fn get(call: &mut Call<VolumePath, Empty, Empty>) -> Answer<VolumeDocument> {
     check_read(call)?;
     Ok(describe(find(call.desk.store(), &call.path.library, &call.path.volume)?))
+}
+
+fn current(desk: &Arc<Desk>, caller: &Caller, path: &VolumePath) -> Answer<Vec<u8>> {
+    caller.check(Area::Storage, Right::Write, Subject::Service)?;
+    Ok(crate::routes::document(&describe(find(desk.store(), &path.library, &path.volume)?)))
 }
 
 fn label(call: &mut Call<LibraryPath, Empty, NewVolumeBody>) -> Answer<VolumeDocument> {
