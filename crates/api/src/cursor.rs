@@ -1,6 +1,8 @@
 //! Cursors: places in lists, as callers get them and give them back.
 
 use data_encoding::BASE64URL_NOPAD;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::fields::Page;
 use crate::problem::Problem;
@@ -9,6 +11,23 @@ use crate::problem::Problem;
 const ITEMS: usize = 100;
 /// Maximum number of items of a page.
 const ITEMS_MAX: u32 = 1_000;
+
+/// The query of a list that takes no conditions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListQuery {
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
+}
+
+impl ListQuery {
+    /// Returns the part of the list that the query asks for.
+    pub(crate) fn portion(&self) -> Result<Portion, Problem> {
+        Portion::parse(self.limit, self.cursor.as_deref())
+    }
+}
 
 /// The part of a list that a caller asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,6 +150,18 @@ mod tests {
         assert_eq!(next(vec![9], None), (1, None));
         assert_eq!(next(vec![9], Some(5)), (1, Some(5)));
         assert_eq!(next(vec![], Some(5)), (0, Some(5)));
+    }
+
+    #[test]
+    fn a_query_gives_its_portion() {
+        let query = |json| serde_json::from_value::<ListQuery>(json);
+        let asked = query(serde_json::json!({ "limit": 7, "cursor": BASE64URL_NOPAD.encode(b"x") }));
+        let portion = asked.expect("is read").portion().expect("is right");
+        assert_eq!((portion.read_max(), portion.first_bytes()), (8, &b"x"[..]));
+        let portion = query(serde_json::json!({})).expect("is read").portion().expect("is right");
+        assert!(portion.is_first() && portion.read_max() == ITEMS + 1);
+        assert!(query(serde_json::json!({ "limit": 0 })).expect("is read").portion().is_err());
+        assert!(query(serde_json::json!({ "state": "open" })).is_err(), "a list without conditions");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::orders;
 use crate::approval;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -73,15 +73,6 @@ struct ApprovalPath {
     approval: u64,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Approvals;
     let summary = "Lists requests for approval, the last asked first";
@@ -127,7 +118,7 @@ fn may(desk: &Desk, caller: &Caller, row: Option<&ApprovalRow>, right: Right) ->
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let first = portion.first_number()?;
     let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
     rows.retain(|row| may(&call.desk, &call.caller, Some(row), Right::Read));

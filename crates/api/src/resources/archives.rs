@@ -1,13 +1,13 @@
 //! Archives of a node.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use store::lifecycle::archive::{self, ArchiveSummary};
 
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Bytes, Empty, Page, Time};
 use crate::operation::Operation;
 use crate::roles::{Area, Right};
@@ -36,15 +36,6 @@ struct ArchiveDocument {
     due: Option<Time>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the archives of a node, newest first";
     let path = "/v1/nodes/{node}/archives";
@@ -52,7 +43,7 @@ pub(super) fn add(routes: &mut Routes) {
 }
 
 fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<ArchiveDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let rights = (Area::Inventory, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let (from, limit) = (portion.first_number()?, portion.read_max());

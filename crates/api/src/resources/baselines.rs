@@ -8,7 +8,7 @@ use store::lifecycle::baselines;
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::{Kind, Problem};
@@ -39,15 +39,6 @@ struct BaselinePath {
     baseline: u64,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Work;
     let summary = "Lists the baselines that the server keeps of a node, oldest first";
@@ -59,7 +50,7 @@ pub(super) fn add(routes: &mut Routes) {
 }
 
 fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BaselineItem>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let rights = (Area::Work, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let (from, limit) = (portion.first_number()?, portion.read_max());

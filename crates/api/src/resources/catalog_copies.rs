@@ -1,12 +1,12 @@
 //! Copies of the catalogue in the pools.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use store::lifecycle::catalog_copy::{self, CopySummary};
 
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::roles::{Area, Right};
@@ -24,15 +24,6 @@ struct CopyDocument {
     is_doubtful: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the copies of the catalogue in the pools, newest first";
     let path = "/v1/catalog-copies";
@@ -41,7 +32,7 @@ pub(super) fn add(routes: &mut Routes) {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<CopyDocument>> {
     call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let describe = |copy: CopySummary| CopyDocument {
         number: copy.number,
         taken: Time(copy.taken),

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use policy::schedule::Place;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use store::schedules;
 
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Empty, Page};
 use crate::operation::Operation;
 use crate::roles::{Area, Right};
@@ -39,15 +39,6 @@ struct PolicyChoice {
     is_own: bool,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Nodes;
     let summary = "Lists the schedules that a node follows or can follow";
@@ -59,7 +50,7 @@ pub(super) fn add(routes: &mut Routes) {
 }
 
 fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<ScheduleChoice>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let rights = (Area::Nodes, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let store = call.desk.store();
@@ -84,7 +75,7 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
 }
 
 fn of_policies(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<PolicyChoice>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let rights = (Area::Nodes, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let caller = &call.caller;

@@ -14,7 +14,7 @@ use store::nodes::note;
 
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page};
 use crate::operation::Operation;
@@ -100,15 +100,6 @@ struct DomainChangeBody {
 pub(super) struct DomainPath {
     /// Name of the domain.
     pub(super) domain: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -230,7 +221,7 @@ fn describe_with(desk: &Desk, numbers: &Numbers, domain: PolicyDomain) -> Answer
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<DomainDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let mut domains = seen(&call.desk, &call.caller)?;
     domains.sort_by_key(|domain| domain.name.to_ascii_lowercase());
     let page = portion.page_of(domains, |domain| domain.name.to_ascii_lowercase().into_bytes());

@@ -8,7 +8,7 @@ use server::{EnrolmentKey, NewEnrolmentKey};
 use super::domains;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -72,15 +72,6 @@ struct EnrolmentKeyPath {
     enrolment_key: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let (all, one) = ("/v1/enrolment-keys", "/v1/enrolment-keys/{enrolment_key}");
     let area = Area::Enrolment;
@@ -133,7 +124,7 @@ fn seen(desk: &Desk, caller: &Caller, right: Right) -> Answer<Vec<EnrolmentKey>>
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EnrolmentKeyDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let keys = seen(&call.desk, &call.caller, Right::Read)?;
     let mut keys: Vec<_> = keys.into_iter().map(describe).collect();
     let key = |one: &EnrolmentKeyDocument| one.name.to_ascii_lowercase().into_bytes();

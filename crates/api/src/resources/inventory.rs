@@ -11,7 +11,7 @@ use super::found_node::{FoundNode, find_node};
 use super::nodes::NodePath;
 use crate::call::{Answer, Attention, Call};
 use crate::caller::Caller;
-use crate::cursor::Portion;
+use crate::cursor::{ListQuery, Portion};
 use crate::desk::Desk;
 use crate::fields::{Bytes, Empty, NameText, Page, Time};
 use crate::operation::Operation;
@@ -53,15 +53,6 @@ pub(super) struct VersionDocument {
     target: Option<Bytes>,
     /// True if the node has encrypted the content, so that only the node can read it.
     is_encrypted: bool,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -119,7 +110,7 @@ fn node<Q, B>(call: &Call<NodePath, Q, B>) -> Answer<FoundNode> {
 }
 
 fn filespaces(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<FilespaceDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let node = node(call)?.node;
     let from = portion.first_bytes().max(BACKUP_FILESPACE_MIN);
     let read_max = portion.read_max();

@@ -14,7 +14,7 @@ use store::volumes::{
 
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -161,15 +161,6 @@ enum LibraryWorkName {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
 pub(super) struct LibraryPath {
     /// Name of the library.
     pub(super) library: String,
@@ -254,7 +245,7 @@ fn drive(summary: DriveSummary) -> DriveDocument {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<LibraryDocument>> {
     check_read(call)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let libraries = call.desk.store().volumes.libraries(None, false)?;
     let libraries = libraries.into_iter().map(describe).collect();
     Ok(portion.page_of(libraries, |one: &LibraryDocument| one.name.clone().into_bytes()))

@@ -13,7 +13,7 @@ use store::option_sets::{self, ChangeReport, Mode, OptionSetChange, OptionSetUse
 use super::found_node::nodes_seen;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -142,15 +142,6 @@ struct OptionSetPath {
     option_set: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let (all, one) = ("/v1/option-sets", "/v1/option-sets/{option_set}");
     let area = Area::Policies;
@@ -257,7 +248,7 @@ fn current(desk: &Arc<Desk>, caller: &Caller, path: &OptionSetPath) -> Answer<Ve
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<OptionSetDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let seen = seen_nodes(&call.desk, &call.caller)?;
     let all = option_sets::list(call.desk.store(), None)?.into_iter();
     let key = |one: &OptionSetDocument| one.name.to_ascii_lowercase().into_bytes();
@@ -272,7 +263,7 @@ fn get(call: &mut Call<OptionSetPath, Empty, Empty>) -> Answer<OptionSetDocument
 }
 
 fn versions(call: &mut Call<OptionSetPath, ListQuery, Empty>) -> Answer<Page<SetVersionDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let found = find(&call.desk, &call.caller, &call.path.option_set)?;
     let all = option_sets::versions(call.desk.store(), &found.name)?;
     let all = all.into_iter().map(|one| version(&call.caller, one)).collect();

@@ -12,7 +12,7 @@ use super::orders::PoolRemoval;
 use crate::approval::{self, Order as _};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page};
 use crate::operation::Operation;
@@ -108,15 +108,6 @@ struct PoolPath {
     pool: String,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 /// Fields that change while the server works.
 const VOLATILE: &[&str] = &[
     "is_available",
@@ -205,7 +196,7 @@ fn settings(body: &SettingsBody) -> PoolSettings {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<PoolDocument>> {
     call.caller.check(Area::Storage, Right::Read, Subject::Service)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let pools = pools::list(call.desk.store(), None)?;
     let mut pools: Vec<PoolDocument> = pools.into_iter().map(describe).collect();
     pools.sort_by(|one, other| one.name.cmp(&other.name));

@@ -7,7 +7,7 @@ use store::volumes::QueueEntry;
 
 use super::libraries::{check_change, check_read};
 use crate::call::{Answer, Call};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
@@ -32,15 +32,6 @@ struct QueueDocument {
 }
 
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
 struct WaitPath {
     /// Number of the reader.
     wait: u64,
@@ -57,7 +48,7 @@ pub(super) fn add(routes: &mut Routes) {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<QueueDocument>> {
     check_read(call)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let describe = |entry: QueueEntry| QueueDocument {
         number: entry.number,
         node: entry.reader.node,

@@ -15,7 +15,7 @@ use super::domains;
 use super::found_node::{find_node, nodes_seen};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -83,15 +83,6 @@ struct FollowersBody {
 struct SchedulePath {
     /// Name of the schedule.
     schedule: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -235,7 +226,7 @@ fn find(desk: &Desk, name: &str) -> Answer<Schedule> {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let view = View::read(&call.desk, &call.caller)?;
     let mut all = schedules::list(call.desk.store(), None)?;
     all.retain(|schedule| view.shows(schedule));

@@ -1,7 +1,7 @@
 //! Nodes that are connected, and finished backups of a node.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use server::{Activity, ActivityKind, ConnectedNode};
 use store::nodes::note;
@@ -9,7 +9,7 @@ use store::nodes::note;
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Bytes, Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
@@ -56,15 +56,6 @@ struct BackupDocument {
     report: Option<Value>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let summary = "Lists the nodes that are connected to this server, and what they do";
     routes.add(Operation::read("sessions.list", "/v1/sessions", Area::Work, summary), list);
@@ -77,7 +68,7 @@ pub(super) fn add(routes: &mut Routes) {
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<SessionDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let connected = call.desk.office.connected();
     let nodes = call.desk.store().catalog.nodes()?;
     let activities = call.desk.office.activities();
@@ -133,7 +124,7 @@ fn end(call: &mut Call<NodePath, Empty, Empty>) -> Answer<Empty> {
 }
 
 fn backups(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BackupDocument>> {
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let rights = (Area::Work, Right::Read);
     let found = find_node(&call.desk, &call.caller, &call.path.node, rights)?;
     let catalog = &call.desk.store().catalog;

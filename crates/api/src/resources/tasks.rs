@@ -12,7 +12,7 @@ use store::schedules;
 use super::events::{self, EventDocument};
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
-use crate::cursor::Portion;
+use crate::cursor::ListQuery;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
@@ -76,15 +76,6 @@ struct StartBody {
     library: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    /// Maximum number of items: 1 to 1000.
-    limit: Option<u32>,
-    /// Cursor that an earlier page gave.
-    cursor: Option<String>,
-}
-
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Tasks;
     let summary = "Lists the tasks that the server began by itself, the last begun first";
@@ -98,7 +89,7 @@ pub(super) fn add(routes: &mut Routes) {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<TaskDocument>> {
     call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
-    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let portion = call.query.portion()?;
     let from = portion.first_number()?;
     let runs = call.desk.store().catalog.task_runs(from, portion.read_max())?;
     let page = portion.page(runs, |one| one.number.to_string().into_bytes());
