@@ -155,13 +155,17 @@ mod tests {
     #[test]
     fn a_query_gives_its_portion() {
         let query = |json| serde_json::from_value::<ListQuery>(json);
-        let asked = query(serde_json::json!({ "limit": 7, "cursor": BASE64URL_NOPAD.encode(b"x") }));
+        let asked =
+            query(serde_json::json!({ "limit": 7, "cursor": BASE64URL_NOPAD.encode(b"x") }));
         let portion = asked.expect("is read").portion().expect("is right");
         assert_eq!((portion.read_max(), portion.first_bytes()), (8, &b"x"[..]));
         let portion = query(serde_json::json!({})).expect("is read").portion().expect("is right");
         assert!(portion.is_first() && portion.read_max() == ITEMS + 1);
         assert!(query(serde_json::json!({ "limit": 0 })).expect("is read").portion().is_err());
-        assert!(query(serde_json::json!({ "state": "open" })).is_err(), "a list without conditions");
+        assert!(
+            query(serde_json::json!({ "state": "open" })).is_err(),
+            "a list without conditions"
+        );
     }
 
     #[test]

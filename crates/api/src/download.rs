@@ -1,12 +1,12 @@
 //! Downloads: bytes that a thread makes while the caller receives them.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -100,16 +100,12 @@ impl Download {
     }
 }
 
+/// Characters of a name that RFC 8187 does not let stand as they are, and some more.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
+
 /// Returns the header that names the file for browsers, in the form of RFC 6266.
 fn disposition(name: &str) -> HeaderValue {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    let mut encoded = String::new();
-    for byte in name.bytes() {
-        match is_plain(byte) {
-            true => encoded.push(char::from(byte)),
-            false => write!(encoded, "%{byte:02X}").expect("text accepts everything"),
-        }
-    }
+    let encoded = utf8_percent_encode(name, ENCODED);
     let value = format!("attachment; filename*=UTF-8''{encoded}");
     HeaderValue::from_str(&value).expect("the name is encoded")
 }

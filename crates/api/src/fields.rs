@@ -1,6 +1,7 @@
 //! Forms of values in documents: times, names of any bytes, and pages of lists.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use data_encoding::BASE64;
 use jiff::Timestamp;
@@ -111,6 +112,15 @@ impl<'de> Deserialize<'de> for NameText {
     }
 }
 
+impl fmt::Display for NameText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if !text.starts_with(BASE64_MARK) => f.write_str(text),
+            _ => write!(f, "{BASE64_MARK}{}", BASE64.encode(&self.0)),
+        }
+    }
+}
+
 impl JsonSchema for NameText {
     fn inline_schema() -> bool {
         true
@@ -160,6 +170,9 @@ mod tests {
         for (text, bytes) in [("/etc", &b"/etc"[..]), ("base64:/wA=", b"\xff\0"), ("base64:", b"")]
         {
             assert_eq!(read(text).expect("is read"), NameText(bytes.to_vec()));
+        }
+        for text in ["/etc", "base64:/wA=", "base64:YmFzZTY0Og=="] {
+            assert_eq!(read(text).expect("is read").to_string(), text);
         }
         for wrong in ["base64:*", "base64:/w", "base64:/wA= "] {
             assert!(read(wrong).is_err(), "{wrong}");

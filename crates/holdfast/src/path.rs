@@ -1,11 +1,14 @@
 //! Paths, which are bytes, on the command line and in JSON.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
+use model::is_unprintable;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::error::CommandError;
 
@@ -21,6 +24,38 @@ impl Serialize for JsonPath<'_> {
         let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry("bytes", &BASE64.encode(self.0))?;
         map.end()
+    }
+}
+
+/// Returns the path that a document has as [`JsonPath`]; `None` if the value is no path.
+pub(crate) fn from_json(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.clone().into_bytes()),
+        value => BASE64.decode(value["bytes"].as_str()?.as_bytes()).ok(),
+    }
+}
+
+/// Beginning of a name in Base64.
+const BASE64_MARK: &str = "base64:";
+
+/// Returns a name in a form that people can give back, and that the REST API takes as a parameter.
+///
+/// The form is `base64:` and the bytes in Base64 for a name that is not UTF-8, that a terminal
+/// would not show as it is, or that has this beginning itself. Any other name is its own form.
+pub(crate) fn name_text(name: &[u8]) -> String {
+    let is_plain = |text: &&str| !text.contains(is_unprintable) && !text.starts_with(BASE64_MARK);
+    match std::str::from_utf8(name).ok().filter(is_plain) {
+        Some(text) => text.to_owned(),
+        None => format!("{BASE64_MARK}{}", BASE64.encode(name)),
+    }
+}
+
+/// Returns the name that a person has given, as it is or in the form of [`name_text`]; `None` if
+/// the text after `base64:` is not Base64.
+pub(crate) fn from_name_text(text: &OsStr) -> Option<Vec<u8>> {
+    match text.as_bytes().strip_prefix(BASE64_MARK.as_bytes()) {
+        None => Some(text.as_bytes().to_vec()),
+        Some(base64) => BASE64.decode(base64).ok(),
     }
 }
 
@@ -103,6 +138,34 @@ mod tests {
         check_json(b"/plain \"quoted\"\n", r#""/plain \"quoted\"\n""#);
         check_json(b"/\xc3\xa9", "\"/\u{e9}\"");
         check_json(b"/\xff\xfe", r#"{"bytes":"L//+"}"#);
+    }
+
+    #[test]
+    fn a_path_in_a_document_is_read() {
+        for path in [&b"/plain"[..], b"/\xff\xfe", b""] {
+            let document = serde_json::to_value(JsonPath(path)).expect("a path");
+            assert_eq!(from_json(&document).as_deref(), Some(path));
+        }
+        for wrong in [serde_json::json!({ "bytes": "*" }), serde_json::json!({}), Value::Null] {
+            assert_eq!(from_json(&wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_name_is_shown_as_it_can_be_given_back() {
+        for (name, text) in [
+            (&b"/srv/a b"[..], "/srv/a b"),
+            (b"/\xc3\xa9\\", "/\u{e9}\\"),
+            (b"/mnt/caf\xe9", "base64:L21udC9jYWbp"),
+            (b"/a\nb", "base64:L2EKYg=="),
+            (b"base64:x", "base64:YmFzZTY0Ong="),
+        ] {
+            assert_eq!(name_text(name), text);
+            assert_eq!(from_name_text(OsStr::new(text)).as_deref(), Some(name));
+        }
+        let raw = OsStr::from_bytes(b"/mnt/caf\xe9");
+        assert_eq!(from_name_text(raw).as_deref(), Some(raw.as_bytes()));
+        assert_eq!(from_name_text(OsStr::new("base64:*")), None);
     }
 
     #[test]

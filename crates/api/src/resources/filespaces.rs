@@ -8,7 +8,7 @@ use super::nodes::NodePath;
 use super::orders::FilespaceRemoval;
 use crate::approval;
 use crate::call::{Answer, Call};
-use crate::fields::Empty;
+use crate::fields::{Empty, NameText};
 use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
@@ -17,8 +17,8 @@ use crate::routes::Routes;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveQuery {
-    /// Name of the filespace.
-    filespace: String,
+    /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
+    filespace: NameText,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -32,9 +32,11 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
     let (desk, caller) = (&call.desk, &call.caller);
     let node = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?.node;
     let (store, name) = (desk.store(), &call.query.filespace);
-    let filespace = match store::nodes::find_filespace(store, &node, name.as_bytes()) {
+    let filespace = match store::nodes::find_filespace(store, &node, &name.0) {
         Ok(filespace) => filespace,
-        Err(store::StoreError::NotFound(_)) => return Err(Problem::not_found("filespace", name)),
+        Err(store::StoreError::NotFound(_)) => {
+            return Err(Problem::not_found("filespace", &name.to_string()));
+        }
         Err(error) => return Err(error.into()),
     };
     approval::guard(desk, caller, &FilespaceRemoval::new(&node, &filespace))?;

@@ -11,6 +11,43 @@ use crate::api::Provider;
 use crate::risks::wait_for;
 use crate::scene::names;
 
+/// A filespace has the name of a mount point, which may be any bytes.
+#[test]
+fn a_filespace_is_removed_by_its_name_in_base64() {
+    let service = Provider::new();
+    let tree = service.scratch.folder("tree");
+    fs::write(tree.join("file"), "content").unwrap();
+    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
+    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let name_in_base64 = || {
+        let listed = service.server.admin(&["filespace", "list", "web-1"]);
+        let name = listed["name"].as_str().unwrap();
+        format!("base64:{}", data_encoding::BASE64.encode(name.as_bytes()))
+    };
+    let odd = "base64:L21udC9jYWbp";
+    for remove in ["request", "command"] {
+        node.backup(&tree, &[]).expect(&[0]);
+        let name = name_in_base64();
+        if remove == "request" {
+            let path = |name: &str| {
+                let name = name.replace('+', "%2B");
+                format!("/v1/nodes/web-1/filespaces?filespace={name}")
+            };
+            let absent = service.root.delete(&path(odd)).expect(404).json();
+            assert!(absent["detail"].as_str().unwrap().contains(odd), "{absent}");
+            service.root.delete(&path("base64:*")).expect(400);
+            service.root.delete(&path(&name)).expect(204);
+        } else {
+            let server = &service.server;
+            let absent = server.try_admin(&["filespace", "remove", "web-1", odd, "--confirm"]);
+            absent.expect(&[12]).says(odd);
+            let removed = server.admin(&["filespace", "remove", "web-1", &name, "--confirm"]);
+            assert!(removed["filespace"].is_string(), "{removed}");
+        }
+        assert_eq!(service.server.admin(&["filespace", "list", "web-1"]), json!([]));
+    }
+}
+
 /// A path in an address is text, and these names are none.
 #[test]
 fn names_of_any_bytes_are_listed_compared_downloaded_and_restored() {

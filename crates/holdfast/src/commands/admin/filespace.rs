@@ -1,12 +1,16 @@
 //! `holdfast admin filespace`: the filespaces of nodes.
 
+use std::ffi::{OsStr, OsString};
+
 use client::admin::Admin;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::request::{ask, pages};
 use super::user::{tell, text};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
 
 /// List and remove the filespaces of a node
@@ -41,14 +45,16 @@ struct ListArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin filespace remove web-01 /srv/old --confirm")]
+  holdfast admin filespace remove web-01 /srv/old --confirm
+  holdfast admin filespace remove web-01 base64:L21udC9jYWbp --confirm")]
 struct RemoveArgs {
     /// The node
     #[arg(value_name = "NODE")]
     node: String,
-    /// The filespace, as 'filespace list' shows it
+    /// The filespace, as 'filespace list' shows it: a name that is not plain text is 'base64:' and
+    /// its bytes in Base64
     #[arg(value_name = "FILESPACE")]
-    filespace: String,
+    filespace: OsString,
     /// Confirm that all versions of its files are removed
     #[arg(long, required = true)]
     confirm: bool,
@@ -61,37 +67,50 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         FilespaceCommand::List(ListArgs { node }) => {
-            list(&pages(admin, &path(&node)?)?, context);
+            list(&pages(admin, &address(&node)?)?, context);
         }
         FilespaceCommand::Remove(RemoveArgs { node, filespace, confirm: _ }) => {
-            let path = format!("{}?filespace={}", path(&node)?, encoded(&filespace));
-            ask(admin, "DELETE", &path, None)?;
-            let removed = json!({ "node": node, "filespace": filespace });
-            let text = format!("Filespace {filespace} of node {node} is removed.");
+            let name = name(&filespace)?;
+            let shown = path::name_text(&name);
+            let encoded = utf8_percent_encode(&shown, ENCODED);
+            let address = format!("{}?filespace={encoded}", address(&node)?);
+            ask(admin, "DELETE", &address, None)?;
+            let removed = json!({ "node": node, "filespace": JsonPath(&name) });
+            let text = format!("Filespace {shown} of node {node} is removed.");
             tell(&removed, &text, context);
         }
     }
     Ok(DONE)
 }
 
-/// Returns the path of a node's filespaces. The name of the node must be plain.
-fn path(node: &str) -> Result<String, CommandError> {
+/// Characters that a value in a query does not have as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
+
+/// Returns the name of the filespace that a person has given.
+fn name(given: &OsStr) -> Result<Vec<u8>, CommandError> {
+    path::from_name_text(given).ok_or_else(|| {
+        let message = format!(
+            "the filespace {} is not named right: 'base64:' stands before bytes in Base64; 'holdfast \
+             admin filespace list' shows the names",
+            given.display()
+        );
+        CommandError::usage(&message, "holdfast admin filespace remove")
+    })
+}
+
+/// Returns the address of a node's filespaces. The name of the node must be plain.
+fn address(node: &str) -> Result<String, CommandError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if node.is_empty() || !node.bytes().all(is_plain) {
         let message = format!("'{}' is not the name of a node", node.escape_debug());
         return Err(CommandError::usage(&message, "holdfast admin filespace"));
     }
     Ok(format!("/v1/nodes/{node}/filespaces"))
-}
-
-/// Returns text as a value in a query.
-fn encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let encode = |byte: u8| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
 }
 
 fn list(filespaces: &[Value], context: &mut Context) {
@@ -106,7 +125,7 @@ fn list(filespaces: &[Value], context: &mut Context) {
     ];
     let rows = filespaces.iter().map(|one| {
         [
-            one["name"].as_str().unwrap_or("(not UTF-8)").to_owned(),
+            shown(&one["name"]),
             one["active_objects"].to_string(),
             text(one, "last_backup").to_owned(),
         ]
@@ -115,14 +134,31 @@ fn list(filespaces: &[Value], context: &mut Context) {
     context.output.text(&table);
 }
 
+/// Returns the name in a document as a person can give it back.
+fn shown(name: &Value) -> String {
+    path::from_json(name).map_or_else(|| name.to_string(), |name| path::name_text(&name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn names_are_encoded_for_a_query() {
+        let encoded = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
         assert_eq!(encoded("/srv/a b&c"), "/srv/a%20b%26c");
         assert_eq!(encoded("/\u{e9}"), "/%C3%A9");
-        assert!(path("web-01").is_ok() && path("a/b").is_err() && path("").is_err());
+        assert_eq!(encoded("base64:L2+="), "base64%3AL2%2B%3D");
+        assert!(address("web-01").is_ok() && address("a/b").is_err() && address("").is_err());
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_given_back_as_it_is_shown() {
+        let document = json!({ "bytes": "L21udC9jYWbp" });
+        let text = shown(&document);
+        assert_eq!(text, "base64:L21udC9jYWbp");
+        assert_eq!(name(OsStr::new(&text)).expect("is a name"), b"/mnt/caf\xe9");
+        assert_eq!(shown(&json!("/srv")), "/srv");
+        assert!(name(OsStr::new("base64:?")).is_err());
     }
 }
