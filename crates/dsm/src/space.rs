@@ -262,7 +262,8 @@ fn filesystem(parsed: &ParsedWords, options: &Options) -> Result<SpacePlan, Stri
     };
     let is = |name: &str| !word.is_empty() && name.starts_with(&word);
     if is("query") {
-        return Ok(simple(&["hsm", "list"], SpaceForm::Plain));
+        let plan = simple(&["hsm", "list"], SpaceForm::Plain);
+        return Ok(SpacePlan { paths: rest(), ..plan });
     }
     if is("add") || is("update") {
         let mut plan = simple(&["hsm", "add"], SpaceForm::Plain);
@@ -391,6 +392,7 @@ mod tests {
         check("dsmmigfs update /fs -ht=100", "hsm add --high 100 /fs Plain");
         check("dsmmigfs query", "hsm list Plain");
         check("dsmmigfs q -detail", "hsm list Plain");
+        check("dsmmigfs query /fs /other", "hsm list /fs /other Plain");
         check("dsmmigfs remove /fs", "hsm remove /fs Plain");
         check("dsmmigfs add", "! name the mount point after 'add'");
         check_with(

@@ -129,6 +129,7 @@ fn the_commands_write_what_they_have_always_written() {
     run("dsmls", &[&first]);
     run("dsmrecall", &[&format!("{top}/absent")]);
     run("dsmattr", &[&first]);
+    run("dsmmigfs", &["query", fs_name]);
     run("dsmmigfs", &["query", "/nowhere"]);
     run("dsmmigundelete", &[fs_name]);
     run("dsmrm", &["1"]);

@@ -245,11 +245,17 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast hsm list")]
-pub(super) struct ListArgs {}
+  holdfast hsm list
+  holdfast hsm list /data")]
+pub(super) struct ListArgs {
+    /// The mount points of the file systems [default: all managed file systems]
+    #[arg(value_name = "FS")]
+    mount_points: Vec<PathBuf>,
+}
 
-pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandError> {
+pub(super) fn list(args: &ListArgs, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
+    let wanted = path::on_node(&args.mount_points)?;
     let settings = Settings::load(&home).map_err(|error| wrong(&error))?;
     // Only root may ask. For others the states are unknown.
     let states = states(&home, &Request::Filesystems).unwrap_or_else(|_| Some(Vec::new()));
@@ -261,7 +267,7 @@ pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandErr
     let of_settings = settings.filesystems.iter().map(|filesystem| {
         (filesystem.clone(), State::of(&filesystem.mount_point, states.as_deref()))
     });
-    let all: Vec<_> = of_settings.chain(extra).collect();
+    let all = chosen(of_settings.chain(extra).collect(), &wanted)?;
     if all.is_empty() && !context.output.is_json() {
         context.output.note("No file system is managed; 'holdfast hsm add' adds one.");
     } else {
@@ -273,6 +279,27 @@ pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandErr
         }
     }
     Ok(DONE)
+}
+
+/// Returns the file systems with the mount points `wanted`, in their order; all if none is wanted.
+fn chosen(
+    all: Vec<(FilesystemSettings, State)>,
+    wanted: &[Vec<u8>],
+) -> Result<Vec<(FilesystemSettings, State)>, CommandError> {
+    if wanted.is_empty() {
+        return Ok(all);
+    }
+    let find = |mount_point: &Vec<u8>| {
+        let found = all.iter().find(|(filesystem, _)| filesystem.mount_point == *mount_point);
+        found.cloned().ok_or_else(|| {
+            let message =
+                format!("{} is not a file system that is managed", escaped(mount_point));
+            CommandError::new(message).with_hint(
+                "'holdfast hsm list' shows all managed file systems, and 'holdfast hsm add' adds one",
+            )
+        })
+    };
+    wanted.iter().map(find).collect()
 }
 
 /// State of a file system, as it is shown.
@@ -369,4 +396,26 @@ fn tell(filesystems: &[(FilesystemSettings, State)], context: &mut Context) {
     };
     let rows: Vec<_> = filesystems.iter().map(row).collect();
     context.output.text(&table::render(columns, &rows));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_shows_the_file_systems_that_are_named() {
+        let managed = |mount_point: &[u8]| {
+            (FilesystemSettings::new(mount_point.to_vec()), State::of(mount_point, None))
+        };
+        let all = vec![managed(b"/data"), managed(b"/home")];
+        let shown = |wanted: &[&[u8]]| {
+            let wanted: Vec<_> = wanted.iter().map(|path| path.to_vec()).collect();
+            let found = chosen(all.clone(), &wanted).map_err(|error| error.message);
+            found.map(|found| found.into_iter().map(|(one, _)| one.mount_point).collect::<Vec<_>>())
+        };
+        assert_eq!(shown(&[]), Ok(vec![b"/data".to_vec(), b"/home".to_vec()]));
+        assert_eq!(shown(&[b"/home"]), Ok(vec![b"/home".to_vec()]));
+        let absent = "/srv is not a file system that is managed";
+        assert_eq!(shown(&[b"/home", b"/srv"]), Err(absent.to_owned()));
+    }
 }
