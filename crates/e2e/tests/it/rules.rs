@@ -103,7 +103,11 @@ fn statements_of_the_server_win_over_those_of_the_node() {
     assert_eq!(active(&scene), ["other"]);
     let excluded = explain(&scene, "secret");
     assert_eq!(excluded["rule"]["source"], "option set ALL line 1");
-    scene.server.admin(&["optionset", "remove", "ALL"]);
+    let refused = scene.server.try_admin(&["optionset", "remove", "ALL"]);
+    refused.expect(&[12]).says("1 node uses it").says("--confirm");
+    assert_eq!(active(&scene), ["other"]);
+    let removed = scene.server.admin(&["optionset", "remove", "ALL", "--confirm"]);
+    assert_eq!(removed["nodes"][0], "anna");
     scene.backup();
     assert_eq!(active(&scene), ["other", "secret"]);
     // The server refuses an invalid list at once, before any node gets it.

@@ -56,9 +56,9 @@ pub(super) static COMMANDS: &[Command] = &[
             |request| {
                 let set = request.required("option_set_name");
                 let done = Message::done("ANR2049I", format!("Option set {set} deleted."));
-                Ok(Line::admin(["optionset", "remove", &set], done).plan())
+                Ok(Line::admin(["optionset", "remove", &set, "--confirm"], done).plan())
             },
-            "`admin optionset remove`",
+            "`admin optionset remove --confirm`",
         )
     },
     command(

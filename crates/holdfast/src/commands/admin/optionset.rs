@@ -4,7 +4,7 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
-use client::admin::{Admin, OptionSetChange};
+use client::admin::{Admin, OptionSet, OptionSetChange};
 use policy::settings::{SetOption, Share};
 
 use crate::context::Context;
@@ -51,10 +51,7 @@ Example:\n  holdfast admin --server /srv/holdfast optionset promote LINUX")]
 Example:\n  holdfast admin --server /srv/holdfast optionset withdraw LINUX")]
     Withdraw(NameArgs),
     Put(PutArgs),
-    /// Remove an option set with its versions, also from the nodes that use it
-    #[command(after_help = "\
-Example:\n  holdfast admin --server /srv/holdfast optionset remove LINUX")]
-    Remove(NameArgs),
+    Remove(RemoveArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -176,6 +173,22 @@ struct PutArgs {
     file: PathBuf,
 }
 
+/// Remove an option set with its versions, also from the nodes that use it
+///
+/// Without --confirm nothing is removed, and the command says how many nodes use the option set.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast optionset remove LINUX --confirm")]
+struct RemoveArgs {
+    /// The option set
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Confirm that the option set is removed with its versions
+    #[arg(long)]
+    confirm: bool,
+}
+
 pub(super) fn run(
     args: Args,
     admin: &mut Admin,
@@ -227,11 +240,31 @@ pub(super) fn run(
             show::stored(&set, context);
         }
         OptionSetCommand::Remove(args) => {
-            admin.remove_option_set(&args.name)?;
-            show::removed(&args.name, context);
+            let set = admin.option_sets(Some(&args.name))?.pop().unwrap_or_default();
+            if !args.confirm {
+                return Err(unconfirmed(&set));
+            }
+            admin.remove_option_set(&set.name)?;
+            show::removed(&set, context);
         }
     }
     Ok(DONE)
+}
+
+/// Returns the error for a removal that is not confirmed.
+fn unconfirmed(set: &OptionSet) -> CommandError {
+    let nodes: Vec<_> = set.nodes.iter().chain(&set.first_nodes).map(String::as_str).collect();
+    let uses = match &nodes[..] {
+        [] => "no node uses it".to_owned(),
+        [node] => format!("1 node uses it and would lose its options and statements: {node}"),
+        nodes => format!(
+            "{} nodes use it and would lose its options and statements: {}",
+            nodes.len(),
+            nodes.join(", ")
+        ),
+    };
+    CommandError::new(format!("the option set {} is not removed; {uses}", set.name))
+        .with_hint("to remove it with all its versions, give --confirm")
 }
 
 /// Shows an option set, or one version of it.
@@ -292,4 +325,26 @@ fn option(text: &str) -> Result<(String, String), &'static str> {
 fn read(file: &Path) -> Result<Vec<u8>, CommandError> {
     std::fs::read(file)
         .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_says_which_nodes_use_the_option_set() {
+        let message = |nodes: &[&str], first_nodes: &[&str]| {
+            let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            let (nodes, first_nodes) = (names(nodes), names(first_nodes));
+            let name = "LINUX".to_owned();
+            unconfirmed(&OptionSet { name, nodes, first_nodes, ..OptionSet::default() }).message
+        };
+        assert_eq!(message(&[], &[]), "the option set LINUX is not removed; no node uses it");
+        assert!(message(&["a"], &[]).ends_with(
+            "1 node uses it and would lose its options and \
+             statements: a"
+        ));
+        assert!(message(&["a"], &["b"]).contains("2 nodes use it"));
+        assert!(message(&["a"], &["b"]).ends_with(": a, b"));
+    }
 }

@@ -114,6 +114,8 @@ struct ReviewDocument<'a> {
 #[derive(Serialize)]
 struct RemovalDocument<'a> {
     option_set: &'a str,
+    /// Names of the nodes that used the option set.
+    nodes: Vec<&'a str>,
 }
 
 pub(super) fn list(sets: &[OptionSet], context: &mut Context) {
@@ -272,11 +274,15 @@ pub(super) fn stored(set: &OptionSet, context: &mut Context) {
     }
 }
 
-pub(super) fn removed(name: &str, context: &mut Context) {
+pub(super) fn removed(set: &OptionSet, context: &mut Context) {
+    let nodes: Vec<_> = set.nodes.iter().chain(&set.first_nodes).map(String::as_str).collect();
     if context.output.is_json() {
-        context.output.json(&RemovalDocument { option_set: name });
+        context.output.json(&RemovalDocument { option_set: &set.name, nodes });
     } else if !context.output.quiet {
-        context.output.text(&format!("Option set {name} is removed."));
+        let used = quantity::counted(nodes.len() as u64, "node");
+        context
+            .output
+            .text(&format!("Option set {} is removed; {used} used it.", set.name));
     }
 }
 
