@@ -9,7 +9,7 @@ use client::admin::{
     Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
 };
 use client::authority::Fingerprint;
-use model::{escaped, mount_point};
+use model::{escaped, matches_wildcards, mount_point};
 use serde::Serialize;
 
 use crate::commands::list;
@@ -34,9 +34,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum NodeCommand {
     Add(AddArgs),
-    /// List all nodes
-    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node list")]
-    List,
+    List(ListArgs),
     /// Show one node and its filespaces
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node show web-01")]
     Show(NameArgs),
@@ -56,6 +54,41 @@ Example:
     Set(SetArgs),
     Remove(RemoveArgs),
     Versions(VersionsArgs),
+}
+
+/// List nodes
+///
+/// All conditions must hold for a node that is listed.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node list
+  holdfast admin --server /srv/holdfast node list --label db --domain LONG --name 'web-*'")]
+struct ListArgs {
+    /// Only nodes with this label
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// Only nodes of this policy domain
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// Only nodes whose names match, with the wildcards * and ?; upper and lower case are the same
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<String>,
+}
+
+impl ListArgs {
+    fn has_conditions(&self) -> bool {
+        self.label.is_some() || self.domain.is_some() || self.name.is_some()
+    }
+
+    fn chooses(&self, node: &Node) -> bool {
+        let has_name = |pattern: &String| {
+            matches_wildcards(&pattern.to_ascii_lowercase(), &node.name.to_ascii_lowercase())
+        };
+        self.label.as_ref().is_none_or(|label| node.labels.contains(label))
+            && self.domain.as_ref().is_none_or(|name| node.domain.eq_ignore_ascii_case(name))
+            && self.name.as_ref().is_none_or(has_name)
+    }
 }
 
 /// Register a node and print the one-time token that enrols it
@@ -175,7 +208,11 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         NodeCommand::Add(args) => add(args, admin, context)?,
-        NodeCommand::List => list(&admin.nodes(None)?, context),
+        NodeCommand::List(args) => {
+            let mut nodes = admin.nodes(None)?;
+            nodes.retain(|node| args.chooses(node));
+            list(&nodes, args.has_conditions(), context);
+        }
         NodeCommand::Show(args) => {
             for node in admin.nodes(Some(&args.name))? {
                 show(&node, context);
@@ -401,13 +438,16 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
-fn list(nodes: &[Node], context: &mut Context) {
+fn list(nodes: &[Node], has_conditions: bool, context: &mut Context) {
     if context.output.is_json() {
         for node in nodes {
             context.output.json(&NodeDocument::new(node));
         }
     } else if nodes.is_empty() {
-        context.output.note("No node is registered.");
+        context.output.note(match has_conditions {
+            true => "No node meets the conditions.",
+            false => "No node is registered.",
+        });
     } else {
         context.output.text(&nodes_table(nodes));
     }
@@ -418,6 +458,7 @@ fn nodes_table(nodes: &[Node]) -> String {
         ("Node", Align::Left),
         ("Domain", Align::Left),
         ("Group", Align::Left),
+        ("Labels", Align::Left),
         ("State", Align::Left),
         ("Filespaces", Align::Right),
         ("Active objects", Align::Right),
@@ -431,6 +472,7 @@ fn nodes_table(nodes: &[Node]) -> String {
             node.name.clone(),
             node.domain.clone(),
             node.collocation_group.as_deref().unwrap_or("-").to_owned(),
+            if node.labels.is_empty() { "-".to_owned() } else { node.labels.join(", ") },
             state(node).to_owned(),
             filespaces.len().to_string(),
             quantity::count(
@@ -536,13 +578,25 @@ mod tests {
 
     #[test]
     fn nodes_stand_in_a_table() {
-        let nodes = [node("anna", false, true), node("bert", true, true), node("c", false, false)];
-        insta::assert_snapshot!(nodes_table(&nodes), @r"
-        Node  Domain    Group     State         Filespaces  Active objects  Last backup  Last proven
-        anna  STANDARD  -         enrolled               0               0  never        never
-        bert  STANDARD  accounts  locked                 0               0  never        never
-        c     STANDARD  -         not enrolled           0               0  never        never
-        ");
+        let labels = vec!["db".to_owned(), "prod".to_owned()];
+        let bert = Node { labels, ..node("bert", true, true) };
+        let nodes = [node("anna", false, true), bert, node("c", false, false)];
+        insta::assert_snapshot!(nodes_table(&nodes));
+    }
+
+    #[test]
+    fn nodes_are_chosen_by_label_domain_and_name() {
+        let node = Node { labels: vec!["db".to_owned()], ..node("web-01", false, true) };
+        let chooses = |label: Option<&str>, domain: Option<&str>, name: Option<&str>| {
+            let [label, domain, name] = [label, domain, name].map(|one| one.map(str::to_owned));
+            ListArgs { label, domain, name }.chooses(&node)
+        };
+        assert!(chooses(None, None, None));
+        assert!(chooses(Some("db"), Some("standard"), Some("WEB-??")));
+        assert!(!chooses(Some("d"), None, None));
+        assert!(!chooses(None, Some("LONG"), None));
+        assert!(!chooses(None, None, Some("web")));
+        assert!(!chooses(Some("db"), None, Some("db-*")), "all conditions must hold");
     }
 
     #[test]
