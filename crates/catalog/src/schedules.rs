@@ -104,6 +104,15 @@ pub struct EventFilter {
     pub closes_after: Option<ServerTime>,
     /// True for work of the server itself only.
     pub is_of_server: bool,
+    /// Only events of nodes with this label.
+    pub label: Option<String>,
+    /// Only events of nodes of this domain.
+    pub domain: Option<DomainId>,
+    /// Only events of these schedules, by their exact names.
+    pub schedules: Option<Vec<String>>,
+    /// Only events with this text in the name of the schedule, in the name of the node, or in the
+    /// reason. Upper and lower case of ASCII letters are the same.
+    pub text: Option<String>,
 }
 
 /// A report of a node, with what belongs to it.

@@ -150,11 +150,14 @@ impl ReviewReport {
 pub fn find(store: &Store, name: &str) -> Result<PolicyDomain, StoreError> {
     let all = store.catalog.domains()?;
     let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
-    found.ok_or_else(|| {
-        StoreError::not_found(format!(
-            "there is no policy domain {name}; 'holdfast admin domain list' shows all"
-        ))
-    })
+    found.ok_or_else(|| unknown(name))
+}
+
+/// Returns the error for a domain that does not exist.
+pub fn unknown(name: &str) -> StoreError {
+    StoreError::not_found(format!(
+        "there is no policy domain {name}; 'holdfast admin domain list' shows all"
+    ))
 }
 
 fn nodes_of(store: &Store, domain: &PolicyDomain) -> Result<Vec<Node>, StoreError> {

@@ -15,6 +15,7 @@
 mod announcement;
 mod attendance;
 mod audience;
+mod conditions;
 mod define;
 mod errand;
 mod events;
@@ -28,6 +29,7 @@ pub(crate) use announcement::announce;
 pub use announcement::generation;
 pub use attendance::{attend, end_attendance};
 pub use audience::{put_progress, watch, watched};
+pub use conditions::{EventConditions, narrow};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
 pub use events::{
     EventTarget, SeenEvents, control, event_numbered, find_event, node_events, report, run_now,

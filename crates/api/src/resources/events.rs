@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use catalog::{Control, EventFilter, Node, ScheduledEvent};
-use model::NodeId;
+use model::{DomainId, NodeId};
 use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::schedules::{self, EventTarget};
+use store::schedules::{self, EventConditions, EventTarget};
 
 use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
 use super::schedules::{example, parse};
@@ -136,6 +136,14 @@ struct ListQuery {
     state: Option<String>,
     /// Only work of nodes, or of the server.
     place: Option<PlaceName>,
+    /// Only events of nodes with this label.
+    label: Option<String>,
+    /// Only events of nodes of this domain.
+    domain: Option<String>,
+    /// Only events of schedules that do this work. A schedule that was removed does none.
+    work: Option<String>,
+    /// Only events with this text in the schedule, the node or the reason.
+    text: Option<String>,
     /// True for events with their reports.
     reports: Option<bool>,
     /// Only events that are planned at this time or later.
@@ -152,7 +160,8 @@ pub(super) fn add(routes: &mut Routes) {
     let area = Area::Work;
     let summary = "Lists events, the last opened first";
     let operation = Operation::read("events.list", "/v1/events", area, summary);
-    routes.add(operation.value("state", "completed,failed"), list);
+    let operation = operation.value("state", "completed,failed").value("work", "incremental");
+    routes.add(operation, list);
     let summary = "Describes an event";
     routes.add(Operation::read("events.get", "/v1/events/{event}", area, summary), get);
     let summary = "Shows the end of the log of an event";
@@ -227,7 +236,7 @@ fn sees(desk: &Desk, caller: &Caller, event: Option<&ScheduledEvent>) -> bool {
 }
 
 fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
-    let ListQuery { node, schedule, state: wanted, place, from, to, .. } = &call.query;
+    let ListQuery { node, schedule, state: wanted, place, from, to, domain, .. } = &call.query;
     let node = match node {
         Some(name) => {
             let rights = (Area::Work, Right::Read);
@@ -242,15 +251,36 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
     if *place == Some(PlaceName::Server) {
         call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
     }
-    Ok(EventFilter {
+    let mut filter = EventFilter {
         node,
         schedule: schedule.clone(),
         states: states.collect::<Result<_, _>>()?,
         is_of_server: *place == Some(PlaceName::Server),
         from: from.map(|time| time.0),
         to: to.map(|time| time.0),
+        domain: domain.as_deref().map(|name| visible_domain(call, name)).transpose()?,
         ..EventFilter::default()
-    })
+    };
+    let ListQuery { label, work, text, .. } = &call.query;
+    let conditions =
+        EventConditions { label: label.clone(), work: work.clone(), text: text.clone() };
+    schedules::narrow(call.desk.store(), &mut filter, conditions)?;
+    Ok(filter)
+}
+
+/// Finds a domain in which the caller may see events.
+fn visible_domain(call: &Call<Empty, ListQuery, Empty>, name: &str) -> Answer<DomainId> {
+    let domains = call.desk.store().catalog.domains()?;
+    let found = domains.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
+    let Some(id) = found.map(|domain| domain.id) else {
+        return Err(Problem::not_found("domain", name));
+    };
+    let rights = (Area::Work, Right::Read);
+    let is_seen = call.caller.may(rights.0, rights.1, Subject::Domain(id))
+        || nodes_seen(&call.desk, &call.caller, rights)?
+            .iter()
+            .any(|node| node.domain == id);
+    is_seen.then_some(id).ok_or_else(|| Problem::not_found("domain", name))
 }
 
 /// Returns the nodes whose events the caller may see.

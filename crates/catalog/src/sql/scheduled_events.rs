@@ -93,8 +93,35 @@ pub(super) fn list(
     from: Option<u64>,
     limit: usize,
 ) -> Result<Vec<ScheduledEvent>, CatalogError> {
-    let mut conditions = vec!["scheduled_event.id <= ?".to_owned()];
-    let mut values: Vec<Box<dyn ToValue>> = vec![Box::new(row_number(from))];
+    let (mut conditions, mut values) = conditions(filter);
+    conditions.push("scheduled_event.id <= ?".to_owned());
+    values.push(Box::new(row_number(from)));
+    values.push(Box::new(row_count(limit)));
+    let chosen = format!("SELECT id FROM scheduled_event WHERE {}", conditions.join(" AND "));
+    // PostgreSQL does not know that ids grow with the planned time, and would look for the events
+    // of a time from the newest one backwards. So they are found by their time before they are
+    // ordered.
+    let (with, chosen) = match has_short_time(filter) {
+        true => (format!("WITH of_time AS MATERIALIZED ({chosen}) "), "SELECT id FROM of_time"),
+        false => (String::new(), &chosen[..]),
+    };
+    // The events are chosen before their reports and the names of their nodes are read.
+    let chosen = format!("{chosen} ORDER BY id DESC LIMIT ?");
+    let select = format!(
+        "{with}{EVENT} WHERE scheduled_event.id IN ({chosen}) ORDER BY scheduled_event.id DESC"
+    );
+    let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
+    let events: Vec<ScheduledEvent> = sql.all(&select, &values, event_columns)?;
+    assert!(events.len() <= limit, "the statement limits its rows");
+    Ok(events)
+}
+
+/// Values of the parameters of a statement.
+type Values = Vec<Box<dyn ToValue>>;
+
+/// Returns the conditions of a selection of events, and the values of their parameters.
+fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
+    let (mut conditions, mut values) = (Vec::new(), Values::new());
     let mut add = |condition: &str, value: Box<dyn ToValue>| {
         conditions.push(condition.to_owned());
         values.push(value);
@@ -120,29 +147,57 @@ pub(super) fn list(
     if let Some(after) = filter.closes_after {
         add("closes > ?", Box::new(after.0));
     }
+    if let Some(label) = &filter.label {
+        let condition = "scheduled_event.node IN (SELECT node FROM node_label WHERE label = ?)";
+        add(condition, Box::new(label.clone()));
+    }
+    if let Some(domain) = filter.domain {
+        let condition = "scheduled_event.node IN (SELECT id FROM node WHERE domain = ?)";
+        add(condition, Box::new(domain.0));
+    }
     if !filter.states.is_empty() {
         let codes: Vec<String> =
             filter.states.iter().map(|state| state_code(*state).to_string()).collect();
         conditions.push(format!("state IN ({})", codes.join(", ")));
     }
-    values.push(Box::new(row_count(limit)));
-    let chosen = format!("SELECT id FROM scheduled_event WHERE {}", conditions.join(" AND "));
-    // PostgreSQL does not know that ids grow with the planned time, and would look for the events
-    // of a time from the newest one backwards. So they are found by their time before they are
-    // ordered.
-    let (with, chosen) = match has_short_time(filter) {
-        true => (format!("WITH of_time AS MATERIALIZED ({chosen}) "), "SELECT id FROM of_time"),
-        false => (String::new(), &chosen[..]),
-    };
-    // The events are chosen before their reports and the names of their nodes are read.
-    let chosen = format!("{chosen} ORDER BY id DESC LIMIT ?");
-    let select = format!(
-        "{with}{EVENT} WHERE scheduled_event.id IN ({chosen}) ORDER BY scheduled_event.id DESC"
-    );
-    let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
-    let events: Vec<ScheduledEvent> = sql.all(&select, &values, event_columns)?;
-    assert!(events.len() <= limit, "the statement limits its rows");
-    Ok(events)
+    if let Some(schedules) = &filter.schedules {
+        let places = vec!["?"; schedules.len()].join(", ");
+        conditions.push(match schedules.is_empty() {
+            true => "1 = 0".to_owned(),
+            false => format!("schedule IN ({places})"),
+        });
+        values.extend(schedules.iter().map(|name| boxed(name.clone())));
+    }
+    if let Some(text) = &filter.text {
+        let of_node =
+            format!("scheduled_event.node IN (SELECT id FROM node WHERE {})", like("name"));
+        let (schedule, reason) = (like("schedule"), like("reason"));
+        conditions.push(format!("({schedule} OR {reason} OR {of_node})"));
+        values.extend((0..3).map(|_| boxed(pattern(text))));
+    }
+    (conditions, values)
+}
+
+fn boxed(value: String) -> Box<dyn ToValue> {
+    Box::new(value)
+}
+
+/// Returns the condition that a column contains what the [`pattern`] of a text matches.
+fn like(column: &str) -> String {
+    format!("lower({column}) LIKE ? ESCAPE '!'")
+}
+
+/// Returns the pattern of LIKE for everything with this text in it.
+fn pattern(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for letter in text.to_ascii_lowercase().chars() {
+        if matches!(letter, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('%');
+    pattern
 }
 
 /// Returns true if the planned times that are asked for span at most [`SHORT_MICROS`].

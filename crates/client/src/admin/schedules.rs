@@ -50,6 +50,14 @@ pub struct EventFilter {
     /// First and last planned time.
     pub from: Option<ServerTime>,
     pub to: Option<ServerTime>,
+    /// Label of the node.
+    pub label: Option<String>,
+    /// Name of the policy domain of the node.
+    pub domain: Option<String>,
+    /// Name of the work that the schedule does.
+    pub work: Option<String>,
+    /// Text in the name of the schedule, in the name of the node or in the reason.
+    pub text: Option<String>,
 }
 
 /// An occurrence of a schedule at a node.
@@ -163,6 +171,10 @@ impl Admin {
                 to: filter.to.map(|time| time.0),
                 portion: Some(portion),
                 watches,
+                label: filter.label.clone().unwrap_or_default(),
+                domain: filter.domain.clone().unwrap_or_default(),
+                work: filter.work.clone().unwrap_or_default(),
+                text: filter.text.clone().unwrap_or_default(),
             };
             let reply = self.call(async |server| server.scheduled_events(request).await)?;
             Ok(Section { items: reply.events, next: reply.next })

@@ -298,6 +298,27 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let list = ["event", "list", "--state", "future", "--node", "web-01", "--limit", "3"];
     let future = server.try_admin(&list).expect(&[0]).json_lines();
     assert_eq!(future.len(), 3);
+    server.admin(&["node", "set", "web-01", "--label", "web"]);
+    for (conditions, found) in [
+        (&["--label", "web", "--domain", "standard", "--action", "incremental"][..], true),
+        (&["--text", "NIGHT"], true),
+        (&["--text", "weekly"], false),
+        (&["--label", "db"], false),
+        (&["--action", "expire"], false),
+    ] {
+        let list = [&list[..], conditions].concat();
+        let future = server.try_admin(&list).expect(&[0]).json_lines();
+        assert_eq!(!future.is_empty(), found, "{conditions:?}");
+    }
+    for (condition, refusal) in [
+        (["--action", "nap"], "'nap' is not the action of a schedule"),
+        (["--domain", "NONE"], "there is no policy domain NONE"),
+    ] {
+        server
+            .try_admin(&[&["event", "list"][..], &condition].concat())
+            .expect(&[12])
+            .says(refusal);
+    }
     assert_eq!((state(&future[0]), &future[0]["event"]), ("future", &Value::Null));
     assert!(future[0]["planned"].as_str() > future[1]["planned"].as_str());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use catalog::{Follower, Node, ScheduledEvent};
+use catalog::{EventFilter, Follower, Node, ScheduledEvent};
 use model::NodeId;
 use policy::schedule::event::EventState;
 use store::schedules::{self, EventTarget};
@@ -119,16 +119,35 @@ pub(super) fn run(
     Ok(proto::RunActionReply { schedule, nodes })
 }
 
+/// Returns the selection of events that a request asks for.
+fn filter(
+    store: &Store,
+    request: &proto::ScheduledEventsRequest,
+    sight: Option<&Sight>,
+) -> Result<EventFilter, StoreError> {
+    let mut filter = forms::filter(request)?;
+    schedules::narrow(store, &mut filter, forms::conditions(request))?;
+    if let Some(name) = messages::name(&request.node) {
+        filter.node = Some(nodes::find(store, name)?.id);
+    }
+    if let Some(name) = messages::name(&request.domain) {
+        let domain = domains::find(store, name)?.id;
+        // A caller does not learn which other domains exist.
+        if sight.is_some_and(|sight| !sight.domains.contains(&domain)) {
+            return Err(domains::unknown(name));
+        }
+        filter.domain = Some(domain);
+    }
+    Ok(filter)
+}
+
 /// Lists a portion of the events that the caller sees.
 pub(super) fn events(
     store: &Store,
     request: proto::ScheduledEventsRequest,
     sight: Option<&Sight>,
 ) -> Result<proto::ScheduledEventsReply, StoreError> {
-    let mut filter = forms::filter(&request)?;
-    if let Some(name) = messages::name(&request.node) {
-        filter.node = Some(nodes::find(store, name)?.id);
-    }
+    let mut filter = filter(store, &request, sight)?;
     let portion = Portion::parse(request.portion).at_most(EVENTS_MAX);
     let (from, limit) = (portion.first_number()?, portion.read_max());
     let now = sys::clock::now();

@@ -6,7 +6,7 @@ use catalog::{
 use model::ServerTime;
 use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Definition, Occurrence};
-use store::schedules::{Plan, Schedule};
+use store::schedules::{EventConditions, Plan, Schedule};
 use store::{Store, StoreError};
 use wire::proto;
 
@@ -154,7 +154,7 @@ pub(crate) fn progress(node: &Node, message: proto::EventProgress) -> Option<Eve
     fields.map(|_| EventProgress { key, attempt, document })
 }
 
-/// Parses the selection of events, except for the node.
+/// Parses the selection of events, except for the node, the domain and the conditions.
 pub(crate) fn filter(message: &proto::ScheduledEventsRequest) -> Result<EventFilter, StoreError> {
     let state = |name: &String| {
         let names = EventState::ALL.map(EventState::name).join(", ");
@@ -170,6 +170,15 @@ pub(crate) fn filter(message: &proto::ScheduledEventsRequest) -> Result<EventFil
         to: message.to.map(ServerTime),
         ..EventFilter::default()
     })
+}
+
+/// Parses the conditions on events.
+pub(crate) fn conditions(message: &proto::ScheduledEventsRequest) -> EventConditions {
+    EventConditions {
+        label: filled(message.label.clone()),
+        work: filled(message.work.clone()),
+        text: filled(message.text.clone()),
+    }
 }
 
 pub(crate) fn event(event: ScheduledEvent) -> proto::ScheduledEvent {

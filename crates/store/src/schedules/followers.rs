@@ -66,6 +66,11 @@ impl Followers {
         }
     }
 
+    /// Returns true if the node has the label.
+    pub(super) fn has_label(&self, node: NodeId, label: &str) -> bool {
+        self.labels.contains_key(&(node, label.to_owned()))
+    }
+
     /// Returns the followers of the schedule.
     pub(super) fn named(&self, schedule: &str) -> Vec<Follower> {
         let own = self.associations.iter().filter(|one| one.schedule == schedule);

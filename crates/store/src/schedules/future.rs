@@ -1,12 +1,13 @@
 //! Events of the future. The catalogue has no record of them: they are computed from the schedules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{EventFilter, EventKey, Node, ScheduledEvent};
 use model::{NodeId, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::EventState;
 
+use super::conditions::meets;
 use super::define::definition;
 use super::followers::Followers;
 use crate::error::StoreError;
@@ -23,22 +24,17 @@ pub fn future_events(
 ) -> Result<Vec<ScheduledEvent>, StoreError> {
     let followers = Followers::read(&*store.catalog)?;
     let nodes = store.catalog.nodes()?;
+    let by_number: BTreeMap<NodeId, &Node> = nodes.iter().map(|node| (node.id, node)).collect();
     let mut events = Vec::new();
     for row in store.catalog.schedules()? {
-        if filter
-            .schedule
-            .as_ref()
-            .is_some_and(|name| !name.eq_ignore_ascii_case(&row.name))
-        {
-            continue;
-        }
         let Ok(definition) = definition(&row) else { continue };
         let Ok(zone) = definition.time_zone() else { continue };
         let mut places = followers.places(&row, &definition, &nodes);
         places.retain(|(node, _)| {
             let is_seen = |node: &NodeId| among.is_none_or(|among| among.contains(node));
-            (filter.node.is_none() || *node == filter.node)
-                && node.as_ref().map_or(among.is_none(), is_seen)
+            let known = node.and_then(|node| by_number.get(&node).copied());
+            node.as_ref().map_or(among.is_none(), is_seen)
+                && meets(filter, (&row.name, known), &followers)
         });
         if definition.is_suspended || places.is_empty() {
             continue;
@@ -58,7 +54,7 @@ pub fn future_events(
             .take(limit);
         for (occurrence, (node, _)) in own {
             let key = EventKey { schedule: row.name.clone(), planned: occurrence.planned, node };
-            let node = nodes.iter().find(|known| Some(known.id) == node);
+            let node = node.and_then(|node| by_number.get(&node).copied());
             events.push(future(key, node, occurrence));
         }
     }

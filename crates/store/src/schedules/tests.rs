@@ -388,6 +388,33 @@ fn events_of_the_future_are_computed_for_each_follower() {
     let of_a = EventFilter { to: Some(next_hour(120)), ..of_a };
     let expected = [event("hourly", 2, Some(a.id)), event("hourly", 1, Some(a.id))];
     assert_eq!(list(&of_a, 9), expected);
+    label(store, &a, "web").expect("is labelled");
+    let next = |conditions| {
+        let mut filter = EventFilter { to: Some(next_hour(60)), ..EventFilter::default() };
+        narrow(store, &mut filter, conditions).expect("is right");
+        list(&filter, 9)
+    };
+    let none = EventConditions::default();
+    let web = EventConditions { label: Some("web".to_owned()), ..none.clone() };
+    assert_eq!(next(web), expected[1..]);
+    let expire = EventConditions { work: Some("expire".to_owned()), ..none.clone() };
+    assert_eq!(next(expire), [event("expiry", 1, None)]);
+    let images = EventConditions { work: Some("image".to_owned()), ..none.clone() };
+    assert_eq!(next(images), []);
+    let text = EventConditions { text: Some("DB-".to_owned()), ..none };
+    assert_eq!(next(text), [event("hourly", 1, Some(b.id))]);
+    let other = EventFilter { domain: Some(model::DomainId(999)), ..EventFilter::default() };
+    assert_eq!(list(&other, 9), []);
+}
+
+#[test]
+fn conditions_that_cannot_be_met_are_refused() {
+    let server = TestServer::new();
+    let narrow = |conditions| narrow(&server.store, &mut EventFilter::default(), conditions);
+    let nap = EventConditions { work: Some("nap".to_owned()), ..EventConditions::default() };
+    refused(narrow(nap), "'nap' is not the action of a schedule: give one of incremental");
+    let long = EventConditions { text: Some("x".repeat(1001)), ..EventConditions::default() };
+    refused(narrow(long), "longer than 1000 bytes");
 }
 
 #[test]

@@ -291,6 +291,52 @@ pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
     assert_eq!(nightly(&*catalog, node), done, "a report that was overtaken changes nothing");
 }
 
+pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b] = ["web-1", "db_1"].map(|name| add_node(&*catalog, name));
+    let (domain, a, b) = (a.domain, a.id, b.id);
+    catalog.change_labels(a, &["web".to_owned()], &[], at(1)).expect("is labelled");
+    let events = [
+        event("nightly", 100, Some(a)),
+        event("images", 200, Some(b)),
+        event("expire_all", 300, None),
+    ];
+    catalog.open_events(&events).expect("are opened");
+    report(&*catalog, a, 1, Phase::Ended(12), 105);
+    let seconds = |filter: &EventFilter| {
+        let found = states(&*catalog, filter).into_iter();
+        found.map(|(second, _)| second).collect::<Vec<_>>()
+    };
+    let all = EventFilter::default();
+    let label = |label: &str| EventFilter { label: Some(label.to_owned()), ..all.clone() };
+    assert_eq!(seconds(&label("web")), [100]);
+    assert_eq!(seconds(&label("we")), []);
+    let of_domain = |domain| EventFilter { domain: Some(domain), ..all.clone() };
+    assert_eq!(seconds(&of_domain(domain)), [200, 100]);
+    assert_eq!(seconds(&of_domain(DomainId(999))), []);
+    let schedules = |names: &[&str]| {
+        let names = names.iter().map(|&name| name.to_owned()).collect();
+        EventFilter { schedules: Some(names), ..all.clone() }
+    };
+    assert_eq!(seconds(&schedules(&["images", "expire_all", "gone"])), [300, 200]);
+    assert_eq!(seconds(&schedules(&[])), []);
+    let text = |text: &str| EventFilter { text: Some(text.to_owned()), ..all.clone() };
+    for (wanted, found) in [
+        ("NIGHT", &[100][..]),
+        ("reason 105", &[100]),
+        ("WEB-", &[100]),
+        ("_", &[300, 200]),
+        ("b_1", &[200]),
+        ("%", &[]),
+        ("!", &[]),
+        ("", &[300, 200, 100]),
+    ] {
+        assert_eq!(seconds(&text(wanted)), found, "{wanted}");
+    }
+    let both = EventFilter { label: Some("web".to_owned()), ..text("images") };
+    assert_eq!(seconds(&both), []);
+}
+
 pub(crate) fn events_are_selected_and_listed_in_portions(engine: &dyn Engine) {
     let catalog = engine.open();
     let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name).id);

@@ -61,7 +61,8 @@ Example:\n  holdfast admin --server /srv/holdfast event cancel nightly --node we
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast event list --state missed,failed --from yesterday
-  holdfast admin --server /srv/holdfast event list --state future --node web-01 --limit 10")]
+  holdfast admin --server /srv/holdfast event list --state future --node web-01 --limit 10
+  holdfast admin --server /srv/holdfast event list --label db --action image --text snapshot")]
 struct ListArgs {
     /// Only events of this node
     #[arg(long, value_name = "NODE")]
@@ -69,6 +70,20 @@ struct ListArgs {
     /// Only events of this schedule
     #[arg(long, value_name = "NAME")]
     schedule: Option<String>,
+    /// Only events of nodes with this label
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// Only events of nodes of this policy domain
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// Only events of schedules with this action, as in 'schedule define --action'; a schedule that
+    /// was removed has none
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only events with this text in the schedule, the node or the reason; upper and lower case are
+    /// the same
+    #[arg(long, value_name = "TEXT")]
+    text: Option<String>,
     /// Only events in these states: future, pending, started, in-progress, completed, missed,
     /// failed, restarted, severed, uncertain
     #[arg(long, value_name = "STATES", value_delimiter = ',')]
@@ -82,6 +97,22 @@ struct ListArgs {
     /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
+}
+
+impl ListArgs {
+    fn filter(self) -> EventFilter {
+        EventFilter {
+            node: self.node,
+            schedule: self.schedule,
+            states: self.state,
+            from: self.from,
+            to: self.to,
+            label: self.label,
+            domain: self.domain,
+            work: self.action,
+            text: self.text,
+        }
+    }
 }
 
 #[derive(clap::Args, Debug)]
@@ -135,9 +166,8 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         EventCommand::List(args) => {
-            let ListArgs { node, schedule, state, from, to, limit } = args;
-            let filter = EventFilter { node, schedule, states: state, from, to };
-            list(&admin.scheduled_events(&filter, limit, false)?, context);
+            let limit = args.limit;
+            list(&admin.scheduled_events(&args.filter(), limit, false)?, context);
         }
         EventCommand::Show { number } => {
             let (event, log) = look(admin, number)?;
