@@ -231,6 +231,21 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     );
     let followed = server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
     assert_eq!(followed["labels"], serde_json::json!(["web"]));
+    let unknown = ["schedule", "associate", "nightly", "--label", "web", "--label", "db"];
+    let warned = server.try_admin(&unknown).expect(&[0]);
+    assert_eq!(warned.json()["labels"], serde_json::json!(["db", "web"]));
+    warned.says("No node has the label db now; nodes that get it later will run the schedule.");
+    let warned = server.try_admin(&["schedule", "associate", "nightly", "--label", "web"]);
+    assert!(!warned.expect(&[0]).stderr.contains("No node has"));
+    start_command(&server, &["web-01"], "true");
+    let names = |options: &[&str]| {
+        let all = server.try_admin(&[&["schedule", "list"], options].concat()).json_lines();
+        all.iter()
+            .map(|one| one["schedule"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["nightly"]);
+    assert_eq!(names(&["--all"]), ["@1", "nightly"]);
     server
         .try_admin(&["schedule", "associate", "nightly"])
         .expect(&[12])
@@ -253,6 +268,38 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
         .says("there is no schedule");
 }
 
+#[test]
+fn events_are_listed_by_conditions_on_nodes_and_schedules() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let _node = Node::enrol(&server, "web-01");
+    let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    server.admin(&define);
+    server.admin(&["schedule", "associate", "nightly", "--node", "web-01"]);
+    let list = ["event", "list", "--state", "future", "--limit", "3"];
+    server.admin(&["node", "set", "web-01", "--label", "web"]);
+    for (conditions, found) in [
+        (&["--label", "web", "--domain", "standard", "--action", "incremental"][..], true),
+        (&["--text", "NIGHT"], true),
+        (&["--text", "weekly"], false),
+        (&["--label", "db"], false),
+        (&["--action", "expire"], false),
+    ] {
+        let list = [&list[..], conditions].concat();
+        let future = server.try_admin(&list).expect(&[0]).json_lines();
+        assert_eq!(!future.is_empty(), found, "{conditions:?}");
+    }
+    for (condition, refusal) in [
+        (["--action", "nap"], "'nap' is not the action of a schedule"),
+        (["--domain", "NONE"], "there is no policy domain NONE"),
+    ] {
+        server
+            .try_admin(&[&["event", "list"][..], &condition].concat())
+            .expect(&[12])
+            .says(refusal);
+    }
+}
+
 /// Such schedules were accepted, and failed each night or were never found to be due.
 #[test]
 fn what_no_node_would_do_is_refused_when_it_is_defined() {
@@ -270,10 +317,14 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
             .says(refusal);
     }
     let drain = ["schedule", "define", "x", "--action", "drain", "--object", "nopool"];
+    for options in [&["--time", "1:00"][..], &["--time", "1:00", "--dry-run"]] {
+        server.try_admin(&[&drain[..], options].concat()).expect(&[12]).says("nopool");
+    }
+    let audit = ["schedule", "define", "x", "--action", "audit-volumes", "--object", "NOVOL"];
     server
-        .try_admin(&[&drain[..], &["--time", "1:00"]].concat())
+        .try_admin(&[&audit[..], &["--time", "1:00", "--dry-run"]].concat())
         .expect(&[12])
-        .says("nopool");
+        .says("NOVOL");
     for name in ["@9", "a\nb"] {
         server
             .try_admin(&[
@@ -298,27 +349,6 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let list = ["event", "list", "--state", "future", "--node", "web-01", "--limit", "3"];
     let future = server.try_admin(&list).expect(&[0]).json_lines();
     assert_eq!(future.len(), 3);
-    server.admin(&["node", "set", "web-01", "--label", "web"]);
-    for (conditions, found) in [
-        (&["--label", "web", "--domain", "standard", "--action", "incremental"][..], true),
-        (&["--text", "NIGHT"], true),
-        (&["--text", "weekly"], false),
-        (&["--label", "db"], false),
-        (&["--action", "expire"], false),
-    ] {
-        let list = [&list[..], conditions].concat();
-        let future = server.try_admin(&list).expect(&[0]).json_lines();
-        assert_eq!(!future.is_empty(), found, "{conditions:?}");
-    }
-    for (condition, refusal) in [
-        (["--action", "nap"], "'nap' is not the action of a schedule"),
-        (["--domain", "NONE"], "there is no policy domain NONE"),
-    ] {
-        server
-            .try_admin(&[&["event", "list"][..], &condition].concat())
-            .expect(&[12])
-            .says(refusal);
-    }
     assert_eq!((state(&future[0]), &future[0]["event"]), ("future", &Value::Null));
     assert!(future[0]["planned"].as_str() > future[1]["planned"].as_str());
 }

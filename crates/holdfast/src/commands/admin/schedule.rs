@@ -3,10 +3,11 @@
 mod action;
 mod timing;
 
-use client::admin::{Admin, Follower, Schedule};
+use client::admin::{Admin, Follower, Node, Schedule, VolumeFilter};
 use model::printable;
 use policy::schedule::{
-    Definition, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
+    Action, Definition, LIBRARY, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
+    RETRY_PAUSE_MINUTES_DEFAULT, Work,
 };
 use serde::Serialize;
 
@@ -18,6 +19,8 @@ use crate::moment;
 use crate::table::{self, Align};
 use crate::values;
 
+/// Beginning of the names of schedules that were made for one action.
+const ONCE_PREFIX: char = '@';
 /// Number of runs that are shown.
 const RUNS_SHOWN: usize = 20;
 
@@ -55,9 +58,7 @@ Example:
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast schedule delete nightly")]
     Delete(NameArgs),
-    /// List all schedules
-    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast schedule list")]
-    List,
+    List(ListArgs),
     /// Show a schedule, the nodes that follow it, and its next twenty runs
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast schedule show nightly")]
@@ -77,6 +78,21 @@ struct NameArgs {
     /// The schedule
     #[arg(value_name = "NAME")]
     name: String,
+}
+
+/// List schedules
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast schedule list")]
+struct ListArgs {
+    /// Also list the schedules that 'holdfast admin run' makes; their names begin with @
+    #[arg(long)]
+    all: bool,
+}
+
+impl ListArgs {
+    fn shows(&self, schedule: &Schedule) -> bool {
+        self.all || !schedule.name.starts_with(ONCE_PREFIX)
+    }
 }
 
 /// A schedule that is defined or changed
@@ -230,8 +246,10 @@ pub(super) fn run(
             tell(&schedule, &[], &text, context);
             Ok(DONE)
         }
-        ScheduleCommand::List => {
-            list(&admin.schedules(None)?, context);
+        ScheduleCommand::List(args) => {
+            let mut schedules = admin.schedules(None)?;
+            schedules.retain(|schedule| args.shows(schedule));
+            list(&schedules, context);
             Ok(DONE)
         }
         ScheduleCommand::Show(args) => {
@@ -270,6 +288,7 @@ fn put(
     }
     let runs = runs(definition)?;
     if is_dry {
+        check_objects(definition, admin)?;
         let schedule = Schedule {
             name: name.to_owned(),
             definition: definition.clone(),
@@ -299,6 +318,51 @@ fn put(
     Ok(DONE)
 }
 
+/// Fails if the schedule is about a pool or a volume that does not exist, or drains a pool that has
+/// no next pool. The server refuses these when a schedule is stored.
+fn check_objects(definition: &Definition, admin: &mut Admin) -> Result<(), CommandError> {
+    let Action { work, objects, options } = &definition.action;
+    let names = objects.iter().map(|word| String::from_utf8_lossy(&word.0).into_owned());
+    match work {
+        Work::Drain | Work::CopyPools | Work::ReclaimVolumes => {
+            let Some(name) = names.into_iter().next() else { return Ok(()) };
+            let pools = admin.pools(Some(&name))?;
+            let has_next = pools.iter().any(|pool| pool.next.is_some());
+            if *work == Work::Drain && !has_next {
+                let message = format!("pool {name} has no next pool to which it could be drained");
+                let hint = format!("'holdfast admin pool set {name} --next POOL' gives it one");
+                return Err(CommandError::new(message).with_hint(hint));
+            }
+        }
+        Work::MoveVolumes | Work::AuditVolumes => {
+            let library = options.iter().filter_map(|option| option.split_once('='));
+            let library = library.filter(|(name, _)| *name == LIBRARY).map(|(_, value)| value);
+            let library = library.map(str::to_owned).next();
+            for name in names {
+                let filter = VolumeFilter {
+                    library: library.clone(),
+                    volume: Some(name.clone()),
+                    ..VolumeFilter::default()
+                };
+                check_volume(&name, admin.volumes(&filter)?.len())?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Fails unless one volume has this name.
+fn check_volume(name: &str, found: usize) -> Result<(), CommandError> {
+    match found {
+        1 => Ok(()),
+        0 => Err(CommandError::new(format!("there is no volume {name}"))
+            .with_hint("'holdfast admin volume list' shows all volumes")),
+        _ => Err(CommandError::new(format!("several libraries have a volume {name}"))
+            .with_hint("choose one with --option=--library=LIBRARY")),
+    }
+}
+
 fn follow(
     args: FollowArgs,
     ends: bool,
@@ -306,6 +370,7 @@ fn follow(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let followers = args.followers.followers(Vec::new())?;
+    let nodes = if ends { Vec::new() } else { admin.nodes(None)? };
     let schedule = admin.follow_schedule(&args.name, &followers, ends)?;
     let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
     let text = match names.is_empty() {
@@ -313,7 +378,25 @@ fn follow(
         false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
     };
     tell(&schedule, &[], &text, context);
+    if !ends {
+        for label in labels_of_nobody(&followers, &nodes) {
+            context.output.note(&format!(
+                "No node has the label {label} now; nodes that get it later will run the schedule."
+            ));
+        }
+    }
     Ok(DONE)
+}
+
+/// Returns the labels among `followers` that none of the nodes has.
+fn labels_of_nobody<'a>(followers: &'a [Follower], nodes: &[Node]) -> Vec<&'a str> {
+    let label = |follower: &'a Follower| match follower {
+        Follower::Label(label) => Some(label.as_str()),
+        Follower::Node(_) | Follower::Domain(_) => None,
+    };
+    let has = |node: &Node, label: &str| node.labels.iter().any(|known| known == label);
+    let is_of_nobody = |label: &&str| !nodes.iter().any(|node| has(node, label));
+    followers.iter().filter_map(label).filter(is_of_nobody).collect()
 }
 
 /// Returns the next runs.
