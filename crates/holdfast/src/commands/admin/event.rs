@@ -5,9 +5,11 @@ use std::time::Duration;
 use client::EventControl;
 use client::admin::{Admin, EventFilter, ScheduledEvent};
 use model::ServerTime;
+use policy::schedule::Work;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::schedule::parse_work;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
@@ -78,8 +80,8 @@ struct ListArgs {
     domain: Option<String>,
     /// Only events of schedules with this action, as in 'schedule define --action'; a schedule that
     /// was removed has none
-    #[arg(long, value_name = "ACTION")]
-    action: Option<String>,
+    #[arg(long, value_name = "WORK", value_parser = parse_work)]
+    action: Option<Work>,
     /// Only events with this text in the schedule, the node or the reason; upper and lower case are
     /// the same
     #[arg(long, value_name = "TEXT")]
@@ -109,7 +111,7 @@ impl ListArgs {
             to: self.to,
             label: self.label,
             domain: self.domain,
-            work: self.action,
+            work: self.action.map(|work| work.name().to_owned()),
             text: self.text,
         }
     }

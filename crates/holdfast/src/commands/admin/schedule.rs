@@ -11,7 +11,7 @@ use policy::schedule::{
 };
 use serde::Serialize;
 
-pub(super) use self::action::words_to_action;
+pub(super) use self::action::{parse_work, words_to_action};
 pub(super) use self::timing::{local_zone, minutes};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};

@@ -27,7 +27,7 @@ pub(super) struct ActionArgs {
 }
 
 /// Parses the name of work. A backup is incremental, as the command is without options.
-fn parse_work(text: &str) -> Result<Work, String> {
+pub(in crate::commands::admin) fn parse_work(text: &str) -> Result<Work, String> {
     if text == "backup" {
         return Ok(Work::Incremental);
     }
