@@ -60,6 +60,14 @@ pub struct EventFilter {
     pub text: Option<String>,
 }
 
+impl EventFilter {
+    /// Returns true if there are conditions that older servers do not know.
+    fn has_conditions(&self) -> bool {
+        let Self { label, domain, work, text, .. } = self;
+        [label, domain, work, text].iter().any(|condition| condition.is_some())
+    }
+}
+
 /// An occurrence of a schedule at a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduledEvent {
@@ -177,6 +185,11 @@ impl Admin {
                 text: filter.text.clone().unwrap_or_default(),
             };
             let reply = self.call(async |server| server.scheduled_events(request).await)?;
+            if filter.has_conditions() && !reply.is_filtered {
+                let message = "the server is too old to select events by label, domain, action or \
+                               text; restart it with this version, or leave these conditions out";
+                return Err(ClientError::new(ErrorKind::Usage, message));
+            }
             Ok(Section { items: reply.events, next: reply.next })
         })?;
         Ok(events.into_iter().map(event).collect())

@@ -162,7 +162,11 @@ pub(super) fn events(
         }
         if filter.states.is_empty() {
             let events = future.into_iter().map(forms::event).collect();
-            return Ok(proto::ScheduledEventsReply { events, next: Bytes::new() });
+            return Ok(proto::ScheduledEventsReply {
+                events,
+                next: Bytes::new(),
+                is_filtered: true,
+            });
         }
     }
     let (events, reached) = match sight {
@@ -185,7 +189,7 @@ pub(super) fn events(
         Some(reached) if next.is_empty() => number_key(reached),
         _ => next,
     };
-    Ok(proto::ScheduledEventsReply { events: items, next })
+    Ok(proto::ScheduledEventsReply { events: items, next, is_filtered: true })
 }
 
 pub(super) fn event_log(
