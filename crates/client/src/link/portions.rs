@@ -9,6 +9,9 @@ use crate::error::{ClientError, ErrorKind};
 /// Maximum number of items of a list, and maximum number of their bytes on the wire.
 const ITEMS_MAX: usize = 1 << 20;
 const ITEMS_BYTES_MAX: usize = 128 << 20;
+/// Maximum number of empty portions one after the other. A server that looks for what the caller
+/// sees ends a portion after some thousand items, even if it has found none.
+const EMPTY_MAX: usize = 1000;
 
 /// Items of one reply.
 pub(crate) struct Section<T> {
@@ -34,13 +37,13 @@ pub(crate) fn first<T: Message>(
 ) -> Result<Vec<T>, ClientError> {
     let mut items = Vec::new();
     let mut from = Bytes::new();
-    let mut bytes = 0;
+    let (mut bytes, mut empty) = (0, 0);
     while items.len() < items_max {
         let missing = items_max - items.len();
         let wanted = u32::try_from(missing).unwrap_or(u32::MAX).min(PORTION_ITEMS_MAX);
         let Section { items: more, next } =
             ask(proto::Portion { items_max: wanted, from: from.clone() })?;
-        let is_empty = more.is_empty();
+        empty = if more.is_empty() { empty + 1 } else { 0 };
         bytes += more.iter().map(Message::encoded_len).sum::<usize>();
         if bytes > ITEMS_BYTES_MAX {
             return Err(too_long());
@@ -49,7 +52,7 @@ pub(crate) fn first<T: Message>(
         if next.is_empty() {
             break;
         }
-        if next == from || is_empty {
+        if next == from || empty > EMPTY_MAX {
             let message = "the server sent a list without end";
             return Err(ClientError::new(ErrorKind::Bug, message));
         }
@@ -114,6 +117,18 @@ mod tests {
         assert_eq!((listed.expect("a list"), asked), (vec![1, 2, 3, 4, 5], vec![5, 2]));
         let none = first(0, |_| -> Result<Section<u32>, _> { panic!("nothing is wanted") });
         assert!(none.expect("a list").is_empty());
+    }
+
+    #[test]
+    fn a_portion_may_have_nothing() {
+        let mut asked = 0_u8;
+        let listed = all(|_| {
+            asked += 1;
+            let next = if asked < 9 { Bytes::from(vec![asked]) } else { Bytes::new() };
+            let items = if asked.is_multiple_of(4) { vec![u32::from(asked)] } else { Vec::new() };
+            Ok(Section { items, next })
+        });
+        assert_eq!((listed.expect("a list"), asked), (vec![4, 8], 9));
     }
 
     #[test]
