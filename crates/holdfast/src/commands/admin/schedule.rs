@@ -3,7 +3,9 @@
 mod action;
 mod timing;
 
-use client::admin::{Admin, Follower, Node, Schedule, VolumeFilter};
+use std::collections::BTreeSet;
+
+use client::admin::{Admin, Follower, Schedule, VolumeFilter};
 use model::printable;
 use policy::schedule::{
     Action, Definition, LIBRARY, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
@@ -371,6 +373,7 @@ fn follow(
 ) -> Result<u8, CommandError> {
     let followers = args.followers.followers(Vec::new())?;
     let nodes = if ends { Vec::new() } else { admin.nodes(None)? };
+    let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
     let schedule = admin.follow_schedule(&args.name, &followers, ends)?;
     let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
     let text = match names.is_empty() {
@@ -379,7 +382,7 @@ fn follow(
     };
     tell(&schedule, &[], &text, context);
     if !ends {
-        for label in labels_of_nobody(&followers, &nodes) {
+        for label in labels_of_nobody(&followers, &known) {
             context.output.note(&format!(
                 "No node has the label {label} now; nodes that get it later will run the schedule."
             ));
@@ -388,15 +391,17 @@ fn follow(
     Ok(DONE)
 }
 
-/// Returns the labels among `followers` that none of the nodes has.
-fn labels_of_nobody<'a>(followers: &'a [Follower], nodes: &[Node]) -> Vec<&'a str> {
+/// Returns the labels among `followers` that are not among the labels `known` of nodes.
+fn labels_of_nobody<'a>(followers: &'a [Follower], known: &BTreeSet<String>) -> Vec<&'a str> {
     let label = |follower: &'a Follower| match follower {
         Follower::Label(label) => Some(label.as_str()),
         Follower::Node(_) | Follower::Domain(_) => None,
     };
-    let has = |node: &Node, label: &str| node.labels.iter().any(|known| known == label);
-    let is_of_nobody = |label: &&str| !nodes.iter().any(|node| has(node, label));
-    followers.iter().filter_map(label).filter(is_of_nobody).collect()
+    followers
+        .iter()
+        .filter_map(label)
+        .filter(|label| !known.contains(*label))
+        .collect()
 }
 
 /// Returns the next runs.
@@ -584,6 +589,28 @@ fn runs_text(runs: &[Occurrence], zone: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_that_no_node_has_are_found() {
+        let known = BTreeSet::from(["web".to_owned()]);
+        let followers = [
+            Follower::Label("web".to_owned()),
+            Follower::Label("db".to_owned()),
+            Follower::Node("cache".to_owned()),
+            Follower::Domain("LAB".to_owned()),
+        ];
+        assert_eq!(labels_of_nobody(&followers, &known), ["db"]);
+        assert_eq!(labels_of_nobody(&followers[2..], &BTreeSet::new()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn one_volume_must_have_the_name() {
+        assert!(check_volume("A00001", 1).is_ok());
+        for (found, reason) in [(0, "there is no volume"), (2, "several libraries")] {
+            let error = check_volume("A00001", found).expect_err("is refused");
+            assert!(error.message.starts_with(reason), "{}", error.message);
+        }
+    }
 
     #[test]
     fn a_description_stays_on_its_line() {
