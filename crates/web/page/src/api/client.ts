@@ -73,11 +73,14 @@ async function problemOf(response: Response): Promise<Problem> {
   return new Problem(response.status, body.code ?? 'unavailable', detail);
 }
 
-async function send(
-  method: Method,
-  path: string,
-  parts: { path?: unknown; query?: unknown; body?: unknown } = {},
-): Promise<unknown> {
+interface AnyParts {
+  path?: unknown;
+  query?: unknown;
+  body?: unknown;
+}
+
+/** Sends a request. Fails if the answer is a problem. */
+async function request(method: Method, path: string, parts: AnyParts = {}): Promise<Response> {
   const headers: Record<string, string> = {};
   const init: RequestInit = { method: method.toUpperCase(), headers, credentials: 'same-origin' };
   if (method !== 'get') headers['X-Holdfast-Guard'] = guard;
@@ -100,6 +103,11 @@ async function send(
     }
     throw problem;
   }
+  return response;
+}
+
+async function send(method: Method, path: string, parts?: AnyParts): Promise<unknown> {
+  const response = await request(method, path, parts);
   return response.status === 204 ? undefined : response.json();
 }
 
@@ -121,6 +129,24 @@ export function patch<P extends PathOf<'patch'>>(path: P, ...parts: Arguments<Op
 
 export function remove<P extends PathOf<'delete'>>(path: P, ...parts: Arguments<Operation<P, 'delete'>>) {
   return send('delete', path, parts[0]) as Promise<Answer<Operation<P, 'delete'>>>;
+}
+
+/** Reads an answer that is text. */
+export async function text<P extends PathOf<'get'>>(path: P, ...parts: Arguments<Operation<P, 'get'>>): Promise<string> {
+  return (await request('get', path, parts[0])).text();
+}
+
+/** A file that the server has made, with the name that the server gives it. */
+export interface MadeFile {
+  name: string;
+  content: Blob;
+}
+
+/** Sends a request whose answer is a file. */
+export async function postForFile<P extends PathOf<'post'>>(path: P, ...parts: Arguments<Operation<P, 'post'>>): Promise<MadeFile> {
+  const response = await request('post', path, parts[0]);
+  const named = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get('content-disposition') ?? '');
+  return { name: decodeURIComponent(named?.[1] ?? 'download'), content: await response.blob() };
 }
 
 /** A page of a list. */

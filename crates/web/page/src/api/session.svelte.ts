@@ -75,6 +75,21 @@ class Session {
     return this.account?.roles.some((held) => roles.includes(held.role)) ?? false;
   }
 
+  /** True if one of these roles covers the domain: held everywhere, or in the domain. Without a domain, everywhere only. */
+  covers(domain: string | undefined, ...roles: Documents['Role'][]): boolean {
+    return this.account?.roles.some((held) => roles.includes(held.role) && (!held.domain || held.domain === domain)) ?? false;
+  }
+
+  /** True if the person may change pools, volumes and libraries. */
+  get changesStorage(): boolean {
+    return this.covers(undefined, 'system', 'storage');
+  }
+
+  /** True if the person may start tasks of the server. */
+  get startsTasks(): boolean {
+    return this.covers(undefined, 'system', 'storage', 'operator');
+  }
+
   /** True if the person may see other people: see the table of roles. */
   get seesPeople(): boolean {
     return this.has('system', 'auditor', 'tenant');

@@ -13,10 +13,25 @@ export function csv(rows: Cell[][]): string {
   return rows.map((row) => row.map(quoted).join(',')).join('\r\n') + '\r\n';
 }
 
-/** Gives a text to the person as a file. */
-export function save(name: string, text: string, media: string): void {
+/** Reads a table. Each line of it is as long as it was written. */
+export function parse(text: string): string[][] {
+  const rows: string[][] = [];
+  let row: string[] = [];
+  // A field, quoted or not, and what ends it.
+  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^,\r\n"]*))(,|\r?\n|$)/g)) {
+    if (end === '' && !row.length && !quoted && !plain) break;
+    row.push(quoted?.replaceAll('""', '"') ?? plain ?? '');
+    if (end === ',') continue;
+    rows.push(row);
+    row = [];
+  }
+  return rows;
+}
+
+/** Gives a text or bytes to the person as a file. */
+export function save(name: string, content: BlobPart, media: string): void {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type: media }));
+  link.href = URL.createObjectURL(new Blob([content], { type: media }));
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
