@@ -10,7 +10,12 @@ export default async function play(stage, facts) {
   const queue = page.getByRole('table', { name: 'Recall queue' });
   for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor({ timeout: 60_000 });
   await library.getByRole('list', { name: 'Drives' }).getByText(/^A0000\dL8$/).first().waitFor({ timeout: 60_000 });
-  check((await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').count()) === facts.volumes, 'each volume has its place');
+  const slots = library.getByRole('list', { name: 'Slots' }).getByRole('listitem');
+  await slots.first().waitFor({ timeout: 60_000 });
+  // A volume lies in a slot, or is mounted and so in none.
+  const placed = (await slots.filter({ hasText: /A0000\dL8/ }).count()) + (await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').count());
+  check(placed === facts.volumes, `each volume has its place: ${placed}`);
+  check((await slots.filter({ hasText: /Slot \d+: empty/ }).count()) > 0, 'empty slots are shown');
   await stage.inspect('pools');
   await stage.inspect('library', library);
   await page.getByRole('link', { name: /^\d+ volumes?$/ }).click();

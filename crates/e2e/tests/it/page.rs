@@ -316,6 +316,40 @@ fn risks_and_growth_are_shown_and_alerts_are_acknowledged_and_tested() {
     assert_eq!(known.count(), 4, "{alerts}");
 }
 
+#[test]
+fn the_service_is_run_from_the_page_and_each_role_sees_what_is_its_own() {
+    let Some(stage) = Stage::new(2) else { return };
+    stage.root.post("/v1/domains", &json!({ "name": "LAB" })).expect(201);
+    stage.person("vera", &["auditor"]);
+    stage.person("theo", &["tenant@LAB"]);
+    let tree = stage.tree.to_str().unwrap();
+    let archived = ["archive", tree, "--description", "the tree of the play"];
+    stage.nodes[0].run(&archived).expect(&[0]);
+    let issuer = "https://id.example.org/realms/staff";
+    let facts = json!({
+        "auditor": "vera", "tenant": "theo", "domain": "LAB", "issuer": issuer,
+        "folder": stage.scratch.folder("library"),
+    });
+    stage.play("service", facts);
+    let node = stage.root.get("/v1/nodes/web-9").expect(200).json();
+    let given = (&node["labels"], &node["option_set"], &node["is_activated"]);
+    assert_eq!(given, (&json!(["berlin", "web"]), &json!("linux"), &true.into()));
+    let set = stage.root.get("/v1/option-sets/linux").expect(200).json();
+    assert_eq!((&set["current"]["version"], &set["staged"]), (&json!(3), &Value::Null));
+    assert_eq!(
+        set["current"]["options"],
+        json!([{ "name": "compression", "value": "9", "force": false }])
+    );
+    let library = stage.root.get("/v1/libraries/files").expect(200).json();
+    assert_eq!(library["settings"]["retain_secs"], 5);
+    assert_eq!(stage.root.get("/v1/pools/TAPE").expect(200).json()["reclaim_percent"], 40);
+    let volumes = stage.root.get("/v1/volumes?library=files").expect(200).json();
+    let [volume] = &volumes["items"].as_array().unwrap()[..] else { panic!("{volumes}") };
+    assert_eq!((&volume["access"], &volume["pool"]), (&"read-only".into(), &"TAPE".into()));
+    let vera = stage.root.get("/v1/users/vera").expect(200).json();
+    assert_eq!(vera["identities"], json!([{ "issuer": issuer, "subject": "f3c9" }]));
+}
+
 /// The line to the library is so slow that its readers wait while the page shows them.
 #[test]
 fn a_library_is_shown_with_its_drives_volumes_and_readers() {

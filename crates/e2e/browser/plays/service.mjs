@@ -1,0 +1,265 @@
+// The service is run from the page: option sets, enrolment keys, reports, the archive for a
+// machine, libraries, pools, volumes and identities; and what an auditor and a tenant may not do.
+import { execFileSync } from 'node:child_process';
+import { check } from '../stage.mjs';
+
+export default async function play(stage, facts) {
+  await stage.signIn(facts.login, facts.password);
+  await optionSets(stage);
+  await enrolment(stage, facts);
+  await reports(stage);
+  await machine(stage);
+  await library(stage, facts);
+  await volumes(stage);
+  await identities(stage, facts);
+  await auditor(stage, facts);
+  await tenant(stage, facts);
+}
+
+async function optionSets(stage) {
+  const { page } = stage;
+  await stage.visit('/option-sets', 'Option sets');
+  await page.getByRole('button', { name: 'Make an option set' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name', { exact: true }).fill('linux');
+  await dialog.getByRole('button', { name: 'Add an option' }).click();
+  await dialog.getByLabel('Name of option 1').fill('compression');
+  await dialog.getByLabel('Value of option 1').fill('9');
+  await dialog.getByLabel('Statements').fill('exclude /.../*.tmp');
+  await dialog.getByLabel('Comment').fill('for all servers');
+  await stage.checkAccess('the form of an option set');
+  await dialog.getByRole('button', { name: 'Make the option set' }).click();
+  await page.getByRole('heading', { name: 'Version 1, in force' }).waitFor();
+  for (const node of ['web-1', 'web-2']) await give(stage, node);
+  await stage.visit('/option-sets/linux', 'linux');
+  await page.getByRole('table', { name: 'Nodes of linux' }).getByText('web-2').waitFor();
+  await change(stage);
+  await stage.visit('/option-sets', 'Option sets');
+  await page.getByText('for all servers').waitFor();
+  await stage.inspect('option-sets');
+}
+
+/** Gives the option set to a node. */
+async function give(stage, node) {
+  const { page } = stage;
+  await stage.visit(`/nodes/${node}`, node);
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await page.getByRole('dialog').getByLabel('Option set').fill('linux');
+  await page.getByRole('dialog').getByRole('button', { name: 'Save the changes' }).click();
+  await stage.message(`${node} is changed.`);
+}
+
+/** Makes a version for a part of the nodes, gives it to all, and brings the first one back. */
+async function change(stage) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog.getByLabel('Value of option 1').fill('12');
+  await dialog.getByLabel('Forced option 1').check();
+  await dialog.getByLabel('Comment').fill('smaller');
+  await dialog.getByLabel('Share of the nodes').fill('50%');
+  await dialog.getByRole('button', { name: 'Show what changes' }).click();
+  await dialog.getByText('Option compression = 12, forced; before: 9.').waitFor();
+  await dialog.getByText('1 node of 2 gets version 2 first: web-').waitFor();
+  await stage.checkAccess('what a version changes');
+  await dialog.getByRole('button', { name: 'Make the version' }).click();
+  await page.getByRole('heading', { name: 'Version 2, at 50 % of the nodes' }).waitFor();
+  check(await page.getByRole('button', { name: 'Change', exact: true }).isDisabled(), 'a version is decided about before the next');
+  await stage.quiet();
+  await stage.inspect('option-set');
+  await page.getByRole('button', { name: 'Give it to all' }).click();
+  check((await stage.agree('Give it to all')).includes('1 further node gets version 2'), 'the question counts the nodes');
+  await page.getByRole('heading', { name: 'Version 2, in force' }).waitFor();
+  await page.getByRole('button', { name: 'Bring back version 1' }).click();
+  check((await stage.agree('Bring it back')).includes('before: 12, forced'), 'the question says what changes');
+  await page.getByRole('heading', { name: 'Version 3, in force' }).waitFor();
+}
+
+async function enrolment(stage, facts) {
+  const { page } = stage;
+  await stage.visit('/people?view=enrolment', 'People, tenants and keys');
+  await page.getByRole('button', { name: 'Make an enrolment key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name', { exact: true }).fill('rollout');
+  await dialog.getByLabel('Maximum number of nodes').fill('5');
+  await dialog.getByLabel('Labels').fill('web berlin');
+  await dialog.getByLabel('Pattern of names').fill('web-*');
+  await dialog.getByLabel('Option set').selectOption('linux');
+  await dialog.getByText('5 machines into nodes of STANDARD, for 7 days').waitFor();
+  await stage.checkAccess('the form of an enrolment key');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  const command = await dialog.locator('[data-secret=Command]').innerText();
+  const [program, ...words] = command.split(' ');
+  check(program === 'holdfast' && words[0] === 'enroll', `the command is one of the program: ${command}`);
+  execFileSync(facts.program, [...words, '--name', 'web-9', '--home', facts.home]);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('1 of 5', { exact: true }).waitFor();
+  await stage.inspect('enrolment-keys');
+  await page.getByRole('button', { name: 'Revoke rollout' }).click();
+  check((await stage.agree('Revoke')).includes('The 1 node that it has enrolled stays.'), 'the question says that nodes stay');
+  await stage.message('rollout is revoked.');
+  await page.getByText('Revoked', { exact: true }).waitFor();
+}
+
+async function reports(stage) {
+  const { page } = stage;
+  await stage.visit('/reports?domain=STANDARD', 'Reports');
+  const table = page.getByRole('table', { name: /^Report of STANDARD in \d{4}-\d\d$/ });
+  await table.getByRole('link', { name: 'web-1' }).waitFor();
+  await stage.inspect('reports');
+  const csv = String(await stage.download(() => page.getByRole('link', { name: 'Download as a table' }).click()));
+  check(csv.startsWith('month,domain,node,') && csv.includes(',STANDARD,web-1,'), csv);
+  const html = String(await stage.download(() => page.getByRole('link', { name: 'Download as a page' }).click()));
+  check(html.includes('<h1>Backup of STANDARD in '), html.slice(0, 500));
+  await page.getByLabel('Month').fill('2020-02');
+  await page.getByLabel('Month').blur();
+  await page.waitForURL(/month=2020-02/);
+  await page.getByRole('heading', { name: 'Nodes of STANDARD in 2020-02' }).waitFor();
+}
+
+/** The archive with which a machine becomes a node, and the archives of a node. */
+async function machine(stage) {
+  const { page } = stage;
+  await stage.visit('/nodes/web-2', 'web-2');
+  await page.getByRole('button', { name: 'Archive for a machine' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Days for which the token works').fill('2');
+  await dialog.getByText('It works once, within 2 days.').waitFor();
+  await stage.checkAccess('the form of an archive for a machine');
+  const tar = await stage.download(() => dialog.getByRole('button', { name: 'Download' }).click());
+  for (const name of ['client.toml', 'ca.pem', 'token', 'enroll.sh']) check(tar.includes(`holdfast/${name}`), `the archive has ${name}`);
+  await stage.message('web-2-config.tar is downloaded.');
+  await stage.visit('/nodes/web-1/archives', 'web-1');
+  await page.getByText('the tree of the play').waitFor();
+  await stage.inspect('node-archives');
+}
+
+async function library(stage, facts) {
+  const { page } = stage;
+  await stage.visit('/pools', 'Pools and volumes');
+  await page.getByRole('button', { name: 'Add a library' }).click();
+  const dialog = page.getByRole('dialog');
+  await stage.checkAccess('the form of a library with a changer');
+  await dialog.getByLabel('Name').fill('files');
+  await dialog.getByLabel('Kind').selectOption('folder');
+  await dialog.getByLabel('Folder').fill(facts.folder);
+  await dialog.getByLabel('Size of each volume').fill('0.064');
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await stage.message('Library files is added.');
+  const library = page.getByRole('region', { name: 'Library files' });
+  await library.getByRole('button', { name: 'Label volumes' }).click();
+  await dialog.getByLabel('Names').fill('A00001 A00002');
+  await stage.checkAccess('the form of labels');
+  await dialog.getByRole('button', { name: 'Label', exact: true }).click();
+  await stage.message('2 volumes of files are labelled.');
+  await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').nth(1).waitFor();
+  await library.getByRole('button', { name: 'Settings' }).click();
+  await dialog.getByLabel('Seconds that a volume stays mounted').fill('5');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await stage.message('Library files is changed.');
+  await pool(stage);
+}
+
+/** Makes a copy pool on the volumes, and fills it. */
+async function pool(stage) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Make a pool' }).click();
+  await dialog.getByLabel('Name').fill('TAPE');
+  await dialog.getByLabel('Place').fill('tape:files');
+  await dialog.getByLabel('The pool keeps copies').check();
+  await dialog.getByText('The pool gets copies of all packs.').waitFor();
+  await stage.checkAccess('the form of a pool');
+  await dialog.getByRole('button', { name: 'Make the pool' }).click();
+  await stage.message('Pool TAPE is made.');
+  await page.getByRole('button', { name: 'Edit pool TAPE' }).click();
+  await dialog.getByLabel('Dead part in %').fill('40');
+  await dialog.getByText('Volumes are emptied once 40 % of their data is dead.').waitFor();
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await stage.message('Pool TAPE is changed.');
+  await page.getByRole('button', { name: 'Task of pool TAPE' }).click();
+  check((await dialog.getByLabel('Pool').inputValue()) === 'TAPE', 'the task is about the pool');
+  await begin(stage);
+}
+
+/** Starts the task of the form, and waits until it has ended well. */
+async function begin(stage) {
+  const { page } = stage;
+  await page.getByRole('dialog').getByRole('button', { name: 'Start now' }).click();
+  await page.waitForURL(/\/events\/\d+/);
+  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+}
+
+async function volumes(stage) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await stage.visit('/pools', 'Pools and volumes');
+  const rows = page.getByRole('table', { name: 'Volumes' }).locator('tbody tr');
+  await rows.filter({ hasText: 'Filling' }).waitFor();
+  await stage.inspect('volumes', page.getByRole('region', { name: 'Volumes', exact: true }));
+  const [filled, spare] = [rows.filter({ hasText: 'Filling' }), rows.filter({ hasText: 'Scratch' })];
+  const name = await filled.locator('strong').innerText();
+  await page.getByRole('button', { name: `Task of volume ${name}` }).click();
+  check((await dialog.getByLabel('Volumes, with blanks').inputValue()) === name, 'the task is about the volume');
+  await stage.checkAccess('the form of a task of a volume');
+  await begin(stage);
+  await stage.visit('/pools', 'Pools and volumes');
+  await page.getByRole('button', { name: `Change volume ${name}` }).click();
+  await dialog.getByText('nothing more is written on it').waitFor();
+  await stage.checkAccess('the form of a volume');
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click();
+  await stage.message(`Volume ${name} is changed.`);
+  await filled.getByText('read-only').waitFor();
+  await spare.getByRole('button', { name: /^Remove volume/ }).click();
+  const word = await spare.locator('strong').innerText();
+  await dialog.getByLabel(`Type ${word} to go on`).fill(word);
+  await stage.agree('Remove');
+  await stage.message(`Volume ${word} is removed.`);
+  await page.getByText('Copies of the catalogue').first().waitFor();
+}
+
+async function identities(stage, facts) {
+  const { page } = stage;
+  await stage.visit('/people', 'People, tenants and keys');
+  await page.getByRole('button', { name: `Edit ${facts.auditor}` }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Address of the provider').fill(facts.issuer);
+  await dialog.getByLabel('Subject at the provider').fill('f3c9');
+  await dialog.getByRole('button', { name: 'Add the identity' }).click();
+  await dialog.getByText('The change of the identities ends all sign-ins of the person.').waitFor();
+  await stage.checkAccess('the identities of a person');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await stage.message(`${facts.auditor} is changed.`);
+}
+
+/** An auditor reads everything, and is offered no change. */
+async function auditor(stage, facts) {
+  await stage.enter();
+  await stage.signIn(facts.auditor, facts.password);
+  const { page } = stage;
+  const offers = async (name) => (await page.getByRole('button', { name }).count()) > 0;
+  await stage.visit('/pools', 'Pools and volumes');
+  await page.getByRole('table', { name: 'Volumes' }).getByText('TAPE', { exact: true }).waitFor();
+  check(!(await offers(/^(Make a pool|Add a library|Label volumes|(Edit|Task|Remove|Change) .*)$/)), 'an auditor changes no storage');
+  await stage.visit('/option-sets/linux', 'linux');
+  check(!(await offers(/^(Change|Remove|Bring back .*)$/)), 'an auditor changes no option set');
+  await stage.visit('/nodes/web-1', 'web-1');
+  check(!(await offers(/^(Run now|Lock|New token|Archive for a machine|Edit|Remove.*)$/)), 'an auditor changes no node');
+  await stage.visit('/people', 'People, tenants and keys');
+  check(!(await page.getByRole('link', { name: 'Enrolment keys' }).isVisible()), 'an auditor sees no enrolment keys');
+}
+
+/** A tenant sees the enrolment keys and the report of the own domain, and nothing of the storage. */
+async function tenant(stage, facts) {
+  await stage.enter();
+  await stage.signIn(facts.tenant, facts.password);
+  const { page } = stage;
+  await stage.visit('/people?view=enrolment', 'People, tenants and keys');
+  await page.getByText('No enrolment key was made yet.').waitFor();
+  await stage.visit('/reports', 'Reports');
+  const domains = await page.getByLabel('Domain').locator('option').allInnerTexts();
+  check(domains.join() === facts.domain, `a tenant has the report of its domain: ${domains}`);
+  await stage.visit('/option-sets', 'Option sets');
+  await page.getByText('There is no option set').waitFor();
+  check(!(await page.getByRole('link', { name: 'Pools and volumes' }).isVisible()), 'a tenant sees no storage');
+}
