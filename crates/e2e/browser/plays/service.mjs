@@ -35,7 +35,7 @@ async function optionSets(stage) {
   await page.getByRole('table', { name: 'Nodes of linux' }).getByText('web-2').waitFor();
   await change(stage);
   await stage.visit('/option-sets', 'Option sets');
-  await page.getByText('for all servers').waitFor();
+  await page.getByText('as version 1').waitFor();
   await stage.inspect('option-sets');
 }
 
@@ -53,7 +53,7 @@ async function give(stage, node) {
 async function change(stage) {
   const { page } = stage;
   const dialog = page.getByRole('dialog');
-  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await page.getByRole('button', { name: 'Make a version' }).click();
   await dialog.getByLabel('Value of option 1').fill('12');
   await dialog.getByLabel('Forced option 1').check();
   await dialog.getByLabel('Comment').fill('smaller');
@@ -64,7 +64,7 @@ async function change(stage) {
   await stage.checkAccess('what a version changes');
   await dialog.getByRole('button', { name: 'Make the version' }).click();
   await page.getByRole('heading', { name: 'Version 2, at 50 % of the nodes' }).waitFor();
-  check(await page.getByRole('button', { name: 'Change', exact: true }).isDisabled(), 'a version is decided about before the next');
+  check(await page.getByRole('button', { name: 'Make a version' }).isDisabled(), 'a version is decided about before the next');
   await stage.quiet();
   await stage.inspect('option-set');
   await page.getByRole('button', { name: 'Give it to all' }).click();
@@ -242,7 +242,7 @@ async function auditor(stage, facts) {
   await page.getByRole('table', { name: 'Volumes' }).getByText('TAPE', { exact: true }).waitFor();
   check(!(await offers(/^(Make a pool|Add a library|Label volumes|(Edit|Task|Remove|Change) .*)$/)), 'an auditor changes no storage');
   await stage.visit('/option-sets/linux', 'linux');
-  check(!(await offers(/^(Change|Remove|Bring back .*)$/)), 'an auditor changes no option set');
+  check(!(await offers(/^(Make a version|Remove|Bring back .*)$/)), 'an auditor changes no option set');
   await stage.visit('/nodes/web-1', 'web-1');
   check(!(await offers(/^(Run now|Lock|New token|Archive for a machine|Edit|Remove.*)$/)), 'an auditor changes no node');
   await stage.visit('/people', 'People, tenants and keys');
