@@ -117,7 +117,7 @@ async function reports(stage) {
   await page.getByRole('heading', { name: 'Nodes of STANDARD in 2020-02' }).waitFor();
 }
 
-/** The archive with which a machine becomes a node, and the archives of a node. */
+/** The archive with which a machine becomes a node, the removal of a filespace, and the archives of a node. */
 async function machine(stage) {
   const { page } = stage;
   await stage.visit('/nodes/web-2', 'web-2');
@@ -129,6 +129,11 @@ async function machine(stage) {
   const tar = await stage.download(() => dialog.getByRole('button', { name: 'Download' }).click());
   for (const name of ['client.toml', 'ca.pem', 'token', 'enroll.sh']) check(tar.includes(`holdfast/${name}`), `the archive has ${name}`);
   await stage.message('web-2-config.tar is downloaded.');
+  const { filespaces } = await (await stage.context.request.get('/v1/nodes/web-2')).json();
+  await page.getByRole('button', { name: `Remove ${filespaces[0].name}`, exact: true }).click();
+  await dialog.getByLabel(`Type ${filespaces[0].name} to go on`).fill(filespaces[0].name);
+  check((await stage.agree('Remove with all versions')).includes('Archives stay.'), 'the question says what stays');
+  await page.getByText('No filespace was backed up yet.').waitFor();
   await stage.visit('/nodes/web-1/archives', 'web-1');
   await page.getByText('the tree of the play').waitFor();
   await stage.inspect('node-archives');
@@ -216,6 +221,8 @@ async function volumes(stage) {
   await stage.agree('Remove');
   await stage.message(`Volume ${word} is removed.`);
   await page.getByText('Copies of the catalogue').first().waitFor();
+  await stage.visit('/running', 'Running');
+  await page.getByText('No restore was ordered in the last week.').waitFor();
 }
 
 async function identities(stage, facts) {

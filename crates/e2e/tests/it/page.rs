@@ -334,6 +334,8 @@ fn the_service_is_run_from_the_page_and_each_role_sees_what_is_its_own() {
     let node = stage.root.get("/v1/nodes/web-9").expect(200).json();
     let given = (&node["labels"], &node["option_set"], &node["is_activated"]);
     assert_eq!(given, (&json!(["berlin", "web"]), &json!("linux"), &true.into()));
+    let emptied = stage.root.get("/v1/nodes/web-2").expect(200).json();
+    assert_eq!(emptied["filespaces"], json!([]));
     let set = stage.root.get("/v1/option-sets/linux").expect(200).json();
     assert_eq!((&set["current"]["version"], &set["staged"]), (&json!(3), &Value::Null));
     assert_eq!(
