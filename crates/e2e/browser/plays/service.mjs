@@ -99,6 +99,21 @@ async function enrolment(stage, facts) {
   check((await stage.agree('Revoke')).includes('The 1 node that it has enrolled stays.'), 'the question says that nodes stay');
   await stage.message('rollout is revoked.');
   await page.getByText('Revoked', { exact: true }).waitFor();
+  await move(stage, facts);
+}
+
+/** Gives the new node another name, and to the domain of the tenant. */
+async function move(stage, facts) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await stage.visit('/nodes/web-9', 'web-9');
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await dialog.getByLabel('Name', { exact: true }).fill('lab-9');
+  await dialog.getByLabel('Domain').selectOption(facts.domain);
+  await dialog.getByText('the people of that domain see the node and its files').waitFor();
+  await dialog.getByRole('button', { name: 'Save the changes' }).click();
+  await page.getByRole('heading', { level: 1, name: 'lab-9' }).waitFor();
+  await page.waitForURL(/\/nodes\/lab-9$/);
 }
 
 async function reports(stage) {
@@ -148,7 +163,7 @@ async function library(stage, facts) {
   await dialog.getByLabel('Name').fill('files');
   await dialog.getByLabel('Kind').selectOption('folder');
   await dialog.getByLabel('Folder').fill(facts.folder);
-  await dialog.getByLabel('Size of each volume').fill('0.064');
+  await dialog.getByLabel('Size of each volume').fill('0.1');
   await dialog.getByRole('button', { name: 'Add', exact: true }).click();
   await stage.message('Library files is added.');
   const library = page.getByRole('region', { name: 'Library files' });
@@ -266,7 +281,10 @@ async function tenant(stage, facts) {
   await stage.visit('/reports', 'Reports');
   const domains = await page.getByLabel('Domain').locator('option').allInnerTexts();
   check(domains.join() === facts.domain, `a tenant has the report of its domain: ${domains}`);
-  await stage.visit('/option-sets', 'Option sets');
-  await page.getByText('There is no option set').waitFor();
+  await stage.visit('/option-sets/linux', 'linux');
+  const nodes = page.getByRole('table', { name: 'Nodes of linux' }).getByRole('link');
+  await nodes.first().waitFor();
+  check((await nodes.allInnerTexts()).join() === 'lab-9', 'a tenant sees an option set with its own nodes');
+  check((await page.getByRole('button', { name: 'Make a version' }).count()) === 0, 'a tenant changes no option set');
   check(!(await page.getByRole('link', { name: 'Pools and volumes' }).isVisible()), 'a tenant sees no storage');
 }

@@ -331,9 +331,10 @@ fn the_service_is_run_from_the_page_and_each_role_sees_what_is_its_own() {
         "folder": stage.scratch.folder("library"),
     });
     stage.play("service", facts);
-    let node = stage.root.get("/v1/nodes/web-9").expect(200).json();
+    let node = stage.root.get("/v1/nodes/lab-9").expect(200).json();
     let given = (&node["labels"], &node["option_set"], &node["is_activated"]);
     assert_eq!(given, (&json!(["berlin", "web"]), &json!("linux"), &true.into()));
+    assert_eq!(node["domain"], "LAB");
     let emptied = stage.root.get("/v1/nodes/web-2").expect(200).json();
     assert_eq!(emptied["filespaces"], json!([]));
     let set = stage.root.get("/v1/option-sets/linux").expect(200).json();
