@@ -11,6 +11,8 @@ const PROVIDER = 'holdfast-provider';
 class Session {
   status = $state<'unknown' | 'out' | 'in'>('unknown');
   account = $state<Account | undefined>();
+  /** True if the person owns nodes. Nobody is asked about the nodes of those who act on nodes by a role. */
+  #ownsNodes = $state(false);
 
   constructor() {
     onSignedOut(() => this.#leave());
@@ -85,6 +87,16 @@ class Session {
     return this.covers(undefined, 'system', 'storage');
   }
 
+  /** True if there are nodes on which the person may act: to run work, to end it, to change them. */
+  get actsOnNodes(): boolean {
+    return this.#ownsNodes || this.has('system', 'operator', 'tenant', 'owner');
+  }
+
+  /** True if the person may pause and cancel the work of an event. */
+  mayCancel(event: Documents['EventDocument']): boolean {
+    return event.node ? this.actsOnNodes : this.startsTasks;
+  }
+
   /** True if the person may start tasks of the server. */
   get startsTasks(): boolean {
     return this.covers(undefined, 'system', 'storage', 'operator');
@@ -107,11 +119,21 @@ class Session {
     setGuard(signIn.guard);
     this.account = signIn.account;
     this.status = 'in';
+    if (!this.actsOnNodes) void this.#lookForNodes(signIn.account.login);
+  }
+
+  async #lookForNodes(owner: string): Promise<void> {
+    try {
+      this.#ownsNodes = (await get('/v1/nodes', { query: { owner, limit: 1 } })).items.length > 0;
+    } catch {
+      // The page then offers fewer changes until it is loaded again.
+    }
   }
 
   #leave(): void {
     setGuard('');
     this.account = undefined;
+    this.#ownsNodes = false;
     this.status = 'out';
   }
 }
