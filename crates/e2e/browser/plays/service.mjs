@@ -269,6 +269,11 @@ async function auditor(stage, facts) {
   check(!(await offers(/^(Run now|Lock|New token|Archive for a machine|Edit|Remove.*)$/)), 'an auditor changes no node');
   await stage.visit('/people', 'People, tenants and keys');
   check(!(await page.getByRole('link', { name: 'Enrolment keys' }).isVisible()), 'an auditor sees no enrolment keys');
+  check(!(await offers(/^(Register a person|(Edit|Lock|Remove) .*)$/)), 'an auditor changes no people');
+  await stage.visit('/nodes', 'Nodes');
+  check(!(await offers('Register a node')) && (await page.getByRole('checkbox').count()) === 0, 'an auditor chooses no nodes for a change');
+  await stage.visit('/running', 'Running');
+  check(!(await offers(/^(Start a task|End .*|Cancel .*)$/)), 'an auditor begins and ends no work');
 }
 
 /** A tenant sees the enrolment keys and the report of the own domain, and nothing of the storage. */
