@@ -11,7 +11,7 @@ const PROVIDER = 'holdfast-provider';
 class Session {
   status = $state<'unknown' | 'out' | 'in'>('unknown');
   account = $state<Account | undefined>();
-  /** True if the person owns nodes. Nobody is asked about the nodes of those who act on nodes by a role. */
+  /** True if the person owns nodes. This is looked up only for persons whose roles do not act on nodes. */
   #ownsNodes = $state(false);
 
   constructor() {
