@@ -6,7 +6,7 @@
 //! 2. An archive keeps its number, and is completed once.
 //! 3. Objects are counted when they are committed, so that no object counts twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use model::{DirPath, ServerTime};
@@ -191,7 +191,8 @@ fn joined_backups(earlier: BackupReport, later: BackupReport) -> BackupReport {
         bytes_transferred: earlier.bytes_transferred + later.bytes_transferred,
         bytes_metadata: earlier.bytes_metadata + later.bytes_metadata,
         data_transfer: earlier.data_transfer + later.data_transfer,
-        warnings: joined_warnings(earlier.warnings, later.warnings),
+        warnings: joined(earlier.warnings, later.warnings),
+        excluded: joined(earlier.excluded, later.excluded),
         stages,
         compressors,
         ..later
@@ -204,17 +205,14 @@ fn joined_restores(earlier: RestoreReport, later: RestoreReport) -> RestoreRepor
         restored: earlier.restored + later.restored,
         skipped: later.skipped.saturating_sub(earlier.restored).max(later.kept),
         bytes_restored: earlier.bytes_restored + later.bytes_restored,
-        warnings: joined_warnings(earlier.warnings, later.warnings),
+        warnings: joined(earlier.warnings, later.warnings),
         ..later
     }
 }
 
-fn joined_warnings(mut earlier: Vec<String>, later: Vec<String>) -> Vec<String> {
-    for warning in later {
-        if !earlier.contains(&warning) {
-            earlier.push(warning);
-        }
-    }
+fn joined<T: Eq + std::hash::Hash + Clone>(mut earlier: Vec<T>, later: Vec<T>) -> Vec<T> {
+    let known: HashSet<T> = earlier.iter().cloned().collect();
+    earlier.extend(later.into_iter().filter(|one| !known.contains(one)));
     earlier
 }
 

@@ -162,7 +162,7 @@ fn attempt(
     for (mount_point, targets) in &scopes {
         match rules.excludes_filesystem(mount_point) {
             Some(rule_index) => {
-                tally.warn(rules.describe_exclusion(mount_point, rule_index));
+                tally.exclude(rules.exclusion(mount_point, rule_index), options.lists_excluded);
             }
             None => {
                 let filespace = match archive {

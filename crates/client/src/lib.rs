@@ -96,8 +96,8 @@ pub use patience::Patience;
 pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{
-    Amount, BackupReport, DrillReport, Estimate, Failure, JournalUse, RestorePlan, RestoreReport,
-    VerifyReport,
+    Amount, BackupReport, DrillReport, Estimate, Exclusion, Failure, JournalUse, RestorePlan,
+    RestoreReport, VerifyReport,
 };
 pub use restore::{
     AHEAD_BYTES, FileFiller, ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget,

@@ -53,6 +53,12 @@ pub struct BackupOptions {
     pub snapshot: Option<Stillness>,
     /// True to walk everything even if a journal could tell what has changed.
     pub no_journal: bool,
+    /// True if the targets are a part of what is backed up otherwise: the time of the last backup
+    /// of their filespaces stays.
+    pub is_partial: bool,
+    /// True to list the targets that a statement leaves out in the report, without a warning about
+    /// each.
+    pub lists_excluded: bool,
     /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.

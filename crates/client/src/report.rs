@@ -20,6 +20,23 @@ pub struct Failure {
     pub error: String,
 }
 
+/// Target of a backup that a statement leaves out.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Exclusion {
+    /// Path on the node, from `/`.
+    pub path: Vec<u8>,
+    pub statement: String,
+    /// Place of the statement.
+    pub source: String,
+}
+
+impl std::fmt::Display for Exclusion {
+    fn fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { path, statement, source } = self;
+        write!(text, "{} is left out by '{statement}' ({source})", model::escaped(path))
+    }
+}
+
 /// Use of the journal in one filespace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalUse {
@@ -128,6 +145,8 @@ pub struct BackupReport {
     /// Facts that the user must know and that do not concern a single object, such as withheld
     /// expirations.
     pub warnings: Vec<String>,
+    /// Targets that a statement leaves out, if the options ask for the list.
+    pub excluded: Vec<Exclusion>,
     /// Use of the journal, for each filespace for which a journal was wanted.
     pub journals: Vec<JournalUse>,
     pub dry_run: bool,

@@ -11,6 +11,7 @@ use sys::Dir;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::hello::{Class, Hello, OptionSet};
 use crate::node::home::Home;
+use crate::report::Exclusion;
 
 /// File with the node's own statements, unless `client.toml` names another file.
 const LIST_FILE: &str = "inclexcl";
@@ -262,10 +263,10 @@ impl Rules {
         (source.to_string(), model::escaped(&rule.written()))
     }
 
-    /// Describes the exclusion of `path` by a statement, as a warning.
-    pub(crate) fn describe_exclusion(&self, path: &[u8], rule_index: usize) -> String {
-        let (source, rule) = self.shown(rule_index);
-        format!("{} is left out by '{rule}' ({source})", model::escaped(path))
+    /// Returns the exclusion of `path` by a statement.
+    pub(crate) fn exclusion(&self, path: &[u8], rule_index: usize) -> Exclusion {
+        let (source, statement) = self.shown(rule_index);
+        Exclusion { path: path.to_vec(), statement, source }
     }
 
     /// Returns the canonical form of the rules. It differs for any two rules that may choose, bind

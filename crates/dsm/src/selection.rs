@@ -52,20 +52,33 @@ impl Translation {
     /// have no effect on such files.
     pub fn list_of_named(&self) -> Vec<u8> {
         let rules = self.statements.iter().flat_map(|statement| &statement.rules);
-        let rules = rules.filter(|rule| !matches!(rule, Rule::ExcludeDir(_)));
+        let rules = rules.filter(|rule| is_about_named(rule));
         rules.flat_map(|rule| [rule.written(), b"\n".to_vec()].concat()).collect()
     }
 
     /// Returns the place of the statement that has become the line `line` of the list, counted from
     /// 1.
     pub fn place_of(&self, line: usize) -> Option<&Place> {
-        let each = |statement: &'_ Statement| statement.rules.len();
-        let mut last = 0;
-        self.statements.iter().find_map(|statement| {
-            last += each(statement);
-            (line <= last && line > last - each(statement)).then_some(&statement.place)
-        })
+        self.place(line, |_| true)
     }
+
+    /// Does the same as [`Self::place_of`] for a line of [`Self::list_of_named`].
+    pub fn place_of_named(&self, line: usize) -> Option<&Place> {
+        self.place(line, is_about_named)
+    }
+
+    fn place(&self, line: usize, is_listed: fn(&Rule) -> bool) -> Option<&Place> {
+        let lines = self.statements.iter().flat_map(|statement| {
+            let rules = statement.rules.iter().filter(move |rule| is_listed(rule));
+            rules.map(|_| &statement.place)
+        });
+        lines.into_iter().nth(line.checked_sub(1)?)
+    }
+}
+
+/// Returns true for a rule that has an effect on files that a command names.
+fn is_about_named(rule: &Rule) -> bool {
+    !matches!(rule, Rule::ExcludeDir(_))
 }
 
 /// Translates statements in their order.

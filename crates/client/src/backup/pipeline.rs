@@ -164,7 +164,8 @@ impl Session<'_> {
         }
         self.settle(outbox)?;
         // A backup with failed objects is complete, because it has examined everything.
-        Ok(!is_withheld && !self.options.targets.is_selective())
+        let is_partial = self.options.is_partial || self.options.targets.is_selective();
+        Ok(!is_withheld && !is_partial)
     }
 
     /// Runs the threads that walk, examine, compress and send. Looks only at the directories of
@@ -262,7 +263,8 @@ impl Session<'_> {
         let rules = self.context.rules;
         let ruling = rules.ruling(|| path.clone(), step.found.stat.kind);
         if let Verdict::Excluded { rule_index } = ruling.verdict {
-            self.tally().warn(rules.describe_exclusion(&path, rule_index));
+            let is_listed = self.options.lists_excluded;
+            self.tally().exclude(rules.exclusion(&path, rule_index), is_listed);
         }
         ruling.verdict.is_included()
     }

@@ -122,6 +122,8 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         confirm_expire: false,
         snapshot: None,
         no_journal: true,
+        is_partial: false,
+        lists_excluded: false,
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }

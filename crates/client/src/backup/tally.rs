@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::progress::Progress;
-use crate::report::{BackupReport, FAILURES_LISTED, Failure, JournalUse};
+use crate::report::{BackupReport, Exclusion, FAILURES_LISTED, Failure, JournalUse};
 use crate::stages::{PressWork, StageTime, Stages};
 use sys::lock::{Mutex, MutexGuard};
 
@@ -90,6 +90,15 @@ impl Tally {
 
     pub(super) fn warn(&self, warning: String) {
         self.rest().warnings.push(warning);
+    }
+
+    /// Adds a target that a statement leaves out: to the list of these, or as a warning.
+    pub(super) fn exclude(&self, exclusion: Exclusion, is_listed: bool) {
+        if is_listed {
+            self.rest().excluded.push(exclusion);
+        } else {
+            self.warn(exclusion.to_string());
+        }
     }
 
     /// Adds the use of the journal in one filespace.
@@ -212,6 +221,13 @@ mod tests {
         tally.note_transfer(Duration::from_secs(2));
         tally.note_transfer(Duration::from_secs(1));
         tally.warn("a warning".to_owned());
+        let exclusion = |path: &[u8]| Exclusion {
+            path: path.to_vec(),
+            statement: "exclude /.../*.o".to_owned(),
+            source: "inclexcl line 1".to_owned(),
+        };
+        tally.exclude(exclusion(b"/a.o"), true);
+        tally.exclude(exclusion(b"/b.o"), false);
         let failure = Failure { path: b"/x".to_vec(), error: "gone".to_owned() };
         tally.fail(failure.clone());
         // An object that fails in two ways fails once.
@@ -223,7 +239,8 @@ mod tests {
         assert_eq!((report.bytes_processed, report.bytes_after_dedup), (40, 40));
         assert_eq!(report.data_transfer, Duration::from_secs(3));
         assert_eq!(report.stages.send, StageTime::alone(Duration::from_millis(1500)));
-        assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 1));
+        assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 2));
+        assert_eq!(report.excluded, [exclusion(b"/a.o")]);
     }
 
     #[test]

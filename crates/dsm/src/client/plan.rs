@@ -60,6 +60,8 @@ pub fn backup(
 
 fn sender_flags(options: &Options, list: Option<&Path>) -> Vec<OsString> {
     let mut line = configuration::backup_flags(options);
+    // The exit code depends on whether an excluded path was named, which only the command knows.
+    line.push("--list-excluded".into());
     if let Some(list) = list {
         line.extend(pair("--inclexcl", list.as_os_str()));
     }
@@ -231,12 +233,14 @@ mod tests {
         let line = backup(&command, &options, Some(Path::new("/l")), PathSource::Trees, false);
         assert_eq!(
             shown(&line),
-            "backup --json --compression=none --inclexcl /l --full --no-journal --snapshot lvm"
+            "backup --json --compression=none --list-excluded --inclexcl /l --full --no-journal \
+             --snapshot lvm"
         );
         let line = backup(&command, &options, None, PathSource::Listed, true);
         assert_eq!(
             shown(&line),
-            "backup --json --compression=none --full --no-journal --filelist - --null"
+            "backup --json --compression=none --list-excluded --full --no-journal --filelist - \
+             --null"
         );
     }
 
@@ -244,7 +248,10 @@ mod tests {
     fn an_option_of_the_command_line_goes_before_a_file() {
         let (command, options) = command("sel -compression=yes", "compression no");
         let line = backup(&command, &options, None, PathSource::Trees, true);
-        assert_eq!(shown(&line), "backup --json --compression=standard --selective");
+        assert_eq!(
+            shown(&line),
+            "backup --json --compression=standard --list-excluded --selective"
+        );
     }
 
     #[test]
@@ -278,7 +285,7 @@ mod tests {
         let line = archive(&command, &options, None, PathSource::Listed, "-x y");
         assert_eq!(
             shown(&line),
-            "archive --json --description=-x y --class=TEN --delete --filelist - --null"
+            "archive --json --list-excluded --description=-x y --class=TEN --delete --filelist - --null"
         );
     }
 

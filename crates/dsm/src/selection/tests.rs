@@ -676,6 +676,8 @@ fn a_line_of_the_translation_leads_to_its_source() {
 fn statements_on_directories_are_not_about_files_that_are_named() {
     let translation = translated("exclude.dir /a\nexclude.backup /a/*.tmp\nexclude.dir /b");
     assert_eq!(translation.list_of_named(), b"exclude /a/*.tmp\n");
+    let line = |line| translation.place_of_named(line).map(ToString::to_string);
+    assert_eq!((line(1).as_deref(), line(2), line(0)), (Some("list line 2"), None, None));
 }
 
 #[test]

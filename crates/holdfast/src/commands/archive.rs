@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
+    /// List the paths that a statement leaves out in the report, without a warning about each
+    #[arg(long, hide = true)]
+    list_excluded: bool,
     #[command(flatten)]
     around: backup::AroundArgs,
     #[command(flatten)]
@@ -76,6 +79,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         all_local: false,
         confirm_expire: false,
         no_journal: true,
+        is_partial: false,
+        lists_excluded: args.list_excluded,
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };

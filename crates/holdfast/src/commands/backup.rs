@@ -79,6 +79,12 @@ pub(crate) struct Args {
     /// Walk everything, even if the journal knows what has changed
     #[arg(long)]
     no_journal: bool,
+    /// Leave the time of the last backup of the filespaces as it is
+    #[arg(long, hide = true)]
+    partial: bool,
+    /// List the paths that a statement leaves out in the report, without a warning about each
+    #[arg(long, hide = true)]
+    list_excluded: bool,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -177,6 +183,8 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         confirm_expire: args.confirm_expire,
         snapshot: args.snapshot,
         no_journal: args.no_journal,
+        is_partial: args.partial,
+        lists_excluded: args.list_excluded,
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match (&stream, &machine) {

@@ -81,7 +81,8 @@ fn arguments(name: &str) -> String {
     let command = name.split(' ').fold(&whole, |command, part| {
         command.find_subcommand(part).expect("a command of the program")
     });
-    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    let flags = shown.filter_map(clap::Arg::get_long);
     let of_call: BTreeMap<&str, ()> = flags
         .filter(|flag| of_flag(flag, name).is_none() && *flag != "help")
         .map(|flag| (flag, ()))

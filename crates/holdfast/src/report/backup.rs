@@ -1,6 +1,6 @@
 //! The report of a backup: TSM's lines in TSM's order and wording, which scripts read.
 
-use client::{BackupReport, CompressorWork, InterruptionsDocument, JournalUse, Stages};
+use client::{BackupReport, CompressorWork, Exclusion, InterruptionsDocument, JournalUse, Stages};
 use model::{escaped, printable};
 use policy::local::MountStanding;
 use serde::Serialize;
@@ -57,6 +57,9 @@ pub(crate) struct BackupDocument<'a> {
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
     warnings: &'a [String],
+    /// Paths of the command line that a statement leaves out, if the command asks for the list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    excluded: Vec<ExclusionDocument<'a>>,
     journals: Vec<JournalDocument<'a>>,
     dry_run: bool,
     /// Estimate of a dry run.
@@ -66,6 +69,21 @@ pub(crate) struct BackupDocument<'a> {
     /// Number of the archive that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<u64>,
+}
+
+/// A path that a statement leaves out.
+#[derive(Serialize)]
+struct ExclusionDocument<'a> {
+    path: JsonPath<'a>,
+    statement: &'a str,
+    source: &'a str,
+}
+
+impl<'a> ExclusionDocument<'a> {
+    fn of(exclusion: &'a Exclusion) -> Self {
+        let Exclusion { path, statement, source } = exclusion;
+        Self { path: JsonPath(path), statement, source }
+    }
 }
 
 /// Use of the journal in one filespace.
@@ -138,6 +156,7 @@ impl<'a> BackupDocument<'a> {
             exit_code: report.exit_code(),
             failures: documents(&report.failures),
             warnings: &report.warnings,
+            excluded: report.excluded.iter().map(ExclusionDocument::of).collect(),
             journals: report.journals.iter().map(journal_document).collect(),
             dry_run: report.dry_run,
             estimate: report.dry_run.then(|| EstimateDocument::new(report)),

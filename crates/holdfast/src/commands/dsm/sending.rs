@@ -77,15 +77,16 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
         session.say(&format!("{title} of volume '{volume}'"));
     }
     let mut run = Run::default();
-    for (sending, paths) in parts(session, &sources) {
-        let line = command_line(session, &list, sending);
-        run.part(session, line, sending, &paths)?;
+    for (part, paths) in parts(session, &sources) {
+        let line = command_line(session, &list, part);
+        run.part(session, line, part, &paths)?;
     }
     drop(list);
     if !sources.named.is_empty() {
         let list = List::write(session, &session.site.translation.list_of_named())?;
-        let line = command_line(session, &list, PathSource::Trees);
-        run.part(session, line, PathSource::Trees, &sources.named)?;
+        let part = Part { sending: PathSource::Trees, origin: Origin::NamedFile };
+        let line = command_line(session, &list, part);
+        run.part(session, line, part, &sources.named)?;
     }
     run.end(session, title, number, &shown)
 }
@@ -222,38 +223,90 @@ fn shown_volumes(session: &Session<'_>, sources: &Sources) -> Result<Vec<String>
         .collect())
 }
 
+/// Origin of the paths of a command line. It decides what is said about a path that a statement
+/// leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// A file that an operand names. Statements on directories have no effect on it.
+    NamedFile,
+    /// Paths that an operand or a list names.
+    Named,
+    /// Whole file systems that operands name.
+    NamedFileSystem,
+    /// Files that fit an operand.
+    Found,
+    /// File systems of the domain.
+    Domain,
+}
+
+impl Origin {
+    /// Returns true if TSM tells a path that a statement leaves out.
+    fn is_told(self) -> bool {
+        matches!(self, Self::NamedFile | Self::Named | Self::NamedFileSystem)
+    }
+
+    /// Returns true for a part of a file system. Only a backup of the whole file system moves the
+    /// date of its last backup.
+    fn is_partial(self) -> bool {
+        !matches!(self, Self::NamedFileSystem | Self::Domain)
+    }
+}
+
+/// Way of the paths of a command line, and their origin.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    sending: PathSource,
+    origin: Origin,
+}
+
 /// Divides the paths into command lines.
-fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(PathSource, Vec<Vec<u8>>)> {
+fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(Part, Vec<Vec<u8>>)> {
     let is_selective = session.action() != Action::Incremental;
+    let is_listed = session.options().has("FILELIST");
+    let of_files = if is_listed { Origin::Named } else { Origin::Found };
+    let of_files = |sending| Part { sending, origin: of_files };
     let mut parts = Vec::new();
     if sources.is_done {
         return parts;
     }
     let has_files = !sources.files.is_empty();
     if !sources.trees.is_empty() || sources.is_empty() {
-        parts.push((PathSource::Trees, sources.trees.clone()));
+        let sending = PathSource::Trees;
+        if session.command.operands.is_empty() {
+            parts.push((Part { sending, origin: Origin::Domain }, sources.trees.clone()));
+        } else {
+            let points = virtual_points(session);
+            let is_whole =
+                |path: &Vec<u8>| points.contains(path) || local_files::is_mount_point(path);
+            let (whole, partial): (Vec<_>, Vec<_>) =
+                sources.trees.iter().cloned().partition(is_whole);
+            let of = |origin| Part { sending, origin };
+            let both = [(of(Origin::NamedFileSystem), whole), (of(Origin::Named), partial)];
+            parts.extend(both.into_iter().filter(|(_, paths)| !paths.is_empty()));
+        }
     }
     if has_files && is_selective {
-        parts.push((PathSource::Listed, sources.files.clone()));
+        parts.push((of_files(PathSource::Listed), sources.files.clone()));
         return parts;
     }
     // An incremental of single files compares each, and a list would send all of them.
     let (mut part, mut bytes) = (Vec::new(), 0);
     for file in &sources.files {
         if part.len() == PATHS_MAX || bytes + file.len() > PATHS_BYTES_MAX {
-            parts.push((PathSource::Trees, std::mem::take(&mut part)));
+            parts.push((of_files(PathSource::Trees), std::mem::take(&mut part)));
             bytes = 0;
         }
         bytes += file.len();
         part.push(file.clone());
     }
     if !part.is_empty() {
-        parts.push((PathSource::Trees, part));
+        parts.push((of_files(PathSource::Trees), part));
     }
     parts
 }
 
-fn command_line(session: &Session<'_>, list: &List, sending: PathSource) -> Vec<OsString> {
+fn command_line(session: &Session<'_>, list: &List, part: Part) -> Vec<OsString> {
+    let Part { sending, origin } = part;
     let (command, options) = (&session.command, session.options());
     let list = list.path.as_deref();
     match session.action() {
@@ -263,7 +316,14 @@ fn command_line(session: &Session<'_>, list: &List, sending: PathSource) -> Vec<
             let description = options.text("DESCRIPTION").unwrap_or_else(usual);
             plan::archive(command, options, list, sending, &description)
         }
-        action => plan::backup(command, options, list, sending, action == Action::Selective),
+        action => {
+            let is_selective = action == Action::Selective;
+            let mut line = plan::backup(command, options, list, sending, is_selective);
+            if origin.is_partial() && !is_selective {
+                line.push("--partial".into());
+            }
+            line
+        }
     }
 }
 
@@ -278,13 +338,16 @@ impl List {
         if session.site.files.is_empty() {
             return Ok(Self { path: None });
         }
-        let name = format!("holdfast-{LIST_NAME}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = list_path();
         sys::durable::write(&path, statements, 0o600).map_err(|error| {
             CommandError::new(format!("cannot write {}: {error}", path.display()))
         })?;
         Ok(Self { path: Some(path) })
     }
+}
+
+fn list_path() -> PathBuf {
+    std::env::temp_dir().join(format!("holdfast-{LIST_NAME}-{}", std::process::id()))
 }
 
 impl Drop for List {
@@ -312,11 +375,11 @@ impl Run {
         &mut self,
         session: &mut Session<'_>,
         mut line: Vec<OsString>,
-        sending: PathSource,
+        part: Part,
         paths: &[Vec<u8>],
     ) -> Result<(), CommandError> {
         let mut input = Vec::new();
-        match sending {
+        match part.sending {
             PathSource::Trees => {
                 line.push("--".into());
                 line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
@@ -330,22 +393,45 @@ impl Run {
         }
         let home = session.home.clone();
         let child = Child { home: &home, words: &line, input, tells_objects: true };
-        let outcome = child::run(child, &mut |event| self.take(session, event))?;
+        let outcome = child::run(child, &mut |event| self.take(session, part.origin, event))?;
         self.code = self.code.max(Outcome::checked(outcome)?);
         Ok(())
     }
 
-    fn take(&mut self, session: &mut Session<'_>, event: Event) {
+    fn take(&mut self, session: &mut Session<'_>, origin: Origin, event: Event) {
         match event {
-            Event::Document(document) if session.is_json() => {
-                self.totals.add(&totals(&document));
-                session.context.output.json(&document);
+            Event::Document(document) => {
+                self.heed_excluded(session, origin, &document);
+                if session.is_json() {
+                    self.totals.add(&totals(&document));
+                    session.context.output.json(&document);
+                } else {
+                    self.read(session, origin, &document);
+                }
             }
-            Event::Document(document) => self.read(session, &document),
             Event::Object { verb, path } => self.tell(session, &verb, &path),
-            Event::Note(note) => output::say(&note),
+            Event::Note(note) => output::say(&with_places(session, &note, origin)),
         }
         session.context.output.flush();
+    }
+
+    /// Tells the named paths that a statement leaves out, as TSM does. Those that were found are
+    /// left out without a word.
+    fn heed_excluded(&mut self, session: &Session<'_>, origin: Origin, document: &Value) {
+        let excluded = document["excluded"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if !origin.is_told() || excluded.is_empty() {
+            return;
+        }
+        self.code = self.code.max(FAILED);
+        for one in excluded {
+            let path = shown_path(&one["path"]);
+            let statement = one["statement"].as_str().unwrap_or("-");
+            let source = one["source"].as_str().unwrap_or("-");
+            let source = with_places(session, source, origin);
+            session.complain(&format!(
+                "ANS1115W File '{path}' excluded by Include/Exclude list: '{statement}' ({source})"
+            ));
+        }
     }
 
     /// Writes the line of an object, and the number of objects from time to time.
@@ -360,7 +446,7 @@ impl Run {
         }
     }
 
-    fn read(&mut self, session: &Session<'_>, document: &Value) {
+    fn read(&mut self, session: &Session<'_>, origin: Origin, document: &Value) {
         self.totals.add(&totals(document));
         let filespaces = document["filespaces"].as_array().map(Vec::as_slice).unwrap_or_default();
         self.filespaces.extend(filespaces.iter().map(shown_path));
@@ -370,6 +456,7 @@ impl Run {
         }
         // The process has written its warnings itself.
         for warning in strings(&document["warnings"]) {
+            let warning = with_places(session, warning, origin);
             session.log.add(&format!("Warning: {warning}"));
         }
     }
@@ -497,11 +584,12 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
             PathSource::Trees,
             false,
         );
-        line.push("--confirm-expire".into());
+        line.extend(["--confirm-expire", "--partial"].map(OsString::from));
         for pattern in excluded(spec, session.descends()) {
             line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
         }
-        run.part(session, line, PathSource::Trees, &[spec.folder()])?;
+        let part = Part { sending: PathSource::Trees, origin: Origin::Named };
+        run.part(session, line, part, &[spec.folder()])?;
     }
     drop(list);
     let totals = run.totals;
@@ -566,15 +654,35 @@ fn preview_line(session: &Session<'_>, document: &Value) -> String {
     let class = document["mgmt_class"].as_str().unwrap_or("-");
     let rule = &document["rule"];
     let statement = rule["statement"].as_str().unwrap_or("-");
-    // The line of the translation is of no use to a person; the line of the option file is.
     let source = rule["source"].as_str().unwrap_or("-");
-    let line = source.rsplit(" line ").next().and_then(|number| number.parse().ok());
-    let place = line.and_then(|line| session.site.translation.place_of(line));
-    let source = match place {
-        Some(place) if source.contains(LIST_NAME) => place.to_string(),
-        _ => source.to_owned(),
-    };
+    let source = with_places(session, source, Origin::Named);
     format!("{path:<30} {bytes:>14}  {status}  {class:<10}  {statement}  {source}")
+}
+
+/// Returns a text with the places of statements in the option files: the translated list, in which
+/// the process has found them, is gone after the command.
+fn with_places(session: &Session<'_>, text: &str, origin: Origin) -> String {
+    let list = list_path();
+    let translation = &session.site.translation;
+    places_replaced(text, &list.to_string_lossy(), |line| match origin {
+        Origin::NamedFile => translation.place_of_named(line).map(ToString::to_string),
+        _ => translation.place_of(line).map(ToString::to_string),
+    })
+}
+
+/// Replaces each place `list line N` by that which `place_of` finds for N.
+fn places_replaced(text: &str, list: &str, place_of: impl Fn(usize) -> Option<String>) -> String {
+    let mark = format!("{list} line ");
+    let mut parts = text.split(mark.as_str());
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        match part[..end].parse().ok().and_then(&place_of) {
+            Some(place) => shown.push_str(&(place + &part[end..])),
+            None => shown.push_str(&(mark.clone() + part)),
+        }
+    }
+    shown
 }
 
 /// `dsmc backup image`.
@@ -649,6 +757,15 @@ mod tests {
         let failures = failures(&document);
         assert_eq!(failures[0], ("/\\xff".to_owned(), "denied".to_owned()));
         assert_eq!(failures[1].0, "/a");
+    }
+
+    #[test]
+    fn places_are_those_of_the_option_files() {
+        let place_of = |line| (line == 3).then(|| "/etc/dsm.sys line 12".to_owned());
+        let shown = |text: &str| places_replaced(text, "/tmp/list-1", place_of);
+        assert_eq!(shown("left out (/tmp/list-1 line 3)"), "left out (/etc/dsm.sys line 12)");
+        assert_eq!(shown("/tmp/list-1 line 4: x"), "/tmp/list-1 line 4: x");
+        assert_eq!(shown("no list"), "no list");
     }
 
     #[test]
