@@ -1,7 +1,8 @@
 //! `dsmc delete backup`, `delete archive`, `delete filespace` and `set event`.
 
-use client::{Client, DeleteOptions, DeletionSummary};
-use dsm::client::Last;
+use client::{ArchiveSummary, Client, DeleteOptions, DeletionSummary, ListContent, ListOptions};
+use dsm::client::{Last, Spec};
+use model::Kind;
 
 use super::joining;
 use super::questions;
@@ -218,32 +219,128 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let specs = stored::operands(session)?;
     let client = joining::connect(session)?;
     let descends = session.descends();
-    let mut count = 0_u64;
+    let mut named = Vec::new();
     for archive in retrieving::chosen(session, &client)? {
-        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        let mut is_named = false;
-        for spec in &specs {
-            stored::select(&client, spec, descends, &filter, &mut |_| {
-                is_named = true;
-                false
-            })?;
-        }
-        if is_named {
-            client.set_archive(archive.number, event, held)?;
-            session.say(&format!("{kind} of archive {} '{}'", archive.number, archive.description));
-            count += 1;
+        let coverage = Coverage::of(&client, archive.number, &specs, descends)?;
+        if !coverage.is_empty() {
+            named.push((archive, coverage));
         }
     }
-    if count == 0 {
+    if named.is_empty() {
         session.complain("ANS1092W No archived object has such a name");
         return Ok(WARNED);
     }
+    // Nothing is changed unless everything can be done as it was asked for.
+    let mut parts = named.iter().filter(|(_, coverage)| !coverage.is_whole());
+    if let Some((archive, coverage)) = parts.next() {
+        return Err(of_a_part(&kind, archive, coverage, parts.count()));
+    }
+    for (archive, _) in named {
+        client.set_archive(archive.number, event, held)?;
+        session.say(&format!("{kind} of archive {} '{}'", archive.number, archive.description));
+    }
     Ok(DONE)
+}
+
+/// Number of objects of an archive that the names of a command stand for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Coverage {
+    files: u64,
+    files_named: u64,
+    directories_named: u64,
+}
+
+impl Coverage {
+    fn of(
+        client: &Client,
+        archive: u64,
+        specs: &[Spec],
+        descends: bool,
+    ) -> Result<Self, CommandError> {
+        let options = ListOptions {
+            content: ListContent::Everything,
+            archive: Some(archive),
+            ..ListOptions::default()
+        };
+        let mut coverage = Self::default();
+        client.list(&options, &mut |version| {
+            let is_directory = version.object.stat.kind == Kind::Directory;
+            coverage.add(&version.path, is_directory, specs, descends);
+            true
+        })?;
+        Ok(coverage)
+    }
+
+    fn add(&mut self, path: &[u8], is_directory: bool, specs: &[Spec], descends: bool) {
+        let is_named = specs.iter().any(|spec| spec.names(path, descends));
+        if is_directory {
+            self.directories_named += u64::from(is_named);
+        } else {
+            self.files += 1;
+            self.files_named += u64::from(is_named);
+        }
+    }
+
+    /// Returns true if nothing of the archive is named.
+    fn is_empty(&self) -> bool {
+        self.files_named == 0 && self.directories_named == 0
+    }
+
+    /// Returns true if every file of the archive is named. Directories come with their files.
+    fn is_whole(&self) -> bool {
+        self.files_named == self.files
+    }
+}
+
+/// The error for names that stand for a part of an archive. `others` is the number of other
+/// archives of which a part is named.
+fn of_a_part(
+    kind: &str,
+    archive: &ArchiveSummary,
+    coverage: &Coverage,
+    others: usize,
+) -> CommandError {
+    let Coverage { files, files_named, .. } = coverage;
+    let are = if *files == 1 { "file" } else { "files" };
+    let more = match others {
+        0 => String::new(),
+        1 => ", and for a part of 1 other archive".to_owned(),
+        others => format!(", and for parts of {others} other archives"),
+    };
+    let message = format!(
+        "ANS1107E {kind} is about whole archives; the names stand for {files_named} of the {files} \
+         {are} of archive {} '{}'{more}; nothing was changed",
+        archive.number,
+        model::escaped(archive.description.as_bytes())
+    );
+    CommandError::new(message).with_hint(
+        "name all files of the archive, as in '/srv/project/*' with -subdir=yes, and choose it by \
+         -description; for an event of a single file, archive the file by itself",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_an_archive_is_told_from_a_whole_one() {
+        let coverage = |operands: &[&str], descends| {
+            let specs = operands.iter().map(|operand| Spec::parse(operand.as_bytes(), b"/"));
+            let specs: Vec<Spec> = specs.map(|spec| spec.expect("an operand")).collect();
+            let mut coverage = Coverage::default();
+            coverage.add(b"/srv", true, &specs, descends);
+            for file in [&b"/srv/a"[..], b"/srv/below/b"] {
+                coverage.add(file, false, &specs, descends);
+            }
+            (coverage.is_empty(), coverage.is_whole())
+        };
+        assert_eq!(coverage(&["/srv/*"], true), (false, true));
+        assert_eq!(coverage(&["/srv/*"], false), (false, false));
+        assert_eq!(coverage(&["/srv/a"], false), (false, false));
+        assert_eq!(coverage(&["/srv/a", "/srv/below/b"], false), (false, true));
+        assert_eq!(coverage(&["/home/*"], true), (true, false));
+    }
 
     #[test]
     fn a_file_space_has_a_name_or_a_number() {
