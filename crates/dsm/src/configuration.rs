@@ -5,6 +5,7 @@
 //! enrolment write them ([`keys`]).
 
 mod domain;
+pub mod settings;
 
 use std::ffi::OsString;
 

@@ -4,6 +4,8 @@ use super::definition::{Action, Command, Request};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan, Work};
 use crate::admin::message::{Message, ReturnCode};
+use crate::configuration::settings::{self, Translation};
+use crate::options;
 
 const SET: Parameter = need("option_set_name", ValueKind::One(Noun::OptionSet));
 const STATEMENTS: &str =
@@ -83,7 +85,7 @@ pub(super) static COMMANDS: &[Command] = &[
             may("SEQnumber", ValueKind::Text).accepted("an option has one value"),
         ],
         define_option,
-        "`admin optionset update --option`",
+        "`admin optionset update --option`; TSM's values become those of Holdfast's settings",
     ),
     command(
         "DELete",
@@ -97,8 +99,10 @@ pub(super) static COMMANDS: &[Command] = &[
             let (set, name) = named(request)?;
             let text = format!("Option {name} deleted from option set {set}.");
             let done = Message::done("ANR2054I", text);
+            let setting = options::find(&name).and_then(settings::of_option);
+            let setting = setting.map_or_else(|| name.to_lowercase(), str::to_owned);
             Ok(Line::admin(["optionset", "update", &set], done)
-                .option("--unset", Some(name.to_lowercase()))
+                .option("--unset", Some(setting))
                 .plan())
         },
         "`admin optionset update --unset`",
@@ -117,8 +121,24 @@ fn named(request: &Request) -> Result<(String, String), Message> {
 
 fn define_option(request: &Request) -> Result<Plan, Message> {
     let (set, name) = named(request)?;
-    let text = format!("Option {name} defined in option set {set}.");
-    let value = format!("{}={}", name.to_lowercase(), request.required("option_value"));
+    let given = request.required("option_value");
+    let refused = |reason: String| {
+        let text = format!("{}: {reason}.", request.command.name());
+        Message::refusal("ANR2032E", ReturnCode::Failure, text)
+    };
+    let (setting, value) = match settings::translate(&name, &given).map_err(refused)? {
+        Translation::Setting { name, value } => (name, value),
+        Translation::Needless { name, reason } => {
+            let text = format!("Option {name} is left out of option set {set}: {reason}.");
+            return Ok(Plan::Nothing(Message::done("ANR2053I", text)));
+        }
+    };
+    let became = match name.eq_ignore_ascii_case(&setting) && value == given {
+        true => String::new(),
+        false => format!(" as {setting}={value}"),
+    };
+    let text = format!("Option {name} defined in option set {set}{became}.");
+    let value = format!("{setting}={value}");
     Ok(Line::admin(["optionset", "update", &set], Message::done("ANR2053I", text))
         .option("--option", Some(value))
         .switch("--force", request.is_yes("Force"))
