@@ -1,5 +1,7 @@
 //! `holdfast dsm check`: the fate of each line of TSM's option files, before anything runs.
 
+use std::collections::BTreeSet;
+
 use dsm::configuration::domain;
 use dsm::options::{Entry, Fate, Fault, Stanza, Verdict, find_exactly};
 use dsm::selection::Statement;
@@ -13,7 +15,7 @@ use crate::table::{self, Align};
 /// Show what becomes of each option and statement in TSM's option files
 ///
 /// Each is carried out, or accepted although nothing needs to be done, or refused with the thing to
-/// do. Nothing is changed.
+/// do. All stanzas of dsm.sys are checked, unless --stanza names one. Nothing is changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -40,12 +42,13 @@ struct LineDocument {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let site = files::load_for(&args.files)?;
+    let sites = files::load_each_for(&args.files)?;
+    let site = &sites[0];
     if site.files.is_empty() {
         let message = "there is no dsm.sys and no dsm.opt here";
         return Err(CommandError::new(message).with_hint("name them: 'holdfast dsm check FILE'"));
     }
-    let lines = lines(&site);
+    let lines = all_lines(&sites);
     let refused = lines.iter().filter(|line| line.fate == "refused").count();
     if context.output.is_json() {
         lines.iter().for_each(|line| context.output.json(line));
@@ -59,6 +62,17 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         ));
     }
     Ok(if refused > 0 { FAILED } else { DONE })
+}
+
+/// Returns the lines of all stanzas. What they have in common is there once.
+fn all_lines(sites: &[Site]) -> Vec<LineDocument> {
+    let mut seen = BTreeSet::new();
+    let mut all: Vec<LineDocument> = sites.iter().flat_map(lines).collect();
+    all.retain(|line| {
+        let LineDocument { place, option, value, reason, .. } = line;
+        seen.insert((place.clone(), option.clone(), value.clone(), reason.clone()))
+    });
+    all
 }
 
 fn lines(site: &Site) -> Vec<LineDocument> {

@@ -148,15 +148,38 @@ pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError
     Ok(Site { system, user, files, stanza, options, translation, faults })
 }
 
-/// Reads the files for a check or an import.
+/// Reads the files for an import.
 pub(super) fn load_for(args: &FileArgs) -> Result<Site, CommandError> {
     let places = Places::of_arguments(&args.files)?;
-    let stanza = args.stanza.as_ref().map(|name| Entry {
+    let stanza = args.stanza.as_ref().map(|name| server_name(name));
+    load(&places, &stanza.into_iter().collect::<Vec<_>>())
+}
+
+/// Reads the files for a check: first with the stanza in force, and then with each other one,
+/// unless a person has named the stanza.
+pub(super) fn load_each_for(args: &FileArgs) -> Result<Vec<Site>, CommandError> {
+    let places = Places::of_arguments(&args.files)?;
+    let first = load_for(args)?;
+    let chosen = first.stanza.as_ref().map(|stanza| stanza.name.clone());
+    let others = first.system.stanzas.iter().map(|stanza| stanza.name.clone());
+    let others: Vec<String> = match args.stanza {
+        Some(_) => Vec::new(),
+        None => others.filter(|name| Some(name) != chosen.as_ref()).collect(),
+    };
+    let mut sites = vec![first];
+    for name in others {
+        sites.push(load(&places, &[server_name(&name)])?);
+    }
+    Ok(sites)
+}
+
+/// Returns the option that names a stanza.
+fn server_name(name: &str) -> Entry {
+    Entry {
         place: Place::CommandLine,
         definition: dsm::options::find_exactly("SERVERNAME").expect("the table has it"),
-        value: name.clone().into_bytes(),
-    });
-    load(&places, &stanza.into_iter().collect::<Vec<_>>())
+        value: name.as_bytes().to_vec(),
+    }
 }
 
 /// Reads the lists, and translates all statements in their order.
