@@ -9,6 +9,7 @@ use dsm::lines::{
 use dsm::selection::listing;
 use policy::Limit;
 use serde::Serialize;
+use serde_json::json;
 
 use super::access;
 use super::clock;
@@ -233,6 +234,20 @@ fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
         session.complain("ANS1092W There is no image yet");
         return Ok(WARNED);
     }
+    if session.is_json() {
+        for image in &images {
+            session.context.output.json(&json!({
+                "image": JsonPath(&image.name),
+                "bytes": image.facts.layout.bytes,
+                "stored_bytes": image.facts.data_bytes,
+                "kind": image.facts.kind.to_string(),
+                "taken": moment::rfc3339(image.taken),
+                "mgmt_class": image.class,
+                "active": image.replaced.is_none(),
+            }));
+        }
+        return Ok(DONE);
+    }
     session
         .say("        Image Size   Stored Size  Type   Backup Date          Mgmt Class  A/I Image");
     for image in &images {
@@ -252,16 +267,30 @@ fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
 }
 
 fn inclexcl(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let lines = statement_lines(&listing(&session.site.translation));
-    session.say_all(lines);
+    let statements = listing(&session.site.translation);
+    let is_json = session.is_json();
+    for one in statements.iter().filter(|_| is_json) {
+        session.context.output.json(&json!({
+            "mode": one.mode,
+            "function": one.function,
+            "pattern": one.pattern,
+            "mgmt_class": one.class,
+            "source": one.source,
+        }));
+    }
+    session.say_all(statement_lines(&statements));
     // The server's own statements come last in its list, and first in the order of the look-up.
     if let Ok(client) = session.context.client()
         && let Some(set) = &client.hello().option_set
         && !set.text.is_empty()
     {
-        session
-            .say(&format!("Statements of the server (option set {}), looked at first:", set.name));
+        let name = set.name.clone();
         let text = String::from_utf8_lossy(&set.text).into_owned();
+        session.say(&format!("Statements of the server (option set {name}), looked at first:"));
+        for line in text.lines().rev().filter(|_| is_json) {
+            let document = json!({"statement": line, "option_set": name});
+            session.context.output.json(&document);
+        }
         session.say_all(text.lines().rev().map(str::to_owned));
     }
     Ok(DONE)
@@ -275,7 +304,7 @@ fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
         if files.is_empty() { "none".to_owned() } else { files.join(", ") }
     ));
     let wanted = session.command.operands.first().map(|word| model::escaped(word).to_uppercase());
-    let lines: Vec<String> = session
+    let options: Vec<(String, String)> = session
         .options()
         .entries()
         .iter()
@@ -284,11 +313,15 @@ fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
         .filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| dsm::words::is_like(wanted, name)))
         .filter(|(name, entry)| session.options().get(name) == Some(entry))
         .map(|(name, entry)| match name.as_str() {
-            "PASSWORD" => format!("{name:>24}: ..."),
-            _ => format!("{name:>24}: {}", model::escaped(&entry.value)),
+            "PASSWORD" => (name, "...".to_owned()),
+            _ => (name, model::escaped(&entry.value)),
         })
         .collect();
-    session.say_all(lines);
+    let is_json = session.is_json();
+    for (name, value) in options.iter().filter(|_| is_json) {
+        session.context.output.json(&json!({"option": name, "value": value}));
+    }
+    session.say_all(options.iter().map(|(name, value)| format!("{name:>24}: {value}")));
     Ok(DONE)
 }
 
@@ -296,6 +329,15 @@ fn classes(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
     let hello = client.hello();
     let details = session.command.has("DETAIL");
     for (id, class) in &hello.classes {
+        if session.is_json() {
+            session.context.output.json(&json!({
+                "mgmt_class": class.name,
+                "default": *id == hello.default_class,
+                "backup": class.backup,
+                "archive": class.archive,
+            }));
+            continue;
+        }
         let is_default = if *id == hello.default_class { "Yes" } else { "No" };
         session.say(&format!("MgmtClass Name                : {}", class.name));
         session.say(&format!("Default                       : {is_default}"));
@@ -341,6 +383,11 @@ fn schedules(session: &mut Session<'_>) -> Result<u8, CommandError> {
     for schedule in &schedules {
         let definition: serde_json::Value =
             serde_json::from_str(&schedule.definition).unwrap_or_default();
+        if session.is_json() {
+            let document = json!({"schedule": schedule.name, "definition": definition});
+            session.context.output.json(&document);
+            continue;
+        }
         let text = |key: &str| definition[key].as_str().unwrap_or_default().to_owned();
         let action = match &definition["action"]["work"] {
             serde_json::Value::String(work) => work.clone(),
@@ -358,6 +405,16 @@ fn schedules(session: &mut Session<'_>) -> Result<u8, CommandError> {
 
 fn node(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let hello = client.hello();
+    if session.is_json() {
+        session.context.output.json(&json!({
+            "server": client.server(),
+            "server_version": hello.server_version,
+            "node": hello.node,
+            "folder": session.home.display().to_string(),
+            "option_set": hello.option_set.as_ref().map(|set| &set.name),
+        }));
+        return Ok(DONE);
+    }
     let lines = [
         ("Server Name", client.server().to_owned()),
         ("Server Version", hello.server_version.clone()),
@@ -399,12 +456,18 @@ fn system_facts(session: &mut Session<'_>, client: &Client) -> Result<u8, Comman
     let mounts = sys::mount::table().unwrap_or_default();
     lines.extend(String::from_utf8_lossy(&mounts).lines().map(str::to_owned));
     if session.command.has("CONSOLE") {
+        if session.is_json() {
+            session.context.output.json(&json!({"lines": lines}));
+        }
         session.say_all(lines.iter().flat_map(|line| line.lines()).map(str::to_owned));
         return Ok(DONE);
     }
     let file = session.options().text("FILENAME").unwrap_or_else(|| "dsminfo.txt".to_owned());
     std::fs::write(&file, lines.join("\n") + "\n")
         .map_err(|error| CommandError::new(format!("cannot write {file}: {error}")))?;
+    if session.is_json() {
+        session.context.output.json(&json!({"file": file}));
+    }
     session.say(&format!("The facts about this system are in {file}."));
     Ok(DONE)
 }
