@@ -130,11 +130,10 @@ fn backups(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BackupDoc
     let catalog = &call.desk.store().catalog;
     let filespaces = catalog.filespaces(found.node.id)?;
     let skipped = portion.first_number()?.unwrap_or(0);
-    let rows = catalog.sessions(found.node.id, BACKUPS_MAX)?;
-    let rows = rows
-        .into_iter()
-        .enumerate()
-        .skip(usize::try_from(skipped).unwrap_or(usize::MAX));
+    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+    let read_max = skipped.saturating_add(portion.read_max()).min(BACKUPS_MAX);
+    let rows = catalog.sessions(found.node.id, read_max)?;
+    let rows = rows.into_iter().enumerate().skip(skipped);
     let rows: Vec<_> = rows.take(portion.read_max()).collect();
     let page = portion.page(rows, |(number, _)| number.to_string().into_bytes());
     let describe = |(_, row): (usize, catalog::SessionRow)| {

@@ -79,6 +79,28 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
+/// Rows with their values, for programs.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Records {
+    /// Names of the columns; each is there once.
+    pub names: Vec<String>,
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Records {
+    /// Makes the records without rows. A name that is taken gets a number.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let mut known: Vec<String> = Vec::new();
+        for name in names {
+            let numbered = (2..).map(|number| format!("{name}_{number}"));
+            let free = std::iter::once(name.clone()).chain(numbered);
+            let mut free = free.filter(|name| !known.contains(name));
+            known.extend(free.next());
+        }
+        Self { names: known, rows: Vec::new() }
+    }
+}
+
 /// Rows of a view.
 #[derive(Debug)]
 pub struct Table {
@@ -109,7 +131,7 @@ impl View {
     }
 
     /// Makes a row with these values. All other columns have none.
-    pub fn row<const N: usize>(&self, values: [(&str, Value); N]) -> Vec<Value> {
+    pub fn row<'n>(&self, values: impl IntoIterator<Item = (&'n str, Value)>) -> Vec<Value> {
         let mut row = vec![Value::Missing; self.columns().count()];
         for (column, value) in values {
             row[self.index(column)] = value;
@@ -124,7 +146,7 @@ impl Table {
     }
 
     /// Adds a row with these values.
-    pub fn add<const N: usize>(&mut self, values: [(&str, Value); N]) {
+    pub fn add<'n>(&mut self, values: impl IntoIterator<Item = (&'n str, Value)>) {
         self.rows.push(self.view.row(values));
     }
 }
@@ -301,5 +323,7 @@ mod tests {
         assert_eq!(Value::from(None::<u64>), Value::Missing);
         assert!(is_time("end_time") && !is_time("ENTITY"));
         assert_eq!(find("nodes").map(|view| view.name), Some("NODES"));
+        let records = Records::new(["A", "B", "A", "A_2"].map(str::to_owned));
+        assert_eq!(records.names, ["A", "B", "A_2", "A_2_2"]);
     }
 }

@@ -39,6 +39,8 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::servers;
 
+pub(super) use self::request::{ask, pages as ask_pages};
+
 /// Administer a server: on this machine as root or its owner, elsewhere with a key
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

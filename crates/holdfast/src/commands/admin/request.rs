@@ -50,7 +50,7 @@ pub(super) fn run(
 }
 
 /// Sends a request and returns its answer.
-pub(super) fn ask(
+pub(crate) fn ask(
     admin: &mut Admin,
     method: &str,
     path: &str,
@@ -60,7 +60,7 @@ pub(super) fn ask(
 }
 
 /// Reads all pages of a list.
-pub(super) fn pages(admin: &mut Admin, path: &str) -> Result<Vec<Value>, CommandError> {
+pub(crate) fn pages(admin: &mut Admin, path: &str) -> Result<Vec<Value>, CommandError> {
     let (mut items, mut cursor) = (Vec::new(), None::<String>);
     loop {
         let between = if path.contains('?') { '&' } else { '?' };

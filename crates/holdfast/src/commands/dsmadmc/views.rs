@@ -1,5 +1,6 @@
 //! Views, filled from the server's administration interface.
 
+mod backups;
 mod bounds;
 mod cell;
 mod contents;
@@ -105,6 +106,27 @@ pub(super) fn keep_side(report: &'static Report, table: &mut Table) {
     let of_server = std::ptr::eq(report, &raw const report::ADMIN_EVENT);
     let node = table.view.index("NODE_NAME");
     table.rows.retain(|row| (row[node] == Value::Missing) == of_server);
+}
+
+/// Adds a row for each option set without options, which QUERY CLOPTSET shows, too.
+pub(super) fn add_empty_sets(
+    report: &'static Report,
+    table: &mut Table,
+    command: &str,
+    link: &mut Link,
+) -> Result<(), Refusal> {
+    if !std::ptr::eq(report, &raw const report::CLOPTSET) {
+        return Ok(());
+    }
+    let sets = link.admin.option_sets(None).map_err(|error| refusal(command, &error.into()))?;
+    let column = table.view.index("OPTIONSET_NAME");
+    for set in sets {
+        let name = Value::Text(set.name);
+        if table.rows.iter().all(|row| row[column] != name) {
+            table.add([("OPTIONSET_NAME", name)]);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the names of all objects of a kind.

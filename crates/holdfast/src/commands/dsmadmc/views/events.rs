@@ -1,6 +1,6 @@
 //! Events of schedules, runs of tasks, and what is under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use client::admin::{Admin, EventFilter, ScheduledEvent, TaskRun};
 use dsm::admin::view::{Table, Value};
@@ -8,6 +8,7 @@ use model::ServerTime;
 use policy::schedule::Work;
 use serde_json::Value as Json;
 
+use super::backups;
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::{optional_time, time};
 use super::nodes::domains_of_nodes;
@@ -124,37 +125,57 @@ pub(super) fn number(report: &Json, key: &str) -> Option<u64> {
     report.get(key).and_then(Json::as_u64)
 }
 
+/// Returns the figures of a report, as the columns of SUMMARY.
+fn figures(report: &Json) -> [(&'static str, Value); 7] {
+    let value = |key: &str| Value::from(number(report, key));
+    let saved = |more: &str, less: &str| {
+        let (more, less) = (number(report, more)?, number(report, less)?);
+        Some(more.saturating_sub(less))
+    };
+    let dedup = saved("bytes_before_dedup", "bytes_after_dedup");
+    let protected = number(report, "bytes_processed")
+        .zip(dedup)
+        .map(|(processed, saved)| processed + saved);
+    let affected = number(report, "backed_up").or(number(report, "restored"));
+    [
+        ("EXAMINED", value("inspected")),
+        ("AFFECTED", affected.into()),
+        ("FAILED", value("failed")),
+        ("BYTES", value("bytes_transferred")),
+        ("BYTES_PROTECTED", protected.into()),
+        ("DEDUP_SAVINGS", dedup.into()),
+        ("COMP_SAVINGS", saved("bytes_processed", "bytes_transferred").into()),
+    ]
+}
+
 pub(super) fn summary(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
     let works = works(admin)?;
-    for event in admin.scheduled_events(&EventFilter::default(), ROWS_MAX, false)? {
+    let events = admin.scheduled_events(&EventFilter::default(), ROWS_MAX, false)?;
+    for event in &events {
         let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };
-        let report = report(&event);
-        let value = |key: &str| Value::from(number(&report, key));
-        let saved = |more: &str, less: &str| {
-            let (more, less) = (number(&report, more)?, number(&report, less)?);
-            Some(more.saturating_sub(less))
-        };
-        let dedup = saved("bytes_before_dedup", "bytes_after_dedup");
-        let protected = number(&report, "bytes_processed")
-            .zip(dedup)
-            .map(|(processed, saved)| processed + saved);
-        let affected = number(&report, "backed_up").or(number(&report, "restored"));
-        table.add([
+        let report = report(event);
+        let columns = [
             ("START_TIME", time(started)),
             ("END_TIME", time(ended)),
-            ("ACTIVITY", activity(&event, &report, &works).into()),
+            ("ACTIVITY", activity(event, &report, &works).into()),
             ("NUMBER", event.number.into()),
             ("ENTITY", event.node.clone().into()),
             ("SCHEDULE_NAME", event.schedule.as_str().into()),
-            ("EXAMINED", value("inspected")),
-            ("AFFECTED", affected.into()),
-            ("FAILED", value("failed")),
-            ("BYTES", value("bytes_transferred")),
             ("SUCCESSFUL", successful(event.code)),
-            ("BYTES_PROTECTED", protected.into()),
-            ("DEDUP_SAVINGS", dedup.into()),
-            ("COMP_SAVINGS", saved("bytes_processed", "bytes_transferred").into()),
-        ]);
+        ];
+        table.add(columns.into_iter().chain(figures(&report)));
+    }
+    for backup in backups::by_hand(admin, &events)? {
+        let Some(activity) = backup.activity() else { continue };
+        let columns = [
+            ("START_TIME", time(backup.started)),
+            ("END_TIME", time(backup.ended)),
+            ("ACTIVITY", activity.into()),
+            ("ENTITY", backup.node.into()),
+            // The server keeps those backups that have come to their end.
+            ("SUCCESSFUL", "YES".into()),
+        ];
+        table.add(columns.into_iter().chain(figures(&backup.report)));
     }
     for run in admin.task_runs(ROWS_MAX)? {
         let Some(end) = &run.ended else { continue };
@@ -180,8 +201,10 @@ fn running(admin: &mut Admin) -> Result<Vec<ScheduledEvent>, CommandError> {
 }
 
 pub(super) fn sessions(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    let mut with_events = BTreeSet::new();
     for event in running(admin)? {
         let Some(node) = event.node else { continue };
+        with_events.insert(node.clone());
         let progress: Json = serde_json::from_str(&event.progress).unwrap_or(Json::Null);
         table.add([
             ("SESSION_ID", event.number.into()),
@@ -193,6 +216,26 @@ pub(super) fn sessions(table: &mut Table, admin: &mut Admin) -> Result<(), Comma
             ("CLIENT_NAME", node.into()),
             ("SCHEDULE_NAME", event.schedule.into()),
         ]);
+    }
+    for connection in backups::connections(admin)? {
+        if with_events.contains(&connection.node) {
+            continue;
+        }
+        for activity in connection.activities {
+            // A backup receives data from its node, and a restore or a recall sends it.
+            let bytes = match activity.kind.as_str() {
+                "backup" => "BYTES_RECEIVED",
+                _ => "BYTES_SENT",
+            };
+            table.add([
+                ("START_TIME", optional_time(activity.since)),
+                ("COMMMETH", "Tcp/Ip".into()),
+                ("STATE", "Run".into()),
+                (bytes, activity.bytes.into()),
+                ("SESSION_TYPE", "Node".into()),
+                ("CLIENT_NAME", connection.node.as_str().into()),
+            ]);
+        }
     }
     Ok(())
 }

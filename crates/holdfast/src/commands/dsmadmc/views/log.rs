@@ -3,8 +3,10 @@
 use client::admin::{Admin, Event, EventFilter, LogFilter, ScheduledEvent, TaskRun};
 use dsm::admin::report::shown_time as shown;
 use dsm::admin::view::{Table, Value};
-use model::ServerTime;
+use model::{ServerTime, mount_point};
+use serde_json::Value as Json;
 
+use super::backups::{self, Backup};
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::shown_time;
 use super::events::{number, report, task_activity};
@@ -52,9 +54,13 @@ pub(super) fn log(
     let domains = domains_of_nodes(admin)?;
     // An event ends after its planned time, so it is planned before the end of the period.
     let filter = EventFilter { to, ..EventFilter::default() };
-    for event in admin.scheduled_events(&filter, ROWS_MAX, false)? {
+    let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
+    for event in &events {
         let domain = event.node.as_ref().and_then(|node| domains.get(node));
-        entries.extend(of_event(&event, domain.map_or("", String::as_str)));
+        entries.extend(of_event(event, domain.map_or("", String::as_str)));
+    }
+    for backup in backups::by_hand(admin, &events)? {
+        entries.extend(of_backup(&backup, domains.get(&backup.node)));
     }
     let is_within = |entry: &Entry| {
         from.is_none_or(|from| entry.at >= from) && to.is_none_or(|to| entry.at <= to)
@@ -187,10 +193,30 @@ const BYTES: [ReportLine; 2] = [
 ];
 
 fn of_report(event: &ScheduledEvent, node: &str, at: ServerTime) -> Vec<Entry> {
-    let report = report(event);
+    let source = format!("(Session: {}, Node: {node})", event.number);
+    lines_of_report(&report(event), &source, at)
+}
+
+/// Makes the entries of a backup that no schedule has started. It has no number.
+fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
+    if backup.activity().is_none() {
+        return Vec::new();
+    }
+    let filespace = model::escaped(mount_point(&backup.filespace));
+    let source = format!("(Node: {}, Filespace: {filespace})", backup.node);
+    let mut entries = lines_of_report(&backup.report, &source, backup.ended);
+    for entry in &mut entries {
+        entry.node = Some(backup.node.clone());
+        entry.domain = domain.cloned();
+    }
+    entries
+}
+
+/// Makes the entries of a report, each with its `source` before it.
+fn lines_of_report(report: &Json, source: &str, at: ServerTime) -> Vec<Entry> {
     let line = |(message, text, key): &ReportLine, shown: fn(u64) -> String| {
-        let value = number(&report, key)?;
-        let text = format!("(Session: {}, Node: {node}) {text}: {}", event.number, shown(value));
+        let value = number(report, key)?;
+        let text = format!("{source} {text}: {}", shown(value));
         let mut entry = Entry::new(at, Some(message), text);
         entry.is_of_client = true;
         Some(entry)

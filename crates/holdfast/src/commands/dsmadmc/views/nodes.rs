@@ -7,15 +7,37 @@ use client::{ClientError, Usage};
 use dsm::admin::view::{Table, Value};
 use model::{archive_number, is_space_filespace, mount_point};
 
+use super::backups::{self, Backup};
 use super::bounds::Bounds;
-use super::cell::{megabytes, name, optional_time, time, yes_or_no};
+use super::cell::{megabytes, name, name_of, optional_time, time, yes_or_no};
+use crate::commands::admin::ask_pages;
 use crate::error::CommandError;
 
+/// Number of the last backups of a node among which the end of a filespace's backup is looked for.
+const LOOKED_AT_MAX: u32 = 100;
+
 pub(super) fn nodes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+    let documents = ask_pages(admin, "/v1/nodes?limit=1000")?;
+    let connections = backups::connections(admin)?;
     for node in admin.nodes(None)? {
-        // The last access that the server reports is the last backup.
-        let last = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
+        // The last access that the server keeps is the last backup.
+        let backup = backups::of_node(admin, &node.name, 1)?.pop();
+        let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
+        let last = whole.max(backup.as_ref().map(|backup| backup.ended));
+        let bytes = backup.as_ref().and_then(|backup| backup.count("bytes_transferred"));
+        let secs = backup.as_ref().map(|backup| backup.ended.secs() - backup.started.secs());
+        let document = documents.iter().find(|document| document["name"] == node.name.as_str());
+        let known = |key: &str| document.and_then(|document| backups::text(document, key));
+        let connection = connections.iter().find(|connection| connection.node == node.name);
+        let address = connection.and_then(|connection| connection.addresses.first());
         table.add([
+            ("PLATFORM_NAME", known("platform").into()),
+            ("CONTACT", known("owner").into()),
+            ("TCP_NAME", known("hostname").into()),
+            ("TCP_ADDRESS", address.map(|address| name_of(address)).into()),
+            ("LASTSESS_COMMMETH", backup.as_ref().map(|_| "Tcp/Ip").into()),
+            ("LASTSESS_RECVD", bytes.into()),
+            ("LASTSESS_DURATION", secs.and_then(|secs| u64::try_from(secs).ok()).into()),
             ("NODE_NAME", node.name.into()),
             ("DOMAIN_NAME", node.domain.into()),
             ("LOCKED", yes_or_no(node.is_locked)),
@@ -35,14 +57,23 @@ pub(super) fn nodes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandE
 
 pub(super) fn filespaces(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
     for node in admin.nodes(None)? {
+        let last = backups::of_node(admin, &node.name, LOOKED_AT_MAX)?;
         for filespace in &node.filespaces {
+            // The server keeps the start of the last whole backup with the filespace, and its end
+            // among the backups.
+            let start = filespace.last_backup;
+            let is_that = |backup: &&Backup| {
+                backup.filespace == filespace.name && Some(backup.started) == start
+            };
+            let end = last.iter().find(is_that).map(|backup| backup.ended);
             let bytes = mount_point(&filespace.name);
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             table.add([
                 ("NODE_NAME", node.name.as_str().into()),
                 ("FILESPACE_NAME", name(bytes)),
                 ("FILESPACE_HEXNAME", hex.into()),
-                ("BACKUP_END", optional_time(filespace.last_backup)),
+                ("BACKUP_START", optional_time(start)),
+                ("BACKUP_END", optional_time(end.or(start))),
                 ("NUM_ACTIVE", filespace.active_objects.into()),
             ]);
         }

@@ -33,10 +33,12 @@ pub(super) fn backups(
     admin: &mut Admin,
 ) -> Result<(), CommandError> {
     let node = node("BACKUPS", bounds, admin)?;
-    let needed = "the statement needs the condition filespace_name='/FILESPACE', joined by AND";
-    let wanted = bounds.filespace.as_ref().ok_or_else(|| usage("BACKUPS", needed))?;
     let filespaces = node.filespaces.iter().map(|filespace| &filespace.name);
-    let named = filespaces.filter(|name| escaped(mount_point(name)) == *wanted);
+    let is_wanted = |name: &&Vec<u8>| match &bounds.filespace {
+        Some(wanted) => escaped(mount_point(name)) == *wanted,
+        None => true,
+    };
+    let named = filespaces.filter(is_wanted);
     for filespace in named.cloned().collect::<Vec<_>>() {
         read(table, &node.name, &filespace, admin, |row, version| {
             let state = match version.deactivated {
@@ -110,7 +112,11 @@ fn read(
     })?;
     match is_whole {
         true => Ok(()),
-        false => Err(usage(table.view.name, "the filespace has too many versions for a statement")),
+        false => {
+            let needed = "there are more than 500,000 versions; add the condition \
+                          filespace_name='/FILESPACE', joined by AND";
+            Err(usage(table.view.name, needed))
+        }
     }
 }
 

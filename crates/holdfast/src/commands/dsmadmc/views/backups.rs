@@ -1,0 +1,220 @@
+//! Finished backups of nodes, and connected nodes, as the server's REST operations tell them.
+
+use client::admin::{Admin, ScheduledEvent};
+use model::{ServerTime, archive_number, is_space_filespace};
+use serde_json::Value as Json;
+
+use super::bounds::ROWS_MAX;
+use crate::commands::admin::ask;
+use crate::error::CommandError;
+
+/// Number of the last backups of a node that a view has: fewer if there are many nodes.
+const BACKUPS_MIN: u32 = 50;
+const BACKUPS_MAX: u32 = 1_000;
+/// Time that the server's clock and a node's agent may differ by.
+const SLACK_MICROS: i64 = 5_000_000;
+
+/// A finished backup of one filespace of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Backup {
+    pub(super) node: String,
+    pub(super) filespace: Vec<u8>,
+    pub(super) started: ServerTime,
+    pub(super) ended: ServerTime,
+    /// Report of the session, or null.
+    pub(super) report: Json,
+}
+
+impl Backup {
+    fn parse(node: &str, document: &Json) -> Option<Self> {
+        Some(Self {
+            node: node.to_owned(),
+            filespace: bytes(&document["filespace"]),
+            started: time(&document["started"])?,
+            ended: time(&document["ended"])?,
+            report: document["report"].clone(),
+        })
+    }
+
+    /// Returns the activity in TSM's words; `None` for what space management has sent.
+    pub(super) fn activity(&self) -> Option<&'static str> {
+        if is_space_filespace(&self.filespace) {
+            return None;
+        }
+        Some(if archive_number(&self.filespace).is_some() { "ARCHIVE" } else { "BACKUP" })
+    }
+
+    /// Returns a number of the report.
+    pub(super) fn count(&self, key: &str) -> Option<u64> {
+        self.report[key].as_u64()
+    }
+
+    fn is_within(&self, event: &ScheduledEvent) -> bool {
+        let Some(started) = event.started else { return false };
+        event.node.as_ref() == Some(&self.node)
+            && self.started.0 >= started.0.saturating_sub(SLACK_MICROS)
+            && event
+                .ended
+                .is_none_or(|ended| self.ended.0 <= ended.0.saturating_add(SLACK_MICROS))
+    }
+}
+
+/// Returns at most `most` of the last backups of a node, newest first.
+pub(super) fn of_node(
+    admin: &mut Admin,
+    node: &str,
+    most: u32,
+) -> Result<Vec<Backup>, CommandError> {
+    let path = format!("/v1/nodes/{node}/backups?limit={most}");
+    let page = ask(admin, "GET", &path, None)?;
+    let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
+}
+
+/// Returns the last backups of all nodes that none of the `events` has started.
+pub(super) fn by_hand(
+    admin: &mut Admin,
+    events: &[ScheduledEvent],
+) -> Result<Vec<Backup>, CommandError> {
+    let mut backups = Vec::new();
+    let nodes = admin.nodes(None)?;
+    let count = u32::try_from(nodes.len().max(1)).unwrap_or(u32::MAX);
+    let most = (ROWS_MAX / count).clamp(BACKUPS_MIN, BACKUPS_MAX);
+    for node in nodes {
+        let own: Vec<&ScheduledEvent> =
+            events.iter().filter(|event| event.node.as_ref() == Some(&node.name)).collect();
+        let mut last = of_node(admin, &node.name, most)?;
+        last.retain(|backup| !own.iter().any(|event| backup.is_within(event)));
+        backups.extend(last);
+    }
+    Ok(backups)
+}
+
+/// A node that is connected to the server.
+pub(super) struct Connection {
+    pub(super) node: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) activities: Vec<Activity>,
+}
+
+/// Work of a connected node that is under way.
+pub(super) struct Activity {
+    /// Kind of the work: backup, restore or recall.
+    pub(super) kind: String,
+    pub(super) since: Option<ServerTime>,
+    pub(super) bytes: Option<u64>,
+}
+
+/// Returns the nodes that are connected to the server.
+pub(super) fn connections(admin: &mut Admin) -> Result<Vec<Connection>, CommandError> {
+    let page = ask(admin, "GET", "/v1/sessions?limit=1000", None)?;
+    let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(items.iter().map(connection).collect())
+}
+
+fn connection(document: &Json) -> Connection {
+    let list = |key: &str| document[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let activity = |activity: &Json| Activity {
+        kind: text(activity, "kind").unwrap_or_default(),
+        since: time(&activity["since"]),
+        bytes: activity["bytes"].as_u64(),
+    };
+    Connection {
+        node: text(document, "node").unwrap_or_default(),
+        addresses: list("addresses").iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        activities: list("activities").iter().map(activity).collect(),
+    }
+}
+
+/// Returns a text of a document, unless it is absent or empty.
+pub(super) fn text(document: &Json, key: &str) -> Option<String> {
+    document[key].as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn time(moment: &Json) -> Option<ServerTime> {
+    let moment = moment.as_str()?.parse::<jiff::Timestamp>().ok()?;
+    Some(ServerTime(moment.as_microsecond()))
+}
+
+/// Returns a name of a document, which is text or Base64.
+fn bytes(name: &Json) -> Vec<u8> {
+    match name.as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => {
+            let encoded = name["bytes"].as_str().unwrap_or_default();
+            data_encoding::BASE64.decode(encoded.as_bytes()).unwrap_or_default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn backup(started: &str, ended: &str) -> Backup {
+        let document = json!({"filespace": "/home", "started": started, "ended": ended,
+            "is_complete": true, "report": {"inspected": 3}});
+        Backup::parse("anna", &document).expect("a backup")
+    }
+
+    fn event(started: i64, ended: Option<i64>) -> ScheduledEvent {
+        let second = |secs: i64| ServerTime::from_secs(secs);
+        ScheduledEvent {
+            number: 7,
+            schedule: "nightly".to_owned(),
+            planned: second(started),
+            node: Some("anna".to_owned()),
+            opens: second(started),
+            closes: second(started),
+            state: "completed".to_owned(),
+            attempt: 1,
+            started: Some(second(started)),
+            ended: ended.map(second),
+            code: Some(0),
+            reason: String::new(),
+            control: None,
+            session: String::new(),
+            progress: String::new(),
+            paused: None,
+        }
+    }
+
+    #[test]
+    fn a_backup_is_that_of_an_event_around_it() {
+        let backup = backup("1970-01-01T01:00:00Z", "1970-01-01T01:10:00Z");
+        assert_eq!(backup.count("inspected"), Some(3));
+        assert_eq!(backup.activity(), Some("BACKUP"));
+        assert!(backup.is_within(&event(3_590, Some(4_210))));
+        assert!(backup.is_within(&event(3_590, None)), "the event is under way");
+        assert!(!backup.is_within(&event(3_590, Some(3_900))), "it was over before");
+        assert!(!backup.is_within(&event(3_700, Some(4_210))), "it began later");
+        let other = ScheduledEvent { node: Some("bert".to_owned()), ..event(3_590, Some(4_210)) };
+        assert!(!backup.is_within(&other));
+    }
+
+    #[test]
+    fn archives_and_migrated_files_are_no_backups() {
+        let of = |name: Vec<u8>| Backup {
+            filespace: name,
+            ..backup("1970-01-01T01:00:00Z", "1970-01-01T01:10:00Z")
+        };
+        let archive = of(model::archive_filespace(17, b"/home"));
+        assert_eq!(archive.activity(), Some("ARCHIVE"));
+        assert_eq!(of(model::space_filespace(b"/home")).activity(), None);
+    }
+
+    #[test]
+    fn names_and_times_are_read_from_documents() {
+        assert_eq!(bytes(&json!("/home")), b"/home");
+        assert_eq!(bytes(&json!({"bytes": "L/8="})), b"/\xff");
+        assert_eq!(time(&json!("1970-01-01T00:00:01Z")), Some(ServerTime(1_000_000)));
+        assert_eq!(time(&json!(null)), None);
+        let connected = connection(&json!({"node": "anna", "addresses": ["127.0.0.1:1"],
+            "activities": [{"kind": "backup", "since": "1970-01-01T00:00:01Z", "bytes": 5}]}));
+        assert_eq!((connected.node.as_str(), connected.addresses.len()), ("anna", 1));
+        let activity = &connected.activities[0];
+        assert_eq!((activity.kind.as_str(), activity.bytes), ("backup", Some(5)));
+    }
+}
