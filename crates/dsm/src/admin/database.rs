@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode, Statement};
 use super::dialect::Translation;
 use super::message::{Message, ReturnCode};
 use super::table::{Heading, Listing};
-use super::view::{Kind, Table, VIEWS, Value};
+use super::view::{Kind, Records, Table, VIEWS, Value};
 
 /// Maximum number of rows of a result.
 pub const ROWS_MAX: usize = 100_000;
@@ -31,6 +31,8 @@ const WIDTH_MAX: usize = 60;
 #[derive(Debug, Default)]
 pub struct Answer {
     pub listing: Listing,
+    /// The same rows with their values.
+    pub records: Records,
     /// True if there are more rows than [`ROWS_MAX`].
     pub is_cut: bool,
 }
@@ -107,17 +109,32 @@ fn read(statement: &mut Statement<'_>, translation: &Translation) -> rusqlite::R
             break;
         }
         let mut cells = Vec::with_capacity(names.len());
+        let mut values = Vec::with_capacity(names.len());
         for (index, kind) in kinds.iter().enumerate() {
             let value = row.get_ref(index)?;
             is_number[index] &= !matches!(value, ValueRef::Text(_) | ValueRef::Blob(_));
             let given = translation.decimals.get(index).copied().flatten();
             cells.push(cell(value, given, *kind));
+            values.push(plain_value(value));
         }
         answer.listing.rows.push(cells);
+        answer.records.rows.push(values);
     }
+    answer.records.names = Records::new(names.iter().cloned()).names;
     let heading = |(text, is_number)| Heading { text, width_max: WIDTH_MAX, is_number };
     answer.listing.headings = names.into_iter().zip(is_number).map(heading).collect();
     Ok(answer)
+}
+
+fn plain_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Missing,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+            Value::Text(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
 }
 
 /// Returns the kind of the column `name` in the views of the statement.

@@ -21,13 +21,14 @@ const fn option(name: &'static str, takes_value: bool, effect: &'static str) -> 
 }
 
 /// All options.
-pub const OPTIONS: [InvocationOption; 17] = [
+pub const OPTIONS: [InvocationOption; 18] = [
     option("ID", true, "accepted: the user who runs the program signs in"),
     option("PAssword", true, "accepted: the server knows who opens its administration socket"),
     option("SErvername", true, "the server's folder, or a name that the only server answers to"),
     option("DATAONLY", true, "yes: only the answers, without headings and titles"),
     option("COMMAdelimited", false, "answers with commas between values"),
     option("TABdelimited", false, "answers with tabs between values"),
+    option("JSON", false, "each row as a JSON object, with the names of columns, and nothing else"),
     option("DISPLaymode", true, "list, or table"),
     option("OUTfile", true, "file for the answers, or without a value no pauses"),
     option("NOConfirm", false, "asks nothing before something is destroyed"),
@@ -49,6 +50,8 @@ pub struct Invocation {
     pub server: Option<String>,
     pub data_only: bool,
     pub form: Option<Form>,
+    /// True for rows as JSON objects.
+    pub json: bool,
     /// File that takes the answers.
     pub outfile: Option<String>,
     pub no_confirm: bool,
@@ -111,6 +114,10 @@ fn set(invocation: &mut Invocation, name: &str, value: String, word: &str) -> Re
         }
         "COMMAdelimited" => invocation.form = Some(Form::Comma),
         "TABdelimited" => invocation.form = Some(Form::Tab),
+        "JSON" => {
+            invocation.json = true;
+            invocation.data_only = true;
+        }
         "DISPLaymode" => {
             let form = form_of(&value).ok_or_else(|| invalid(word, "give list or table"))?;
             // Commas and tabs come before the mode, in whichever order they are given.
@@ -182,6 +189,8 @@ mod tests {
             assert_eq!(parsed(line).expect("ok").form, Some(Form::Tab), "{line}");
         }
         assert_eq!(parsed("-displaymode=list").expect("ok").form, Some(Form::List));
+        let invocation = parsed("-json|q|node").expect("ok");
+        assert!(invocation.json && invocation.data_only);
     }
 
     #[test]

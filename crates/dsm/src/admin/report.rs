@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 
 pub use self::fields::*;
 use super::table::{Heading, Listing};
-use super::view::{Table, Value, View};
+use super::view::{Records, Table, Value, View};
 
 /// A column of an answer.
 #[derive(Debug)]
@@ -45,14 +45,8 @@ pub struct Report {
 impl Report {
     /// Makes the answer. `now` is the present time.
     pub fn listing(&self, table: &Table, is_detailed: bool, now: DateTime) -> Listing {
-        assert_eq!(table.view.name, self.view.name, "the rows are those of the report");
-        let is_detailed = is_detailed && !self.detailed.is_empty();
-        let fields = if is_detailed { self.detailed } else { self.standard };
-        let mut rows: Vec<&Vec<Value>> = table.rows.iter().collect();
-        if !self.order.is_empty() {
-            let index = self.view.index(self.order);
-            rows.sort_by_key(|row| plain(&row[index]).to_lowercase());
-        }
+        let fields = self.fields(is_detailed);
+        let rows = self.sorted(table);
         let cells =
             |row: &Vec<Value>| fields.iter().map(|field| self.cell(field, row, now)).collect();
         let heading = |field: &Field| Heading {
@@ -64,6 +58,33 @@ impl Report {
             headings: fields.iter().map(heading).collect(),
             rows: rows.into_iter().map(cells).collect(),
         }
+    }
+
+    /// Makes the answer for programs: the values of its columns, as SELECT has them.
+    pub fn records(&self, table: &Table, is_detailed: bool) -> Records {
+        let columns = self.fields(is_detailed).iter().flat_map(|field| field.columns.split(' '));
+        let mut indexes: Vec<usize> = columns.map(|column| self.view.index(column)).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        indexes.retain(|index| seen.insert(*index));
+        let all: Vec<&str> = self.view.columns().map(|column| column.name).collect();
+        let mut records = Records::new(indexes.iter().map(|index| all[*index].to_owned()));
+        let values = |row: &Vec<Value>| indexes.iter().map(|index| row[*index].clone()).collect();
+        records.rows = self.sorted(table).into_iter().map(values).collect();
+        records
+    }
+
+    fn fields(&self, is_detailed: bool) -> &'static [Field] {
+        if is_detailed && !self.detailed.is_empty() { self.detailed } else { self.standard }
+    }
+
+    fn sorted<'t>(&self, table: &'t Table) -> Vec<&'t Vec<Value>> {
+        assert_eq!(table.view.name, self.view.name, "the rows are those of the report");
+        let mut rows: Vec<&Vec<Value>> = table.rows.iter().collect();
+        if !self.order.is_empty() {
+            let index = self.view.index(self.order);
+            rows.sort_by_key(|row| plain(&row[index]).to_lowercase());
+        }
+        rows
     }
 
     fn cell(&self, field: &Field, row: &[Value], now: DateTime) -> String {

@@ -256,9 +256,20 @@ fn policy_and_option_sets_are_changed() {
     lines(server, "copy domain standard other");
     assert_eq!(lines(server, "q domain other")[0], "other,monthly,0,No,");
     lines(server, "define cloptset linux desc=machines");
+    assert_eq!(lines(server, "q cloptset LINUX"), ["linux,,,,"], "a set without options");
+    refused(server, "q cloptset nosuch", 11, "ANR2034E");
     lines(server, "define clientopt linux resourceutilization 4 force=yes");
     lines(server, "update node anna cloptset=LINUX");
     let options = "select option_name, option_value, force from clientopts";
+    assert_eq!(lines(server, options), ["RESOURCEUTILIZATION,4,Yes"]);
+    lines(server, "define clientopt linux commrestartduration 5");
+    lines(server, "define clientopt linux compression no");
+    let values = "select option_name, option_value from clientopts where option_name<>'RES%' \
+                  and option_name not like 'RES%' order by 1";
+    assert_eq!(lines(server, values), ["COMPRESSION,none", "WAIT,5m"]);
+    refused(server, "define clientopt linux replace prompt", 4, "ANR2032E");
+    lines(server, "delete clientopt linux commrestartduration");
+    lines(server, "delete clientopt linux compression");
     assert_eq!(lines(server, options), ["RESOURCEUTILIZATION,4,Yes"]);
     lines(server, "copy cloptset linux linux2");
     lines(server, "delete clientopt linux2 resourceutilization");
@@ -308,6 +319,31 @@ fn schedules_run_and_leave_their_traces() {
     let log = lines(server, log);
     assert!(log[0].starts_with("\"ANE4954I (Session: "), "{log:?}");
     assert!(log[1].starts_with("ANR2507I Schedule "), "{log:?}");
+}
+
+#[test]
+fn work_by_hand_leaves_its_traces() {
+    let scene = Scene::with_files(3, 500);
+    let server = &scene.server;
+    scene.node.run(&["backup", scene.tree.to_str().unwrap()]).expect(&[0]);
+    let summary = "select activity, entity, schedule_name, successful, examined>0 from summary \
+                   where entity='ANNA'";
+    assert_eq!(lines(server, summary), ["BACKUP,anna,,YES,1"]);
+    let log = lines(server, "select message from actlog where msgno=4952");
+    assert!(log[0].starts_with("\"ANE4952I (Node: anna, Filespace: "), "{log:?}");
+    let known = "select count(*) from nodes where lastsess_recvd>0 and lastacc_time is not null";
+    assert_eq!(lines(server, known), ["1"]);
+    let times = "select count(*) from filespaces where backup_end>=backup_start";
+    assert_eq!(lines(server, times), ["1"]);
+    let versions = "select count(*) from backups where node_name='anna' and type='FILE'";
+    assert_eq!(lines(server, versions), ["3"], "of all filespaces");
+    for command in ["query node ANNA", "select node_name, lastsess_recvd from nodes"] {
+        let rows = dsmadmc(server, &["-json", command]).expect(&[0]).json_lines();
+        assert_eq!(rows[0]["NODE_NAME"], "anna", "{rows:?}");
+    }
+    let absent = dsmadmc(server, &["-json", "query node NOBODY"]).expect(&[11]);
+    assert_eq!(absent.stdout, "");
+    assert!(absent.stderr.contains("ANR2034E"), "{absent}");
 }
 
 #[test]

@@ -195,6 +195,34 @@ fn exit_codes_are_those_of_tsm() {
     assert!(log.starts_with("20"), "dates have the form of DATEFORMAT: {log}");
 }
 
+/// TSM says of a named file that a statement leaves it out, and nothing of files that a pattern or
+/// a directory brings.
+#[test]
+fn only_named_files_are_told_to_be_excluded() {
+    let site = Site::new(0);
+    let tree = &site.scene.tree;
+    for name in ["a", "a.tmp"] {
+        fs::write(tree.join(name), b"content").unwrap();
+    }
+    for words in [["sel", "/*"], ["i", "/*"], ["sel", "/"]] {
+        let done = site.dsmc(&[words[0], &format!("{}{}", site.tree(), words[1])]).expect(&[0]);
+        assert!(!done.to_string().contains("a.tmp"), "{done}");
+    }
+    let named = tree.join("a.tmp");
+    let named = named.to_str().unwrap();
+    let message = format!("ANS1115W File '{named}' excluded by Include/Exclude list");
+    let done = site.dsmc(&["sel", named]).expect(&[4]).says(&message);
+    assert!(
+        !done.to_string().contains("dsm.statements"),
+        "the place is a file of the site: {done}"
+    );
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{}/a\n{named}\n", site.tree())).unwrap();
+    let option = format!("-filelist={}", list.display());
+    site.dsmc(&["sel", &option]).expect(&[4]).says(&message);
+    site.dsmc(&["i", &option]).expect(&[4]).says(&message);
+}
+
 #[test]
 fn subdir_and_patterns_choose_files() {
     let site = Site::new(0);
@@ -377,6 +405,42 @@ fn archives_are_kept_found_and_retrieved() {
         .expect(&[0])
         .says("Retrieve processing finished.");
     assert_eq!(fs::read(&file).unwrap(), content);
+}
+
+#[test]
+fn an_event_is_about_whole_archives_only() {
+    let site = Site::new(2);
+    let file = site.scene.file(0);
+    let (file, all) = (file.to_str().unwrap(), format!("{}/*", site.tree()));
+    site.dsmc(&["archive", &all, "-su=yes", "-description=both"]).expect(&[0]);
+    site.dsmc(&["set", "event", file, "-type=hold"])
+        .expect(&[12])
+        .says("1 of the 2 files of archive")
+        .says("nothing was changed");
+    site.dsmc(&["set", "event", &all, "-su=yes", "-type=hold"])
+        .expect(&[0])
+        .says("hold of archive");
+    site.dsmc(&["set", "event", "/no/such/file", "-type=hold"]).expect(&[8]);
+}
+
+/// In TSM, only an incremental of the whole file system moves its date.
+#[test]
+fn a_part_of_a_file_system_does_not_move_the_date_of_its_last_backup() {
+    let site = Site::new(2);
+    let date = || {
+        let shown = site.dsmc(&["q", "fi", "-json"]).expect(&[0]);
+        let document: serde_json::Value = serde_json::from_str(shown.stdout.trim()).unwrap();
+        document["last_backup"].clone()
+    };
+    let (file, all) = (site.scene.file(0), format!("{}/*", site.tree()));
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[0]);
+    site.dsmc(&["i", file.to_str().unwrap()]).expect(&[0]);
+    assert!(date().is_null());
+    site.scene.node.run(&["backup", site.tree()]).expect(&[0]);
+    let whole = date();
+    assert!(whole.is_string());
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    assert_eq!(date(), whole);
 }
 
 #[test]
@@ -626,6 +690,28 @@ fn documents_are_there_for_programs() {
     assert!(rows.json_lines().len() >= 2, "{rows}");
 }
 
+#[test]
+fn each_query_has_documents() {
+    let site = Site::new(1);
+    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
+    for (words, key) in [
+        ("q inclexcl", "pattern"),
+        ("q options", "option"),
+        ("q mgmtclass", "mgmt_class"),
+        ("q session", "server_version"),
+        ("q fi", "filespace"),
+        ("q systeminfo -console", "lines"),
+    ] {
+        let words: Vec<_> = words.split(' ').chain(["-json"]).collect();
+        let shown = site.dsmc(&words).expect(&[0]);
+        assert!(!shown.stdout.is_empty(), "{words:?}");
+        for line in shown.stdout.lines() {
+            let document: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(document.get(key).is_some(), "{words:?}: {line}");
+        }
+    }
+}
+
 /// The password of a node becomes an enrolment if it is a token of the server.
 #[test]
 fn a_token_as_password_makes_the_machine_a_node() {
@@ -711,6 +797,13 @@ fn a_check_tells_the_fate_of_each_line() {
     assert_eq!(fate("COMPRESSION"), "carried out");
     assert_eq!(fate("TCPWINDOWSIZE"), "needless");
     assert_eq!(fate("EXCLUDE.DIR"), "carried out");
+    // Each stanza counts, and not only the one in force.
+    let good = fs::read_to_string(&system).unwrap();
+    let node = "   NODename          somebody\n";
+    fs::write(&system, good.replace(node, &format!("{node}   FOLLOWSYMBOLIC yes\n"))).unwrap();
+    check(&[]).expect(&[4]).says("FOLLOWSYMBOLIC");
+    check(&["--stanza", "TSM1"]).expect(&[0]);
+    fs::write(&system, good).unwrap();
     fs::write(user, "SErvername tsm1\nFOLLOWSYMBOLIC yes\nnodname x\n").unwrap();
     check(&[]).expect(&[4]).says("did you mean NODENAME?");
     site.dsmc(&["i", site.tree()]).expect(&[12]).says("ANS1036S");

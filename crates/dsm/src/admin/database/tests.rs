@@ -185,3 +185,13 @@ fn a_value_has_a_limit() {
     let message = answer("select length(zeroblob(1000000000)) from nodes").expect_err("is refused");
     assert!(message.to_string().contains("too big"), "{message}");
 }
+
+#[test]
+fn programs_get_values_under_the_names_of_columns() {
+    let statement = "select node_name, 1.5, reg_admin, node_name from nodes where node_name='ANNA'";
+    let records = answer(statement).expect("an answer").records;
+    assert_eq!((records.names[0].as_str(), records.names.len()), ("NODE_NAME", 4));
+    let anna = || Value::Text("anna".to_owned());
+    assert_eq!(records.rows, [vec![anna(), Value::Real(1.5), Value::Missing, anna()]]);
+    assert_ne!(records.names[0], records.names[3], "each name is there once");
+}

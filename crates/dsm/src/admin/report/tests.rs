@@ -79,3 +79,18 @@ fn rows_come_in_the_order_of_a_name() {
     let names: Vec<&str> = listing.rows.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(names, ["Anna", "bert", "web"]);
 }
+
+#[test]
+fn programs_get_the_values_of_columns() {
+    let mut table = Table::new(&super::super::view::NODES);
+    table.add([("NODE_NAME", "anna".into()), ("LASTSESS_RECVD", 1_234_u64.into())]);
+    let standard = NODE.records(&table, false);
+    let expected =
+        ["NODE_NAME", "PLATFORM_NAME", "DOMAIN_NAME", "LASTACC_TIME", "PWSET_TIME", "LOCKED"];
+    assert_eq!(standard.names, expected);
+    assert_eq!(standard.rows[0][..2], [Value::Text("anna".to_owned()), Value::Missing]);
+    let detailed = NODE.records(&table, true);
+    let column = detailed.names.iter().position(|name| name == "LASTSESS_RECVD");
+    assert_eq!(detailed.rows[0][column.expect("is shown")], Value::Integer(1_234));
+    assert_eq!(detailed.names.len(), detailed.rows[0].len());
+}

@@ -42,6 +42,24 @@ impl Destination {
             }
         }
     }
+
+    /// Writes a document on a line of its own.
+    pub(super) fn document(
+        &mut self,
+        document: &serde_json::Map<String, serde_json::Value>,
+        output: &mut Output,
+    ) -> Result<(), Message> {
+        match self {
+            Self::Terminal => {
+                output.json(document);
+                Ok(())
+            }
+            Self::File { file, name } => {
+                let line = serde_json::Value::Object(document.clone());
+                writeln!(file, "{line}").map_err(|error| unwritten(name, &error))
+            }
+        }
+    }
 }
 
 fn unwritten(name: &str, error: &std::io::Error) -> Message {

@@ -10,6 +10,7 @@ use dsm::admin::grammar::{self, LineReader, Redirection};
 use dsm::admin::invocation::Invocation;
 use dsm::admin::message::{Message, ReturnCode};
 use dsm::admin::table::{self, Form, Layout, Listing};
+use dsm::admin::view::{Records, Value};
 use dsm::admin::{database, dialect, report, view};
 use jiff::civil::DateTime;
 
@@ -197,11 +198,15 @@ impl Session<'_> {
     fn refuse(&mut self, message: &Message) {
         let code = message.code.number();
         let text = format!("{message}\nANS8001I Return code {code}.");
+        self.highest = self.highest.max(code);
+        if self.invocation.json {
+            output::say(&text);
+            return;
+        }
         // The message of a file that cannot be written goes to standard output.
         if self.destination.write(&text, &mut self.context.output).is_err() {
             self.context.output.text(&text);
         }
-        self.highest = self.highest.max(code);
     }
 
     fn command(&mut self, text: &str) -> Result<(), Refusal> {
@@ -264,7 +269,13 @@ impl Session<'_> {
 
     /// Writes a line about work that is done. A quiet session has none.
     fn tell(&mut self, text: &str) {
-        if !self.invocation.quiet && !text.trim().is_empty() {
+        if self.invocation.quiet || text.trim().is_empty() {
+            return;
+        }
+        // Only rows are on standard output.
+        if self.invocation.json {
+            output::say(text);
+        } else {
             self.write(text);
         }
     }
@@ -311,6 +322,8 @@ impl Session<'_> {
         let bounds = views::Bounds::of(show);
         let mut table =
             views::fetch(show.report.view, &bounds, &request.command.name(), &mut self.link)?;
+        let name = request.command.name();
+        views::add_empty_sets(show.report, &mut table, &name, &mut self.link)?;
         show.keep(&mut table);
         views::keep_side(show.report, &mut table);
         let most = show.rows_max.and_then(|most| usize::try_from(most).ok());
@@ -322,6 +335,10 @@ impl Session<'_> {
                 return Ok(());
             }
             return Err(message);
+        }
+        if self.invocation.json {
+            self.records(&show.report.records(&table, show.is_detailed));
+            return Ok(());
         }
         if std::ptr::eq(show.report, &raw const report::STATUS) && !self.is_delimited() {
             self.write(&format!("{}\n\n", views::title()));
@@ -347,6 +364,18 @@ impl Session<'_> {
         self.write(&text);
     }
 
+    /// Writes each row as a JSON object.
+    fn records(&mut self, records: &Records) {
+        for row in &records.rows {
+            let values = records.names.iter().cloned().zip(row.iter().map(json));
+            let document: serde_json::Map<String, serde_json::Value> = values.collect();
+            if let Err(message) = self.destination.document(&document, &mut self.context.output) {
+                self.refuse(&message);
+                return;
+            }
+        }
+    }
+
     fn select(&mut self, text: &str) -> Result<(), Refusal> {
         let (text, redirection) = select_target(text);
         let now = views::shown_time(sys::clock::now());
@@ -366,7 +395,10 @@ impl Session<'_> {
             self.note("the answer has more than 100,000 rows; only these are shown");
         }
         self.redirected(redirection.as_ref(), |session| {
-            session.answer(&answer.listing);
+            match session.invocation.json {
+                true => session.records(&answer.records),
+                false => session.answer(&answer.listing),
+            }
             Ok(())
         })
     }
@@ -402,6 +434,15 @@ impl Session<'_> {
         }
         self.depth -= 1;
         Ok(())
+    }
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Missing => serde_json::Value::Null,
+        Value::Text(text) => text.as_str().into(),
+        Value::Integer(number) => (*number).into(),
+        Value::Real(number) => (*number).into(),
     }
 }
 
