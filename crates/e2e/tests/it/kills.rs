@@ -268,7 +268,9 @@ fn a_second_interruption_ends_at_once_and_says_what_is_kept() {
     running.signal(Signal::INT);
     let outcome = running.wait().expect(&[12]);
     proxy.weather().be_silent(false);
-    let is_told = outcome.stderr.contains("stopped at once; what the server has committed is kept");
+    let is_told = outcome
+        .stderr
+        .contains("stopped at once; what the server has committed is kept");
     // It may have ended in order before the second signal.
     assert!(is_told || outcome.stderr.contains("interrupted"), "{outcome}");
     scene.backup();

@@ -146,6 +146,7 @@ mod restores;
 mod rights;
 #[cfg(test)]
 mod risks;
+mod role_table;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]
