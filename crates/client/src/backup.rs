@@ -145,7 +145,8 @@ fn attempt(
 ) -> Result<(Vec<Vec<u8>>, Option<u64>), ClientError> {
     sys::process::raise_open_files();
     let progress = &tally.progress;
-    let scopes = scope::by_filespace(options.targets.paths(), tally)?;
+    let (paths, without_content) = (options.targets.paths(), options.without_content);
+    let scopes = scope::by_filespace(paths, without_content, tally)?;
     let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
     let mut rules =
         Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;

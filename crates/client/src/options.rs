@@ -56,6 +56,8 @@ pub struct BackupOptions {
     /// True if the targets are a part of what is backed up otherwise: the time of the last backup
     /// of their filespaces stays.
     pub is_partial: bool,
+    /// True if a directory among the targets stands for itself alone, without what is in it.
+    pub without_content: bool,
     /// True to list the targets that a statement leaves out in the report, without a warning about
     /// each.
     pub lists_excluded: bool,

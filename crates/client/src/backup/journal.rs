@@ -139,6 +139,7 @@ fn ordinary(options: &BackupOptions, targets: &[Vec<u8>]) -> Result<(), &'static
         BackupOptions { targets: Targets::Selective(_), .. } => Err("the backup is selective"),
         BackupOptions { full: true, .. } => Err("the backup reads every object again"),
         BackupOptions { cross_filesystems: true, .. } => Err("the backup crosses file systems"),
+        BackupOptions { is_partial: true, .. } => Err("only a part of the filespace is backed up"),
         _ if !is_whole => Err("only a part of the filespace is backed up"),
         _ => Ok(()),
     }
@@ -419,6 +420,7 @@ mod tests {
         for (options, targets) in [
             (options(), &part),
             (BackupOptions { full: true, ..options() }, &whole),
+            (BackupOptions { is_partial: true, ..options() }, &whole),
             (BackupOptions { cross_filesystems: true, ..options() }, &whole),
             (BackupOptions { targets: selective, ..options() }, &whole),
         ] {

@@ -246,7 +246,12 @@ impl Session<'_> {
     /// Opens the targets that are not excluded. A missing target is a failure.
     fn tops(&self) -> Vec<OpenTarget> {
         let open = |target: &Vec<u8>| match OpenTarget::open(self.scope.root, target) {
-            Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
+            Ok(mut top) => {
+                if self.options.without_content {
+                    top.start = None;
+                }
+                Some(top).filter(|top| self.is_included(target, top))
+            }
             Err(error) => {
                 self.fail(target, error.to_string());
                 None

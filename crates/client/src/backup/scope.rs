@@ -28,9 +28,10 @@ impl Scope<'_> {
 }
 
 /// Groups paths by the filespace that holds them. Each missing path is a failure. The command fails
-/// if no path is left.
+/// if no path is left. Paths below others are looked at once, unless they are `without_content`.
 pub(super) fn by_filespace(
     paths: &[Vec<u8>],
+    without_content: bool,
     tally: &Tally,
 ) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, ClientError> {
     let mut scopes: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
@@ -48,7 +49,14 @@ pub(super) fn by_filespace(
         let message = format!("cannot back up {first}: {failure}");
         return Err(ClientError::new(ErrorKind::NotFound, message));
     }
-    scopes.values_mut().for_each(remove_covered);
+    for targets in scopes.values_mut() {
+        if without_content {
+            targets.sort();
+            targets.dedup();
+        } else {
+            remove_covered(targets);
+        }
+    }
     Ok(scopes)
 }
 
@@ -97,16 +105,31 @@ mod tests {
     }
 
     #[test]
+    fn targets_without_content_cover_no_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let above = folder.path().as_os_str().as_encoded_bytes().to_vec();
+        let below = [&above[..], b"/file"].concat();
+        std::fs::write(folder.path().join("file"), "").expect("written");
+        let tally = Tally::new(Arc::new(Progress::default()));
+        for (without_content, expected) in [(true, 2), (false, 1)] {
+            let paths = [below.clone(), above.clone(), below.clone()];
+            let scopes = by_filespace(&paths, without_content, &tally).expect("they exist");
+            assert_eq!(scopes.values().map(Vec::len).sum::<usize>(), expected);
+        }
+    }
+
+    #[test]
     fn a_missing_path_fails_alone_unless_it_is_the_only_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let there = folder.path().as_os_str().as_encoded_bytes().to_vec();
         let missing = [&there[..], b"/none"].concat();
         let tally = Tally::new(Arc::new(Progress::default()));
-        let scopes = by_filespace(&[there, missing.clone()], &tally).expect("one path exists");
+        let scopes =
+            by_filespace(&[there, missing.clone()], false, &tally).expect("one path exists");
         assert_eq!(scopes.len(), 1);
         assert_eq!(tally.report().failed, 1);
         let tally = Tally::new(Arc::new(Progress::default()));
-        let error = by_filespace(&[missing], &tally).expect_err("no path exists");
+        let error = by_filespace(&[missing], false, &tally).expect_err("no path exists");
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 

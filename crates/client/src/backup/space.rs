@@ -123,6 +123,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         snapshot: None,
         no_journal: true,
         is_partial: false,
+        without_content: false,
         lists_excluded: false,
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,

@@ -223,6 +223,34 @@ fn only_named_files_are_told_to_be_excluded() {
     site.dsmc(&["i", &option]).expect(&[4]).says(&message);
 }
 
+/// TSM takes a directory of a list without what is in it.
+#[test]
+fn a_directory_of_a_list_stands_for_itself() {
+    let site = Site::new(0);
+    let folder = site.scene.tree.join("folder");
+    fs::create_dir(&folder).unwrap();
+    for name in ["listed", "other"] {
+        fs::write(folder.join(name), name).unwrap();
+    }
+    let list = site.scene.scratch.join("list");
+    let option = format!("-filelist={}", list.display());
+    let all = format!("{}/*", folder.display());
+    for command in ["i", "sel"] {
+        fs::write(&list, format!("{}\n", folder.display())).unwrap();
+        site.dsmc(&[command, &option]).expect(&[0]);
+        site.dsmc(&["q", "ba", folder.to_str().unwrap()]).expect(&[0]).says("folder");
+        site.dsmc(&["q", "ba", &all, "-filesonly"]).expect(&[8]);
+    }
+    fs::write(&list, format!("{0}\n{0}/listed\n", folder.display())).unwrap();
+    site.dsmc(&["archive", &option]).expect(&[0]);
+    let archived = site.dsmc(&["q", "ar", &all, "-filesonly"]).expect(&[0]);
+    assert!(archived.stdout.contains("/listed"), "{archived}");
+    assert!(!archived.stdout.contains("/other"), "{archived}");
+    site.dsmc(&["i", &option]).expect(&[0]);
+    let stored = site.dsmc(&["q", "ba", &all, "-filesonly"]).expect(&[0]);
+    assert!(stored.stdout.contains("/listed") && !stored.stdout.contains("/other"), "{stored}");
+}
+
 #[test]
 fn subdir_and_patterns_choose_files() {
     let site = Site::new(0);

@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// Leave the time of the last backup of the filespaces as it is
     #[arg(long, hide = true)]
     partial: bool,
+    /// Take a directory that is named without what is in it
+    #[arg(long, hide = true)]
+    without_content: bool,
     /// List the paths that a statement leaves out in the report, without a warning about each
     #[arg(long, hide = true)]
     list_excluded: bool,
@@ -184,6 +187,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         snapshot: args.snapshot,
         no_journal: args.no_journal,
         is_partial: args.partial,
+        without_content: args.without_content,
         lists_excluded: args.list_excluded,
         tuning: tuning(&args.tuning),
         archive: None,

@@ -98,13 +98,6 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
         let listed = local_files::filelist(&list.value, literal)?;
         sources.files = crate::path::from_root(listed)?;
-        if session.action() == Action::Incremental {
-            // A directory of a list stands for its own entry, which comes with its files.
-            sources.files.retain(|path| !local_files::is_directory(path));
-        }
-        if sources.files.is_empty() {
-            return Err(CommandError::new("ANS1092W The list has directories only"));
-        }
         return Ok(sources);
     }
     if session.command.operands.is_empty() {
@@ -307,6 +300,18 @@ fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(Part, Vec<Vec<u8>>)> 
 
 fn command_line(session: &Session<'_>, list: &List, part: Part) -> Vec<OsString> {
     let Part { sending, origin } = part;
+    let mut line = plain_command_line(session, list, sending);
+    if origin.is_partial() && session.action() == Action::Incremental {
+        line.push("--partial".into());
+    }
+    // A directory of a list stands for itself, as in TSM.
+    if session.options().has("FILELIST") {
+        line.push("--without-content".into());
+    }
+    line
+}
+
+fn plain_command_line(session: &Session<'_>, list: &List, sending: PathSource) -> Vec<OsString> {
     let (command, options) = (&session.command, session.options());
     let list = list.path.as_deref();
     match session.action() {
@@ -316,14 +321,7 @@ fn command_line(session: &Session<'_>, list: &List, part: Part) -> Vec<OsString>
             let description = options.text("DESCRIPTION").unwrap_or_else(usual);
             plan::archive(command, options, list, sending, &description)
         }
-        action => {
-            let is_selective = action == Action::Selective;
-            let mut line = plan::backup(command, options, list, sending, is_selective);
-            if origin.is_partial() && !is_selective {
-                line.push("--partial".into());
-            }
-            line
-        }
+        action => plan::backup(command, options, list, sending, action == Action::Selective),
     }
 }
 
