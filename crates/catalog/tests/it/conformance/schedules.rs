@@ -292,6 +292,7 @@ pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
 }
 
 pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engine) {
+    const NONE: [i64; 0] = [];
     let catalog = engine.open();
     let [a, b] = ["web-1", "db_1"].map(|name| add_node(&*catalog, name));
     let (domain, a, b) = (a.domain, a.id, b.id);
@@ -310,16 +311,16 @@ pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engin
     let all = EventFilter::default();
     let label = |label: &str| EventFilter { label: Some(label.to_owned()), ..all.clone() };
     assert_eq!(seconds(&label("web")), [100]);
-    assert_eq!(seconds(&label("we")), []);
+    assert_eq!(seconds(&label("we")), NONE);
     let of_domain = |domain| EventFilter { domain: Some(domain), ..all.clone() };
     assert_eq!(seconds(&of_domain(domain)), [200, 100]);
-    assert_eq!(seconds(&of_domain(DomainId(999))), []);
+    assert_eq!(seconds(&of_domain(DomainId(999))), NONE);
     let schedules = |names: &[&str]| {
         let names = names.iter().map(|&name| name.to_owned()).collect();
         EventFilter { schedules: Some(names), ..all.clone() }
     };
     assert_eq!(seconds(&schedules(&["images", "expire_all", "gone"])), [300, 200]);
-    assert_eq!(seconds(&schedules(&[])), []);
+    assert_eq!(seconds(&schedules(&[])), NONE);
     let text = |text: &str| EventFilter { text: Some(text.to_owned()), ..all.clone() };
     for (wanted, found) in [
         ("NIGHT", &[100][..]),
@@ -334,7 +335,7 @@ pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engin
         assert_eq!(seconds(&text(wanted)), found, "{wanted}");
     }
     let both = EventFilter { label: Some("web".to_owned()), ..text("images") };
-    assert_eq!(seconds(&both), []);
+    assert_eq!(seconds(&both), NONE);
 }
 
 pub(crate) fn events_are_selected_and_listed_in_portions(engine: &dyn Engine) {
