@@ -95,8 +95,8 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 fn name(given: &OsStr) -> Result<Vec<u8>, CommandError> {
     path::from_name_text(given).ok_or_else(|| {
         let message = format!(
-            "the filespace {} is not named right: 'base64:' stands before bytes in Base64; 'holdfast \
-             admin filespace list' shows the names",
+            "{} is not the name of a filespace: after 'base64:' come bytes in Base64; \
+             'holdfast admin filespace list' shows the names",
             given.display()
         );
         CommandError::usage(&message, "holdfast admin filespace remove")

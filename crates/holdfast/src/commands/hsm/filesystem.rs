@@ -292,10 +292,10 @@ fn chosen(
     let find = |mount_point: &Vec<u8>| {
         let found = all.iter().find(|(filesystem, _)| filesystem.mount_point == *mount_point);
         found.cloned().ok_or_else(|| {
-            let message =
-                format!("{} is not a file system that is managed", escaped(mount_point));
+            let message = format!("{} is not a file system that is managed", escaped(mount_point));
             CommandError::new(message).with_hint(
-                "'holdfast hsm list' shows all managed file systems, and 'holdfast hsm add' adds one",
+                "'holdfast hsm list' shows all managed file systems, and 'holdfast hsm add' adds \
+                 one",
             )
         })
     };
