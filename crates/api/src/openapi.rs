@@ -116,7 +116,7 @@ fn describe(operation: &Operation, types: &Types, generator: &mut SchemaGenerato
             "name": "If-Match", "in": "header", "required": false,
             "description": "ETag of the object: if somebody has changed it since, nothing happens.",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255,
-                        "pattern": "^[!-~]+$" },
+                        "pattern": "^[ -~]+$" },
         }));
     }
     let tag = operation.id.split('.').next().unwrap_or_default();

@@ -54,7 +54,7 @@ pub(crate) use self::domains::{find as find_domain, numbers_seen as domains_seen
 pub(crate) use self::events::{area_of as area_of_run, require as require_event};
 pub(crate) use self::found_node::find_node;
 pub(crate) use self::nodes::check_handover;
-pub(crate) use self::option_sets::check_commands;
+pub(crate) use self::option_sets::{check_commands, check_return};
 pub(crate) use self::schedules::check_reach;
 use crate::problem::Problem;
 use crate::routes::Routes;

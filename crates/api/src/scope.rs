@@ -26,7 +26,7 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
-    area_of_run, check_commands, check_handover, check_reach, domains_seen, find_domain, find_node,
+    area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen, find_domain, find_node,
     require_event,
 };
 use crate::roles::{Area, Right};
@@ -56,7 +56,12 @@ enum Object {
         definition: Option<String>,
     },
     /// Options of an option set.
-    Options(Vec<SetOption>),
+    /// Options that an option set gets, by name or by a return to a version.
+    Options {
+        set: String,
+        options: Vec<SetOption>,
+        revert_to: u64,
+    },
     /// A new node, or a new token for one that exists.
     NewNode(proto::AddNodeRequest),
     Domain(String),
@@ -144,8 +149,12 @@ const CALLS: [ScopedCall; 20] = [
             value: one.value,
             is_forced: one.forced,
         };
-        let set = read::<proto::ChangeOptionSetRequest>(message)?.set;
-        Ok(Object::Options(set.into_iter().map(option).collect()))
+        let request = read::<proto::ChangeOptionSetRequest>(message)?;
+        Ok(Object::Options {
+            set: request.name,
+            options: request.set.into_iter().map(option).collect(),
+            revert_to: request.revert_to,
+        })
     }),
     scoped("ScheduledEvents", |message| {
         Ok(listed(read::<proto::ScheduledEventsRequest>(message)?.node))
@@ -241,9 +250,10 @@ pub(crate) fn check(
             check_service(caller, (area, right))?;
             check_work(desk, caller, &name, definition.as_deref())?;
         }
-        Object::Options(options) => {
+        Object::Options { set, options, revert_to } => {
             check_service(caller, (area, right))?;
             check_commands(caller, &options)?;
+            check_return(desk.store(), caller, &set, Some(revert_to).filter(|&number| number > 0))?;
         }
         Object::List => return sight(desk, caller).map(Permit::Sight),
         Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,

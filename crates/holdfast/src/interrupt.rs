@@ -114,10 +114,7 @@ pub(crate) fn watch(
             }
             signals.next().await;
             if !quiet {
-                output::say(
-                    "stopped at once; what the server has committed is kept, and the same command \
-                     goes on from there",
-                );
+                output::say(stopped_text(&progress));
             }
             std::process::exit(i32::from(NOT_DONE))
         })
@@ -126,6 +123,17 @@ pub(crate) fn watch(
     // No thread joins the signal thread, which has nothing to finish.
     drop(thread.spawn(watch).map_err(failed)?);
     Ok(())
+}
+
+/// Returns what is left of a command that ends at once.
+fn stopped_text(progress: &Progress) -> &'static str {
+    match progress.committed_so_far() {
+        Some(_) => {
+            "stopped at once; what the server has committed is kept, and is not sent again when \
+             the same command is run again"
+        }
+        None => "stopped at once",
+    }
 }
 
 /// Pauses the command of `progress`, or lets it go on.

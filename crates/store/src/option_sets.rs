@@ -103,6 +103,20 @@ pub fn versions(store: &Store, name: &str) -> Result<Vec<OptionSetVersion>, Stor
     Ok(versions)
 }
 
+/// Returns the options that a return to the version `number` would bring back: those that the
+/// version in force does not have. None for a version that does not exist.
+pub fn options_brought_back(
+    store: &Store,
+    name: &str,
+    number: u64,
+) -> Result<Vec<SetOption>, StoreError> {
+    let current = find(store, name)?.current.options;
+    let old = versions(store, name)?.into_iter().find(|version| version.number == number);
+    let mut options = old.map(|version| version.options).unwrap_or_default();
+    options.retain(|option| !current.contains(option));
+    Ok(options)
+}
+
 /// Changes an option set, or with `is_dry` only says how.
 pub fn change(
     store: &Store,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use store::schedules;
 
 use super::found_node::find_node;
-use super::nodes::NodePath;
+use super::nodes::{NodePath, check_handover};
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
 use crate::cursor::ListQuery;
@@ -80,10 +80,11 @@ fn of_policies(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Polic
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let caller = &call.caller;
     let may_move = |domain| caller.may(Area::Nodes, Right::Write, Subject::Domain(domain));
+    let may_leave = may_move(node.domain) && check_handover(caller, node.domain).is_ok();
     let mut choices = Vec::new();
     for domain in call.desk.store().catalog.domains()? {
         let is_own = domain.id == node.domain;
-        if !(is_own || may_move(node.domain) && may_move(domain.id)) {
+        if !(is_own || may_leave && may_move(domain.id)) {
             continue;
         }
         let default = domain.active.class(domain.active.default_class);

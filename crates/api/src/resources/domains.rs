@@ -28,7 +28,7 @@ const DESCRIPTION_BYTES_MAX: usize = 1_000;
 /// Fields of a domain that change by themselves.
 const VOLATILE: &[&str] = &["nodes", "stored", "servers"];
 /// Number that no domain has.
-const NOTHING: DomainId = DomainId(u32::MAX);
+pub(super) const NOTHING: DomainId = DomainId(u32::MAX);
 /// Share of a limit from which there are warnings if nobody has set another one, in per cent.
 const WARNING_PERCENT: u8 = 80;
 

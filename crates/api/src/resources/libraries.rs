@@ -197,10 +197,10 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Changes how the server uses a library";
     let operation = Operation::patch("libraries.change", one, area, summary)
         .example("mounts", json!({ "settings": { "mounts_max": 1, "retain_secs": 0 } }));
-    routes.change(operation.volatile(VOLATILE), current, change);
+    routes.change_slowly(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a library without volumes of any pool; nothing on any volume changes";
     let operation = Operation::delete("libraries.remove", one, area, summary);
-    routes.change(operation.volatile(VOLATILE), current, remove);
+    routes.change_slowly(operation.volatile(VOLATILE), current, remove);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
     let operation = Operation::post("libraries.work", path, area, summary)
@@ -285,9 +285,9 @@ fn element(element: Element) -> ElementDocument {
     }
 }
 
-/// Finds a library, with its drives and places.
-fn find(desk: &Desk, name: &str) -> Answer<LibraryDetails> {
-    let mut found = desk.store().volumes.libraries(Some(name), true)?;
+/// Finds a library; with its places only if `looks`, which waits for the robot.
+fn find(desk: &Desk, name: &str, looks: bool) -> Answer<LibraryDetails> {
+    let mut found = desk.store().volumes.libraries(Some(name), looks)?;
     let absent = || Problem::not_found("library", name);
     let mut summary = found.pop().ok_or_else(absent)?;
     let elements = std::mem::take(&mut summary.elements).into_iter().map(element).collect();
@@ -296,12 +296,12 @@ fn find(desk: &Desk, name: &str) -> Answer<LibraryDetails> {
 
 fn get(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<LibraryDetails> {
     check_read(call)?;
-    find(&call.desk, &call.path.library)
+    find(&call.desk, &call.path.library, true)
 }
 
 fn current(desk: &Arc<Desk>, caller: &Caller, path: &LibraryPath) -> Answer<Vec<u8>> {
     caller.check(Area::Storage, Right::Write, Subject::Service)?;
-    Ok(crate::routes::document(&find(desk, &path.library)?))
+    Ok(crate::routes::document(&find(desk, &path.library, false)?))
 }
 
 fn settings(body: SettingsBody) -> LibrarySettings {

@@ -8,6 +8,7 @@ use policy::settings::{SetOption, Share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::Store;
 use store::option_sets::{self, ChangeReport, Mode, OptionSetChange, OptionSetUse};
 
 use super::found_node::nodes_seen;
@@ -142,6 +143,9 @@ struct OptionSetPath {
     option_set: String,
 }
 
+/// Fields that change when nodes are registered.
+const VOLATILE: &[&str] = &["nodes", "first_nodes"];
+
 pub(super) fn add(routes: &mut Routes) {
     let (all, one) = ("/v1/option-sets", "/v1/option-sets/{option_set}");
     let area = Area::Policies;
@@ -157,7 +161,8 @@ pub(super) fn add(routes: &mut Routes) {
     });
     routes.make(operation.example("linux", body), make);
     let summary = "Describes an option set";
-    routes.add(Operation::read("option-sets.get", one, area, summary), get);
+    let operation = Operation::read("option-sets.get", one, area, summary);
+    routes.add(operation.volatile(VOLATILE), get);
     let summary = "Changes an option set: makes a version, for all nodes or for a part of them";
     let body = json!({
         "set": [{ "name": "compression", "value": "12", "force": true }],
@@ -165,9 +170,10 @@ pub(super) fn add(routes: &mut Routes) {
         "share": "50%",
     });
     let operation = Operation::patch("option-sets.change", one, area, summary);
-    routes.change(operation.example("half", body), current, change);
+    routes.change(operation.example("half", body).volatile(VOLATILE), current, change);
     let summary = "Removes an option set, also from the nodes that have it";
-    routes.change(Operation::delete("option-sets.remove", one, area, summary), current, remove);
+    let operation = Operation::delete("option-sets.remove", one, area, summary);
+    routes.change(operation.volatile(VOLATILE), current, remove);
     let path = "/v1/option-sets/{option_set}/versions";
     let summary = "Lists the versions of an option set, newest first";
     routes.add(Operation::read("option-sets.versions", path, area, summary), versions);
@@ -175,7 +181,7 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Gives a version that a part of the nodes has to all nodes, or takes it back";
     let operation = Operation::post("option-sets.end-stage", path, area, summary);
     let operation = operation.example("promote", json!({ "decision": "promote" }));
-    routes.change(operation, current, end_stage);
+    routes.change(operation.volatile(VOLATILE), current, end_stage);
 }
 
 fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {
@@ -293,6 +299,17 @@ pub(crate) fn check_commands(caller: &Caller, options: &[SetOption]) -> Answer<(
     }
 }
 
+/// Fails if the caller may not give the options of an older version to nodes again.
+pub(crate) fn check_return(
+    store: &Store,
+    caller: &Caller,
+    name: &str,
+    version: Option<u64>,
+) -> Answer<()> {
+    let Some(number) = version else { return Ok(()) };
+    check_commands(caller, &option_sets::options_brought_back(store, name, number)?)
+}
+
 /// Returns the text of statements, one a line.
 fn text(statements: &[String]) -> Answer<Vec<u8>> {
     if statements.iter().any(|line| line.contains(['\n', '\r', '\0'])) {
@@ -346,8 +363,9 @@ fn change(call: &mut Call<OptionSetPath, Empty, OptionSetBody>) -> Answer<Change
         comment: body.comment.clone(),
         share: share.transpose()?,
     };
-    check_commands(caller, &change.set)?;
     let store = call.desk.store();
+    check_commands(caller, &change.set)?;
+    check_return(store, caller, &name, body.revert_to)?;
     let changed =
         option_sets::change(store, &name, Mode::Update, change, &caller.name, body.dry_run)?;
     call.desk.office.announce()?;

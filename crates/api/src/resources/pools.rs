@@ -31,7 +31,10 @@ struct PoolDocument {
     next: Option<String>,
     packs: u64,
     bytes: u64,
-    /// Number of bytes that fit; absent if nobody knows.
+    /// Setting of the capacity in bytes; absent if what the place has is the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity_bytes: Option<u64>,
+    /// Number of bytes that fit now; absent if nobody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_max: Option<u64>,
     /// Sealed packs that a copy pool lacks, and their size.
@@ -110,7 +113,7 @@ struct PoolPath {
 
 /// Fields that change while the server works.
 const VOLATILE: &[&str] =
-    &["is_available", "packs", "bytes", "missing_packs", "missing_bytes", "volumes", "disk_errors"];
+    &["is_available", "packs", "bytes", "bytes_max", "missing_packs", "missing_bytes", "volumes", "disk_errors"];
 
 pub(super) fn add(routes: &mut Routes) {
     let (all, one, area) = ("/v1/pools", "/v1/pools/{pool}", Area::Storage);
@@ -151,6 +154,7 @@ fn describe(summary: PoolSummary) -> PoolDocument {
         next,
         packs: usage.packs,
         bytes: usage.bytes,
+        capacity_bytes: row.capacity_bytes,
         bytes_max: Some(usage.bytes_max).filter(|bytes| *bytes > 0),
         missing_packs,
         missing_bytes,

@@ -99,7 +99,8 @@ struct VolumesQuery {
 }
 
 /// Fields that change while volumes are written and read.
-const VOLATILE: &[&str] = &["written_bytes", "live_bytes", "errors", "changed"];
+const VOLATILE: &[&str] =
+    &["pool", "state", "written_bytes", "live_bytes", "errors", "changed"];
 
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Storage;
@@ -130,10 +131,10 @@ pub(super) fn add(routes: &mut Routes) {
         .example("access", json!({ "access": "read-only" }))
         .example("offsite", json!({ "offsite": "safe 3" }))
         .example("onsite", json!({ "onsite": true }));
-    routes.change(operation.volatile(VOLATILE), current, change);
+    routes.change_slowly(operation.volatile(VOLATILE), current, change);
     let summary = "Removes a volume without data that anybody needs; nothing on it changes";
     let operation = Operation::delete("volumes.remove", one, area, summary);
-    routes.change(operation.volatile(VOLATILE), current, remove);
+    routes.change_slowly(operation.volatile(VOLATILE), current, remove);
 }
 
 fn list(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<VolumeDocument>> {

@@ -4,6 +4,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// Time on the way after which a new mark is made. The rate is that since the mark before the last.
+const MARK_TIME: Duration = Duration::from_secs(5);
+
 /// Bytes on their way to the server.
 #[derive(Default)]
 pub(super) struct Transit {
@@ -14,6 +17,15 @@ pub(super) struct Transit {
     /// Time since which bytes are on their way.
     since: Option<Instant>,
     /// Time in which bytes were on their way, without the time since `since`.
+    time: Duration,
+    last_mark: Mark,
+    mark_before: Mark,
+}
+
+/// What had arrived in which time at a moment, so that the rate is not that of long ago.
+#[derive(Clone, Copy, Default)]
+struct Mark {
+    arrived: u64,
     time: Duration,
 }
 
@@ -52,7 +64,11 @@ impl Transit {
     /// Notes that the first `bytes` that were sent have arrived. A report that comes late has no
     /// effect.
     pub(super) fn arrive(&mut self, bytes: u64, now: Instant) -> Arrival {
-        let before = self.arrived;
+        let (before, time) = (self.arrived, self.time(now));
+        if time >= self.last_mark.time + MARK_TIME {
+            self.mark_before = self.last_mark;
+            self.last_mark = Mark { arrived: self.arrived, time };
+        }
         self.arrived = self.arrived.max(bytes.min(self.sent));
         if self.arrived == self.sent {
             self.time += self.since.take().map_or(Duration::ZERO, |since| now - since);
@@ -64,11 +80,12 @@ impl Transit {
         arrival
     }
 
-    /// Returns the number of bytes that arrive in `span` at the rate so far. Returns `None` before
-    /// anything has arrived.
+    /// Returns the number of bytes that arrive in `span` at the rate of the last seconds. Returns
+    /// `None` before anything has arrived.
     pub(super) fn bytes_in(&self, span: Duration, now: Instant) -> Option<u64> {
-        let time = self.time(now).as_micros().max(1);
-        let bytes = u128::from(self.arrived) * span.as_micros() / time;
+        let Mark { arrived, time } = self.mark_before;
+        let time = self.time(now).saturating_sub(time).as_micros().max(1);
+        let bytes = u128::from(self.arrived - arrived) * span.as_micros() / time;
         (self.arrived > 0).then(|| u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
@@ -99,6 +116,19 @@ mod tests {
         assert_eq!((transit.time(at(9)), transit.sent()), (6 * SECOND, 35));
         transit.arrive(35, at(10));
         assert_eq!(transit.time(at(20)), 7 * SECOND);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let start = sys::clock::monotonic();
+        let at = |secs: u32| start + SECOND * secs;
+        let mut transit = Transit::default();
+        transit.send(1_000_000, 0, start);
+        // A byte a second for a minute, and then a thousand.
+        (1..=60).for_each(|secs| drop(transit.arrive(u64::from(secs), at(secs))));
+        assert_eq!(transit.bytes_in(SECOND, at(60)), Some(1));
+        (61..=80).for_each(|secs| drop(transit.arrive(u64::from(secs - 60) * 1_000, at(secs))));
+        assert_eq!(transit.bytes_in(SECOND, at(80)), Some(1_000));
     }
 
     #[test]

@@ -43,6 +43,7 @@ const PLAIN: &[&str] = &[
     "seconds",
     "token_secs",
     "month",
+    "work",
     "format",
 ];
 /// Values of parameters of queries that an operation may need.

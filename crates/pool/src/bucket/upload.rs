@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use format::pack::Table;
+use futures_util::future::try_join_all;
 use model::PackNumber;
 use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path as Key;
@@ -95,13 +96,13 @@ impl Target {
         parts: Vec<JoinHandle<io::Result<PartId>>>,
         bytes: u64,
     ) -> io::Result<()> {
-        let mut ids = Vec::with_capacity(parts.len() + 1);
-        for (index, part) in parts.into_iter().enumerate() {
-            ids.push(match part.await.map_err(io::Error::other)? {
-                Ok(id) => id,
-                Err(error) => self.send_again(index, &error).await?,
-            });
-        }
+        let sending = parts.into_iter().enumerate().map(async |(index, part)| {
+            match part.await.map_err(io::Error::other)? {
+                Ok(id) => Ok(id),
+                Err(error) => self.send_again(index, &error).await,
+            }
+        });
+        let mut ids = try_join_all(sending).await?;
         let begun = ids.len() as u64 * PART_BYTES;
         assert!(begun <= bytes, "a part that was sent lies within the pack");
         if begun < bytes {
