@@ -125,9 +125,13 @@ mod tests {
         let mut transit = Transit::default();
         transit.send(1_000_000, 0, start);
         // A byte a second for a minute, and then a thousand.
-        (1..=60).for_each(|secs| drop(transit.arrive(u64::from(secs), at(secs))));
+        for secs in 1..=60 {
+            transit.arrive(u64::from(secs), at(secs));
+        }
         assert_eq!(transit.bytes_in(SECOND, at(60)), Some(1));
-        (61..=80).for_each(|secs| drop(transit.arrive(u64::from(secs - 60) * 1_000, at(secs))));
+        for secs in 61..=80 {
+            transit.arrive(u64::from(secs - 60) * 1_000, at(secs));
+        }
         assert_eq!(transit.bytes_in(SECOND, at(80)), Some(1_000));
     }
 
