@@ -6,6 +6,9 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 
+/// Status of an answer about an object that does not exist.
+const NOT_FOUND: u16 = 404;
+
 /// Send a request to the REST API of the server, as its administrator
 ///
 /// The operations are those of docs/reference/openapi.json. The answer is JSON.
@@ -57,6 +60,15 @@ pub(crate) fn ask(
     body: Option<&Value>,
 ) -> Result<Value, CommandError> {
     success(admin.rest(method, path, body.map(Value::to_string))?)
+}
+
+/// Asks for an object; `None` if there is no such object.
+pub(crate) fn look_up(admin: &mut Admin, path: &str) -> Result<Option<Value>, CommandError> {
+    let answer = admin.rest("GET", path, None)?;
+    if answer.status == NOT_FOUND {
+        return Ok(None);
+    }
+    success(answer).map(Some)
 }
 
 /// Reads all pages of a list.

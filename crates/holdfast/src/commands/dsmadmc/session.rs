@@ -158,7 +158,7 @@ impl Session<'_> {
         loop {
             let log = match views::fetch(
                 &view::ACTLOG,
-                &views::Bounds::default(),
+                &views::Bounds::repeated(),
                 "CONSOLEMODE",
                 &mut self.link,
             ) {

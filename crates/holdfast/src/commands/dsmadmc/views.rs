@@ -39,8 +39,8 @@ pub(super) fn fetch(
 fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), CommandError> {
     let admin = &mut link.admin;
     match table.view.name {
-        "NODES" => nodes::nodes(table, admin),
-        "FILESPACES" => nodes::filespaces(table, admin),
+        "NODES" => nodes::nodes(table, bounds, admin),
+        "FILESPACES" => nodes::filespaces(table, bounds, admin),
         "OCCUPANCY" => nodes::occupancy(table, bounds, admin),
         "AUDITOCC" => nodes::audit_occupancy(table, bounds, admin),
         "COLLOCGROUP" => nodes::collocation_groups(table, admin),
@@ -58,7 +58,7 @@ fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), Comma
         "ADMIN_SCHEDULES" => schedules::of_server(table, admin),
         "ASSOCIATIONS" => schedules::associations(table, admin),
         "EVENTS" => events::events(table, bounds, admin),
-        "SUMMARY" | "SUMMARY_EXTENDED" => events::summary(table, admin),
+        "SUMMARY" | "SUMMARY_EXTENDED" => events::summary(table, bounds, admin),
         "SESSIONS" => events::sessions(table, admin),
         "PROCESSES" => events::processes(table, admin),
         "ACTLOG" => log::log(table, bounds, admin),

@@ -1,11 +1,13 @@
 //! Finished backups of nodes, and connected nodes, as the server's REST operations tell them.
 
+use std::collections::BTreeMap;
+
 use client::admin::{Admin, ScheduledEvent};
 use model::{ServerTime, archive_number, is_space_filespace};
 use serde_json::Value as Json;
 
-use super::bounds::ROWS_MAX;
-use crate::commands::admin::ask;
+use super::bounds::{Bounds, ROWS_MAX};
+use crate::commands::admin::{ask, look_up};
 use crate::error::CommandError;
 
 /// Number of the last backups of a node that a view has: fewer if there are many nodes.
@@ -59,14 +61,15 @@ impl Backup {
     }
 }
 
-/// Returns at most `most` of the last backups of a node, newest first.
+/// Returns at most `most` of the last backups of a node, newest first. A node that has gone has
+/// none.
 pub(super) fn of_node(
     admin: &mut Admin,
     node: &str,
     most: u32,
 ) -> Result<Vec<Backup>, CommandError> {
     let path = format!("/v1/nodes/{node}/backups?limit={most}");
-    let page = ask(admin, "GET", &path, None)?;
+    let Some(page) = look_up(admin, &path)? else { return Ok(Vec::new()) };
     let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
 }
@@ -74,17 +77,29 @@ pub(super) fn of_node(
 /// Returns the last backups of all nodes that none of the `events` has started.
 pub(super) fn by_hand(
     admin: &mut Admin,
+    bounds: &Bounds,
     events: &[ScheduledEvent],
 ) -> Result<Vec<Backup>, CommandError> {
+    let mut events_of: BTreeMap<&str, Vec<&ScheduledEvent>> = BTreeMap::new();
+    for event in events {
+        if let Some(node) = &event.node {
+            events_of.entry(node.as_str()).or_default().push(event);
+        }
+    }
+    let (from, to) = bounds.times();
+    let is_asked_for = |backup: &Backup| {
+        from.is_none_or(|from| backup.ended >= from) && to.is_none_or(|to| backup.ended <= to)
+    };
     let mut backups = Vec::new();
-    let nodes = admin.nodes(None)?;
+    let nodes = bounds.nodes(admin)?;
     let count = u32::try_from(nodes.len().max(1)).unwrap_or(u32::MAX);
     let most = (ROWS_MAX / count).clamp(BACKUPS_MIN, BACKUPS_MAX);
     for node in nodes {
-        let own: Vec<&ScheduledEvent> =
-            events.iter().filter(|event| event.node.as_ref() == Some(&node.name)).collect();
+        let own = events_of.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default();
         let mut last = of_node(admin, &node.name, most)?;
-        last.retain(|backup| !own.iter().any(|event| backup.is_within(event)));
+        last.retain(|backup| {
+            is_asked_for(backup) && !own.iter().any(|event| backup.is_within(event))
+        });
         backups.extend(last);
     }
     Ok(backups)

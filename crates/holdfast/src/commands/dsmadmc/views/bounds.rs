@@ -1,9 +1,11 @@
 //! Limits of the rows of a view.
 
+use client::ClientError;
+use client::admin::{Admin, Node};
 use dsm::admin::calendar::Period;
 use dsm::admin::command::QueryPlan;
 use dsm::admin::dialect::Translation;
-use dsm::admin::view::View;
+use dsm::admin::view::{ACTLOG, SUMMARY, SUMMARY_EXTENDED, View};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use model::ServerTime;
@@ -21,20 +23,28 @@ pub(in crate::commands::dsmadmc) struct Bounds {
     /// Kind of the data, as TSM calls it.
     pub(super) kind: Option<String>,
     pub(super) rows_max: Option<u64>,
+    /// True if only what needs few requests counts, because the view is read again and again.
+    pub(super) is_repeated: bool,
 }
 
 impl Bounds {
+    /// Limits of a view that is read every few seconds.
+    pub(in crate::commands::dsmadmc) fn repeated() -> Self {
+        Self { is_repeated: true, ..Self::default() }
+    }
+
     pub(in crate::commands::dsmadmc) fn of(show: &QueryPlan) -> Self {
         let only = |column: &str| show.only(column).map(str::to_owned);
         let is_exact = show.filters.iter().all(|filter| show.only(filter.column).is_some());
         Self {
             period: show.period,
-            node: only("NODE_NAME"),
+            node: only(node_column(show.report.view)),
             filespace: only("FILESPACE_NAME"),
             volume: only("VOLUME_NAME"),
             kind: only("TYPE"),
             // Rows that a pattern leaves out would count, too.
             rows_max: show.rows_max.filter(|_| is_exact),
+            is_repeated: false,
         }
     }
 
@@ -46,12 +56,22 @@ impl Bounds {
         let bound = |column: &str| translation.bounds.of(view.name, column).map(str::to_owned);
         Self {
             period: None,
-            node: bound("NODE_NAME"),
+            node: bound(node_column(view)),
             filespace: bound("FILESPACE_NAME"),
             volume: bound("VOLUME_NAME"),
             kind: bound("TYPE"),
             rows_max: None,
+            is_repeated: false,
         }
+    }
+
+    /// Returns the nodes that the rows may be about.
+    pub(super) fn nodes(&self, admin: &mut Admin) -> Result<Vec<Node>, ClientError> {
+        let mut nodes = admin.nodes(None)?;
+        if let Some(name) = &self.node {
+            nodes.retain(|node| node.name.eq_ignore_ascii_case(name));
+        }
+        Ok(nodes)
     }
 
     /// First and last time of the rows.
@@ -61,6 +81,17 @@ impl Bounds {
             period.and_then(|period| instant(period.from)),
             period.and_then(|period| instant(period.to)),
         )
+    }
+}
+
+/// Returns the column with the names of nodes.
+fn node_column(view: &View) -> &'static str {
+    if view.name == ACTLOG.name {
+        "NODENAME"
+    } else if view.name == SUMMARY.name || view.name == SUMMARY_EXTENDED.name {
+        "ENTITY"
+    } else {
+        "NODE_NAME"
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::backups;
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::{optional_time, time};
-use super::nodes::domains_of_nodes;
+use super::nodes::{domains_of_nodes, exact_node};
 use crate::error::CommandError;
 
 /// Maximum number of events of the future.
@@ -148,9 +148,14 @@ fn figures(report: &Json) -> [(&'static str, Value); 7] {
     ]
 }
 
-pub(super) fn summary(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+pub(super) fn summary(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
     let works = works(admin)?;
-    let events = admin.scheduled_events(&EventFilter::default(), ROWS_MAX, false)?;
+    let filter = EventFilter { node: exact_node(bounds, admin)?, ..EventFilter::default() };
+    let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
     for event in &events {
         let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };
         let report = report(event);
@@ -165,7 +170,7 @@ pub(super) fn summary(table: &mut Table, admin: &mut Admin) -> Result<(), Comman
         ];
         table.add(columns.into_iter().chain(figures(&report)));
     }
-    for backup in backups::by_hand(admin, &events)? {
+    for backup in backups::by_hand(admin, bounds, &events)? {
         let Some(activity) = backup.activity() else { continue };
         let columns = [
             ("START_TIME", time(backup.started)),

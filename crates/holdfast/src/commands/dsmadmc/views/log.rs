@@ -10,7 +10,7 @@ use super::backups::{self, Backup};
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::shown_time;
 use super::events::{number, report, task_activity};
-use super::nodes::domains_of_nodes;
+use super::nodes::{domains_of_nodes, exact_node};
 use crate::error::CommandError;
 use crate::quantity;
 
@@ -53,14 +53,17 @@ pub(super) fn log(
     entries.extend(admin.task_runs(ROWS_MAX)?.iter().flat_map(of_task));
     let domains = domains_of_nodes(admin)?;
     // An event ends after its planned time, so it is planned before the end of the period.
-    let filter = EventFilter { to, ..EventFilter::default() };
+    let node = exact_node(bounds, admin)?;
+    let filter = EventFilter { node, to, ..EventFilter::default() };
     let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
     for event in &events {
         let domain = event.node.as_ref().and_then(|node| domains.get(node));
         entries.extend(of_event(event, domain.map_or("", String::as_str)));
     }
-    for backup in backups::by_hand(admin, &events)? {
-        entries.extend(of_backup(&backup, domains.get(&backup.node)));
+    if !bounds.is_repeated {
+        for backup in backups::by_hand(admin, bounds, &events)? {
+            entries.extend(of_backup(&backup, domains.get(&backup.node)));
+        }
     }
     let is_within = |entry: &Entry| {
         from.is_none_or(|from| entry.at >= from) && to.is_none_or(|to| entry.at <= to)

@@ -6,8 +6,9 @@ use client::admin::Admin;
 use client::{ClientError, Usage};
 use dsm::admin::view::{Table, Value};
 use model::{archive_number, is_space_filespace, mount_point};
+use serde_json::Value as Json;
 
-use super::backups::{self, Backup};
+use super::backups::{self, Backup, Connection};
 use super::bounds::Bounds;
 use super::cell::{megabytes, name, name_of, optional_time, time, yes_or_no};
 use crate::commands::admin::ask_pages;
@@ -16,19 +17,29 @@ use crate::error::CommandError;
 /// Number of the last backups of a node among which the end of a filespace's backup is looked for.
 const LOOKED_AT_MAX: u32 = 100;
 
-pub(super) fn nodes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
+pub(super) fn nodes(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
     let documents = ask_pages(admin, "/v1/nodes?limit=1000")?;
+    let documents: BTreeMap<&str, &Json> = documents
+        .iter()
+        .filter_map(|document| Some((document["name"].as_str()?, document)))
+        .collect();
     let connections = backups::connections(admin)?;
-    for node in admin.nodes(None)? {
+    let connections: BTreeMap<&str, &Connection> =
+        connections.iter().map(|each| (each.node.as_str(), each)).collect();
+    for node in bounds.nodes(admin)? {
         // The last access that the server keeps is the last backup.
         let backup = backups::of_node(admin, &node.name, 1)?.pop();
         let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
         let last = whole.max(backup.as_ref().map(|backup| backup.ended));
         let bytes = backup.as_ref().and_then(|backup| backup.count("bytes_transferred"));
         let secs = backup.as_ref().map(|backup| backup.ended.secs() - backup.started.secs());
-        let document = documents.iter().find(|document| document["name"] == node.name.as_str());
+        let document = documents.get(node.name.as_str());
         let known = |key: &str| document.and_then(|document| backups::text(document, key));
-        let connection = connections.iter().find(|connection| connection.node == node.name);
+        let connection = connections.get(node.name.as_str());
         let address = connection.and_then(|connection| connection.addresses.first());
         table.add([
             ("PLATFORM_NAME", known("platform").into()),
@@ -55,8 +66,12 @@ pub(super) fn nodes(table: &mut Table, admin: &mut Admin) -> Result<(), CommandE
     Ok(())
 }
 
-pub(super) fn filespaces(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
-    for node in admin.nodes(None)? {
+pub(super) fn filespaces(
+    table: &mut Table,
+    bounds: &Bounds,
+    admin: &mut Admin,
+) -> Result<(), CommandError> {
+    for node in bounds.nodes(admin)? {
         let last = backups::of_node(admin, &node.name, LOOKED_AT_MAX)?;
         for filespace in &node.filespaces {
             // The server keeps the start of the last whole backup with the filespace, and its end
