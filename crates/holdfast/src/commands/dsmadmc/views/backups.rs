@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use client::admin::{Admin, ScheduledEvent};
-use model::{ServerTime, archive_number, is_space_filespace};
+use model::{ServerTime, is_space_filespace};
 use serde_json::Value as Json;
 
 use super::bounds::{Bounds, ROWS_MAX};
@@ -38,12 +38,9 @@ impl Backup {
         })
     }
 
-    /// Returns the activity in TSM's words; `None` for what space management has sent.
-    pub(super) fn activity(&self) -> Option<&'static str> {
-        if is_space_filespace(&self.filespace) {
-            return None;
-        }
-        Some(if archive_number(&self.filespace).is_some() { "ARCHIVE" } else { "BACKUP" })
+    /// Returns true for what space management has sent.
+    pub(super) fn is_migration(&self) -> bool {
+        is_space_filespace(&self.filespace)
     }
 
     /// Returns a number of the report.
@@ -200,7 +197,6 @@ mod tests {
     fn a_backup_is_that_of_an_event_around_it() {
         let backup = backup("1970-01-01T01:00:00Z", "1970-01-01T01:10:00Z");
         assert_eq!(backup.count("inspected"), Some(3));
-        assert_eq!(backup.activity(), Some("BACKUP"));
         assert!(backup.is_within(&event(3_590, Some(4_210))));
         assert!(backup.is_within(&event(3_590, None)), "the event is under way");
         assert!(!backup.is_within(&event(3_590, Some(3_900))), "it was over before");
@@ -210,14 +206,11 @@ mod tests {
     }
 
     #[test]
-    fn archives_and_migrated_files_are_no_backups() {
-        let of = |name: Vec<u8>| Backup {
-            filespace: name,
-            ..backup("1970-01-01T01:00:00Z", "1970-01-01T01:10:00Z")
-        };
-        let archive = of(model::archive_filespace(17, b"/home"));
-        assert_eq!(archive.activity(), Some("ARCHIVE"));
-        assert_eq!(of(model::space_filespace(b"/home")).activity(), None);
+    fn migrated_files_are_no_backup() {
+        let backup = backup("1970-01-01T01:00:00Z", "1970-01-01T01:10:00Z");
+        assert!(!backup.is_migration());
+        let migrated = Backup { filespace: model::space_filespace(b"/home"), ..backup };
+        assert!(migrated.is_migration());
     }
 
     #[test]

@@ -171,11 +171,13 @@ pub(super) fn summary(
         table.add(columns.into_iter().chain(figures(&report)));
     }
     for backup in backups::by_hand(admin, bounds, &events)? {
-        let Some(activity) = backup.activity() else { continue };
+        if backup.is_migration() {
+            continue;
+        }
         let columns = [
             ("START_TIME", time(backup.started)),
             ("END_TIME", time(backup.ended)),
-            ("ACTIVITY", activity.into()),
+            ("ACTIVITY", "BACKUP".into()),
             ("ENTITY", backup.node.into()),
             // The server keeps those backups that have come to their end.
             ("SUCCESSFUL", "YES".into()),

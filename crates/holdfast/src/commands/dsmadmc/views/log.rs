@@ -202,7 +202,7 @@ fn of_report(event: &ScheduledEvent, node: &str, at: ServerTime) -> Vec<Entry> {
 
 /// Makes the entries of a backup that no schedule has started. It has no number.
 fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
-    if backup.activity().is_none() {
+    if backup.is_migration() {
         return Vec::new();
     }
     let filespace = model::escaped(mount_point(&backup.filespace));
