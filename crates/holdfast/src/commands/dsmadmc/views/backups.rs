@@ -50,11 +50,11 @@ impl Backup {
 
     fn is_within(&self, event: &ScheduledEvent) -> bool {
         let Some(started) = event.started else { return false };
+        // The end of work that was cut off is unknown: it counts to the end of its window.
+        let end = event.ended.or((!event.is_running()).then_some(event.closes));
         event.node.as_ref() == Some(&self.node)
             && self.started.0 >= started.0.saturating_sub(SLACK_MICROS)
-            && event
-                .ended
-                .is_none_or(|ended| self.ended.0 <= ended.0.saturating_add(SLACK_MICROS))
+            && end.is_none_or(|end| self.ended.0 <= end.0.saturating_add(SLACK_MICROS))
     }
 }
 
@@ -171,16 +171,18 @@ mod tests {
         Backup::parse("anna", &document).expect("a backup")
     }
 
+    /// Makes an event with a window of an hour. Without an end it is under way.
     fn event(started: i64, ended: Option<i64>) -> ScheduledEvent {
         let second = |secs: i64| ServerTime::from_secs(secs);
+        let state = if ended.is_some() { "completed" } else { "in-progress" };
         ScheduledEvent {
             number: 7,
             schedule: "nightly".to_owned(),
             planned: second(started),
             node: Some("anna".to_owned()),
             opens: second(started),
-            closes: second(started),
-            state: "completed".to_owned(),
+            closes: second(started + 3_600),
+            state: state.to_owned(),
             attempt: 1,
             started: Some(second(started)),
             ended: ended.map(second),
@@ -201,6 +203,10 @@ mod tests {
         assert!(backup.is_within(&event(3_590, None)), "the event is under way");
         assert!(!backup.is_within(&event(3_590, Some(3_900))), "it was over before");
         assert!(!backup.is_within(&event(3_700, Some(4_210))), "it began later");
+        let severed =
+            |started| ScheduledEvent { state: "severed".to_owned(), ..event(started, None) };
+        assert!(backup.is_within(&severed(3_590)), "it ended in the window");
+        assert!(!backup.is_within(&severed(300)), "the window had ended before");
         let other = ScheduledEvent { node: Some("bert".to_owned()), ..event(3_590, Some(4_210)) };
         assert!(!backup.is_within(&other));
     }
