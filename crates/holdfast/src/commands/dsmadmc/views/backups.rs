@@ -71,7 +71,16 @@ pub(super) fn of_node(
     Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
 }
 
-/// Returns the last backups of all nodes that none of the `events` has started.
+/// Returns the time since which all events are known; `None` if there are no others. A list of
+/// `most` events may lack older ones.
+fn known_since(events: &[ScheduledEvent], most: usize) -> Option<ServerTime> {
+    if events.len() < most {
+        return None;
+    }
+    events.iter().map(|event| event.opens).min()
+}
+
+/// Returns the last backups of the nodes that none of the `events`, the newest ones, has started.
 pub(super) fn by_hand(
     admin: &mut Admin,
     bounds: &Bounds,
@@ -84,8 +93,11 @@ pub(super) fn by_hand(
         }
     }
     let (from, to) = bounds.times();
+    let known_since = known_since(events, ROWS_MAX as usize);
     let is_asked_for = |backup: &Backup| {
-        from.is_none_or(|from| backup.ended >= from) && to.is_none_or(|to| backup.ended <= to)
+        known_since.is_none_or(|since| backup.started >= since)
+            && from.is_none_or(|from| backup.ended >= from)
+            && to.is_none_or(|to| backup.ended <= to)
     };
     let mut backups = Vec::new();
     let nodes = bounds.nodes(admin)?;
@@ -209,6 +221,14 @@ mod tests {
         assert!(!backup.is_within(&severed(300)), "the window had ended before");
         let other = ScheduledEvent { node: Some("bert".to_owned()), ..event(3_590, Some(4_210)) };
         assert!(!backup.is_within(&other));
+    }
+
+    #[test]
+    fn a_full_list_of_events_says_nothing_about_older_backups() {
+        let events = [event(7_200, Some(7_300)), event(3_600, Some(3_700))];
+        assert_eq!(known_since(&events, 3), None);
+        assert_eq!(known_since(&events, 2), Some(ServerTime::from_secs(3_600)));
+        assert_eq!(known_since(&[], 2), None);
     }
 
     #[test]
