@@ -7,7 +7,7 @@ use model::{ServerTime, is_space_filespace};
 use serde_json::Value as Json;
 
 use super::bounds::{Bounds, ROWS_MAX};
-use crate::commands::admin::{ask, look_up};
+use crate::commands::admin::{ask_pages, look_up};
 use crate::error::CommandError;
 
 /// Number of the last backups of a node that a view has: fewer if there are many nodes.
@@ -131,8 +131,7 @@ pub(super) struct Activity {
 
 /// Returns the nodes that are connected to the server.
 pub(super) fn connections(admin: &mut Admin) -> Result<Vec<Connection>, CommandError> {
-    let page = ask(admin, "GET", "/v1/sessions?limit=1000", None)?;
-    let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let items = ask_pages(admin, "/v1/sessions?limit=1000")?;
     Ok(items.iter().map(connection).collect())
 }
 
