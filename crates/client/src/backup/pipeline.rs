@@ -134,7 +134,12 @@ impl Session<'_> {
             self.check()?;
             journal.walk_instead(self);
         }
-        expect_objects(link, self.scope, tally)?;
+        if self.options.without_content {
+            let targets = self.scope.targets.len() as u64;
+            tally.progress.objects_expected.fetch_add(targets, Relaxed);
+        } else {
+            expect_objects(link, self.scope, tally)?;
+        }
         Ok(of(self.run_threads(outbox, keeps_notes, None)?, false))
     }
 
