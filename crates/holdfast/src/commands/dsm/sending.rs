@@ -413,19 +413,28 @@ impl Run {
         session.context.output.flush();
     }
 
-    /// Tells the named paths that a statement leaves out, as TSM does. Those that were found are
-    /// left out without a word.
+    /// Tells the named paths that a statement leaves out, as TSM does, and the file systems of the
+    /// domain. Files that were found are left out without a word.
     fn heed_excluded(&mut self, session: &Session<'_>, origin: Origin, document: &Value) {
         let excluded = document["excluded"].as_array().map(Vec::as_slice).unwrap_or_default();
-        if !origin.is_told() || excluded.is_empty() {
+        let is_of_domain = origin == Origin::Domain;
+        if !origin.is_told() && !is_of_domain || excluded.is_empty() {
             return;
         }
-        self.code = self.code.max(FAILED);
+        if !is_of_domain {
+            self.code = self.code.max(FAILED);
+        }
         for one in excluded {
             let path = shown_path(&one["path"]);
             let statement = one["statement"].as_str().unwrap_or("-");
             let source = one["source"].as_str().unwrap_or("-");
             let source = with_places(session, source, origin);
+            if is_of_domain {
+                output::say(&format!(
+                    "The file system '{path}' of the domain is left out: '{statement}' ({source})"
+                ));
+                continue;
+            }
             session.complain(&format!(
                 "ANS1115W File '{path}' excluded by Include/Exclude list: '{statement}' ({source})"
             ));
