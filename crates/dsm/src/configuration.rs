@@ -147,18 +147,19 @@ fn command_keys(options: &Options) -> Vec<Key> {
 }
 
 /// Returns the shell command that runs both commands, the second in the background, if a schedule
-/// has started the backup. A person's backup runs neither, as in TSM.
+/// has started the backup. A person's backup runs neither, as in TSM. It has one line, as option
+/// sets need it; each command is a text of its own, whatever it ends with.
 fn scheduled(waited: Option<&str>, in_background: Option<&str>) -> Option<String> {
-    let background = in_background.map(|command| format!("{{ {command}\n}} >/dev/null 2>&1 &\n"));
-    let command = match (background, waited) {
-        (None, None) => return None,
-        (background, waited) => format!(
-            "{}{}",
-            background.unwrap_or_default(),
-            waited.map(|command| format!("{command}\n")).unwrap_or_default()
-        ),
-    };
-    Some(format!("test -z \"$HOLDFAST_SCHEDULE\" || {{ {command}}}"))
+    let evaluated = |command: &str| format!("eval '{}'", command.replace('\'', r"'\''"));
+    let parts = [
+        in_background.map(|command| evaluated(command) + " >/dev/null 2>&1 & "),
+        waited.map(|command| evaluated(command) + "; "),
+    ];
+    let commands: String = parts.into_iter().flatten().collect();
+    if commands.is_empty() {
+        return None;
+    }
+    Some(format!("test -z \"$HOLDFAST_SCHEDULE\" || {{ {commands}}}"))
 }
 
 fn agent_keys(options: &Options) -> Vec<Key> {
@@ -310,12 +311,13 @@ mod tests {
         let shown = |text: &str| keys(&options(text)).first().map(|key| key.value.clone());
         assert_eq!(
             shown("presched \"stop db\""),
-            Some(Value::Text("test -z \"$HOLDFAST_SCHEDULE\" || { stop db\n}".to_owned()))
+            Some(Value::Text("test -z \"$HOLDFAST_SCHEDULE\" || { eval 'stop db'; }".to_owned()))
         );
         assert_eq!(
             shown("presched /a\nprensched /b"),
             Some(Value::Text(
-                "test -z \"$HOLDFAST_SCHEDULE\" || { { /b\n} >/dev/null 2>&1 &\n/a\n}".to_owned()
+                "test -z \"$HOLDFAST_SCHEDULE\" || { eval '/b' >/dev/null 2>&1 & eval '/a'; }"
+                    .to_owned()
             ))
         );
         assert_eq!(shown("presched \"\""), None);

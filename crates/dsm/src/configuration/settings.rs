@@ -120,6 +120,22 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_schedules_are_values_of_option_sets() {
+        for (name, value, expected) in [
+            ("PRESCHEDULECMD", "/sbin/stop 'a b' # c", r"eval '/sbin/stop '\''a b'\'' # c'; }"),
+            ("POSTSCHEDULECMD", "/sbin/start", "eval '/sbin/start'; }"),
+            ("PRENSCHEDULECMD", "/sbin/note &", "eval '/sbin/note &' >/dev/null 2>&1 & }"),
+        ] {
+            let Ok(Translation::Setting { name, value }) = translate(name, value) else {
+                panic!("{name} is no setting");
+            };
+            assert!(value.ends_with(expected), "{value}");
+            let setting = policy::settings::find(&name).expect("the name of a setting");
+            assert!(setting.kind.parse(&value).is_ok(), "{value}");
+        }
+    }
+
+    #[test]
     fn settings_of_holdfast_stay_as_they_are() {
         check("COMPRESSION", "auto", "compression=auto");
         check("WAIT", "90s", "wait=90s");
