@@ -221,6 +221,10 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let descends = session.descends();
     let mut named = Vec::new();
     for archive in retrieving::chosen(session, &client)? {
+        // Only what has a named object is listed in full.
+        if !is_hit(&client, archive.number, &specs, descends)? {
+            continue;
+        }
         let coverage = Coverage::of(&client, archive.number, &specs, descends)?;
         if !coverage.is_empty() {
             named.push((archive, coverage));
@@ -240,6 +244,27 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
         session.say(&format!("{kind} of archive {} '{}'", archive.number, archive.description));
     }
     Ok(DONE)
+}
+
+/// Returns true if a name of a command stands for an object of the archive.
+fn is_hit(
+    client: &Client,
+    archive: u64,
+    specs: &[Spec],
+    descends: bool,
+) -> Result<bool, CommandError> {
+    let filter = Filter { archive: Some(archive), ..Filter::default() };
+    for spec in specs {
+        let mut is_hit = false;
+        stored::select(client, spec, descends, &filter, &mut |_| {
+            is_hit = true;
+            false
+        })?;
+        if is_hit {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Number of objects of an archive that the names of a command stand for.
