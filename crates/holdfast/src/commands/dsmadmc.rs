@@ -27,6 +27,7 @@ pub(super) use self::link::{LineError, LineOutcome, LineRunner};
 use self::session::Session;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::output;
 
 /// Administer the server with TSM's commands
 ///
@@ -53,7 +54,11 @@ pub(super) fn run(
     let code = match invocation::parse(&words) {
         Ok(invocation) => Session::run(invocation, context, runner)?,
         Err(message) => {
-            context.output.line(&message.to_string());
+            let text = message.to_string();
+            match words.iter().any(|word| word.eq_ignore_ascii_case("-json")) {
+                true => output::say(&text),
+                false => context.output.line(&text),
+            }
             message.code.number()
         }
     };

@@ -10,7 +10,7 @@ use dsm::admin::grammar::{self, LineReader, Redirection};
 use dsm::admin::invocation::Invocation;
 use dsm::admin::message::{Message, ReturnCode};
 use dsm::admin::table::{self, Form, Layout, Listing};
-use dsm::admin::view::{Records, Value};
+use dsm::admin::view::{Records, Table, Value};
 use dsm::admin::{database, dialect, report, view};
 use jiff::civil::DateTime;
 
@@ -59,7 +59,11 @@ impl Session<'_> {
             Ok(connected) => connected,
             Err(error) => {
                 let text = format!("No session with the server: {}", on_one_line(&error));
-                context.output.line(&format!("ANS8023E {text}."));
+                let text = format!("ANS8023E {text}.");
+                match invocation.json {
+                    true => output::say(&text),
+                    false => context.output.line(&text),
+                }
                 return Ok(refusal_code(error.kind).number());
             }
         };
@@ -156,7 +160,7 @@ impl Session<'_> {
     fn console(&mut self) {
         let mut shown = usize::MAX;
         loop {
-            let log = match views::fetch(
+            let mut log = match views::fetch(
                 &view::ACTLOG,
                 &views::Bounds::repeated(),
                 "CONSOLEMODE",
@@ -165,22 +169,29 @@ impl Session<'_> {
                 Ok(log) => log,
                 Err(error) => return self.refuse(&error),
             };
-            let message = view::ACTLOG.index("MESSAGE");
-            let lines: Vec<String> = log
-                .rows
-                .iter()
-                .skip(shown.min(log.rows.len()))
-                .map(|row| model::printable(&report::plain(&row[message])).into_owned())
-                .collect();
-            shown = log.rows.len();
-            if !lines.is_empty() {
-                self.write(&lines.join("\n"));
-            }
+            let length = log.rows.len();
+            let table = Table { view: log.view, rows: log.rows.split_off(shown.min(length)) };
+            shown = length;
+            self.log_rows(&table);
             self.context.output.flush();
             if !self.context.output.is_open() {
                 return;
             }
             sys::clock::sleep(CONSOLE_PAUSE);
+        }
+    }
+
+    /// Shows rows of the activity log.
+    fn log_rows(&mut self, table: &Table) {
+        if self.invocation.json {
+            self.records(&report::ACTLOG.records(table, false));
+            return;
+        }
+        let message = view::ACTLOG.index("MESSAGE");
+        let shown = |row: &Vec<Value>| model::printable(&report::plain(&row[message])).into_owned();
+        let lines: Vec<String> = table.rows.iter().map(shown).collect();
+        if !lines.is_empty() {
+            self.write(&lines.join("\n"));
         }
     }
 
@@ -200,7 +211,7 @@ impl Session<'_> {
         let text = format!("{message}\nANS8001I Return code {code}.");
         self.highest = self.highest.max(code);
         if self.invocation.json {
-            output::say(&text);
+            output::say_lines(&text);
             return;
         }
         // The message of a file that cannot be written goes to standard output.
@@ -269,13 +280,7 @@ impl Session<'_> {
 
     /// Writes a line about work that is done. A quiet session has none.
     fn tell(&mut self, text: &str) {
-        if self.invocation.quiet || text.trim().is_empty() {
-            return;
-        }
-        // Only rows are on standard output.
-        if self.invocation.json {
-            output::say(text);
-        } else {
+        if !self.invocation.quiet && !text.trim().is_empty() {
             self.write(text);
         }
     }
@@ -286,7 +291,12 @@ impl Session<'_> {
         }
     }
 
+    /// Writes text. Next to rows as JSON it goes to standard error.
     fn write(&mut self, text: &str) {
+        if self.invocation.json {
+            output::say_lines(text);
+            return;
+        }
         if let Err(message) = self.destination.write(text, &mut self.context.output) {
             self.context.output.text(&message.to_string());
             self.highest = self.highest.max(message.code.number());
@@ -307,14 +317,23 @@ impl Session<'_> {
         done
     }
 
-    /// Asks a question on standard output. Only yes on standard input confirms.
+    /// Asks a question on standard output, or on standard error next to rows as JSON. Only yes on
+    /// standard input confirms.
     fn confirms(&mut self, question: &str) -> bool {
         if self.invocation.no_confirm {
             return true;
         }
-        self.context.output.prompt(&format!("{question} (Yes (Y)/No (N)) "));
-        let answer = read_line().unwrap_or_default();
-        self.context.output.text("");
+        let question = format!("{question} (Yes (Y)/No (N)) ");
+        let answer = if self.invocation.json {
+            output::say(question.trim_end());
+            read_line()
+        } else {
+            self.context.output.prompt(&question);
+            let answer = read_line();
+            self.context.output.text("");
+            answer
+        };
+        let answer = answer.unwrap_or_default();
         dsm::admin::invocation::yes_or_no(answer.trim()) == Some(true)
     }
 
