@@ -46,6 +46,9 @@ impl Outcome {
     /// Returns the error as that of the command.
     pub(super) fn checked(self) -> Result<u8, CommandError> {
         match self.error {
+            None if self.code == NOT_DONE => {
+                Err(CommandError::new("the command has ended without a reason"))
+            }
             None => Ok(self.code),
             Some((message, None)) => Err(CommandError::new(message)),
             Some((message, Some(hint))) => Err(CommandError::new(message).with_hint(hint)),
@@ -110,9 +113,6 @@ pub(super) fn run(child: Child<'_>, visit: &mut dyn FnMut(Event)) -> Result<Outc
     let status = process.wait().map_err(failed)?;
     RUNNING.store(0, Relaxed);
     outcome.code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(NOT_DONE);
-    if outcome.code == NOT_DONE && outcome.error.is_none() {
-        outcome.error = Some(("the command has ended without a reason".to_owned(), None));
-    }
     Ok(outcome)
 }
 

@@ -77,12 +77,20 @@ fn execute(
     }
     let mut writer = Writer { plan, is_json, is_headed: false };
     let child = Child { home, words: &line, input, tells_objects: false };
+    let mut is_told = false;
     let outcome = child::run(child, &mut |event| match event {
         Event::Document(document) => writer.document(&document, context),
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) if plan.form == SpaceForm::Plain => context.output.line(&note),
+        Event::Note(note) if plan.form == SpaceForm::Plain => {
+            is_told = true;
+            context.output.line(&note);
+        }
         Event::Note(note) => output::say(&note),
     })?;
+    // In the plain form the reason of an end stands among the lines of the process.
+    if is_told && outcome.error.is_none() {
+        return Ok(outcome.code);
+    }
     Outcome::checked(outcome)
 }
 
