@@ -1,5 +1,7 @@
 //! Schedules, the nodes that follow them, and their events.
 
+use std::collections::BTreeSet;
+
 use model::{DomainId, NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Report};
@@ -109,7 +111,7 @@ pub struct EventFilter {
     /// Only events of nodes of this domain.
     pub domain: Option<DomainId>,
     /// Only events of these schedules, by their exact names.
-    pub schedules: Option<Vec<String>>,
+    pub schedules: Option<BTreeSet<String>>,
     /// Only events with this text in the name of the schedule, in the name of the node, or in the
     /// reason. Upper and lower case of ASCII letters are the same.
     pub text: Option<String>,

@@ -1,5 +1,7 @@
 //! Conditions on events, as people name them.
 
+use std::collections::BTreeSet;
+
 use catalog::{EventFilter, Node};
 use policy::schedule::Work;
 
@@ -44,7 +46,7 @@ pub fn narrow(
 }
 
 /// Returns the names of the schedules that do this work.
-fn schedules_of(store: &Store, name: &str) -> Result<Vec<String>, StoreError> {
+fn schedules_of(store: &Store, name: &str) -> Result<BTreeSet<String>, StoreError> {
     let work = Work::of_name(name).ok_or_else(|| {
         let names = Work::ALL.map(Work::name).join(", ");
         StoreError::usage(format!(
@@ -63,8 +65,14 @@ fn schedules_of(store: &Store, name: &str) -> Result<Vec<String>, StoreError> {
     Ok(rows.into_iter().map(|row| row.name).collect())
 }
 
+/// Returns true if the schedule `name` meets the conditions of `filter` about schedules alone.
+pub(super) fn takes_schedule(filter: &EventFilter, name: &str) -> bool {
+    filter.schedule.as_ref().is_none_or(|one| one.eq_ignore_ascii_case(name))
+        && filter.schedules.as_ref().is_none_or(|all| all.contains(name))
+}
+
 /// Returns true if an event of the schedule `name` at the node, or at the server itself, that has
-/// no reason yet meets the conditions of `filter` about the schedule and the node.
+/// no reason yet meets the other conditions of `filter` about the schedule and the node.
 pub(super) fn meets(
     filter: &EventFilter,
     (name, node): (&str, Option<&Node>),
@@ -76,10 +84,7 @@ pub(super) fn meets(
         |text: &str| has(name, text) || node.is_some_and(|node| has(node.name.as_str(), text));
     let has_label = |label: &str| node.is_some_and(|node| followers.has_label(node.id, label));
     let is_in = |domain| node.is_some_and(|node| node.domain == domain);
-    let is_named = filter.schedule.as_ref().is_none_or(|one| one.eq_ignore_ascii_case(name));
-    is_named
-        && filter.schedules.as_ref().is_none_or(|all| all.iter().any(|one| one == name))
-        && filter.node.is_none_or(|wanted| node.is_some_and(|node| node.id == wanted))
+    filter.node.is_none_or(|wanted| node.is_some_and(|node| node.id == wanted))
         && filter.domain.is_none_or(is_in)
         && filter.label.as_deref().is_none_or(has_label)
         && filter.text.as_deref().is_none_or(has_text)

@@ -7,7 +7,7 @@ use model::{NodeId, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::EventState;
 
-use super::conditions::meets;
+use super::conditions::{meets, takes_schedule};
 use super::define::definition;
 use super::followers::Followers;
 use crate::error::StoreError;
@@ -27,6 +27,9 @@ pub fn future_events(
     let by_number: BTreeMap<NodeId, &Node> = nodes.iter().map(|node| (node.id, node)).collect();
     let mut events = Vec::new();
     for row in store.catalog.schedules()? {
+        if !takes_schedule(filter, &row.name) {
+            continue;
+        }
         let Ok(definition) = definition(&row) else { continue };
         let Ok(zone) = definition.time_zone() else { continue };
         let mut places = followers.places(&row, &definition, &nodes);
