@@ -161,12 +161,14 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
         conditions.push(format!("state IN ({})", codes.join(", ")));
     }
     if let Some(schedules) = &filter.schedules {
-        let places = vec!["?"; schedules.len()].join(", ");
+        // Each number of places makes another statement, which a connection keeps prepared.
+        let places = schedules.len().next_power_of_two();
         conditions.push(match schedules.is_empty() {
             true => "1 = 0".to_owned(),
-            false => format!("schedule IN ({places})"),
+            false => format!("schedule IN ({})", vec!["?"; places].join(", ")),
         });
-        values.extend(schedules.iter().map(|name| boxed(name.clone())));
+        let padding = schedules.last().into_iter().cycle();
+        values.extend(schedules.iter().chain(padding).take(places).map(|name| boxed(name.clone())));
     }
     if let Some(text) = &filter.text {
         let of_node =
