@@ -372,8 +372,6 @@ fn follow(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let followers = args.followers.followers(Vec::new())?;
-    let nodes = if ends { Vec::new() } else { admin.nodes(None)? };
-    let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
     let schedule = admin.follow_schedule(&args.name, &followers, ends)?;
     let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
     let text = match names.is_empty() {
@@ -381,7 +379,13 @@ fn follow(
         false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
     };
     tell(&schedule, &[], &text, context);
-    if !ends {
+    let has_label = followers.iter().any(|follower| matches!(follower, Follower::Label(_)));
+    // The nodes are asked for a note only: the association is there without it.
+    if !ends
+        && has_label
+        && let Ok(nodes) = admin.nodes(None)
+    {
+        let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
         for label in labels_of_nobody(&followers, &known) {
             context.output.note(&format!(
                 "No node has the label {label} now; nodes that get it later will run the schedule."
