@@ -50,6 +50,14 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, ValueError> {
     }
 }
 
+/// Takes a condition. An empty one would choose everything.
+pub(crate) fn not_empty(text: &str) -> Result<String, ValueError> {
+    if text.is_empty() {
+        return Err(ValueError::Rule("the value must not be empty"));
+    }
+    Ok(text.to_owned())
+}
+
 pub(crate) fn address(text: &str) -> Result<Address, AddressError> {
     text.parse()
 }

@@ -13,7 +13,7 @@ use super::schedule::parse_work;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
-use crate::{moment, quantity};
+use crate::{moment, quantity, values};
 
 /// Maximum time for which a node that works is asked for its progress, and the pause between two
 /// looks.
@@ -67,16 +67,16 @@ Example:
   holdfast admin --server /srv/holdfast event list --label db --action image --text snapshot")]
 struct ListArgs {
     /// Only events of this node
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = values::not_empty)]
     node: Option<String>,
     /// Only events of this schedule
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::not_empty)]
     schedule: Option<String>,
     /// Only events of nodes with this label
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", value_parser = values::not_empty)]
     label: Option<String>,
     /// Only events of nodes of this policy domain
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = values::not_empty)]
     domain: Option<String>,
     /// Only events of schedules with this action, as in 'schedule define --action'; a schedule that
     /// was removed has none
@@ -84,11 +84,11 @@ struct ListArgs {
     action: Option<Work>,
     /// Only events with this text in the schedule, the node or the reason; upper and lower case are
     /// the same
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]
     text: Option<String>,
     /// Only events in these states: future, pending, started, in-progress, completed, missed,
     /// failed, restarted, severed, uncertain
-    #[arg(long, value_name = "STATES", value_delimiter = ',')]
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = values::not_empty)]
     state: Vec<String>,
     /// Only events that were planned at this time or later; a day stands for its beginning
     #[arg(long, value_name = "TIME", value_parser = moment::parse_start)]
@@ -123,7 +123,7 @@ struct WishArgs {
     #[arg(value_name = "SCHEDULE")]
     schedule: String,
     /// Only at this node
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = values::not_empty)]
     node: Option<String>,
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
-use crate::moment;
 use crate::table::{self, Align};
+use crate::{moment, values};
 
 /// List deletions and changes by administrators, nodes and the server itself, newest first
 ///
@@ -29,13 +29,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     /// List events that this node made, or that are about it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = values::not_empty)]
     node: Option<String>,
     /// List events whose kind, in the column What, has this text in it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]
     kind: Option<String>,
     /// List events that have this text in any column; upper and lower case are the same
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]
     text: Option<String>,
     /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 100)]

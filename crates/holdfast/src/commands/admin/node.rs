@@ -66,13 +66,13 @@ Example:
   holdfast admin --server /srv/holdfast node list --label db --domain LONG --name 'web-*'")]
 struct ListArgs {
     /// Only nodes with this label
-    #[arg(long, value_name = "LABEL")]
+    #[arg(long, value_name = "LABEL", value_parser = values::not_empty)]
     label: Option<String>,
     /// Only nodes of this policy domain
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = values::not_empty)]
     domain: Option<String>,
     /// Only nodes whose names match, with the wildcards * and ?; upper and lower case are the same
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = values::not_empty)]
     name: Option<String>,
 }
 
@@ -211,6 +211,11 @@ pub(super) fn run(
         NodeCommand::List(args) => {
             let mut nodes = admin.nodes(None)?;
             nodes.retain(|node| args.chooses(node));
+            if nodes.is_empty()
+                && let Some(domain) = &args.domain
+            {
+                check_domain(domain, admin)?;
+            }
             list(&nodes, args.has_conditions(), context);
         }
         NodeCommand::Show(args) => {
@@ -436,6 +441,15 @@ fn state(node: &Node) -> &'static str {
         (false, true) => "enrolled",
         (false, false) => "not enrolled",
     }
+}
+
+/// Fails for a policy domain that does not exist.
+fn check_domain(name: &str, admin: &mut Admin) -> Result<(), CommandError> {
+    if admin.domains(Some(name))?.is_empty() {
+        return Err(CommandError::new(format!("there is no policy domain {name}"))
+            .with_hint("'holdfast admin domain list' shows all"));
+    }
+    Ok(())
 }
 
 fn list(nodes: &[Node], has_conditions: bool, context: &mut Context) {
