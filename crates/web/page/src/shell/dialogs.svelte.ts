@@ -38,9 +38,7 @@ class Dialogs {
 
   /** Says that something went wrong; the message stays until it is closed. */
   complain(error: unknown): void {
-    // A request that waits for another person is as it should be.
-    const isBad = !(error instanceof Problem && error.code === 'approval-needed');
-    this.#show(error instanceof Error ? error.message : String(error), isBad);
+    this.#show(error instanceof Error ? error.message : String(error), !isWaiting(error));
   }
 
   close(): void {
@@ -55,6 +53,11 @@ class Dialogs {
 }
 
 export const dialogs = new Dialogs();
+
+/** True if the server has kept a request for another person, which is as it should be. */
+export function isWaiting(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'approval-needed';
+}
 
 /** Asks, carries the change out, and says what became of it. Returns true if it was done. */
 export async function change(question: Question, work: () => Promise<unknown>, done: string): Promise<boolean> {
