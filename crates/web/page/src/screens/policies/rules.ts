@@ -1,4 +1,5 @@
 /** Sets of management classes, as the server keeps them. */
+import type { Problem } from '../../api/client';
 
 export interface BackupGroup {
   versions_existing_max: string;
@@ -52,4 +53,14 @@ function days(limit: string): string {
 
 function isNoLimit(limit: string): boolean {
   return /^no ?limit$/i.test(limit);
+}
+
+/**
+ * What a draft would drop, if that alone keeps it from being activated. Other conflicts, as a draft
+ * that has changed meanwhile, have the same code: the sentence tells them apart. A sentence that is
+ * not known is shown as a problem, and never as a question.
+ */
+export function lossOf(problem: Problem): string | undefined {
+  const told = /^activating this draft would (expire [^;]+);/.exec(problem.message);
+  return problem.code === 'conflict' && told ? `The draft would ${told[1]}.` : undefined;
 }
