@@ -1,5 +1,6 @@
 /** Questions before a change, and short messages after it. */
 import { Problem } from '../api/client';
+import { asProblem } from '../api/loader.svelte';
 
 export interface Question {
   title: string;
@@ -57,6 +58,37 @@ export const dialogs = new Dialogs();
 /** True if the server has kept a request for another person, which is as it should be. */
 export function isWaiting(error: unknown): boolean {
   return error instanceof Problem && error.code === 'approval-needed';
+}
+
+/**
+ * The sending of a form. A form that is closed meanwhile cannot show what became of it: a message does
+ * then. So it is with a request that waits for another person, at which the form closes.
+ */
+export class Sending {
+  isBusy = $state(false);
+  problem = $state('');
+  #isOpen = true;
+
+  constructor() {
+    $effect(() => () => (this.#isOpen = false));
+  }
+
+  /** Sends, and says that it is done. Calls `done` at the end of a form that is open still. */
+  async send<T>(work: () => Promise<T>, said: string, done: (answer: T | undefined) => void): Promise<void> {
+    if (this.isBusy) return;
+    [this.problem, this.isBusy] = ['', true];
+    try {
+      const answer = await work();
+      dialogs.say(said);
+      if (this.#isOpen) done(answer);
+    } catch (error) {
+      if (!this.#isOpen || isWaiting(error)) dialogs.complain(error);
+      else this.problem = asProblem(error).message;
+      if (this.#isOpen && isWaiting(error)) done(undefined);
+    } finally {
+      this.isBusy = false;
+    }
+  }
 }
 
 /** Asks, carries the change out, and says what became of it. Returns true if it was done. */
