@@ -1,6 +1,6 @@
 /** Who uses the page: the sign-in, and what the person may do. */
 import { RETURN, router } from '../shell/router.svelte';
-import { Problem, get, onSignedOut, post, setGuard, type Documents } from './client';
+import { Problem, all, get, onSignedOut, post, setGuard, type Documents } from './client';
 
 type Account = Documents['AccountDocument'];
 
@@ -8,11 +8,16 @@ type Account = Documents['AccountDocument'];
 const PLACE = 'holdfast-place';
 const PROVIDER = 'holdfast-provider';
 
+/** Roles that act on nodes: run work, end it, and change them. */
+const ACTING: Documents['Role'][] = ['system', 'operator', 'tenant'];
+
 class Session {
   status = $state<'unknown' | 'out' | 'in'>('unknown');
   account = $state<Account | undefined>();
-  /** True if the person owns nodes. This is looked up only for persons whose roles do not act on nodes. */
-  #ownsNodes = $state(false);
+  /** Names of the nodes on which the person may act. They are looked up only for persons who may not act on all. */
+  #nodes = $state.raw<ReadonlySet<string>>(new Set());
+  /** Number of sign-ins and sign-outs: an answer that comes after the next one is for nobody. */
+  #visit = 0;
 
   constructor() {
     onSignedOut(() => this.#leave());
@@ -64,7 +69,9 @@ class Session {
 
   /** Reads the account again, after the person has changed it. */
   async refresh(): Promise<void> {
-    this.account = await get('/v1/account');
+    const visit = this.#visit;
+    const account = await get('/v1/account');
+    if (visit === this.#visit) this.account = account;
   }
 
   /** True if the person has a role everywhere, as those who run the service have. */
@@ -82,6 +89,11 @@ class Session {
     return this.account?.roles.some((held) => roles.includes(held.role) && (!held.domain || held.domain === domain)) ?? false;
   }
 
+  /** True if there are domains about which the person may read reports: an owner may not. */
+  get hasReports(): boolean {
+    return this.account?.roles.some((held) => held.role !== 'owner') ?? false;
+  }
+
   /** True if the person may change pools, volumes and libraries. */
   get changesStorage(): boolean {
     return this.covers(undefined, 'system', 'storage');
@@ -89,12 +101,27 @@ class Session {
 
   /** True if there are nodes on which the person may act: to run work, to end it, to change them. */
   get actsOnNodes(): boolean {
-    return this.#ownsNodes || this.has('system', 'operator', 'tenant', 'owner');
+    return this.#nodes.size > 0 || this.has(...ACTING);
+  }
+
+  /** True if the person may act on the node. */
+  actsOn(node: string): boolean {
+    return this.covers(undefined, ...ACTING) || this.#seesOnlyOwn || this.#nodes.has(node);
+  }
+
+  /** True if the person owns the node. The role of an owner, as customers of a domain have it, gives no right to the nodes of others. */
+  owns(node: { owner?: string | null } | undefined): boolean {
+    return !!node?.owner && node.owner === this.account?.login;
+  }
+
+  /** True if the person sees no node but those on which the person may act. */
+  get #seesOnlyOwn(): boolean {
+    return this.account?.roles.every((held) => held.role === 'owner' || ACTING.includes(held.role)) ?? false;
   }
 
   /** True if the person may pause and cancel the work of an event. */
   mayCancel(event: Documents['EventDocument']): boolean {
-    return event.node ? this.actsOnNodes : this.startsTasks;
+    return event.node ? this.actsOn(event.node) : this.startsTasks;
   }
 
   /** True if the person may start tasks of the server. */
@@ -116,24 +143,31 @@ class Session {
   }
 
   #enter(signIn: Documents['SignInDocument']): void {
+    const visit = ++this.#visit;
     setGuard(signIn.guard);
     this.account = signIn.account;
     this.status = 'in';
-    if (!this.actsOnNodes) void this.#lookForNodes(signIn.account.login);
+    this.#nodes = new Set();
+    if (!this.covers(undefined, ...ACTING)) void this.#lookForNodes(signIn.account, visit);
   }
 
-  async #lookForNodes(owner: string): Promise<void> {
+  /** Looks for the nodes that the person owns, and for those of the domains in which the person acts. */
+  async #lookForNodes(account: Account, visit: number): Promise<void> {
+    const domains = this.#seesOnlyOwn ? [] : account.roles.filter((held) => ACTING.includes(held.role)).map((held) => held.domain ?? undefined);
+    const filters = [{ owner: account.login }, ...domains.map((domain) => ({ domain }))];
     try {
-      this.#ownsNodes = (await get('/v1/nodes', { query: { owner, limit: 1 } })).items.length > 0;
+      const found = await Promise.all(filters.map((filter) => all((cursor) => get('/v1/nodes', { query: { ...filter, cursor, limit: 1000 } }))));
+      if (visit === this.#visit) this.#nodes = new Set(found.flat().map((node) => node.name));
     } catch {
       // The page then offers fewer changes until it is loaded again.
     }
   }
 
   #leave(): void {
+    this.#visit += 1;
     setGuard('');
     this.account = undefined;
-    this.#ownsNodes = false;
+    this.#nodes = new Set();
     this.status = 'out';
   }
 }
