@@ -16,7 +16,9 @@ type QueryPart<O> = O extends { parameters: { query?: infer V } } ? { query?: V 
 type BodyPart<O> = O extends { requestBody: { content: infer C } }
   ? { body: C[keyof C] }
   : { body?: undefined };
-type Parts<O> = PathPart<O> & QueryPart<O> & BodyPart<O>;
+/** The document that the person has seen: the change is refused if the object is no longer so. */
+type SeenPart = { seen?: object };
+type Parts<O> = PathPart<O> & QueryPart<O> & BodyPart<O> & SeenPart;
 type Json<R> = R extends { content: { 'application/json': infer T } } ? T : never;
 type Answer<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 201)]> : never;
 /** No argument is needed where an operation has no parts that must be given. */
@@ -32,6 +34,9 @@ export class Problem extends Error {
     super(detail);
   }
 }
+
+/** The tags of documents that were read, by which a change says what the person has seen. */
+const tags = new WeakMap<object, string>();
 
 /** The guard of the sign-in, which each change has to show. */
 let guard = '';
@@ -77,6 +82,7 @@ interface AnyParts {
   path?: unknown;
   query?: unknown;
   body?: unknown;
+  seen?: object;
 }
 
 /** Sends a request. Fails if the answer is a problem. */
@@ -88,6 +94,8 @@ async function request(method: Method, path: string, parts: AnyParts = {}): Prom
     headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(parts.body);
   }
+  const tag = parts.seen && tags.get(parts.seen);
+  if (tag) headers['If-Match'] = tag;
   const address = url(path, parts as { path?: Record<string, unknown> });
   let response: Response;
   try {
@@ -108,7 +116,11 @@ async function request(method: Method, path: string, parts: AnyParts = {}): Prom
 
 async function send(method: Method, path: string, parts?: AnyParts): Promise<unknown> {
   const response = await request(method, path, parts);
-  return response.status === 204 ? undefined : response.json();
+  if (response.status === 204) return undefined;
+  const document: unknown = await response.json();
+  const tag = response.headers.get('etag');
+  if (tag && typeof document === 'object' && document) tags.set(document, tag);
+  return document;
 }
 
 export function get<P extends PathOf<'get'>>(path: P, ...parts: Arguments<Operation<P, 'get'>>) {

@@ -39,7 +39,8 @@ class Dialogs {
 
   /** Says that something went wrong; the message stays until it is closed. */
   complain(error: unknown): void {
-    this.#show(error instanceof Error ? error.message : String(error), !isWaiting(error));
+    if (hasChanged(error)) this.#show('Somebody has changed this meanwhile, and nothing was done. It is shown as it is now: look again, then decide.', true);
+    else this.#show(error instanceof Error ? error.message : String(error), !isWaiting(error));
   }
 
   close(): void {
@@ -58,6 +59,11 @@ export const dialogs = new Dialogs();
 /** True if the server has kept a request for another person, which is as it should be. */
 export function isWaiting(error: unknown): boolean {
   return error instanceof Problem && error.code === 'approval-needed';
+}
+
+/** True if a change was refused because the object is not as the person has seen it. */
+export function hasChanged(error: unknown): boolean {
+  return error instanceof Problem && error.code === 'changed';
 }
 
 /**
