@@ -193,11 +193,13 @@ async function pool(stage) {
   await dialog.getByRole('button', { name: 'Make the pool' }).click();
   await stage.message('Pool TAPE is made.');
   await page.getByRole('button', { name: 'Edit pool TAPE' }).click();
-  await dialog.getByLabel('Dead part in %').fill('40');
-  await dialog.getByText('Volumes are emptied once 40 % of their data is dead.').waitFor();
+  await dialog.getByLabel('Empty a volume when this %').fill('40');
+  await dialog.getByText('Volumes are emptied once 40 % of their data is no longer needed.').waitFor();
   await dialog.getByRole('button', { name: 'Save' }).click();
   await stage.message('Pool TAPE is changed.');
   await page.getByRole('button', { name: 'Task of pool TAPE' }).click();
+  // The form takes the pool once the list of pools is there.
+  await dialog.getByLabel('Pool').locator('option', { hasText: 'TAPE' }).waitFor({ state: 'attached' });
   check((await dialog.getByLabel('Pool').inputValue()) === 'TAPE', 'the task is about the pool');
   await begin(stage);
 }
