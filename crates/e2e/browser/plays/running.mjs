@@ -1,9 +1,12 @@
 // What goes on: work is followed live and cancelled, sessions are ended, a task of the server starts.
+// An auditor sees all of it, and ends nothing.
 import { check } from '../stage.mjs';
 
 export default async function play(stage, facts) {
-  const { page } = stage;
+  await auditor(stage, facts);
+  await stage.enter();
   await stage.signIn(facts.login, facts.password);
+  const { page } = stage;
   await stage.visit('/running', 'Running');
   await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ timeout: 60_000 });
   await page.getByText('1 connection from 127.0.0.1').first().waitFor();
@@ -22,4 +25,13 @@ export default async function play(stage, facts) {
   await dialog.getByRole('button', { name: 'Start now' }).click();
   await page.waitForURL(/\/events\/\d+/);
   await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+}
+
+async function auditor(stage, facts) {
+  await stage.signIn(facts.auditor, facts.password);
+  const { page } = stage;
+  await stage.visit('/running', 'Running');
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ timeout: 60_000 });
+  await page.getByRole('link', { name: 'web-1', exact: true }).first().waitFor();
+  check((await page.getByRole('button', { name: /^(Start a task|End .*|Cancel .*)$/ }).count()) === 0, 'an auditor begins and ends no work');
 }

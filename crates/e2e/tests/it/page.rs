@@ -264,7 +264,8 @@ fn work_is_followed_live_and_cancelled_and_sessions_are_ended() {
     });
     let run = json!({ "nodes": ["web-1"], "definition": definition });
     let ordered = stage.root.post("/v1/runs", &run).expect(201).json();
-    stage.play("running", json!({ "schedule": ordered["schedule"] }));
+    stage.person("paul", &["auditor"]);
+    stage.play("running", json!({ "schedule": ordered["schedule"], "auditor": "paul" }));
 }
 
 #[test]
