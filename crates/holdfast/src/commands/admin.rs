@@ -39,7 +39,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::servers;
 
-pub(super) use self::request::{ask, look_up, pages as ask_pages};
+pub(super) use self::request::{look_up, pages as ask_pages};
 
 /// Administer a server: on this machine as root or its owner, elsewhere with a key
 #[derive(clap::Args, Debug)]
