@@ -26,8 +26,8 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
-    area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen, find_domain, find_node,
-    require_event,
+    area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen,
+    find_domain, find_node, require_event,
 };
 use crate::roles::{Area, Right};
 

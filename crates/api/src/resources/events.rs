@@ -280,7 +280,10 @@ fn visible_domain(call: &Call<Empty, ListQuery, Empty>, name: &str) -> Answer<Do
         || nodes_seen(&call.desk, &call.caller, rights)?
             .iter()
             .any(|node| node.domain == id);
-    found.filter(|_| is_seen).map(|domain| domain.id).ok_or_else(|| Problem::not_found("domain", name))
+    found
+        .filter(|_| is_seen)
+        .map(|domain| domain.id)
+        .ok_or_else(|| Problem::not_found("domain", name))
 }
 
 /// Returns the nodes whose events the caller may see.

@@ -112,8 +112,16 @@ struct PoolPath {
 }
 
 /// Fields that change while the server works.
-const VOLATILE: &[&str] =
-    &["is_available", "packs", "bytes", "bytes_max", "missing_packs", "missing_bytes", "volumes", "disk_errors"];
+const VOLATILE: &[&str] = &[
+    "is_available",
+    "packs",
+    "bytes",
+    "bytes_max",
+    "missing_packs",
+    "missing_bytes",
+    "volumes",
+    "disk_errors",
+];
 
 pub(super) fn add(routes: &mut Routes) {
     let (all, one, area) = ("/v1/pools", "/v1/pools/{pool}", Area::Storage);

@@ -99,8 +99,7 @@ struct VolumesQuery {
 }
 
 /// Fields that change while volumes are written and read.
-const VOLATILE: &[&str] =
-    &["pool", "state", "written_bytes", "live_bytes", "errors", "changed"];
+const VOLATILE: &[&str] = &["pool", "state", "written_bytes", "live_bytes", "errors", "changed"];
 
 pub(super) fn add(routes: &mut Routes) {
     let area = Area::Storage;
