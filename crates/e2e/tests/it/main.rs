@@ -146,7 +146,6 @@ mod restores;
 mod rights;
 #[cfg(test)]
 mod risks;
-mod role_table;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]
