@@ -152,8 +152,8 @@ impl Routes {
         self.put(Endpoint { operation, status, handler, current, is_slow: false });
     }
 
-    /// Adds an operation that may wait for a drive or look at everything that is stored. It holds up
-    /// other changes only for a request with `If-Match`.
+    /// Adds an operation that may wait for a drive or look at everything that is stored. It holds
+    /// up other changes only for a request with `If-Match`.
     pub(crate) fn change_slowly<P, Q, B, T>(
         &mut self,
         operation: Operation,

@@ -22,7 +22,8 @@ pub(super) struct Transit {
     mark_before: Mark,
 }
 
-/// What had arrived in which time at a moment, so that the rate is not that of long ago.
+/// Number of bytes that had arrived at a moment, and the time that they took. With it the rate is
+/// not that of long ago.
 #[derive(Clone, Copy, Default)]
 struct Mark {
     arrived: u64,

@@ -285,7 +285,8 @@ mod tests {
         let line = archive(&command, &options, None, PathSource::Listed, "-x y");
         assert_eq!(
             shown(&line),
-            "archive --json --list-excluded --description=-x y --class=TEN --delete --filelist - --null"
+            "archive --json --list-excluded --description=-x y --class=TEN --delete --filelist - \
+             --null"
         );
     }
 

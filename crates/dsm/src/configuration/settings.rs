@@ -6,7 +6,7 @@
 use super::{KIB, Key, Value, keys};
 use crate::options::{Definition, Entry, Fate, Kind, Options, Place, System, find};
 
-/// What an option of TSM becomes in an option set.
+/// The fate of an option of TSM in an option set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Translation {
     Setting {

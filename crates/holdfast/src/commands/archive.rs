@@ -46,12 +46,8 @@ pub(crate) struct Args {
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
-    /// Take a directory that is named without what is in it
-    #[arg(long, hide = true)]
-    without_content: bool,
-    /// List the paths that a statement leaves out in the report, without a warning about each
-    #[arg(long, hide = true)]
-    list_excluded: bool,
+    #[command(flatten)]
+    naming: backup::NamingArgs,
     #[command(flatten)]
     around: backup::AroundArgs,
     #[command(flatten)]
@@ -83,8 +79,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         confirm_expire: false,
         no_journal: true,
         is_partial: false,
-        without_content: args.without_content,
-        lists_excluded: args.list_excluded,
+        without_content: args.naming.without_content,
+        lists_excluded: args.naming.list_excluded,
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };

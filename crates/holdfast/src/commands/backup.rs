@@ -82,12 +82,8 @@ pub(crate) struct Args {
     /// Leave the time of the last backup of the filespaces as it is
     #[arg(long, hide = true)]
     partial: bool,
-    /// Take a directory that is named without what is in it
-    #[arg(long, hide = true)]
-    without_content: bool,
-    /// List the paths that a statement leaves out in the report, without a warning about each
-    #[arg(long, hide = true)]
-    list_excluded: bool,
+    #[command(flatten)]
+    naming: NamingArgs,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -165,6 +161,17 @@ pub(super) struct TuningArgs {
     txngroupmax: Option<u32>,
 }
 
+/// Meaning of the paths, as the commands of TSM have it.
+#[derive(clap::Args, Debug)]
+pub(super) struct NamingArgs {
+    /// Take a directory that is named without what is in it
+    #[arg(long, hide = true)]
+    pub(super) without_content: bool,
+    /// List the paths that a statement leaves out in the report, without a warning about each
+    #[arg(long, hide = true)]
+    pub(super) list_excluded: bool,
+}
+
 pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandError> {
     if args.stdin.is_none() && args.stdin_command.is_some() {
         let message = "--stdin-command needs a name for its output; give --stdin NAME";
@@ -187,8 +194,8 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         snapshot: args.snapshot,
         no_journal: args.no_journal,
         is_partial: args.partial,
-        without_content: args.without_content,
-        lists_excluded: args.list_excluded,
+        without_content: args.naming.without_content,
+        lists_excluded: args.naming.list_excluded,
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match (&stream, &machine) {

@@ -49,7 +49,7 @@ const SIZES: [&str; 8] = [
 const WORK: Duration = Duration::from_millis(700);
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// What happens while stress-ng works, before it is stopped for a backup.
+/// An event while stress-ng works, before it is stopped for a backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Disturbance {
     None,

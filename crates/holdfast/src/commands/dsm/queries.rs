@@ -240,7 +240,7 @@ fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
                 "image": JsonPath(&image.name),
                 "bytes": image.facts.layout.bytes,
                 "stored_bytes": image.facts.data_bytes,
-                "kind": image.facts.kind.to_string(),
+                "kind": image.facts.kind.clone(),
                 "taken": moment::rfc3339(image.taken),
                 "mgmt_class": image.class,
                 "active": image.replaced.is_none(),
