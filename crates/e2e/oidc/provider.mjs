@@ -6,7 +6,7 @@
 //   late       seconds by which the clock of the provider is late
 //   tls        files of a certificate for localhost and of its key
 //   checked    whether the addresses of people are checked
-import { generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer as createPlain } from 'node:http';
 import { createServer } from 'node:https';
@@ -18,7 +18,14 @@ const { signature = 'RS256', late = 0, tls, checked = true } = JSON.parse(option
 const now = Date.now;
 Date.now = () => now() - late * 1000;
 
-const key = (kind, settings) => generateKeyPairSync(kind, settings).privateKey.export({ format: 'jwk' });
+// The key is read anew from its text: Node 18 may hang while it exports a key that it has generated
+// itself, when it collects garbage then.
+const publicKeyEncoding = { type: 'spki', format: 'pem' };
+const privateKeyEncoding = { type: 'pkcs8', format: 'pem' };
+const key = (kind, settings) => {
+  const { privateKey } = generateKeyPairSync(kind, { ...settings, publicKeyEncoding, privateKeyEncoding });
+  return createPrivateKey(privateKey).export({ format: 'jwk' });
+};
 const keys = [key('rsa', { modulusLength: 2048 }), key('ec', { namedCurve: 'P-256' }), key('ed25519')];
 
 const issuer = tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`;
