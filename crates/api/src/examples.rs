@@ -79,7 +79,7 @@ mod tests {
     use crate::openapi;
 
     /// Parameters whose values only their operations give.
-    const OTHERS: [&str; 2] = ["state", "zone"];
+    const OTHERS: [&str; 3] = ["state", "work", "zone"];
     /// Parameter whose values only the server makes.
     const CURSOR: &str = "cursor";
 

@@ -66,11 +66,11 @@ impl Transit {
     /// effect.
     pub(super) fn arrive(&mut self, bytes: u64, now: Instant) -> Arrival {
         let (before, time) = (self.arrived, self.time(now));
+        self.arrived = self.arrived.max(bytes.min(self.sent));
         if time >= self.last_mark.time + MARK_TIME {
             self.mark_before = self.last_mark;
             self.last_mark = Mark { arrived: self.arrived, time };
         }
-        self.arrived = self.arrived.max(bytes.min(self.sent));
         if self.arrived == self.sent {
             self.time += self.since.take().map_or(Duration::ZERO, |since| now - since);
         }
