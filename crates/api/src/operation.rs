@@ -20,6 +20,9 @@ pub(crate) struct Operation {
     pub(crate) summary: &'static str,
     /// Fields of the object's document that change by themselves.
     pub(crate) volatile: &'static [&'static str],
+    /// True for a change that may wait for a drive or look at everything that is stored. Other
+    /// changes wait for it only when a request has `If-Match`.
+    pub(crate) is_slow: bool,
     /// Examples of requests with a body.
     pub(crate) examples: Vec<Example>,
     /// Values of parameters in the examples of this operation only.
@@ -35,8 +38,9 @@ impl Operation {
         (area, right): (Area, Right),
         summary: &'static str,
     ) -> Self {
-        let (volatile, examples, values) = (&[], Vec::new(), Vec::new());
-        Self { id, method, path, area, right, summary, volatile, examples, values, answer: None }
+        let (volatile, is_slow) = (&[], false);
+        let (examples, values, answer) = (Vec::new(), Vec::new(), None);
+        Self { id, method, path, area, right, summary, volatile, is_slow, examples, values, answer }
     }
 
     /// Makes an operation that reads.
@@ -93,6 +97,11 @@ impl Operation {
     /// the tag by which changes meet.
     pub(crate) fn volatile(self, fields: &'static [&'static str]) -> Self {
         Self { volatile: fields, ..self }
+    }
+
+    /// Says that the operation may take long.
+    pub(crate) fn slow(self) -> Self {
+        Self { is_slow: true, ..self }
     }
 
     /// Gives an example of a body.

@@ -88,8 +88,6 @@ struct Endpoint<P, Q, B, T> {
     handler: Handler<P, Q, B, T>,
     /// Returns the document that the operation changes, as it is read.
     current: Option<Current<P>>,
-    /// True if other changes wait for the operation only when a request has `If-Match`.
-    is_slow: bool,
 }
 
 /// Function that returns the document of an object, as reading it gives it.
@@ -118,8 +116,7 @@ impl Routes {
         B: Part + DeserializeOwned,
         T: Part + Serialize,
     {
-        let (status, current) = (StatusCode::OK, None);
-        self.put(Endpoint { operation, status, handler, current, is_slow: false });
+        self.put(Endpoint { operation, status: StatusCode::OK, handler, current: None });
     }
 
     /// Adds an operation that makes something. A request with an `Idempotency-Key` makes it once.
@@ -130,8 +127,7 @@ impl Routes {
         B: Part + DeserializeOwned,
         T: Part + Serialize,
     {
-        let (status, current) = (StatusCode::CREATED, None);
-        self.put(Endpoint { operation, status, handler, current, is_slow: false });
+        self.put(Endpoint { operation, status: StatusCode::CREATED, handler, current: None });
     }
 
     /// Adds an operation that changes the object that `read` describes. A request with `If-Match`
@@ -148,25 +144,7 @@ impl Routes {
         T: Part + Serialize,
     {
         let current = Some(current);
-        let status = StatusCode::OK;
-        self.put(Endpoint { operation, status, handler, current, is_slow: false });
-    }
-
-    /// Adds an operation that may wait for a drive or look at everything that is stored. It holds
-    /// up other changes only for a request with `If-Match`.
-    pub(crate) fn change_slowly<P, Q, B, T>(
-        &mut self,
-        operation: Operation,
-        current: Current<P>,
-        handler: Handler<P, Q, B, T>,
-    ) where
-        P: Part + DeserializeOwned,
-        Q: Part + DeserializeOwned,
-        B: Part + DeserializeOwned,
-        T: Part + Serialize,
-    {
-        let (status, current) = (StatusCode::OK, Some(current));
-        self.put(Endpoint { operation, status, handler, current, is_slow: true });
+        self.put(Endpoint { operation, status: StatusCode::OK, handler, current });
     }
 
     /// Adds an operation whose answer is a stream of bytes.
@@ -255,7 +233,7 @@ where
     };
     let is_tagged = received.parts.headers.contains_key(header::IF_MATCH);
     let change = match endpoint.current {
-        Some(_) if is_tagged || !endpoint.is_slow => Some(desk.hold_changes().await),
+        Some(_) if is_tagged || !endpoint.operation.is_slow => Some(desk.hold_changes().await),
         _ => None,
     };
     let work = desk.begin_work().await;

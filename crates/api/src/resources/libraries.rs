@@ -197,10 +197,10 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Changes how the server uses a library";
     let operation = Operation::patch("libraries.change", one, area, summary)
         .example("mounts", json!({ "settings": { "mounts_max": 1, "retain_secs": 0 } }));
-    routes.change_slowly(operation.volatile(VOLATILE), current, change);
+    routes.change(operation.volatile(VOLATILE).slow(), current, change);
     let summary = "Removes a library without volumes of any pool; nothing on any volume changes";
     let operation = Operation::delete("libraries.remove", one, area, summary);
-    routes.change_slowly(operation.volatile(VOLATILE), current, remove);
+    routes.change(operation.volatile(VOLATILE).slow(), current, remove);
     let summary = "Has a library check volumes in or out, clean a drive, or look again";
     let path = "/v1/libraries/{library}/work";
     let operation = Operation::post("libraries.work", path, area, summary)

@@ -203,7 +203,7 @@ pub(super) fn add(routes: &mut Routes) {
     let summary = "Puts the draft into force; one that shortens may wait for a second person";
     let operation = Operation::post("policies.activate", path, Area::Policies, summary);
     let operation = operation.example("confirmed", json!({ "confirm": true }));
-    routes.change_slowly(operation, current, activate);
+    routes.change(operation.slow(), current, activate);
 }
 
 /// Finds the domain of a call, and fails unless the caller has `right` on its policy.

@@ -130,10 +130,10 @@ pub(super) fn add(routes: &mut Routes) {
         .example("access", json!({ "access": "read-only" }))
         .example("offsite", json!({ "offsite": "safe 3" }))
         .example("onsite", json!({ "onsite": true }));
-    routes.change_slowly(operation.volatile(VOLATILE), current, change);
+    routes.change(operation.volatile(VOLATILE).slow(), current, change);
     let summary = "Removes a volume without data that anybody needs; nothing on it changes";
     let operation = Operation::delete("volumes.remove", one, area, summary);
-    routes.change_slowly(operation.volatile(VOLATILE), current, remove);
+    routes.change(operation.volatile(VOLATILE).slow(), current, remove);
 }
 
 fn list(call: &mut Call<Empty, VolumesQuery, Empty>) -> Answer<Page<VolumeDocument>> {

@@ -265,7 +265,7 @@ fn a_tenant_sees_nothing_of_another() {
 }
 
 /// Returns the roles that may do what needs a right in an area, by the table in the reference.
-fn allowed(table: &str, area: &str, right: &str) -> Vec<String> {
+pub(crate) fn allowed(table: &str, area: &str, right: &str) -> Vec<String> {
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
     };
@@ -277,12 +277,17 @@ fn allowed(table: &str, area: &str, right: &str) -> Vec<String> {
     pairs.filter(|(_, cell)| cell.contains(right)).map(|(role, _)| role).collect()
 }
 
+/// Returns the table of roles in the reference.
+pub(crate) fn role_table() -> String {
+    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/roles.md");
+    fs::read_to_string(reference).expect("the table is in the reference")
+}
+
 #[test]
 fn each_operation_is_allowed_to_the_roles_of_the_table() {
     let service = Provider::new();
     service.root.post("/v1/domains", &json!({ "name": "LAB" })).expect(201);
-    let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/roles.md");
-    let table = fs::read_to_string(reference).expect("the table is in the reference");
+    let table = role_table();
     let document = service.stranger.get("/v1/openapi.json").expect(200).json();
     let roles = ["system", "policy", "storage", "operator", "auditor", "tenant", "owner"];
     let callers = roles.map(|role| {

@@ -12,7 +12,7 @@ use crate::api::{Provider, fields};
 use crate::approvals::with_two_persons;
 
 /// A part of each name of the other tenant, which nobody else may see in any answer.
-const MARK: &str = "laboratory";
+pub(crate) const MARK: &str = "laboratory";
 /// Parameters of queries that name no object.
 const PLAIN: &[&str] = &[
     "limit",
@@ -55,7 +55,7 @@ const NEEDED: [(&str, &str); 4] = [
 ];
 
 /// A kind of object, with one of the other tenant and one that does not exist.
-struct Objects {
+pub(crate) struct Objects {
     names: BTreeMap<&'static str, (String, String)>,
     /// Definition of work, as schedules and runs have it.
     definition: Value,
@@ -129,14 +129,20 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
 
 /// A request of an operation, in which `{KIND}` stands for an object.
 #[derive(Clone, Debug)]
-struct Request {
-    method: String,
-    path: String,
+pub(crate) struct Request {
+    /// Name of the operation.
+    pub(crate) id: String,
+    /// Area of the operation, as the table of roles has it.
+    pub(crate) area: String,
+    /// "read" or "change".
+    pub(crate) right: String,
+    pub(crate) method: String,
+    pub(crate) path: String,
     body: Option<Value>,
 }
 
 impl Request {
-    fn send(&self, caller: &Caller, objects: &Objects, is_foreign: bool) -> Answer {
+    pub(crate) fn send(&self, caller: &Caller, objects: &Objects, is_foreign: bool) -> Answer {
         let path = objects.fill(&self.path, is_foreign);
         let body = self.body.as_ref().map(|body| {
             let text = objects.fill(&body.to_string(), is_foreign);
@@ -153,7 +159,7 @@ impl Request {
 
 /// Returns the requests of all operations except those about the caller alone.
 #[track_caller]
-fn requests(document: &Value, objects: &Objects) -> Vec<Request> {
+pub(crate) fn requests(document: &Value, objects: &Objects) -> Vec<Request> {
     let mut all = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -183,7 +189,10 @@ fn requests(document: &Value, objects: &Objects) -> Vec<Request> {
             let request = |more: Option<String>| {
                 let words: Vec<String> = needed.iter().cloned().chain(more).collect();
                 let path = format!("{path}?{}", words.join("&"));
-                Request { method: method.to_uppercase(), path, body: body.clone() }
+                let (id, area) = (id.to_owned(), area.to_owned());
+                let right = operation["x-right"].as_str().unwrap().to_owned();
+                let method = method.to_uppercase();
+                Request { id, area, right, method, path, body: body.clone() }
             };
             all.push(request(None));
             for name in query.iter().filter(|name| !PLAIN.contains(&name.as_str())) {
@@ -200,7 +209,7 @@ fn requests(document: &Value, objects: &Objects) -> Vec<Request> {
 }
 
 /// Makes the other tenant with one object of each kind. Returns its administrator.
-fn other_tenant(service: &Provider) -> (Caller, Objects) {
+pub(crate) fn other_tenant(service: &Provider) -> (Caller, Objects) {
     let name = MARK.to_uppercase();
     let other = service.tenant(&name);
     let node = format!("{MARK}-1");

@@ -144,6 +144,7 @@ mod reserve;
 mod restores;
 #[cfg(test)]
 mod rights;
+mod role_table;
 #[cfg(test)]
 mod risks;
 #[cfg(test)]
