@@ -115,6 +115,12 @@ impl Caller {
         self.roles.iter().any(|held| held.domain == Some(domain))
     }
 
+    /// Returns true if the caller may own nodes of the domain.
+    pub(crate) fn is_customer_of(&self, domain: DomainId) -> bool {
+        let customer = HeldRole { role: Role::Owner, domain: Some(domain) };
+        self.roles.contains(&customer)
+    }
+
     /// Returns true if the caller has a role everywhere, as those who run the service have.
     pub(crate) fn is_staff(&self) -> bool {
         self.roles.iter().any(|held| held.domain.is_none())

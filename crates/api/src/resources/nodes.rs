@@ -310,9 +310,8 @@ fn domain_for_new(
     let name = name.unwrap_or("of the caller");
     let domain = found.ok_or_else(|| Problem::not_found("domain", name))?;
     let subject = Subject::Domain(domain.id);
-    // A person registers own nodes in a domain in which the person has a role.
-    let is_member = caller.belongs_to(domain.id);
-    let is_own = owner.is_some() && owner == caller.person && is_member;
+    // A customer registers own nodes.
+    let is_own = owner.is_some() && owner == caller.person && caller.is_customer_of(domain.id);
     if is_own || caller.may(Area::Nodes, Right::Write, subject) {
         return Ok(domain);
     }
