@@ -55,7 +55,6 @@ enum Object {
         name: String,
         definition: Option<String>,
     },
-    /// Options of an option set.
     /// Options that an option set gets, by name or by a return to a version.
     Options {
         set: String,

@@ -156,8 +156,8 @@ impl Answers {
         progress.bytes.fetch_add(arrival.data_bytes, Relaxed);
     }
 
-    /// Returns the number of bytes that arrive at the server in `span` at the rate so far. Returns
-    /// `None` before anything has arrived.
+    /// Returns the number of bytes that arrive at the server in `span` at the rate of the last
+    /// seconds. Returns `None` before anything has arrived.
     pub(super) fn bytes_in(&self, span: Duration) -> Option<u64> {
         self.transit.lock().bytes_in(span, sys::clock::monotonic())
     }
