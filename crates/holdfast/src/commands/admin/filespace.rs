@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use client::admin::Admin;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::request::{ask, pages};
@@ -72,7 +72,7 @@ pub(super) fn run(
         FilespaceCommand::Remove(RemoveArgs { node, filespace, confirm: _ }) => {
             let name = name(&filespace)?;
             let shown = path::name_text(&name);
-            let encoded = utf8_percent_encode(&shown, ENCODED);
+            let encoded = utf8_percent_encode(&shown, NON_ALPHANUMERIC);
             let address = format!("{}?filespace={encoded}", address(&node)?);
             ask(admin, "DELETE", &address, None)?;
             let removed = json!({ "node": node, "filespace": JsonPath(&name) });
@@ -82,14 +82,6 @@ pub(super) fn run(
     }
     Ok(DONE)
 }
-
-/// Characters that a value in a query does not have as they are.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~')
-    .remove(b'/');
 
 /// Returns the name of the filespace that a person has given.
 fn name(given: &OsStr) -> Result<Vec<u8>, CommandError> {
@@ -145,9 +137,9 @@ mod tests {
 
     #[test]
     fn names_are_encoded_for_a_query() {
-        let encoded = |text: &str| utf8_percent_encode(text, ENCODED).to_string();
-        assert_eq!(encoded("/srv/a b&c"), "/srv/a%20b%26c");
-        assert_eq!(encoded("/\u{e9}"), "/%C3%A9");
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        assert_eq!(encoded("/srv/a b&c"), "%2Fsrv%2Fa%20b%26c");
+        assert_eq!(encoded("/\u{e9}"), "%2F%C3%A9");
         assert_eq!(encoded("base64:L2+="), "base64%3AL2%2B%3D");
         assert!(address("web-01").is_ok() && address("a/b").is_err() && address("").is_err());
     }

@@ -560,12 +560,7 @@ pub(super) fn failures(document: &Value) -> Vec<(String, String)> {
 
 /// Returns a path of a document in escaped form.
 pub(super) fn shown_path(path: &Value) -> String {
-    if let Some(text) = path.as_str() {
-        return model::escaped(text.as_bytes());
-    }
-    let bytes = path["bytes"].as_str().unwrap_or_default();
-    let bytes = data_encoding::BASE64.decode(bytes.as_bytes()).unwrap_or_default();
-    model::escaped(&bytes)
+    model::escaped(&crate::path::from_json(path).unwrap_or_default())
 }
 
 /// Returns the strings of a list in a document.

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use super::bounds::{Bounds, ROWS_MAX};
 use crate::commands::admin::{ask_pages, look_up};
 use crate::error::CommandError;
+use crate::path;
 
 /// Number of the last backups of a node that a view has: fewer if there are many nodes.
 const BACKUPS_MIN: u32 = 50;
@@ -31,7 +32,7 @@ impl Backup {
     fn parse(node: &str, document: &Json) -> Option<Self> {
         Some(Self {
             node: node.to_owned(),
-            filespace: bytes(&document["filespace"]),
+            filespace: path::from_json(&document["filespace"])?,
             started: time(&document["started"])?,
             ended: time(&document["ended"])?,
             report: document["report"].clone(),
@@ -65,8 +66,8 @@ pub(super) fn of_node(
     node: &str,
     most: u32,
 ) -> Result<Vec<Backup>, CommandError> {
-    let path = format!("/v1/nodes/{node}/backups?limit={most}");
-    let Some(page) = look_up(admin, &path)? else { return Ok(Vec::new()) };
+    let address = format!("/v1/nodes/{node}/backups?limit={most}");
+    let Some(page) = look_up(admin, &address)? else { return Ok(Vec::new()) };
     let items = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
 }
@@ -159,17 +160,6 @@ fn time(moment: &Json) -> Option<ServerTime> {
     Some(ServerTime(moment.as_microsecond()))
 }
 
-/// Returns a name of a document, which is text or Base64.
-fn bytes(name: &Json) -> Vec<u8> {
-    match name.as_str() {
-        Some(text) => text.as_bytes().to_vec(),
-        None => {
-            let encoded = name["bytes"].as_str().unwrap_or_default();
-            data_encoding::BASE64.decode(encoded.as_bytes()).unwrap_or_default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -239,9 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_times_are_read_from_documents() {
-        assert_eq!(bytes(&json!("/home")), b"/home");
-        assert_eq!(bytes(&json!({"bytes": "L/8="})), b"/\xff");
+    fn times_and_connections_are_read_from_documents() {
         assert_eq!(time(&json!("1970-01-01T00:00:01Z")), Some(ServerTime(1_000_000)));
         assert_eq!(time(&json!(null)), None);
         let connected = connection(&json!({"node": "anna", "addresses": ["127.0.0.1:1"],
