@@ -1,6 +1,7 @@
 //! Ways around the table of roles: nobody gets a right by using another one.
 
 use e2e::harness::Outcome;
+use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
@@ -37,6 +38,11 @@ fn an_operator_hands_over_no_node() {
         operator.patch("/v1/nodes/web-1", &change).expect(403);
     }
     operator.patch("/v1/nodes/web-1", &json!({ "description": "x" })).expect(200);
+    let domains = |caller: &Caller| {
+        fields(&caller.get("/v1/nodes/web-1/policies").expect(200).json(), "domain")
+    };
+    assert_eq!(domains(&operator), ["STANDARD"], "no choice that is refused");
+    assert_eq!(domains(&service.root).len(), 2);
     let run = |words: &[&str]| -> Outcome { tenant_keys::run(&service, "olga", words) };
     run(&["node", "set", "web-1", "--domain", "LAB"]).expect(&[12]);
     run(&["node", "lock", "web-1"]).expect(&[0]);
@@ -73,7 +79,20 @@ fn who_decides_about_policies_runs_no_commands_at_nodes() {
     pia.patch("/v1/option-sets/s", &json!({ "set": option("post-command", "id") }))
         .expect(403);
 
+    // A command that was taken from the set does not come back with an older version.
+    service
+        .root
+        .patch("/v1/option-sets/s", &json!({ "set": option("post-command", "id") }))
+        .expect(200);
+    service
+        .root
+        .patch("/v1/option-sets/s", &json!({ "unset": ["post-command"] }))
+        .expect(200);
+    pia.patch("/v1/option-sets/s", &json!({ "revert_to": 2 })).expect(403);
+    pia.patch("/v1/option-sets/s", &json!({ "revert_to": 1 })).expect(200);
+
     let run = |words: &[&str]| -> Outcome { tenant_keys::run(&service, "pia", words) };
+    run(&["optionset", "revert", "s", "--to", "2"]).expect(&[12]);
     let define = ["schedule", "define", "d", "--time", "22:00", "--action"];
     run(&[&define[..], &["incremental"]].concat()).expect(&[0]);
     run(&["schedule", "update", "d", "--action", "command", "--object", "id"]).expect(&[12]);
@@ -94,9 +113,7 @@ fn a_schedule_is_for_those_whose_nodes_follow_it() {
     };
     make("of-domain", json!({ "domain": "LAB" }));
     make("of-label", json!({ "label": "web" }));
-    let names = |caller: &e2e::harness::api::Caller| {
-        fields(&caller.get("/v1/schedules").expect(200).json(), "name")
-    };
+    let names = |caller: &Caller| fields(&caller.get("/v1/schedules").expect(200).json(), "name");
     assert_eq!((names(&lab), names(&law)), (vec!["of-domain".to_owned()], Vec::new()));
     law.get("/v1/schedules/of-domain").expect(404);
     law.patch("/v1/nodes/law-1", &json!({ "add_labels": ["web"] })).expect(200);
