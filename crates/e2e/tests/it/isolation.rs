@@ -138,7 +138,7 @@ pub(crate) struct Request {
     pub(crate) right: String,
     pub(crate) method: String,
     pub(crate) path: String,
-    body: Option<Value>,
+    pub(crate) body: Option<Value>,
 }
 
 impl Request {
@@ -151,7 +151,7 @@ impl Request {
         caller.send(&self.method, &path, body.as_ref())
     }
 
-    fn names_an_object(&self) -> bool {
+    pub(crate) fn names_an_object(&self) -> bool {
         let body = self.body.as_ref().map(Value::to_string).unwrap_or_default();
         self.path.contains('{') || body.contains("\"{")
     }

@@ -144,9 +144,9 @@ mod reserve;
 mod restores;
 #[cfg(test)]
 mod rights;
-mod role_table;
 #[cfg(test)]
 mod risks;
+mod role_table;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]

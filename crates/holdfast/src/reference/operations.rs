@@ -25,6 +25,10 @@ operations with all roles and compares what happens with this table.
 - Each person is the owner of the nodes that name the person as their owner, whatever their domain.
 - Everybody may read and change the own account and its keys. A key allows no more than its person
   may: a `readonly` key reads, an `enroller` registers nodes, an `impersonator` acts for another.
+- What belongs to the service as a whole is for those who hold a role everywhere: pools, volumes,
+  libraries, tasks, the log, metrics, the test of alerts, and changes of schedules and option sets.
+- An owner has rights to own nodes, and to nothing else of a domain but to register nodes there.
+- Keys of other people belong to the area of people.
 - An object that a caller may not see is answered as one that does not exist.
 
 ";
