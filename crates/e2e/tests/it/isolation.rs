@@ -95,7 +95,7 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
         }
         "events.control" => json!({ "wish": "cancel" }),
         "keys.add" => json!({ "user": "{person}", "kind": "full" }),
-        "libraries.add" => json!({ "name": "MINE", "folder": "/nowhere/mine" }),
+        "libraries.add" => json!({ "name": "MINE", "folder": "/dev/null/mine" }),
         "libraries.change" => json!({ "settings": { "retain_secs": 60 } }),
         "libraries.work" => json!({ "work": "check-in" }),
         "nodes.add" => json!({ "name": "mine-1", "domain": "{domain}" }),
@@ -106,7 +106,7 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
         "option-sets.end-stage" => json!({ "decision": "promote" }),
         "policies.activate" => json!({ "confirm": true }),
         "policies.edit" => json!({ "remove_class": "STANDARD" }),
-        "pools.add" => json!({ "name": "MINE", "url": "file:///nowhere/mine" }),
+        "pools.add" => json!({ "name": "MINE", "url": "file:///dev/null/mine" }),
         "pools.change" => json!({ "is_replaced": true }),
         "restores.start" => json!({ "node": "{node}", "filespace": "/", "paths": ["/etc"] }),
         "runs.add" => json!({ "nodes": ["{node}"], "definition": definition }),
