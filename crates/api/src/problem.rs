@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Invalid,
     /// The object is in a state that does not allow the operation.
     Conflict,
+    /// The request would destroy so much that it has to be confirmed.
+    Unconfirmed,
     /// The object has changed since the caller read it.
     Changed,
     /// Another person has to approve. The request was kept.
@@ -49,13 +51,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Unauthenticated,
         Self::SecondFactor,
         Self::Forbidden,
         Self::NotFound,
         Self::Invalid,
         Self::Conflict,
+        Self::Unconfirmed,
         Self::Changed,
         Self::ApprovalNeeded,
         Self::TooLarge,
@@ -77,6 +80,7 @@ impl Kind {
             Self::NotFound => "not-found",
             Self::Invalid => "invalid",
             Self::Conflict => "conflict",
+            Self::Unconfirmed => "confirmation-needed",
             Self::Changed => "changed",
             Self::ApprovalNeeded => "approval-needed",
             Self::TooLarge => "too-large",
@@ -96,7 +100,7 @@ impl Kind {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::Invalid => StatusCode::BAD_REQUEST,
-            Self::Conflict => StatusCode::CONFLICT,
+            Self::Conflict | Self::Unconfirmed => StatusCode::CONFLICT,
             Self::Changed => StatusCode::PRECONDITION_FAILED,
             Self::ApprovalNeeded => StatusCode::ACCEPTED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -117,6 +121,7 @@ impl Kind {
             Self::NotFound => "There is no such object",
             Self::Invalid => "The request is wrong",
             Self::Conflict => "The present state does not allow this",
+            Self::Unconfirmed => "This destroys much, and has to be confirmed",
             Self::Changed => "The object has changed meanwhile",
             Self::ApprovalNeeded => "Another person has to approve this",
             Self::TooLarge => "The request is too large",
@@ -208,6 +213,10 @@ impl Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
+            StoreError::Unconfirmed(text) => {
+                let detail = format!("{text}; if you want this, send it with \"confirm\": true");
+                return Self::new(Kind::Unconfirmed, detail);
+            }
             StoreError::Usage(_) => Kind::Invalid,
             StoreError::Conflict(_) => Kind::Conflict,
             StoreError::NotFound(_) => Kind::NotFound,

@@ -20,6 +20,9 @@ pub(crate) fn status(error: StoreError) -> Status {
     match error {
         StoreError::Usage(text) => Status::invalid_argument(text),
         StoreError::Conflict(text) => Status::failed_precondition(text),
+        StoreError::Unconfirmed(text) => Status::failed_precondition(format!(
+            "{text}; if you want this, repeat the command with --confirm"
+        )),
         StoreError::NotFound(text) => Status::not_found(text),
         StoreError::Busy(text) => Status::aborted(text),
         StoreError::NoSpace(text) => Status::resource_exhausted(text),

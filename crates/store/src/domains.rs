@@ -478,9 +478,8 @@ fn guard(store: &Store, domain: &PolicyDomain, draft: &PolicySet) -> Result<(), 
         && more > 0
         && outcome.examined >= GUARDED_VERSIONS_MIN
     {
-        return Err(StoreError::conflict(format!(
-            "activating this draft would expire {} of {} ({}, {}); if you want this, activate the \
-             draft with --confirm",
+        return Err(StoreError::Unconfirmed(format!(
+            "activating this draft would expire {} of {} ({}, {})",
             outcome.expired,
             counted(outcome.examined, "inactive version"),
             counted(outcome.expired_bytes, "byte"),

@@ -15,6 +15,9 @@ pub enum StoreError {
     /// The request does not fit the present state: something has to be changed first.
     #[error("{0}")]
     Conflict(String),
+    /// The request would destroy so much that it is carried out only when it is confirmed.
+    #[error("{0}")]
+    Unconfirmed(String),
     /// The object that the request names does not exist.
     #[error("{0}")]
     NotFound(String),
@@ -38,7 +41,10 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if the same request fails each time.
     pub fn is_for_good(&self) -> bool {
-        matches!(self, Self::Usage(_) | Self::Conflict(_) | Self::NotFound(_))
+        matches!(self, 
+            self,
+            Self::Usage(_) | Self::Conflict(_) | Self::Unconfirmed(_) | Self::NotFound(_)
+        )
     }
 
     pub fn usage(text: impl Into<String>) -> Self {

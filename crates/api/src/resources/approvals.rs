@@ -64,7 +64,6 @@ struct DecisionBody {
 enum Choice {
     Approve,
     Refuse,
-    Withdraw,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -77,11 +76,15 @@ pub(super) fn add(routes: &mut Routes) {
     let area = Area::Approvals;
     let summary = "Lists requests for approval, the last asked first";
     routes.add(Operation::read("approvals.list", "/v1/approvals", area, summary), list);
-    let summary = "Approves, refuses or withdraws a request; an approved one is carried out";
+    let summary = "Approves or refuses a request; an approved one is carried out";
     let path = "/v1/approvals/{approval}/decision";
     let operation = Operation::post("approvals.decide", path, area, summary);
     let body = json!({ "decision": "approve", "reason": "the machine is gone" });
     routes.add(operation.example("approve", body), decide);
+    // Whoever may ask may take the own request back, whatever the role.
+    let summary = "Withdraws a request of one's own";
+    let path = "/v1/approvals/{approval}";
+    routes.add(Operation::delete("approvals.withdraw", path, Area::Account, summary), withdraw);
 }
 
 fn describe(row: ApprovalRow) -> ApprovalDocument {
@@ -143,62 +146,76 @@ fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ApprovalRow> {
 
 /// Fails if the caller may not decide so about the request.
 fn check(desk: &Desk, caller: &Caller, row: &ApprovalRow, choice: Choice) -> Answer<()> {
-    let is_own = approval::is_own(caller, row);
-    match choice {
-        Choice::Withdraw if is_own => Ok(()),
-        Choice::Withdraw => Err(Problem::forbidden()),
-        _ if is_own => {
-            let text = "another person has to decide about your own request";
-            Err(Problem::new(Kind::Forbidden, text))
-        }
-        _ if caller.acting.is_some() => {
-            let text = "nobody decides in the place of another person";
-            Err(Problem::new(Kind::Forbidden, text))
-        }
-        _ if !may(desk, caller, Some(row), Right::Write) => Err(Problem::forbidden()),
-        Choice::Refuse => Ok(()),
-        Choice::Approve if sys::clock::now().0 - row.asked.0 > WAITING_MICROS => {
-            Err(Problem::conflict("the request is older than a week; ask again"))
-        }
-        Choice::Approve => Ok(()),
+    if approval::is_own(caller, row) {
+        let text = "another person has to decide about your own request";
+        return Err(Problem::new(Kind::Forbidden, text));
     }
+    if caller.acting.is_some() {
+        let text = "nobody decides in the place of another person";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    if !may(desk, caller, Some(row), Right::Write) {
+        return Err(Problem::forbidden());
+    }
+    if choice == Choice::Approve && sys::clock::now().0 - row.asked.0 > WAITING_MICROS {
+        return Err(Problem::conflict("the request is older than a week; ask again"));
+    }
+    Ok(())
 }
 
 fn decide(call: &mut Call<ApprovalPath, Empty, DecisionBody>) -> Answer<ApprovalDocument> {
     let (desk, caller) = (&call.desk, &call.caller);
     let row = find(desk, caller, call.path.approval)?;
-    let choice = call.body.decision;
-    let reason = &call.body.reason;
+    let DecisionBody { decision: choice, reason } = &call.body;
     if reason.len() > REASON_BYTES_MAX || reason.chars().any(char::is_control) {
         let text = format!("a reason has at most {REASON_BYTES_MAX} bytes, on one line");
         return Err(Problem::invalid(text));
     }
-    check(desk, caller, &row, choice)?;
-    let state = match choice {
-        Choice::Approve => ApprovalState::Approved,
-        Choice::Refuse => ApprovalState::Refused,
-        Choice::Withdraw => ApprovalState::Withdrawn,
-    };
-    let decision = Decision {
-        state,
-        by: caller.name.clone(),
-        at: sys::clock::now(),
-        reason: call.body.reason.clone(),
-    };
-    let store = desk.store();
-    if !store.catalog.decide(row.number, ApprovalState::Waiting, &decision)? {
+    check(desk, caller, &row, *choice)?;
+    match choice {
+        Choice::Approve => {
+            let decision = end_waiting(desk, caller, &row, ApprovalState::Approved, reason)?;
+            note(desk.store(), &caller.name, "approval given", told(&row))?;
+            carry_out(desk, &row, &decision)?;
+        }
+        Choice::Refuse => {
+            end_waiting(desk, caller, &row, ApprovalState::Refused, reason)?;
+            note(desk.store(), &caller.name, "approval refused", told(&row))?;
+        }
+    }
+    Ok(describe(desk.store().catalog.approval(row.number)?))
+}
+
+fn withdraw(call: &mut Call<ApprovalPath, Empty, Empty>) -> Answer<ApprovalDocument> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let row = find(desk, caller, call.path.approval)?;
+    if !approval::is_own(caller, &row) {
+        let text = "only the person who asked withdraws a request; others refuse it";
+        return Err(Problem::new(Kind::Forbidden, text));
+    }
+    end_waiting(desk, caller, &row, ApprovalState::Withdrawn, "")?;
+    note(desk.store(), &caller.name, "approval withdrawn", told(&row))?;
+    Ok(describe(desk.store().catalog.approval(row.number)?))
+}
+
+fn told(row: &ApprovalRow) -> String {
+    format!("{}: {}", row.number, row.summary)
+}
+
+/// Records the decision about a request that waits. Fails if it waits no more.
+fn end_waiting(
+    desk: &Desk,
+    caller: &Caller,
+    row: &ApprovalRow,
+    state: ApprovalState,
+    reason: &str,
+) -> Answer<Decision> {
+    let (by, at) = (caller.name.clone(), sys::clock::now());
+    let decision = Decision { state, by, at, reason: reason.to_owned() };
+    if !desk.store().catalog.decide(row.number, ApprovalState::Waiting, &decision)? {
         return Err(Problem::conflict("the request was decided already"));
     }
-    let what = match choice {
-        Choice::Approve => "approval given",
-        Choice::Refuse => "approval refused",
-        Choice::Withdraw => "approval withdrawn",
-    };
-    note(store, &caller.name, what, format!("{}: {}", row.number, row.summary))?;
-    if choice == Choice::Approve {
-        carry_out(desk, &row, &decision)?;
-    }
-    Ok(describe(store.catalog.approval(row.number)?))
+    Ok(decision)
 }
 
 /// Carries out an approved request, and records the result. Both names are in the activity log.

@@ -62,6 +62,29 @@ fn removal_of_a_node_waits_for_a_second_person() {
 }
 
 #[test]
+fn who_asked_withdraws_a_request_whatever_the_role() {
+    let (service, second) = with_two_persons();
+    let planner = service.person("planner", &["policy"]);
+    for days in ["90", "5"] {
+        planner.patch(DRAFT, &keeping(days)).expect(200);
+        let expected = if days == "90" { 200 } else { 202 };
+        planner.post(ACTIVATION, &json!({})).expect(expected);
+    }
+    let decision = last_request(&second);
+    let request = decision.trim_end_matches("/decision").to_owned();
+    second.delete(&request).expect(403);
+    service.tenant("LAB").delete(&request).expect(404);
+    service.key("planner", "readonly", &[]).delete(&request).expect(403);
+    assert_eq!(planner.delete(&request).expect(200).json()["state"], "withdrawn");
+    planner.delete(&request).expect(409);
+    second.post(&decision, &json!({ "decision": "approve" })).expect(409);
+    let log = service.root.get("/v1/log?kind=approval%20withdrawn").expect(200).json();
+    assert_eq!(fields(&log, "actor"), ["planner"]);
+    // The same may be asked for anew.
+    planner.post(ACTIVATION, &json!({})).expect(202);
+}
+
+#[test]
 fn removal_of_a_filespace_waits_for_a_second_person() {
     let (service, second) = with_two_persons();
     let node = enrol(&service, "a");

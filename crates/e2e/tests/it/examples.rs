@@ -376,6 +376,11 @@ fn approvals(stage: &mut Stage) {
     stage.number("approval", &waiting["items"][0]["number"]);
     let decided: Value = stage.run("approvals.decide", &second).json();
     assert_eq!(decided["state"], "done", "{decided}");
+    root.post("/v1/nodes", &json!({ "name": "old-1" })).expect(201);
+    root.delete("/v1/nodes/old-1").expect(202);
+    let waiting = root.get("/v1/approvals").expect(200).json();
+    stage.number("approval", &waiting["items"][0]["number"]);
+    stage.run("approvals.withdraw", &root);
 }
 
 /// Returns a section of the configuration by which notices come at once.

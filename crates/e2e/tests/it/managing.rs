@@ -8,6 +8,30 @@ use e2e::harness::enrol;
 use serde_json::json;
 
 use crate::api::{Provider, fields};
+use crate::scene::plant_files;
+
+#[test]
+fn a_draft_that_drops_most_versions_is_activated_only_when_it_is_confirmed() {
+    let service = Provider::new();
+    let node = crate::at_work::enrol(&service, "a");
+    let tree = service.scratch.folder("tree");
+    for round in 1..=5 {
+        plant_files(&tree, 30, 100 * round, round as u64);
+        node.backup(&tree, &[]).expect(&[0]);
+    }
+    let policy = "/v1/domains/STANDARD/policy";
+    let class = json!({ "name": "STANDARD", "backup": { "versions_existing": "2" } });
+    let draft = format!("{policy}/draft");
+    service.root.patch(&draft, &json!({ "put_class": class })).expect(200);
+    let activation = format!("{policy}/activation");
+    let refused = service.root.post(&activation, &json!({})).expect(409).json();
+    assert_eq!(refused["code"], "confirmation-needed");
+    let told = refused["detail"].as_str().unwrap();
+    assert!(told.contains("would expire 9") && told.contains("\"confirm\": true"), "{told}");
+    service.root.get(&format!("{policy}/review")).expect(200);
+    service.root.post(&activation, &json!({ "confirm": true })).expect(200);
+    service.root.get(&format!("{policy}/review")).expect(409);
+}
 
 #[test]
 fn an_option_set_is_defined_staged_and_promoted() {

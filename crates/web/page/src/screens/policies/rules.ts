@@ -55,12 +55,9 @@ function isNoLimit(limit: string): boolean {
   return /^no ?limit$/i.test(limit);
 }
 
-/**
- * What a draft would drop, if that alone keeps it from being activated. Other conflicts, as a draft
- * that has changed meanwhile, have the same code: the sentence tells them apart. A sentence that is
- * not known is shown as a problem, and never as a question.
- */
+/** What a draft would drop, if that alone keeps it from being activated. */
 export function lossOf(problem: Problem): string | undefined {
-  const told = /^activating this draft would (expire [^;]+);/.exec(problem.message);
-  return problem.code === 'conflict' && told ? `The draft would ${told[1]}.` : undefined;
+  if (problem.code !== 'confirmation-needed') return undefined;
+  const [loss = problem.message] = problem.message.split(';');
+  return `${loss.charAt(0).toUpperCase()}${loss.slice(1)}.`;
 }
