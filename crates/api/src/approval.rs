@@ -92,8 +92,8 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
     let number = store.catalog.add_approval(&row)?;
     note(store, &caller.name, "approval asked", format!("{number}: {}", row.summary))?;
     let text = format!(
-        "the request waits as number {number}; another person has to approve it: POST \
-         /v1/approvals/{number}/decision"
+        "the request waits as number {number}; another person has to approve it: on the page, by \
+         'holdfast admin approval approve {number}', or by POST /v1/approvals/{number}/decision"
     );
     Err(Problem::new(Kind::ApprovalNeeded, text))
 }

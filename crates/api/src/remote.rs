@@ -218,23 +218,18 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admi
 
 /// Fails for a call that another person may have to approve: it would not wait.
 fn check_two_persons(path: &str) -> Result<(), Problem> {
-    let text = match path.rsplit('/').next() {
-        Some("RemoveNode") => {
-            "removing a node needs a second person here: use DELETE /v1/nodes/NAME of the REST API"
-        }
+    let (what, operation) = match path.rsplit('/').next() {
+        Some("RemoveNode") => ("removing a node", "DELETE /v1/nodes/NAME"),
         Some("ActivatePolicy") => {
-            "activating a policy may need a second person here: use POST \
-             /v1/domains/NAME/policy/activation of the REST API"
+            ("activating a policy", "POST /v1/domains/NAME/policy/activation")
         }
-        Some("RemovePool") => {
-            "removing a pool needs a second person here: use DELETE /v1/pools/NAME of the REST API"
-        }
-        Some("LabelVolumes") => {
-            "labelling over data needs a second person here: use POST \
-             /v1/libraries/NAME/volumes of the REST API"
-        }
+        Some("RemovePool") => ("removing a pool", "DELETE /v1/pools/NAME"),
+        Some("LabelVolumes") => ("labelling volumes", "POST /v1/libraries/NAME/volumes"),
         _ => return Ok(()),
     };
+    let text = format!(
+        "{what} may need a second person here: ask for it with 'holdfast admin api {operation}'"
+    );
     Err(Problem::new(Kind::Forbidden, text))
 }
 

@@ -41,7 +41,7 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if the same request fails each time.
     pub fn is_for_good(&self) -> bool {
-        matches!(self, 
+        matches!(
             self,
             Self::Usage(_) | Self::Conflict(_) | Self::Unconfirmed(_) | Self::NotFound(_)
         )

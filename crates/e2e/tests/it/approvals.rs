@@ -267,3 +267,27 @@ fn a_policy_is_not_activated_from_elsewhere_by_one_person() {
     let refused = crate::api::holdfast(&words).expect(&[12]);
     assert!(refused.stderr.contains("second person"), "{refused}");
 }
+
+#[test]
+fn requests_are_decided_by_the_command_line() {
+    let (service, _) = with_two_persons();
+    let admin = |words: &[&str]| service.server.admin(&[&["approval"], words].concat());
+    assert_eq!(admin(&["list"]), json!([]));
+    for name in ["a", "b"] {
+        service.root.post("/v1/nodes", &json!({ "name": name })).expect(201);
+        service.root.delete(&format!("/v1/nodes/{name}")).expect(202);
+    }
+    // Those who ask decide nothing.
+    let refused = service.server.try_admin(&["approval", "withdraw", "1"]);
+    refused.expect(&[12]).says("only the person who asked");
+    let listed = admin(&["list"]);
+    assert_eq!((&listed[0]["number"], &listed[1]["asked_by"]), (&json!(2), &json!("root")));
+    assert_eq!(admin(&["refuse", "1", "--reason", "is used"])["state"], "refused");
+    assert_eq!(admin(&["approve", "2"])["state"], "done");
+    service.root.get("/v1/nodes/a").expect(200);
+    service.root.get("/v1/nodes/b").expect(404);
+    assert_eq!(admin(&["list"]), json!([]));
+    assert_eq!(admin(&["list", "--all"]).as_array().unwrap().len(), 2);
+    service.server.try_admin(&["approval", "approve", "2"]).expect(&[12]).says("already");
+    service.server.try_admin(&["approval", "refuse", "77"]).expect(&[12]).says("no request");
+}

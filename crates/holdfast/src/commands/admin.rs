@@ -1,6 +1,7 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
 mod alert;
+mod approval;
 mod audit;
 mod catalog;
 mod domain;
@@ -92,6 +93,7 @@ enum AdminCommand {
     Audit(audit::Args),
     Log(log::Args),
     Alert(alert::Args),
+    Approval(approval::Args),
     Report(report::Args),
     Tasks(tasks::Args),
     Stats(stats::AdminArgs),
@@ -187,6 +189,7 @@ fn carry_out(
         AdminCommand::Reclaim(args) => reclaim::run(&args, admin, context),
         AdminCommand::Log(args) => log::run(args, admin, context),
         AdminCommand::Alert(args) => alert::run(args, admin, context),
+        AdminCommand::Approval(args) => approval::run(args, admin, context),
         AdminCommand::Report(args) => report::run(&args, admin, context),
         AdminCommand::Tasks(args) => tasks::run(&args, admin, context),
         AdminCommand::Stats(args) => stats::of_nodes(&args, admin, context),
