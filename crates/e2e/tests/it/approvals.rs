@@ -79,7 +79,7 @@ fn who_asked_withdraws_a_request_whatever_the_role() {
     planner.delete(&request).expect(409);
     second.post(&decision, &json!({ "decision": "approve" })).expect(409);
     let log = service.root.get("/v1/log?kind=approval%20withdrawn").expect(200).json();
-    assert_eq!(fields(&log, "actor"), ["planner"]);
+    assert!(fields(&log, "actor")[0].starts_with("planner"), "{log}");
     // The same may be asked for anew.
     planner.post(ACTIVATION, &json!({})).expect(202);
 }
@@ -281,7 +281,8 @@ fn requests_are_decided_by_the_command_line() {
     let refused = service.server.try_admin(&["approval", "withdraw", "1"]);
     refused.expect(&[12]).says("only the person who asked");
     let listed = admin(&["list"]);
-    assert_eq!((&listed[0]["number"], &listed[1]["asked_by"]), (&json!(2), &json!("root")));
+    assert_eq!((&listed[0]["number"], &listed[1]["number"]), (&json!(2), &json!(1)));
+    assert!(listed[1]["asked_by"].as_str().unwrap().starts_with("root"), "{listed}");
     assert_eq!(admin(&["refuse", "1", "--reason", "is used"])["state"], "refused");
     assert_eq!(admin(&["approve", "2"])["state"], "done");
     service.root.get("/v1/nodes/a").expect(200);

@@ -79,6 +79,8 @@ fn all_requests(service: &Provider, objects: &Objects) -> Vec<Request> {
     let mut requests = requests(&document, objects);
     // The watch of an event ends with the event.
     requests.retain(|request| request.id != "events.watch");
+    // A request belongs to the person who has asked, whatever the roles.
+    requests.retain(|request| request.id != "approvals.withdraw");
     for request in &mut requests {
         request.path = request.path.replace("filespace=/", &filespace);
         request.path = request.path.replace("path=/etc/hostname", &path);
