@@ -2,7 +2,7 @@
 import type { Documents } from '../../api/client';
 import type { CalendarDay } from '../../charts/Calendar.svelte';
 import { address } from '../../shell/router.svelte';
-import { bytes, count, nameOfDay, plural } from '../../text/format';
+import { bytes, nameOfDay, plural } from '../../text/format';
 
 type Day = Documents['DayDocument'];
 type Event = Documents['EventDocument'];
@@ -32,7 +32,7 @@ export function calendarOf(days: Day[], failures: Event[], number: number, node:
     const failed = wrong.get(day.day);
     if (failed) return { day: day.day, outcome: 'bad', text: failed.join(', '), href };
     if (!day.backups) return { day: day.day, outcome: 'none', text: 'no backup' };
-    const text = `${plural(day.backups, 'backup')}, ${count(day.backed_up)} objects, ${bytes(day.bytes_sent)} sent`;
+    const text = `${plural(day.backups, 'backup')}, ${plural(day.backed_up, 'object')}, ${bytes(day.bytes_sent)} sent`;
     const isIncomplete = day.incomplete > 0 || day.failed > 0;
     return { day: day.day, outcome: isIncomplete ? 'warning' : 'good', text: isIncomplete ? `${text}, ${plural(day.failed, 'failure')}` : text, href };
   });
