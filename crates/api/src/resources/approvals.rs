@@ -41,6 +41,8 @@ struct ApprovalDocument {
     /// Effect of the operation.
     summary: String,
     asked_by: String,
+    /// True if the caller has asked, or acted with the person who asked: another person decides.
+    is_own: bool,
     asked: Time,
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +89,8 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::delete("approvals.withdraw", path, Area::Account, summary), withdraw);
 }
 
-fn describe(row: ApprovalRow) -> ApprovalDocument {
+fn describe(caller: &Caller, row: ApprovalRow) -> ApprovalDocument {
+    let is_own = approval::is_own(caller, &row);
     let state = match row.state {
         ApprovalState::Waiting => "waiting",
         ApprovalState::Approved => "approved",
@@ -101,6 +104,7 @@ fn describe(row: ApprovalRow) -> ApprovalDocument {
         operation: row.operation,
         summary: row.summary,
         asked_by: row.asked_by,
+        is_own,
         asked: Time(row.asked),
         state,
         decided_by: Some(row.decided_by).filter(|name| !name.is_empty()),
@@ -113,7 +117,7 @@ fn describe(row: ApprovalRow) -> ApprovalDocument {
 /// about an object with which the caller may do it, or the caller has asked.
 fn may(desk: &Desk, caller: &Caller, row: Option<&ApprovalRow>, right: Right) -> bool {
     let sees_all = caller.may(Area::Approvals, right, Subject::Service);
-    if sees_all || row.is_some_and(|row| row.asked_by == caller.name) {
+    if sees_all || row.is_some_and(|row| approval::is_own(caller, row)) {
         return row.is_some();
     }
     let order = row.and_then(orders::read);
@@ -127,7 +131,8 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocumen
     rows.retain(|row| may(&call.desk, &call.caller, Some(row), Right::Read));
     rows.truncate(portion.read_max());
     let page = portion.page(rows, |row| row.number.to_string().into_bytes());
-    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+    let items = page.items.into_iter().map(|row| describe(&call.caller, row)).collect();
+    Ok(Page { items, next: page.next })
 }
 
 fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ApprovalRow> {
@@ -183,7 +188,7 @@ fn decide(call: &mut Call<ApprovalPath, Empty, DecisionBody>) -> Answer<Approval
             note(desk.store(), &caller.name, "approval refused", told(&row))?;
         }
     }
-    Ok(describe(desk.store().catalog.approval(row.number)?))
+    Ok(describe(caller, desk.store().catalog.approval(row.number)?))
 }
 
 fn withdraw(call: &mut Call<ApprovalPath, Empty, Empty>) -> Answer<ApprovalDocument> {
@@ -195,7 +200,7 @@ fn withdraw(call: &mut Call<ApprovalPath, Empty, Empty>) -> Answer<ApprovalDocum
     }
     end_waiting(desk, caller, &row, ApprovalState::Withdrawn, "")?;
     note(desk.store(), &caller.name, "approval withdrawn", told(&row))?;
-    Ok(describe(desk.store().catalog.approval(row.number)?))
+    Ok(describe(caller, desk.store().catalog.approval(row.number)?))
 }
 
 fn told(row: &ApprovalRow) -> String {

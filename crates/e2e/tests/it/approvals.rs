@@ -85,6 +85,26 @@ fn who_asked_withdraws_a_request_whatever_the_role() {
 }
 
 #[test]
+fn a_request_is_own_to_both_who_acted() {
+    let (service, second) = with_two_persons();
+    let third = service.person("third", &["system"]);
+    service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    let acting = service
+        .key("root", "impersonator", &[])
+        .with_headers(&["X-Holdfast-For: second"]);
+    acting.delete("/v1/nodes/a").expect(202);
+    let is_own = |caller: &Caller| {
+        caller.get("/v1/approvals").expect(200).json()["items"][0]["is_own"] == true
+    };
+    assert!(is_own(&service.root) && is_own(&second) && !is_own(&third));
+    let path = last_request(&third);
+    let approve = json!({ "decision": "approve" });
+    service.root.post(&path, &approve).expect(403);
+    second.post(&path, &approve).expect(403);
+    third.post(&path, &approve).expect(200);
+}
+
+#[test]
 fn removal_of_a_filespace_waits_for_a_second_person() {
     let (service, second) = with_two_persons();
     let node = enrol(&service, "a");

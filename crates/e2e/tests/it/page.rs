@@ -273,8 +273,13 @@ fn a_second_person_approves_a_removal() {
     let Some(mut stage) = Stage::new(2) else { return };
     stage.configure("two_person = false", "two_person = true");
     stage.person("vera", &["system"]);
+    let key = stage.server.admin(&["key", "add", "--user", "root", "--kind", "impersonator"]);
+    let acting = stage.root.with_key(key["token"].as_str().unwrap());
+    let as_vera = acting.with_headers(&["X-Holdfast-For: vera"]);
+    as_vera.delete("/v1/nodes/web-1").expect(202);
     stage.play("approval", json!({ "second": "vera" }));
     stage.root.get("/v1/nodes/web-2").expect(404);
+    stage.root.get("/v1/nodes/web-1").expect(200);
 }
 
 #[test]
