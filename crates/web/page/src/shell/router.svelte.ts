@@ -2,6 +2,11 @@
 
 /** The address to which the provider of sign-ins sends browsers back. */
 export const RETURN = '/sign-in/return';
+/** The only part of a path that cannot be decoded. No screen has it. */
+const NOWHERE = '/';
+/** Parameters of lists: their orders, and the numbers of their pages. */
+const OF_LISTS = /(^|-)(sort|page)$/;
+const PAGES = /(^|-)page$/;
 
 class Router {
   path = $state(location.pathname);
@@ -12,9 +17,13 @@ class Router {
     document.addEventListener('click', (event) => this.#follow(event));
   }
 
-  /** The parts of the path, decoded. */
+  /** The parts of the path, decoded. An address that somebody has cut in the middle of a character leads to no screen. */
   get parts(): string[] {
-    return this.path.split('/').filter(Boolean).map(decodeURIComponent);
+    try {
+      return this.path.split('/').filter(Boolean).map(decodeURIComponent);
+    } catch {
+      return [NOWHERE];
+    }
   }
 
   go(address: string): void {
@@ -29,9 +38,11 @@ class Router {
     this.#read();
   }
 
-  /** Changes parameters of the address; an empty value removes one. */
+  /** Changes parameters of the address; an empty value removes one. A choice shows other lists, which begin at their first pages. */
   set(changes: Record<string, string | undefined>, isNew = false): void {
     const query = new URLSearchParams(location.search);
+    const isChoice = Object.keys(changes).some((name) => !OF_LISTS.test(name));
+    if (isChoice) [...query.keys()].filter((name) => PAGES.test(name)).forEach((name) => query.delete(name));
     for (const [name, value] of Object.entries(changes)) {
       if (value) query.set(name, value);
       else query.delete(name);
@@ -45,6 +56,13 @@ class Router {
 
   get(name: string): string {
     return this.query.get(name) ?? '';
+  }
+
+  /** A whole number from 1 to `max`; the fallback if the address has none. */
+  number(name: string, fallback: number, max: number): number {
+    const text = this.get(name);
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+    return value >= 1 && value <= max ? value : fallback;
   }
 
   #read(): void {

@@ -49,6 +49,24 @@ export function nameOfDay(date: Date): string {
   return `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, '0')}-${String(date.getDate()).padStart(2, '0')}`;
 }
 
+/** The begin of a day in the zone of the browser, by its name; `undefined` if there is no such day. */
+export function beginOfDay(name: string): Date | undefined {
+  const [, year, month, date] = (/^(\d{4})-(\d\d)-(\d\d)$/.exec(name) ?? []).map(Number);
+  if (year === undefined || month === undefined || date === undefined) return undefined;
+  const begin = new Date(year, month - 1, date);
+  return nameOfDay(begin) === name ? begin : undefined;
+}
+
+/** The last second of a day that begins so. */
+export function endOfDay(begin: Date): Date {
+  return new Date(begin.getFullYear(), begin.getMonth(), begin.getDate(), 23, 59, 59);
+}
+
+/** True for a time with its zone, as the server and addresses have it. */
+export function isMoment(text: string): boolean {
+  return /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(text));
+}
+
 export function clock(value: Moment): string {
   return value ? CLOCK.format(new Date(value)) : NONE;
 }
