@@ -1,5 +1,7 @@
 //! The page in a real browser, on a server with real backups.
 
+mod lists;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
