@@ -18,6 +18,7 @@
 //! | `roles`, `caller` | what a caller may do |
 //! | `approval` | what waits for a second person |
 //! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
+//! | `patch` | members of changes: absent, null, or a value |
 //! | `resources` | the operations, one module a noun |
 //! | `remote`, `scope` | the administrator's service for machines elsewhere |
 //! | `metrics`, `health` | what other programs watch |
@@ -55,6 +56,7 @@ mod oidc;
 mod openapi;
 mod operation;
 mod passwords;
+mod patch;
 mod problem;
 mod rates;
 mod remote;

@@ -18,6 +18,7 @@ use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -51,8 +52,7 @@ struct DomainDocument {
 }
 
 /// Limits of a domain; a limit that is null does not exist.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 struct Limits {
     /// Maximum number of nodes.
     nodes: Option<u64>,
@@ -63,6 +63,30 @@ struct Limits {
     bytes: Option<u64>,
     /// Share of a limit from which the domain is at risk, in per cent.
     warning_percent: u8,
+}
+
+/// Limits that a domain gets. One that is absent stays as it is, and null removes it.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct LimitsBody {
+    /// Maximum number of nodes.
+    nodes: Patch<u64>,
+    /// Maximum number of stored versions of objects.
+    objects: Patch<u64>,
+    /// Maximum size of the stored versions, in bytes as on the nodes.
+    bytes: Patch<u64>,
+    /// Share of a limit from which the domain is at risk, in per cent; 80 by default.
+    warning_percent: Patch<u8>,
+}
+
+impl LimitsBody {
+    /// The change that removes all limits.
+    const NONE: Self = Self {
+        nodes: Patch::Null,
+        objects: Patch::Null,
+        bytes: Patch::Null,
+        warning_percent: Patch::Null,
+    };
 }
 
 /// Amount of what the nodes of a domain have stored: all versions of objects, archive copies, and
@@ -84,16 +108,18 @@ struct NewDomainBody {
     tag: String,
     #[serde(default)]
     description: String,
-    limits: Option<Limits>,
+    #[serde(default)]
+    limits: Patch<LimitsBody>,
 }
 
-/// A change of a domain. A field that is absent leaves its value as it is.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// A change of a domain. A field that is absent leaves its value as it is, and null removes it.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct DomainChangeBody {
-    tag: Option<String>,
-    description: Option<String>,
-    limits: Option<Limits>,
+    tag: Patch<String>,
+    description: Patch<String>,
+    /// Each limit is changed by itself; null removes all.
+    limits: Patch<LimitsBody>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -252,42 +278,52 @@ fn check_texts(tag: Option<&str>, description: Option<&str>) -> Answer<()> {
     Ok(())
 }
 
-fn check_limits(limits: &Limits) -> Answer<()> {
-    if limits.warning_percent == 0 || limits.warning_percent > 100 {
+fn check_limits(limits: &LimitsBody) -> Answer<()> {
+    let percent = limits.warning_percent.change().flatten();
+    if percent.is_some_and(|percent| !(1..=100).contains(&percent)) {
         return Err(Problem::invalid("warnings begin at 1 to 100 per cent of a limit"));
     }
-    let all = [limits.nodes, limits.objects, limits.bytes];
+    let all = [limits.nodes, limits.objects, limits.bytes].map(|one| one.change().flatten());
     if all.into_iter().flatten().any(|number| i64::try_from(number).is_err()) {
         return Err(Problem::invalid("a limit is at most 2^63 - 1"));
     }
     Ok(())
 }
 
-fn apply(details: &mut DomainDetails, body: &DomainChangeBody) -> Answer<()> {
-    check_texts(body.tag.as_deref(), body.description.as_deref())?;
-    if let Some(tag) = &body.tag {
-        details.tag.clone_from(tag);
-    }
-    if let Some(description) = &body.description {
-        details.description.clone_from(description);
-    }
-    if let Some(limits) = &body.limits {
-        check_limits(limits)?;
-        details.nodes_max = limits.nodes;
-        details.objects_max = limits.objects;
-        details.bytes_max = limits.bytes;
-        details.warning_percent = limits.warning_percent;
-    }
+fn apply_limits(details: &mut DomainDetails, limits: &LimitsBody) -> Answer<()> {
+    check_limits(limits)?;
+    let LimitsBody { nodes, objects, bytes, warning_percent } = *limits;
+    details.nodes_max = nodes.change().unwrap_or(details.nodes_max);
+    details.objects_max = objects.change().unwrap_or(details.objects_max);
+    details.bytes_max = bytes.change().unwrap_or(details.bytes_max);
+    // 0 stands for the default.
+    details.warning_percent = warning_percent.emptied().unwrap_or(details.warning_percent);
     Ok(())
+}
+
+fn apply(details: &mut DomainDetails, body: &DomainChangeBody) -> Answer<()> {
+    let (tag, description) = (body.tag.clone().emptied(), body.description.clone().emptied());
+    check_texts(tag.as_deref(), description.as_deref())?;
+    if let Some(tag) = tag {
+        details.tag = tag;
+    }
+    if let Some(description) = description {
+        details.description = description;
+    }
+    match &body.limits {
+        Patch::Absent => Ok(()),
+        Patch::Null => apply_limits(details, &LimitsBody::NONE),
+        Patch::Value(limits) => apply_limits(details, limits),
+    }
 }
 
 fn make(call: &mut Call<Empty, Empty, NewDomainBody>) -> Answer<DomainDocument> {
     call.caller.check(Area::Domains, Right::Write, Subject::Service)?;
     let NewDomainBody { name, tag, description, limits } = &call.body;
     let body = DomainChangeBody {
-        tag: Some(tag.clone()),
-        description: Some(description.clone()),
-        limits: limits.clone(),
+        tag: Patch::Value(tag.clone()),
+        description: Patch::Value(description.clone()),
+        limits: *limits,
     };
     let mut details = DomainDetails::default();
     apply(&mut details, &body)?;

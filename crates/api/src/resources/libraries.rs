@@ -18,6 +18,7 @@ use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -115,16 +116,16 @@ struct NewLibraryBody {
 
 /// Settings of a library. One that is absent stays as it is.
 #[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct SettingsBody {
     /// Maximum number of volumes that are mounted at once: at most 256; 0 for one in each drive.
-    mounts_max: Option<u32>,
+    mounts_max: Patch<u32>,
     /// Time for which a volume stays mounted after its last use, at most a day.
-    retain_secs: Option<u32>,
+    retain_secs: Patch<u32>,
     /// Maximum number of drives that write at once: at most 256; 0 for all but one.
-    writers_max: Option<u32>,
+    writers_max: Patch<u32>,
     /// True to recall files from volumes only by lists, and not by opening them.
-    optimised_only: Option<bool>,
+    optimised_only: Patch<bool>,
 }
 
 /// A change of a library.
@@ -304,9 +305,13 @@ fn current(desk: &Arc<Desk>, caller: &Caller, path: &LibraryPath) -> Answer<Vec<
     Ok(crate::routes::document(&find(desk, &path.library, false)?))
 }
 
-fn settings(body: SettingsBody) -> LibrarySettings {
-    let SettingsBody { mounts_max, retain_secs, writers_max, optimised_only } = body;
-    LibrarySettings { drives_max: mounts_max, retain_secs, optimised_only, writers_max }
+fn settings(body: SettingsBody) -> Answer<LibrarySettings> {
+    Ok(LibrarySettings {
+        drives_max: body.mounts_max.required("mounts_max")?,
+        retain_secs: body.retain_secs.required("retain_secs")?,
+        optimised_only: body.optimised_only.required("optimised_only")?,
+        writers_max: body.writers_max.required("writers_max")?,
+    })
 }
 
 fn new_library(body: &NewLibraryBody) -> Answer<NewLibrary> {
@@ -318,7 +323,7 @@ fn new_library(body: &NewLibraryBody) -> Answer<NewLibrary> {
         (None, Some(path), true) => Devices::Folder { path: path.clone() },
         _ => return Err(Problem::invalid("give a changer with its drives, or a folder")),
     };
-    let (name, settings) = (name.clone(), settings(body.settings));
+    let (name, settings) = (name.clone(), settings(body.settings)?);
     Ok(NewLibrary { name, devices, capacity_bytes: *capacity_bytes, settings })
 }
 
@@ -332,7 +337,7 @@ fn make(call: &mut Call<Empty, Empty, NewLibraryBody>) -> Answer<LibraryDocument
 
 fn change(call: &mut Call<LibraryPath, Empty, LibraryChangeBody>) -> Answer<LibraryDocument> {
     check_change(call)?;
-    let (store, settings) = (call.desk.store(), settings(call.body.settings));
+    let (store, settings) = (call.desk.store(), settings(call.body.settings)?);
     let changed = store.volumes.change_library(&call.path.library, settings)?;
     note(store, &call.caller.name, "library changed by request", changed.row.name.clone())?;
     Ok(describe(changed))

@@ -21,6 +21,7 @@ use crate::caller::{Caller, Limit, Subject};
 use crate::desk::Desk;
 use crate::fields::{Bytes, Empty, Time};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::{Kind, Problem};
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -124,29 +125,27 @@ struct RegisteredDocument {
     token_expires: Time,
 }
 
-/// A change of a node. A field that is absent leaves its value as it is. An empty name of an owner,
-/// option set or group removes it.
+/// A change of a node. A field that is absent leaves its value as it is. Null, as an empty text,
+/// removes a description, and the node's owner, option set or group.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct NodeChangeBody {
-    name: Option<String>,
-    domain: Option<String>,
-    owner: Option<String>,
-    hostname: Option<String>,
-    mail: Option<String>,
-    description: Option<String>,
-    platform: Option<String>,
-    application: Option<String>,
-    cost_centre: Option<String>,
-    locked_by_service: Option<bool>,
-    locked_by_owner: Option<bool>,
-    option_set: Option<String>,
-    deletes_backups: Option<bool>,
-    deletes_archives: Option<bool>,
-    collocation_group: Option<String>,
-    #[serde(default)]
+    name: Patch<String>,
+    domain: Patch<String>,
+    owner: Patch<String>,
+    hostname: Patch<String>,
+    mail: Patch<String>,
+    description: Patch<String>,
+    platform: Patch<String>,
+    application: Patch<String>,
+    cost_centre: Patch<String>,
+    locked_by_service: Patch<bool>,
+    locked_by_owner: Patch<bool>,
+    option_set: Patch<String>,
+    deletes_backups: Patch<bool>,
+    deletes_archives: Patch<bool>,
+    collocation_group: Patch<String>,
     add_labels: Vec<String>,
-    #[serde(default)]
     remove_labels: Vec<String>,
 }
 
@@ -381,19 +380,19 @@ fn check_change(
     body: &NodeChangeBody,
 ) -> Answer<()> {
     let of_domain = Subject::Domain(found.node.domain);
-    let is_of_service = body.locked_by_service.is_some()
-        || body.option_set.is_some()
-        || body.deletes_backups.is_some()
-        || body.deletes_archives.is_some()
-        || body.collocation_group.is_some()
-        || body.owner.is_some();
+    let is_of_service = !body.locked_by_service.is_absent()
+        || !body.option_set.is_absent()
+        || !body.deletes_backups.is_absent()
+        || !body.deletes_archives.is_absent()
+        || !body.collocation_group.is_absent()
+        || !body.owner.is_absent();
     if is_of_service {
         caller.check(Area::Nodes, Right::Write, of_domain)?;
     }
-    if body.owner.is_some() || body.domain.is_some() {
+    if !body.owner.is_absent() || !body.domain.is_absent() {
         check_handover(caller, found.node.domain)?;
     }
-    if let Some(name) = &body.domain {
+    if let Some(name) = body.domain.as_ref().required("domain")? {
         let domain = domains::find(desk, caller, name)?;
         caller.check(Area::Nodes, Right::Write, of_domain)?;
         caller.check(Area::Nodes, Right::Write, Subject::Domain(domain.id))?;
@@ -433,9 +432,10 @@ fn changed_details(
     before: &NodeDetails,
     body: &NodeChangeBody,
 ) -> Answer<NodeDetails> {
-    let text = |new: &Option<String>, old: &String| new.clone().unwrap_or_else(|| old.clone());
-    let owner = match &body.owner {
-        Some(login) => owner(desk, caller, Some(login))?,
+    let text =
+        |new: &Patch<String>, old: &String| new.clone().emptied().unwrap_or_else(|| old.clone());
+    let owner = match body.owner.clone().emptied() {
+        Some(login) => owner(desk, caller, Some(&login))?,
         None => before.owner,
     };
     let details = NodeDetails {
@@ -460,14 +460,14 @@ fn change(call: &mut Call<NodePath, Empty, NodeChangeBody>) -> Answer<NodeDocume
         return Err(Problem::invalid(format!("a change has at most {LABELS_MAX} labels")));
     }
     let order = NodeOrder {
-        locked: body.locked_by_service,
-        locked_by_owner: body.locked_by_owner,
-        new_name: body.name.clone(),
-        domain: body.domain.clone(),
-        option_set: body.option_set.clone(),
-        deletes_backups: body.deletes_backups,
-        deletes_archives: body.deletes_archives,
-        collocation_group: body.collocation_group.clone(),
+        locked: body.locked_by_service.required("locked_by_service")?,
+        locked_by_owner: body.locked_by_owner.required("locked_by_owner")?,
+        new_name: body.name.clone().required("name")?,
+        domain: body.domain.clone().required("domain")?,
+        option_set: body.option_set.clone().emptied(),
+        deletes_backups: body.deletes_backups.required("deletes_backups")?,
+        deletes_archives: body.deletes_archives.required("deletes_archives")?,
+        collocation_group: body.collocation_group.clone().emptied(),
         added_labels: body.add_labels.clone(),
         removed_labels: body.remove_labels.clone(),
         details: Some(details),

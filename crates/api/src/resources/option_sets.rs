@@ -18,6 +18,7 @@ use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -93,8 +94,9 @@ struct OptionSetBody {
     /// Names of options that are removed.
     #[serde(default)]
     unset: Vec<String>,
-    /// Statements that replace those before.
-    statements: Option<Vec<String>>,
+    /// Statements that replace those before; null removes all.
+    #[serde(default)]
+    statements: Patch<Vec<String>>,
     /// Version whose content replaces everything.
     revert_to: Option<u64>,
     #[serde(default)]
@@ -358,7 +360,7 @@ fn change(call: &mut Call<OptionSetPath, Empty, OptionSetBody>) -> Answer<Change
     let change = OptionSetChange {
         set: options(&body.set)?,
         unset: body.unset.clone(),
-        text: body.statements.as_ref().map(|lines| text(lines)).transpose()?,
+        text: body.statements.clone().emptied().map(|lines| text(&lines)).transpose()?,
         revert_to: body.revert_to,
         comment: body.comment.clone(),
         share: share.transpose()?,

@@ -16,6 +16,7 @@ use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::passwords;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right, Role};
 use crate::routes::Routes;
@@ -82,21 +83,34 @@ struct NewPersonBody {
     roles: Vec<RoleDocument>,
 }
 
-/// A change of a person. A field that is absent leaves its value as it is.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+/// A change of a person. A field that is absent leaves its value as it is, and null empties a text
+/// or a list.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct PersonChangeBody {
+    name: Patch<String>,
+    mail: Patch<String>,
+    cost_centres: Patch<Vec<String>>,
+    password: Patch<String>,
+    /// False to remove the second factor of a person who has lost it.
+    has_second_factor: Patch<bool>,
+    locked: Patch<bool>,
+    /// All roles of the person.
+    roles: Patch<Vec<RoleDocument>>,
+    /// All identities of the person, for those who run the service. Whoever has one of them signs
+    /// in as this person. A change ends all sign-ins of the person.
+    identities: Patch<Vec<IdentityDocument>>,
+}
+
+/// The changes that a body asks for; `None` leaves a value as it is.
+struct PersonOrder {
     name: Option<String>,
     mail: Option<String>,
     cost_centres: Option<Vec<String>>,
     password: Option<String>,
-    /// False to remove the second factor of a person who has lost it.
-    has_second_factor: Option<bool>,
+    loses_second_factor: bool,
     locked: Option<bool>,
-    /// All roles of the person.
     roles: Option<Vec<RoleDocument>>,
-    /// All identities of the person, for those who run the service. Whoever has one of them signs
-    /// in as this person. A change ends all sign-ins of the person.
     identities: Option<Vec<IdentityDocument>>,
 }
 
@@ -399,73 +413,95 @@ fn taken(login: &str) -> Problem {
     Problem::conflict(format!("the login '{login}' is taken; choose another one"))
 }
 
-fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<PersonDocument> {
-    let person = find(&call.desk, &call.caller, &call.path.person, Right::Write)?;
-    let body = &call.body;
-    for (text, what) in [(&body.name, "a name"), (&body.mail, "an address for mail")] {
-        text.iter().try_for_each(|text| check_text(text, what))?;
+impl PersonOrder {
+    fn parse(body: &PersonChangeBody) -> Answer<Self> {
+        let has_second_factor = body.has_second_factor.required("has_second_factor")?;
+        if has_second_factor == Some(true) {
+            return Err(Problem::invalid("only the person can set a second factor"));
+        }
+        let order = Self {
+            name: body.name.clone().emptied(),
+            mail: body.mail.clone().emptied(),
+            cost_centres: body.cost_centres.clone().emptied(),
+            password: body.password.clone().required("password")?,
+            loses_second_factor: has_second_factor.is_some(),
+            locked: body.locked.required("locked")?,
+            roles: body.roles.clone().emptied(),
+            identities: body.identities.clone().emptied(),
+        };
+        for (text, what) in [(&order.name, "a name"), (&order.mail, "an address for mail")] {
+            text.iter().try_for_each(|text| check_text(text, what))?;
+        }
+        order.cost_centres.iter().try_for_each(|all| check_cost_centres(all))?;
+        Ok(order)
     }
-    body.cost_centres.iter().try_for_each(|all| check_cost_centres(all))?;
-    if let Some(password) = &body.password {
+}
+
+/// Fails if the caller may not make these changes of the person: those of the own sign-in are made
+/// elsewhere, and identities are for those who run the service.
+fn check_change(caller: &Caller, person: &Person, order: &PersonOrder) -> Answer<()> {
+    if let Some(password) = &order.password {
         passwords::check_rules(&person.login, password)?;
     }
-    let is_self = call.caller.person == Some(person.id);
-    if is_self && (body.password.is_some() || body.has_second_factor.is_some()) {
+    let is_self = caller.person == Some(person.id);
+    if is_self && (order.password.is_some() || order.loses_second_factor) {
         let text = "change your own password and second factor at /v1/account, with the old ones";
         return Err(Problem::conflict(text));
     }
-    if body.has_second_factor == Some(true) {
-        return Err(Problem::invalid("only the person can set a second factor"));
-    }
-    let roles = match &body.roles {
-        Some(roles) if roles.is_empty() && !call.caller.has_everywhere(Role::System) => {
-            return Err(Problem::invalid(
-                "a person keeps a role in your domain; or remove the person",
-            ));
-        }
-        Some(roles) => Some(grant(&call.desk, &call.caller, roles)?),
-        None => None,
-    };
-    if body.identities.is_some() && !call.caller.has_everywhere(Role::System) {
-        return Err(Problem::forbidden());
-    }
-    let identities = body.identities.as_deref().map(|all| identities(person.id, all));
-    let identities = identities.transpose()?;
-    if body.locked == Some(true) && is_self {
+    if order.locked == Some(true) && is_self {
         return Err(Problem::conflict("nobody locks out oneself; another person can"));
     }
-    let order = PersonChange {
-        name: body.name.clone(),
-        mail: body.mail.clone(),
-        cost_centres: body.cost_centres.clone(),
-        password: body.password.as_deref().map(|password| call.desk.passwords.hash(password)),
-        second_factor: body.has_second_factor.map(|_| None),
-        locked: body.locked,
+    let is_system = caller.has_everywhere(Role::System);
+    if order.roles.as_ref().is_some_and(Vec::is_empty) && !is_system {
+        let text = "a person keeps a role in your domain; or remove the person";
+        return Err(Problem::invalid(text));
+    }
+    if order.identities.is_some() && !is_system {
+        return Err(Problem::forbidden());
+    }
+    Ok(())
+}
+
+fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<PersonDocument> {
+    let (desk, caller) = (&call.desk, &call.caller);
+    let person = find(desk, caller, &call.path.person, Right::Write)?;
+    let order = PersonOrder::parse(&call.body)?;
+    check_change(caller, &person, &order)?;
+    let roles = order.roles.as_deref().map(|roles| grant(desk, caller, roles)).transpose()?;
+    let identities = order.identities.as_deref().map(|all| identities(person.id, all));
+    let identities = identities.transpose()?;
+    let change = PersonChange {
+        name: order.name.clone(),
+        mail: order.mail.clone(),
+        cost_centres: order.cost_centres.clone(),
+        password: order.password.as_deref().map(|password| desk.passwords.hash(password)),
+        second_factor: order.loses_second_factor.then_some(None),
+        locked: order.locked,
     };
-    let store = call.desk.store();
-    store.catalog.change_person(person.id, &order)?;
+    let store = desk.store();
+    store.catalog.change_person(person.id, &change)?;
     if let Some(roles) = roles {
         store.catalog.set_roles(person.id, &roles)?;
     }
     if let Some(identities) = identities {
-        set_identities(&call.desk, person.id, &identities)?;
+        set_identities(desk, person.id, &identities)?;
     }
-    note(store, &call.caller.name, "person changed", changes(&person, body))?;
-    describe(&call.desk, store.catalog.person_numbered(person.id)?)
+    note(store, &caller.name, "person changed", changes(&person, &order))?;
+    describe(desk, store.catalog.person_numbered(person.id)?)
 }
 
 /// Returns the changed fields in words, for the activity log.
-fn changes(person: &Person, body: &PersonChangeBody) -> String {
+fn changes(person: &Person, order: &PersonOrder) -> String {
     let fields = [
-        (body.name.is_some(), "name"),
-        (body.mail.is_some(), "mail"),
-        (body.cost_centres.is_some(), "cost centres"),
-        (body.password.is_some(), "password"),
-        (body.has_second_factor.is_some(), "second factor removed"),
-        (body.locked == Some(true), "locked"),
-        (body.locked == Some(false), "unlocked"),
-        (body.roles.is_some(), "roles"),
-        (body.identities.is_some(), "identities"),
+        (order.name.is_some(), "name"),
+        (order.mail.is_some(), "mail"),
+        (order.cost_centres.is_some(), "cost centres"),
+        (order.password.is_some(), "password"),
+        (order.loses_second_factor, "second factor removed"),
+        (order.locked == Some(true), "locked"),
+        (order.locked == Some(false), "unlocked"),
+        (order.roles.is_some(), "roles"),
+        (order.identities.is_some(), "identities"),
     ];
     let changed = fields.iter().filter(|(is_changed, _)| *is_changed).map(|(_, name)| *name);
     format!("{}: {}", person.login, changed.collect::<Vec<_>>().join(", "))

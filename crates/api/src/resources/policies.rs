@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use model::ServerTime;
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +22,7 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::fields::{Empty, Time};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -94,17 +94,17 @@ struct ExpiryDocument {
 }
 
 /// A step of work on the draft. One of the fields must be given.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct EditBody {
     /// Makes a class, or changes it.
-    put_class: Option<ClassBody>,
+    put_class: Patch<ClassBody>,
     /// Name of a class that is removed.
-    remove_class: Option<String>,
+    remove_class: Patch<String>,
     /// Name of the new default class.
-    default_class: Option<String>,
-    grace: Option<GraceBody>,
-    remove_groups: Option<GroupsBody>,
+    default_class: Patch<String>,
+    grace: Patch<GraceBody>,
+    remove_groups: Patch<GroupsBody>,
 }
 
 /// A class. A rule that is absent stays as it is, or has its default in a new class.
@@ -112,44 +112,47 @@ struct EditBody {
 #[serde(deny_unknown_fields)]
 struct ClassBody {
     name: String,
-    backup: Option<BackupBody>,
-    archive: Option<ArchiveBody>,
+    #[serde(default)]
+    backup: Patch<BackupBody>,
+    #[serde(default)]
+    archive: Patch<ArchiveBody>,
     /// Time until which nobody can shorten the retention of the class.
-    locked_until: Option<Time>,
+    #[serde(default)]
+    locked_until: Patch<Time>,
 }
 
 /// Rules of a backup copy group. Limits are numbers or NOLIMIT, as text.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct BackupBody {
-    versions_existing: Option<String>,
-    versions_deleted: Option<String>,
-    extra_days: Option<String>,
-    only_days: Option<String>,
+    versions_existing: Patch<String>,
+    versions_deleted: Patch<String>,
+    extra_days: Patch<String>,
+    only_days: Patch<String>,
     /// modified or absolute.
-    mode: Option<String>,
-    frequency_days: Option<u16>,
+    mode: Patch<String>,
+    frequency_days: Patch<u16>,
     /// static, shrstatic, shrdynamic or dynamic.
-    serialization: Option<String>,
+    serialization: Patch<String>,
 }
 
 /// Rules of an archive copy group.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct ArchiveBody {
     /// Number of days, or NOLIMIT.
-    keep_days: Option<String>,
+    keep_days: Patch<String>,
     /// creation or event.
-    starts: Option<String>,
-    minimum_days: Option<u16>,
+    starts: Patch<String>,
+    minimum_days: Patch<u16>,
 }
 
 /// Days for which objects are kept whose class is gone.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 struct GraceBody {
-    backup_days: Option<u16>,
-    archive_days: Option<u16>,
+    backup_days: Patch<u16>,
+    archive_days: Patch<u16>,
 }
 
 /// Copy groups that a class loses.
@@ -251,59 +254,63 @@ fn describe(desk: &Desk, report: ReviewReport) -> ReviewDocument {
 }
 
 /// Parses an optional word of a rule.
-fn word<T: FromStr>(text: Option<&String>, name: &str) -> Answer<Option<T>>
+fn word<T: FromStr>(text: &Patch<String>, name: &str) -> Answer<Option<T>>
 where
     T::Err: std::fmt::Display,
 {
     let wrong = |error| Problem::invalid(format!("{name}: {error}"));
-    text.map(|text| text.parse().map_err(wrong)).transpose()
+    let given = text.as_ref().required(name)?;
+    given.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
 fn backup(body: &BackupBody) -> Answer<BackupGroupEdit> {
     Ok(BackupGroupEdit {
-        versions_existing_max: word(body.versions_existing.as_ref(), "versions_existing")?,
-        versions_deleted_max: word(body.versions_deleted.as_ref(), "versions_deleted")?,
-        extra_days: word(body.extra_days.as_ref(), "extra_days")?,
-        only_days: word(body.only_days.as_ref(), "only_days")?,
-        mode: word(body.mode.as_ref(), "mode")?,
-        frequency_days: body.frequency_days,
-        serialization: word(body.serialization.as_ref(), "serialization")?,
+        versions_existing_max: word(&body.versions_existing, "versions_existing")?,
+        versions_deleted_max: word(&body.versions_deleted, "versions_deleted")?,
+        extra_days: word(&body.extra_days, "extra_days")?,
+        only_days: word(&body.only_days, "only_days")?,
+        mode: word(&body.mode, "mode")?,
+        frequency_days: body.frequency_days.required("frequency_days")?,
+        serialization: word(&body.serialization, "serialization")?,
     })
 }
 
 fn archive(body: &ArchiveBody) -> Answer<ArchiveGroupEdit> {
     Ok(ArchiveGroupEdit {
-        keep_days: word(body.keep_days.as_ref(), "keep_days")?,
-        starts: word(body.starts.as_ref(), "starts")?,
-        minimum_days: body.minimum_days,
+        keep_days: word(&body.keep_days, "keep_days")?,
+        starts: word(&body.starts, "starts")?,
+        minimum_days: body.minimum_days.required("minimum_days")?,
     })
 }
 
 fn class(body: &ClassBody) -> Answer<ClassEdit> {
     Ok(ClassEdit {
         name: body.name.clone(),
-        backup: body.backup.as_ref().map(backup).transpose()?,
-        archive: body.archive.as_ref().map(archive).transpose()?,
-        locked_until: body.locked_until.map(|time| -> ServerTime { time.0 }),
+        backup: body.backup.as_ref().required("backup")?.map(backup).transpose()?,
+        archive: body.archive.as_ref().required("archive")?.map(archive).transpose()?,
+        locked_until: body.locked_until.required("locked_until")?.map(|time| time.0),
     })
 }
 
 /// Returns the one edit that the body names.
 fn parse(body: &EditBody) -> Answer<PolicyEdit> {
     let mut edits = Vec::new();
-    if let Some(body) = &body.put_class {
+    if let Some(body) = body.put_class.as_ref().required("put_class")? {
         edits.push(PolicyEdit::PutClass(class(body)?));
     }
-    if let Some(name) = &body.remove_class {
+    if let Some(name) = body.remove_class.as_ref().required("remove_class")? {
         edits.push(PolicyEdit::RemoveClass { name: name.clone() });
     }
-    if let Some(name) = &body.default_class {
+    if let Some(name) = body.default_class.as_ref().required("default_class")? {
         edits.push(PolicyEdit::DefaultClass { name: name.clone() });
     }
-    if let Some(GraceBody { backup_days, archive_days }) = body.grace {
-        edits.push(PolicyEdit::GraceDays { backup: backup_days, archive: archive_days });
+    if let Some(grace) = body.grace.as_ref().required("grace")? {
+        let backup = grace.backup_days.required("backup_days")?;
+        let archive = grace.archive_days.required("archive_days")?;
+        edits.push(PolicyEdit::GraceDays { backup, archive });
     }
-    if let Some(GroupsBody { class, backup, archive }) = &body.remove_groups {
+    let groups = body.remove_groups.as_ref().required("remove_groups")?;
+    if let Some(GroupsBody { class, backup, archive }) = groups {
         let removal = GroupRemoval { class: class.clone(), backup: *backup, archive: *archive };
         edits.push(PolicyEdit::RemoveGroups(removal));
     }

@@ -16,6 +16,7 @@ use crate::cursor::ListQuery;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -78,20 +79,20 @@ struct NewPoolBody {
     settings: SettingsBody,
 }
 
-/// Settings of a pool. One that is absent stays as it is; an empty name of a next pool, or a
-/// capacity of 0, removes it.
+/// Settings of a pool. One that is absent stays as it is; null, as an empty name, removes a next
+/// pool, and null, as 0, a capacity.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 struct SettingsBody {
-    next: Option<String>,
+    next: Patch<String>,
     /// Capacity in bytes.
-    capacity_bytes: Option<u64>,
-    high_percent: Option<u8>,
-    low_percent: Option<u8>,
-    delay_days: Option<u16>,
-    collocation: Option<CollocationName>,
-    reclaim_percent: Option<u8>,
-    reuse_delay_days: Option<u16>,
+    capacity_bytes: Patch<u64>,
+    high_percent: Patch<u8>,
+    low_percent: Patch<u8>,
+    delay_days: Patch<u16>,
+    collocation: Patch<CollocationName>,
+    reclaim_percent: Patch<u8>,
+    reuse_delay_days: Patch<u16>,
 }
 
 /// A change of a pool.
@@ -182,21 +183,22 @@ fn describe(summary: PoolSummary) -> PoolDocument {
     }
 }
 
-fn settings(body: &SettingsBody) -> PoolSettings {
-    PoolSettings {
-        next: body.next.clone().map(|name| Some(name).filter(|name| !name.is_empty())),
-        capacity: body.capacity_bytes.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0)),
-        high_percent: body.high_percent,
-        low_percent: body.low_percent,
-        delay_days: body.delay_days,
-        collocation: body.collocation.map(|name| match name {
+fn settings(body: &SettingsBody) -> Answer<PoolSettings> {
+    let (next, capacity) = (body.next.clone().emptied(), body.capacity_bytes.emptied());
+    Ok(PoolSettings {
+        next: next.map(|name| Some(name).filter(|name| !name.is_empty())),
+        capacity: capacity.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0)),
+        high_percent: body.high_percent.required("high_percent")?,
+        low_percent: body.low_percent.required("low_percent")?,
+        delay_days: body.delay_days.required("delay_days")?,
+        collocation: body.collocation.required("collocation")?.map(|name| match name {
             CollocationName::No => Collocation::No,
             CollocationName::Group => Collocation::Group,
             CollocationName::Node => Collocation::Node,
         }),
-        reclaim_percent: body.reclaim_percent,
-        reuse_delay_days: body.reuse_delay_days,
-    }
+        reclaim_percent: body.reclaim_percent.required("reclaim_percent")?,
+        reuse_delay_days: body.reuse_delay_days.required("reuse_delay_days")?,
+    })
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<PoolDocument>> {
@@ -232,7 +234,7 @@ fn make(call: &mut Call<Empty, Empty, NewPoolBody>) -> Answer<PoolDocument> {
     let (store, body) = (call.desk.store(), &call.body);
     store.check_keeps_house()?;
     let NewPoolBody { name, url, is_copy, .. } = body;
-    let settings = settings(&body.settings);
+    let settings = settings(&body.settings)?;
     let new = NewPool { name: name.clone(), url: url.clone(), is_copy: *is_copy, settings };
     let made = pools::add(store, &new)?;
     store::nodes::note(store, &call.caller.name, "pool made by request", name.clone())?;
@@ -245,7 +247,7 @@ fn change(call: &mut Call<PoolPath, Empty, PoolChangeBody>) -> Answer<PoolDocume
     let (store, body) = (call.desk.store(), &call.body);
     store.check_keeps_house()?;
     let name = found.row.name;
-    let (is_replaced, settings) = (body.is_replaced, settings(&body.settings));
+    let (is_replaced, settings) = (body.is_replaced, settings(&body.settings)?);
     let changed = pools::change(store, &PoolChange { name: name.clone(), is_replaced, settings })?;
     store::nodes::note(store, &call.caller.name, "pool changed by request", name)?;
     Ok(describe(changed))

@@ -19,6 +19,7 @@ use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
+use crate::patch::Patch;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
@@ -48,9 +49,11 @@ struct VolumeDocument {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VolumeBody {
-    access: Option<AccessName>,
+    #[serde(default)]
+    access: Patch<AccessName>,
     /// Place to which the volume was taken.
-    offsite: Option<String>,
+    #[serde(default)]
+    offsite: Patch<String>,
     /// True for a volume that came back.
     #[serde(default)]
     onsite: bool,
@@ -214,13 +217,13 @@ fn label(call: &mut Call<LibraryPath, Empty, NewVolumeBody>) -> Answer<VolumeDoc
 }
 
 fn volume_change(body: &VolumeBody) -> Answer<VolumeChange> {
-    let access = body.access.map(|access| match access {
+    let access = body.access.required("access")?.map(|access| match access {
         AccessName::ReadWrite => VolumeAccess::ReadWrite,
         AccessName::ReadOnly => VolumeAccess::ReadOnly,
         AccessName::Unavailable => VolumeAccess::Unavailable,
         AccessName::Destroyed => VolumeAccess::Destroyed,
     });
-    match (access, &body.offsite, body.onsite) {
+    match (access, body.offsite.as_ref().required("offsite")?, body.onsite) {
         (Some(access), None, false) => Ok(VolumeChange::Access(access)),
         (None, Some(place), false) => Ok(VolumeChange::Offsite { location: place.clone() }),
         (None, None, true) => Ok(VolumeChange::Onsite),
@@ -258,7 +261,7 @@ mod tests {
         let read_only = VolumeChange::Access(VolumeAccess::ReadOnly);
         assert_eq!(of(r#"{"access":"read-only"}"#), Ok(read_only));
         let two = r#"{"onsite":true,"access":"read-only"}"#;
-        for wrong in ["{}", two, r#"{"offsite":"x","onsite":true}"#] {
+        for wrong in ["{}", two, r#"{"offsite":"x","onsite":true}"#, r#"{"offsite":null}"#] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }

@@ -95,6 +95,8 @@ mod lost_connections;
 #[cfg(test)]
 mod managing;
 #[cfg(test)]
+mod merge_patches;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod mount;

@@ -1,0 +1,88 @@
+//! Changes by merge patches, as RFC 7396 has them: what is absent stays, and null removes.
+
+use serde_json::{Value, json};
+
+use crate::api::Provider;
+
+/// Sends a change that would remove what is always there, and checks that it changes nothing.
+#[track_caller]
+fn check_kept(service: &Provider, path: &str, body: &Value, field: &str) {
+    let before = service.root.get(path).expect(200).json();
+    let refused = service.root.patch(path, body).expect(400).json();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains(&format!("'{field}' cannot be removed")), "{detail}");
+    assert_eq!(service.root.get(path).expect(200).json(), before, "{body}");
+}
+
+#[test]
+fn a_limit_is_changed_by_itself_and_null_removes_it() {
+    let service = Provider::new();
+    let new = json!({ "name": "LAB", "tag": "lab", "limits": { "nodes": 50 } });
+    let made = service.root.post("/v1/domains", &new).expect(201).json();
+    assert_eq!(made["limits"]["warning_percent"], 80, "{made}");
+    let limits = |limits: Value| {
+        let body = json!({ "limits": limits });
+        service.root.patch("/v1/domains/LAB", &body).expect(200).json()["limits"].clone()
+    };
+    let all = json!({ "nodes": 40, "objects": 500, "bytes": 9_000_000, "warning_percent": 75 });
+    assert_eq!(limits(all.clone()), all);
+    assert_eq!(
+        limits(json!({ "nodes": 31, "warning_percent": 70 })),
+        json!({ "nodes": 31, "objects": 500, "bytes": 9_000_000, "warning_percent": 70 })
+    );
+    assert_eq!(
+        limits(json!({ "bytes": null, "warning_percent": null })),
+        json!({ "nodes": 31, "objects": 500, "bytes": null, "warning_percent": 80 })
+    );
+    let none = json!({ "nodes": null, "objects": null, "bytes": null, "warning_percent": 80 });
+    assert_eq!(limits(Value::Null), none);
+    for wrong in [json!({ "warning_percent": 0 }), json!({ "bytes": u64::MAX })] {
+        let body = json!({ "limits": wrong });
+        service.root.patch("/v1/domains/LAB", &body).expect(400);
+    }
+    let without = service.root.patch("/v1/domains/LAB", &json!({ "tag": null })).expect(200);
+    assert_eq!((&without.json()["tag"], &without.json()["name"]), (&json!(""), &json!("LAB")));
+}
+
+#[test]
+fn null_empties_what_may_be_empty_and_removes_nothing_else() {
+    let service = Provider::new();
+    let (node, person) = ("/v1/nodes/web-1", "/v1/users/anna");
+    let new = json!({ "name": "web-1", "owner": "root", "mail": "a@example.org",
+        "description": "Web server" });
+    service.root.post("/v1/nodes", &new).expect(201);
+    service.root.patch(node, &json!({ "collocation_group": "WEB" })).expect(200);
+    let nulls = json!({ "description": null, "mail": null, "owner": null,
+        "collocation_group": null });
+    let changed = service.root.patch(node, &nulls).expect(200).json();
+    assert_eq!((&changed["description"], &changed["mail"]), (&json!(""), &json!("")), "{changed}");
+    assert!(changed["owner"].is_null() && changed["collocation_group"].is_null(), "{changed}");
+    let new = json!({ "login": "anna", "name": "Anna", "mail": "anna@example.org",
+        "cost_centres": ["C-17"], "roles": [{ "role": "auditor" }] });
+    service.root.post("/v1/users", &new).expect(201);
+    let nulls = json!({ "name": null, "mail": null, "cost_centres": null });
+    let changed = service.root.patch(person, &nulls).expect(200).json();
+    assert_eq!(
+        (&changed["name"], &changed["mail"], &changed["cost_centres"]),
+        (&json!(""), &json!(""), &json!([])),
+        "{changed}"
+    );
+    assert_eq!(changed["roles"], json!([{ "role": "auditor" }]));
+    for (path, body, field) in [
+        (node, json!({ "description": "x", "locked_by_service": null }), "locked_by_service"),
+        (node, json!({ "domain": null }), "domain"),
+        (node, json!({ "name": null }), "name"),
+        (person, json!({ "name": "x", "password": null }), "password"),
+        (person, json!({ "locked": null }), "locked"),
+    ] {
+        check_kept(&service, path, &body, field);
+    }
+    let pools = service.root.get("/v1/pools").expect(200).json();
+    let pool = format!("/v1/pools/{}", pools["items"][0]["name"].as_str().unwrap());
+    let body = json!({ "settings": { "next": null, "high_percent": null } });
+    check_kept(&service, &pool, &body, "high_percent");
+    let draft = "/v1/domains/STANDARD/policy/draft";
+    let class = json!({ "name": "STANDARD", "backup": { "extra_days": null } });
+    let refused = service.root.patch(draft, &json!({ "put_class": class })).expect(400).json();
+    assert!(refused["detail"].as_str().unwrap().contains("'extra_days'"), "{refused}");
+}
