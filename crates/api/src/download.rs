@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::desk::StreamSeat;
+use crate::standing::Standing;
 
 /// Time for which a piece waits for a caller that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,12 +39,14 @@ pub(crate) struct Download {
 struct Pieces {
     pending: Vec<u8>,
     sender: mpsc::Sender<io::Result<Bytes>>,
+    standing: Standing,
     /// True for a stream whose pieces are sent at once.
     is_live: bool,
 }
 
 impl Pieces {
     fn send(&mut self) -> io::Result<()> {
+        self.standing.check()?;
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -72,14 +75,15 @@ impl Write for Pieces {
 }
 
 impl Download {
-    /// Starts the thread that makes the bytes, and returns the answer that has them.
-    pub(crate) fn response(self, seat: StreamSeat) -> Response<Body> {
+    /// Starts the thread that makes the bytes, and returns the answer that has them. The bytes end
+    /// when the caller loses the right to them.
+    pub(crate) fn response(self, seat: StreamSeat, standing: Standing) -> Response<Body> {
         let Self { media, bytes, name, source } = self;
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let is_live = name.is_none();
         tokio::task::spawn_blocking(move || {
             let _seat = seat;
-            let mut pieces = Pieces { pending: Vec::new(), sender, is_live };
+            let mut pieces = Pieces { pending: Vec::new(), sender, standing, is_live };
             let made = source(&mut pieces).and_then(|()| pieces.send());
             if let Err(error) = made {
                 tracing::debug!(%error, "a download ended early");

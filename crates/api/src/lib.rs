@@ -13,6 +13,7 @@
 //! | `routes`, `call` | from a request of HTTP to a typed call, and back |
 //! | `operation`, `examples`, `openapi` | the list of operations, and its document |
 //! | `authentication`, `challenge`, `keys` | who calls |
+//! | `download`, `standing` | streams, and whether their callers may still have them |
 //! | `login_guesses` | guesses of passwords, from wherever they come |
 //! | `passwords`, `second_factor`, `oidc` | by which a person signs in |
 //! | `roles`, `caller` | what a caller may do |
@@ -67,6 +68,7 @@ mod scope;
 mod seal;
 mod second_factor;
 mod stall;
+mod standing;
 mod tags;
 mod unread;
 

@@ -29,6 +29,7 @@ use crate::download::Download;
 use crate::fields::Empty;
 use crate::operation::Operation;
 use crate::problem::{Kind, Problem};
+use crate::standing::Standing;
 use crate::tags;
 
 /// Maximum size of the body of a request, in bytes.
@@ -311,26 +312,27 @@ where
     });
     let (opened, headers) = opening.await.unwrap_or_else(|_| (Err(bug()), HeaderMap::new()));
     let mut response = match opened {
-        Ok((download, seat)) => download.response(seat),
+        Ok((download, seat, standing)) => download.response(seat, standing),
         Err(problem) => problem.response(),
     };
     response.headers_mut().extend(headers);
     finish(response)
 }
 
-/// Makes a download, with the right to its stream.
+/// Makes a download, with the right to its stream and the standing of its caller.
 fn open<P, Q>(
     operation: &Operation,
     handler: fn(&mut Call<P, Q, Empty>) -> Answer<Download>,
     received: Arrival<P, Q>,
     headers: &mut HeaderMap,
-) -> Result<(Download, StreamSeat), Problem> {
+) -> Result<(Download, StreamSeat, Standing), Problem> {
     let identity = admit(operation, &received, headers)?;
     let Arrival { desk, parts, path, query, attention, .. } = received;
     let seat = desk.begin_stream(&identity.caller.account())?;
+    let standing = Standing::new(&desk, &evidence(&parts), &identity.caller);
     let call = call(desk, &parts, identity, (path, query, Empty {}));
     let mut call = Call { attention, ..call };
-    Ok((handler(&mut call)?, seat))
+    Ok((handler(&mut call)?, seat, standing))
 }
 
 /// Reads the parts of a request.
@@ -355,6 +357,13 @@ async fn receive<P: DeserializeOwned + Send + 'static, Q: DeserializeOwned>(
     Ok(Arrival { desk, parts, path, query, body, attention: Attention::default() })
 }
 
+/// Returns what a request shows about its caller.
+fn evidence(parts: &Parts) -> Evidence<'_> {
+    let address = parts.extensions.get::<ClientAddress>().map(|address| address.0);
+    let local = parts.extensions.get::<LocalUser>().map(|user| user.0.clone());
+    Evidence { headers: &parts.headers, method: &parts.method, address, local }
+}
+
 /// Returns the caller, if the caller may use the operation at all and not too often.
 fn admit<P, Q>(
     operation: &Operation,
@@ -362,16 +371,14 @@ fn admit<P, Q>(
     headers: &mut HeaderMap,
 ) -> Result<Identity, Problem> {
     let Arrival { desk, parts, .. } = received;
-    let address = parts.extensions.get::<ClientAddress>().map(|address| address.0);
-    let local = parts.extensions.get::<LocalUser>().map(|user| user.0.clone());
-    let evidence = Evidence { headers: &parts.headers, method: &parts.method, address, local };
+    let evidence = evidence(parts);
     let identity = authentication::identify(desk, &evidence)?;
     let Identity { caller, .. } = &identity;
     // The administrator of the machine has no limit: a question about all nodes is one request for
     // each of them.
     if evidence.local.is_none() {
         let account = match caller.limit {
-            Limit::Stranger => format!("{:?}", desk::origin(address)),
+            Limit::Stranger => format!("{:?}", desk::origin(evidence.address)),
             _ => caller.account(),
         };
         desk.rates.take(&account, sys::clock::monotonic())?.tell(headers);

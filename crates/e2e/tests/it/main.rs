@@ -172,6 +172,8 @@ mod soak;
 #[cfg(test)]
 mod space;
 #[cfg(test)]
+mod standing;
+#[cfg(test)]
 mod store_faults;
 #[cfg(test)]
 mod stored_paths;
