@@ -9,6 +9,8 @@
 //!    because its own line ends must not look like lines of the text. `xtask tidy` refuses every
 //!    other way out of the process.
 //! 3. A document keeps its values. What a terminal obeys is written as JSON writes it.
+//! 4. The content of a file or an archive goes as it is to a file or to another program, and as text
+//!    to a terminal.
 //!
 //! The progress bar is drawn here with sequences of its own, and its text is made of numbers.
 
@@ -116,6 +118,17 @@ impl Output {
     /// Writes a script that was made by the program itself.
     pub(crate) fn script(&mut self, script: &[u8]) {
         self.bytes(script);
+    }
+
+    /// Writes a part of the content of a file or an archive.
+    pub(crate) fn content(&mut self, bytes: &[u8]) {
+        let is_terminal =
+            matches!(&self.sink, Sink::Stdout(stdout) if stdout.get_ref().is_terminal());
+        if is_terminal {
+            self.bytes(printable_lines(&String::from_utf8_lossy(bytes)).as_bytes());
+        } else {
+            self.bytes(bytes);
+        }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {

@@ -125,6 +125,19 @@ fn check_downloads(service: &Provider, tree: &Path) {
     let query = format!("filespace={space}&path={}", inside(&file));
     let got = service.root.get(&format!("/v1/nodes/web-1/content?{query}")).expect(200);
     assert!(got.body == fs::read(&file).unwrap(), "the file differs");
+    // The command line writes the same bytes.
+    let mut command = Command::new(binary());
+    let path = format!("/v1/nodes/web-1/content?{query}");
+    command.args([
+        "admin",
+        "--server",
+        service.server.dir().to_str().unwrap(),
+        "api",
+        "GET",
+        &path,
+    ]);
+    let written = command.output().unwrap();
+    assert!(written.status.success() && written.stdout == got.body, "{written:?}");
     let query = format!("filespace={space}&path={}", inside(tree));
     let archive = service.root.get(&format!("/v1/nodes/web-1/tree?{query}")).expect(200);
     let (out, packed) = (service.scratch.folder("out"), service.scratch.join("tree.tar"));

@@ -11,12 +11,14 @@ const NOT_FOUND: u16 = 404;
 
 /// Send a request to the REST API of the server, as its administrator
 ///
-/// The operations are those of docs/reference/openapi.json. The answer is JSON.
+/// The operations are those of docs/reference/openapi.json. The answer is JSON; files, archives and
+/// other content are written to standard output as they are.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin api GET /v1/nodes
-  holdfast admin api POST /v1/domains --data '{\"name\": \"LAB\"}'")]
+  holdfast admin api POST /v1/domains --data '{\"name\": \"LAB\"}'
+  holdfast admin api GET '/v1/nodes/web-1/content?filespace=/&path=/etc/fstab' > fstab")]
 pub(crate) struct Args {
     /// The method: GET, POST, PUT, PATCH or DELETE
     #[arg(value_name = "METHOD", value_parser = ["GET", "POST", "PUT", "PATCH", "DELETE"])]
@@ -39,7 +41,8 @@ pub(super) fn run(
         let message = format!("the path '{}' does not begin with a slash", args.path);
         return Err(CommandError::usage(&message, "holdfast admin api"));
     }
-    let answer = admin.rest(&args.method, &args.path, args.data.clone())?;
+    let mut write = |part: &[u8]| context.output.content(part);
+    let answer = admin.rest_to(&args.method, &args.path, args.data.clone(), &mut write)?;
     let value = success(answer)?;
     match (value, context.output.is_json()) {
         (Value::Null, _) => {}
