@@ -1,8 +1,8 @@
 //! Bodies of requests that are answered before they have come whole.
 //!
-//! A client of HTTP/2 that still sends its body when the answer ends can take the end of the
-//! exchange for an error, and lose the answer. So the rest of a body that is not long is read
-//! before the answer goes out.
+//! A client that still sends its body when the answer ends can take the end of the exchange for an
+//! error, and lose the answer: a stream error over HTTP/2, a broken pipe over HTTP/1.1. So the rest
+//! of a body is read before the answer goes out, and nothing of it is kept.
 //!
 //! ```text
 //!   body -> operation, which may stop reading -> rest, within bounds -> answer
@@ -22,9 +22,10 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// Maximum length of a rest that is read, and the time in which it must come. A client that sends
-/// more, or more slowly, gets its answer at once.
-const REST_BYTES_MAX: usize = 1 << 20;
-const REST_TIME: Duration = Duration::from_secs(5);
+/// more, or more slowly, gets its answer then. Whoever sends much by mistake should learn it, and
+/// reading away costs no more than the bytes on the network, which the client sends anyway.
+const REST_BYTES_MAX: usize = 64 << 20;
+const REST_TIME: Duration = Duration::from_secs(20);
 
 /// Answers a request once the rest of its body has come.
 pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
@@ -41,7 +42,7 @@ pub(crate) async fn read_rest(request: Request, next: Next) -> Response {
     response
 }
 
-/// Reads a rest that is not long, or the beginning of a longer one.
+/// Reads a rest, or the beginning of one that is too long.
 async fn discard(mut rest: BodyDataStream) {
     let mut bytes = 0;
     while let Some(Ok(part)) = rest.next().await {

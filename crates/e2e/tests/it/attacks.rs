@@ -255,6 +255,25 @@ fn a_refusal_arrives_although_nobody_needed_the_body() {
 }
 
 #[test]
+fn a_refusal_arrives_after_a_body_that_is_far_too_large() {
+    let service = Provider::new();
+    let file = service.scratch.join("body");
+    let data = format!("@{}", file.display());
+    for (version, bytes) in
+        [("--http2", 1_500_000), ("--http2", 20_000_000), ("--http1.1", 12_000_000)]
+    {
+        fs::write(&file, " ".repeat(bytes)).unwrap();
+        // Without the wait for the word to go on, the body is on its way when the answer is known.
+        let sender = service
+            .root
+            .with_options(&[version, "--data-binary", &data])
+            .with_headers(&["Content-Type: application/json", "Expect:"]);
+        let answer = sender.send("POST", "/v1/nodes", None);
+        assert_eq!(code(&answer), (413, json!("too-large")), "{version}: {bytes}");
+    }
+}
+
+#[test]
 fn many_idle_connections_leave_room_for_others() {
     let service = Provider::new();
     let idle: Vec<_> = (0..500).map(|_| service.stranger.connect()).collect();
