@@ -11,6 +11,8 @@ pub enum Kind {
     PoolFull,
     /// A backup found far more objects deleted than the node's backups before.
     MassDeletion,
+    /// A domain is near a limit on what it may have, or at it.
+    DomainFull,
     NoBackup,
     EventFailed,
     EventMissed,
@@ -41,11 +43,12 @@ pub(crate) enum Ending {
 
 impl Kind {
     /// All kinds, the most urgent first.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::DamagedData,
         Self::PoolAway,
         Self::PoolFull,
         Self::MassDeletion,
+        Self::DomainFull,
         Self::NoBackup,
         Self::EventFailed,
         Self::EventMissed,
@@ -67,6 +70,7 @@ impl Kind {
             Self::PoolAway => "pool-away",
             Self::PoolFull => "pool-full",
             Self::MassDeletion => "mass-deletion",
+            Self::DomainFull => "domain-full",
             Self::NoBackup => "no-backup",
             Self::EventFailed => "event-failed",
             Self::EventMissed => "event-missed",
@@ -117,6 +121,7 @@ impl Kind {
             Self::MassDeletion => {
                 ("a backup found far more deleted than usual", "backups found far more deleted")
             }
+            Self::DomainFull => ("a domain is near a limit", "domains are near a limit"),
             Self::NoBackup => ("a node has no good backup", "nodes have no good backup"),
             Self::EventFailed => ("an event failed", "events failed"),
             Self::EventMissed => ("an event was missed", "events were missed"),

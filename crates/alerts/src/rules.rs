@@ -7,7 +7,7 @@ use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::event::EventState;
 use store::folder::AlertSettings;
 
-use crate::facts::{CopyFacts, DeletionFacts, Facts, NodeFacts, PoolFacts};
+use crate::facts::{CopyFacts, DeletionFacts, DomainFacts, Facts, NodeFacts, PoolFacts};
 use crate::growth;
 use crate::kind::Kind;
 use crate::words::{count, counted, plain, time};
@@ -68,6 +68,7 @@ pub(crate) fn assess(facts: &Facts, settings: &AlertSettings) -> Assessment {
     for pool in &facts.pools {
         assessment.findings.extend(of_pool(pool, facts.now, settings));
     }
+    assessment.findings.extend(facts.domains.iter().map(of_domain));
     assessment.findings.extend(of_server(facts, settings));
     let deletions = facts.deletions.iter();
     assessment
@@ -249,6 +250,13 @@ fn fill(pool: &PoolFacts, now: ServerTime, settings: &AlertSettings) -> Option<F
     let day = settings.zone.wall(day).strftime("%Y-%m-%d");
     let text = format!("pool {name} will be full on {day}, if it grows as it did");
     Some(service(Kind::PoolFills, name, text))
+}
+
+fn of_domain(domain: &DomainFacts) -> Finding {
+    let DomainFacts { id, name, near } = domain;
+    let limits: Vec<String> = near.iter().map(ToString::to_string).collect();
+    let text = format!("domain {name} has {} that it may have", limits.join(", and "));
+    Finding { domain: Some(*id), ..service(Kind::DomainFull, name, text) }
 }
 
 fn of_server(facts: &Facts, settings: &AlertSettings) -> Vec<Finding> {

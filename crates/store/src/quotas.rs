@@ -9,6 +9,7 @@
 //! servers of one catalogue may together exceed a limit by what they admit in that time.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use catalog::{Amount, Catalog, DomainDetails, Growth, Node};
@@ -20,6 +21,8 @@ use crate::error::StoreError;
 
 /// Time for which an amount is used that was read.
 const FRESH: Duration = Duration::from_secs(30);
+/// Share of a limit from which there are warnings if nobody has set another one, in per cent.
+const WARNING_PERCENT: u8 = 80;
 
 /// The part of a limit that a domain uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +38,28 @@ impl LimitUse {
     pub fn is_near(&self, percent: u8) -> bool {
         u128::from(self.used) * 100 >= u128::from(self.max) * u128::from(percent)
     }
+}
+
+impl fmt::Display for LimitUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.used, counted(self.max, self.unit))
+    }
+}
+
+/// Returns the share of a limit from which there are warnings, in per cent.
+pub fn warning_percent(details: &DomainDetails) -> u8 {
+    match details.warning_percent {
+        0 => WARNING_PERCENT,
+        percent => percent,
+    }
+}
+
+/// Returns what a domain with `nodes` nodes uses of the limits that are near.
+pub fn near(details: &DomainDetails, nodes: u64, amount: Amount) -> Vec<LimitUse> {
+    let percent = warning_percent(details);
+    let mut near = uses(details, nodes, amount);
+    near.retain(|limit| limit.is_near(percent));
+    near
 }
 
 /// Returns what a domain with `nodes` nodes uses of each limit that it has.

@@ -82,6 +82,7 @@ fn facts() -> Facts {
             outcome(9, EventState::Completed),
             outcome(8, EventState::Failed),
         ],
+        domains: Vec::new(),
         pools: vec![PoolFacts {
             name: "PRIMARY".to_owned(),
             is_there: true,

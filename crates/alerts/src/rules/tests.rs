@@ -1,5 +1,7 @@
 //! Tests of the rules, each with its edges.
 
+use store::quotas::LimitUse;
+
 use super::*;
 use crate::facts::TaskFacts;
 
@@ -30,6 +32,7 @@ fn facts() -> Facts {
         schedules: ["NIGHTLY".to_owned()].into(),
         outcomes: Vec::new(),
         pools: Vec::new(),
+        domains: Vec::new(),
         volumes: Vec::new(),
         tasks: Vec::new(),
         copy: CopyFacts::Unknown,
@@ -163,6 +166,18 @@ fn a_pool_is_there_has_room_and_no_errors() {
     check(&with(PoolFacts { days: vec![(today - 5, 35)], ..pool() }), &[]);
     let text = "the disk of pool PRIMARY has had 1 error since the server began";
     check(&with(PoolFacts { disk_errors: 1, ..pool() }), &[(Kind::DiskErrors, text)]);
+}
+
+#[test]
+fn a_domain_that_is_near_a_limit_is_one_alert_of_the_domain() {
+    let limit = |unit, used, max| LimitUse { unit, used, max };
+    let near = vec![limit("node", 1, 1), limit("byte", 90, 100)];
+    let full = DomainFacts { id: DomainId(3), name: "LAB".to_owned(), near };
+    let facts = Facts { domains: vec![full], ..facts() };
+    let text = "domain LAB has 1 of 1 node, and 90 of 100 bytes that it may have";
+    check(&facts, &[(Kind::DomainFull, text)]);
+    let found = assess(&facts, &AlertSettings::default()).findings;
+    assert_eq!((found[0].domain, found[0].node), (Some(DomainId(3)), None));
 }
 
 #[test]

@@ -32,11 +32,11 @@ struct AlertDocument {
     number: u64,
     /// The rule: damaged-data, pool-away, pool-full, mass-deletion, no-backup, event-failed,
     /// event-missed, drill-failed, drill-old, node-certificate, server-certificate, pool-fills,
-    /// disk-errors, tape-errors, copy-old or task-failed.
+    /// disk-errors, tape-errors, copy-old, task-failed or domain-full.
     kind: String,
-    /// Node, pool or task that the alert is about.
+    /// Node, domain, pool or task that the alert is about.
     object: String,
-    /// Domain of the node that the alert is about.
+    /// Domain that the alert is about, or that of its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

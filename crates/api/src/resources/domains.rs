@@ -9,8 +9,8 @@ use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::domains;
 use store::nodes::note;
+use store::{domains, quotas};
 
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
@@ -30,8 +30,6 @@ const DESCRIPTION_BYTES_MAX: usize = 1_000;
 const VOLATILE: &[&str] = &["nodes", "stored", "servers"];
 /// Number that no domain has.
 pub(super) const NOTHING: DomainId = DomainId(u32::MAX);
-/// Share of a limit from which there are warnings if nobody has set another one, in per cent.
-const WARNING_PERCENT: u8 = 80;
 
 /// A domain.
 #[derive(Serialize, JsonSchema)]
@@ -194,14 +192,6 @@ pub(crate) fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<PolicyDom
     found.filter(|_| is_seen).ok_or_else(|| Problem::not_found("domain", name))
 }
 
-/// Returns the share of a limit from which there are warnings, in per cent.
-pub(super) fn warning_percent(details: &DomainDetails) -> u8 {
-    match details.warning_percent {
-        0 => WARNING_PERCENT,
-        percent => percent,
-    }
-}
-
 /// Numbers of domains that are read at once.
 struct Numbers {
     nodes: BTreeMap<DomainId, usize>,
@@ -227,7 +217,7 @@ fn describe_with(desk: &Desk, numbers: &Numbers, domain: PolicyDomain) -> Answer
     let store = desk.store();
     let details = store.catalog.domain_details(domain.id)?;
     let stored = numbers.stored.get(&domain.id).copied().unwrap_or_default();
-    let percent = warning_percent(&details);
+    let percent = quotas::warning_percent(&details);
     Ok(DomainDocument {
         tag: details.tag,
         description: details.description,

@@ -12,7 +12,6 @@ use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
 use super::alerts::{LOOKED_AT_MAX, Names};
-use super::domains::warning_percent;
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
@@ -247,19 +246,14 @@ fn domains_at_risk(
         let details = catalog.domain_details(domain.id)?;
         let of_domain = nodes.iter().filter(|node| node.domain == domain.id).count() as u64;
         let stored = stored.get(&domain.id).copied().unwrap_or_default();
-        let percent = warning_percent(&details);
-        for limit in quotas::uses(&details, of_domain, stored) {
-            if limit.is_near(percent) {
-                risks.push(risk_of_limit(&domain.name, limit));
-            }
-        }
+        let near = quotas::near(&details, of_domain, stored);
+        risks.extend(near.iter().map(|limit| risk_of_limit(&domain.name, limit)));
     }
     Ok(risks)
 }
 
-fn risk_of_limit(domain: &str, LimitUse { unit, used, max }: LimitUse) -> RiskDocument {
-    let plural = if max == 1 { "" } else { "s" };
-    let text = format!("domain {domain} has {used} of {max} {unit}{plural} that it may have");
+fn risk_of_limit(domain: &str, limit: &LimitUse) -> RiskDocument {
+    let text = format!("domain {domain} has {limit} that it may have");
     RiskDocument::new("domain-full", domain.to_owned(), text)
 }
 

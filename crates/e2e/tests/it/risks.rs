@@ -70,3 +70,26 @@ fn alerts_are_risks_of_those_who_may_see_them() {
     let nothing = stranger.get("/v1/risks").expect(200).json();
     assert_eq!(nothing, json!({ "nodes": 0, "nodes_at_risk": 0, "items": [] }));
 }
+
+#[test]
+fn a_domain_near_a_limit_is_an_alert_of_those_who_administer_it() {
+    let mut service = Provider::new();
+    let (lab, law) = (tenant(&service, "LAB"), service.tenant("LAW"));
+    let limit = |nodes: u64| json!({ "limits": { "nodes": nodes } });
+    service.root.patch("/v1/domains/LAB", &limit(1)).expect(200);
+    watch_certificates(&mut service);
+    let is_full = |list: &Value| fields(list, "kind").contains(&"domain-full".to_owned());
+    let open = "/v1/alerts?state=open";
+    let alerts = wait_for(&lab, open, is_full);
+    let is_alert = |one: &&Value| one["kind"] == "domain-full";
+    let alert = alerts["items"].as_array().unwrap().iter().find(is_alert).unwrap();
+    assert_eq!((&alert["object"], &alert["domain"]), (&json!("LAB"), &json!("LAB")), "{alert}");
+    assert!(alert["text"].as_str().unwrap().contains("has 1 of 1 node"), "{alert}");
+    let risks = fields(&lab.get("/v1/risks").expect(200).json(), "kind");
+    assert_eq!(risks.iter().filter(|kind| *kind == "domain-full").count(), 1, "{risks:?}");
+    assert_eq!(law.get("/v1/alerts").expect(200).json()["items"], json!([]));
+    let metrics = String::from_utf8(service.root.get("/metrics").expect(200).body).unwrap();
+    assert!(metrics.contains("holdfast_alerts_open{kind=\"domain-full\"} 1\n"), "{metrics}");
+    service.root.patch("/v1/domains/LAB", &limit(10)).expect(200);
+    wait_for(&lab, open, |list| !is_full(list));
+}
