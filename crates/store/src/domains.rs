@@ -11,10 +11,12 @@ use policy::{
     RetentionStart, Serialization, review,
 };
 
+use crate::changes::Changes;
 use crate::counts::counted;
 use crate::error::StoreError;
 use crate::lifecycle::expire::{self, Listener, Order, Outcome};
 use crate::names::check_name;
+use crate::quotas;
 use crate::store::Store;
 
 /// Minimum number of inactive versions for the guard: an activation that would drop more than half
@@ -230,15 +232,40 @@ pub fn set_limits(
         return Err(StoreError::usage("a limit is at most 2^63 - 1"));
     }
     let domain = find(store, name)?;
-    let mut details = store.catalog.domain_details(domain.id)?;
+    let before = store.catalog.domain_details(domain.id)?;
+    let mut details = before.clone();
     details.nodes_max = nodes.unwrap_or(details.nodes_max);
     details.objects_max = objects.unwrap_or(details.objects_max);
     details.bytes_max = bytes.unwrap_or(details.bytes_max);
     details.warning_percent = warning_percent.unwrap_or(details.warning_percent);
-    store.catalog.put_domain_details(domain.id, &details)?;
-    store.quotas.forget();
-    note_by(store, actor, sys::clock::now(), ("domain changed", domain.name.as_str()))?;
+    keep_details(store, &domain, (&before, &details), actor)?;
     describe(store, domain)
+}
+
+/// Replaces the details of a domain, and notes what changes. Limits hold from now on.
+pub fn keep_details(
+    store: &Store,
+    domain: &PolicyDomain,
+    (before, after): (&DomainDetails, &DomainDetails),
+    actor: &str,
+) -> Result<(), StoreError> {
+    store.catalog.put_domain_details(domain.id, after)?;
+    store.quotas.forget();
+    let words = differences(before, after).of(&domain.name);
+    note_by(store, actor, sys::clock::now(), ("domain changed", words.as_str()))
+}
+
+fn differences(before: &DomainDetails, after: &DomainDetails) -> Changes {
+    let limit = |max: Option<u64>| max.map_or_else(|| "no limit".to_owned(), |max| max.to_string());
+    let percent = |details: &DomainDetails| format!("{} %", quotas::warning_percent(details));
+    let mut changes = Changes::default();
+    changes.compare("tag", &before.tag, &after.tag);
+    changes.compare("description", &before.description, &after.description);
+    changes.compare("nodes", limit(before.nodes_max), limit(after.nodes_max));
+    changes.compare("objects", limit(before.objects_max), limit(after.objects_max));
+    changes.compare("bytes", limit(before.bytes_max), limit(after.bytes_max));
+    changes.compare("warning", percent(before), percent(after));
+    changes
 }
 
 /// Actor of events that an administrator causes.

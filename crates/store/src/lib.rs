@@ -22,6 +22,7 @@
 //! This crate deliberately has no TLS, no certificates and no gRPC. It does not check what users
 //! may do.
 
+pub mod changes;
 mod counts;
 mod creation;
 pub mod domains;

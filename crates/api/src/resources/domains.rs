@@ -9,7 +9,6 @@ use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::nodes::note;
 use store::{domains, quotas};
 
 use crate::call::{Answer, Call};
@@ -327,11 +326,10 @@ fn change(call: &mut Call<DomainPath, Empty, DomainChangeBody>) -> Answer<Domain
     let domain = find(&call.desk, &call.caller, &call.path.domain)?;
     call.caller.check(Area::Domains, Right::Write, Subject::Service)?;
     let store = call.desk.store();
-    let mut details = store.catalog.domain_details(domain.id)?;
+    let before = store.catalog.domain_details(domain.id)?;
+    let mut details = before.clone();
     apply(&mut details, &call.body)?;
-    store.catalog.put_domain_details(domain.id, &details)?;
-    store.quotas.forget();
-    note(store, &call.caller.name, "domain changed", domain.name.clone())?;
+    domains::keep_details(store, &domain, (&before, &details), &call.caller.name)?;
     describe(&call.desk, domain)
 }
 

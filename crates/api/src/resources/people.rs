@@ -1,12 +1,14 @@
 //! People and their roles.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use catalog::{CatalogError, IdentityRow, NewPerson, Person, PersonChange, RoleRow};
 use model::{DomainId, PersonId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::changes::Changes;
 use store::nodes::note;
 
 use crate::call::{Answer, Call};
@@ -39,6 +41,13 @@ pub(super) struct RoleDocument {
     domain: Option<String>,
 }
 
+impl fmt::Display for RoleDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.role.name())?;
+        self.domain.iter().try_for_each(|domain| write!(f, "@{domain}"))
+    }
+}
+
 /// A person.
 #[derive(Serialize, JsonSchema)]
 struct PersonDocument {
@@ -63,6 +72,12 @@ struct IdentityDocument {
     issuer: String,
     /// Name of the person at the provider, which never changes.
     subject: String,
+}
+
+impl fmt::Display for IdentityDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.subject, self.issuer)
+    }
 }
 
 /// A person who is registered.
@@ -478,7 +493,7 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
         second_factor: order.loses_second_factor.then_some(None),
         locked: order.locked,
     };
-    let store = desk.store();
+    let (store, before) = (desk.store(), describe(desk, person.clone())?);
     store.catalog.change_person(person.id, &change)?;
     if let Some(roles) = roles {
         store.catalog.set_roles(person.id, &roles)?;
@@ -486,25 +501,37 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
     if let Some(identities) = identities {
         set_identities(desk, person.id, &identities)?;
     }
-    note(store, &caller.name, "person changed", changes(&person, &order))?;
-    describe(desk, store.catalog.person_numbered(person.id)?)
+    let after = describe(desk, store.catalog.person_numbered(person.id)?)?;
+    note(store, &caller.name, "person changed", changes(&before, &after, &order))?;
+    Ok(after)
 }
 
 /// Returns the changed fields in words, for the activity log.
-fn changes(person: &Person, order: &PersonOrder) -> String {
-    let fields = [
-        (order.name.is_some(), "name"),
-        (order.mail.is_some(), "mail"),
-        (order.cost_centres.is_some(), "cost centres"),
-        (order.password.is_some(), "password"),
-        (order.loses_second_factor, "second factor removed"),
-        (order.locked == Some(true), "locked"),
-        (order.locked == Some(false), "unlocked"),
-        (order.roles.is_some(), "roles"),
-        (order.identities.is_some(), "identities"),
-    ];
-    let changed = fields.iter().filter(|(is_changed, _)| *is_changed).map(|(_, name)| *name);
-    format!("{}: {}", person.login, changed.collect::<Vec<_>>().join(", "))
+fn changes(before: &PersonDocument, after: &PersonDocument, order: &PersonOrder) -> String {
+    let lists = |person: &PersonDocument| {
+        let roles: Vec<String> = person.roles.iter().map(ToString::to_string).collect();
+        let identities: Vec<String> = person.identities.iter().map(ToString::to_string).collect();
+        [person.cost_centres.join(" "), roles.join(" "), identities.join(" ")]
+    };
+    let mut changes = Changes::default();
+    changes.compare("name", &before.name, &after.name);
+    changes.compare("mail", &before.mail, &after.mail);
+    let names = ["cost centres", "roles", "identities"];
+    for ((name, old), new) in names.into_iter().zip(lists(before)).zip(lists(after)) {
+        changes.compare(name, old, new);
+    }
+    match (before.locked, after.locked) {
+        (false, true) => changes.add("locked"),
+        (true, false) => changes.add("unlocked"),
+        _ => {}
+    }
+    if order.password.is_some() {
+        changes.add("password");
+    }
+    if order.loses_second_factor {
+        changes.add("second factor removed");
+    }
+    changes.of(&before.login)
 }
 
 fn remove(call: &mut Call<PersonPath, Empty, Empty>) -> Answer<Empty> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::Provider;
+use crate::api::{Provider, fields};
 
 /// Sends a change that would remove what is always there, and checks that it changes nothing.
 #[track_caller]
@@ -91,4 +91,32 @@ fn null_empties_what_may_be_empty_and_removes_nothing_else() {
     let class = json!({ "name": "STANDARD", "backup": { "extra_days": null } });
     let refused = service.root.patch(draft, &json!({ "put_class": class })).expect(400).json();
     assert!(refused["detail"].as_str().unwrap().contains("'extra_days'"), "{refused}");
+}
+
+#[test]
+fn the_log_says_what_a_change_has_changed_and_no_secret() {
+    let service = Provider::new();
+    service.root.post("/v1/domains", &json!({ "name": "LAB" })).expect(201);
+    let change = json!({ "tag": "lab", "limits": { "nodes": 31 } });
+    service.root.patch("/v1/domains/LAB", &change).expect(200);
+    service.server.admin(&["domain", "set", "LAB", "--nodes", "40"]);
+    let new = json!({ "login": "anna", "roles": [{ "role": "auditor" }] });
+    service.root.post("/v1/users", &new).expect(201);
+    let role = json!({ "role": "tenant", "domain": "LAB" });
+    let change = json!({ "mail": "anna@example.org", "roles": [role], "locked": true,
+        "password": "a new horse battery" });
+    service.root.patch("/v1/users/anna", &change).expect(200);
+    let details = |kind: &str| {
+        let log = service.root.get(&format!("/v1/log?kind={kind}")).expect(200).json();
+        fields(&log, "details")
+    };
+    assert_eq!(
+        details("domain%20changed"),
+        ["LAB: nodes from 31 to 40", "LAB: tag from nothing to lab, nodes from no limit to 31"]
+    );
+    assert_eq!(
+        details("person%20changed"),
+        ["anna: mail from nothing to anna@example.org, roles from auditor to tenant@LAB, locked, \
+          password"]
+    );
 }
