@@ -477,12 +477,45 @@ fn check_change(caller: &Caller, person: &Person, order: &PersonOrder) -> Answer
     Ok(())
 }
 
+fn is_everything(role: &RoleRow) -> bool {
+    role.role == Role::System.name() && role.domain.is_none()
+}
+
+/// Fails if a change takes the role system from the last person who can use it. The administrator
+/// of the machine may do so, and can give the role again.
+fn check_last(desk: &Desk, caller: &Caller, person: &Person, roles: &[RoleRow]) -> Answer<()> {
+    if caller.person.is_none() || roles.iter().any(is_everything) {
+        return Ok(());
+    }
+    let catalog = &desk.store().catalog;
+    let mut holders = catalog.roles(None)?;
+    holders.retain(is_everything);
+    let (mut is_holder, mut has_others) = (false, false);
+    for one in catalog.people()? {
+        let holds = holders.iter().any(|role| role.person == one.id);
+        is_holder |= holds && one.id == person.id;
+        has_others |= holds && one.id != person.id && !one.locked;
+    }
+    if !is_holder || has_others {
+        return Ok(());
+    }
+    let login = &person.login;
+    let text = format!(
+        "'{login}' is the last person who may do everything, and keeps the role system; give it to \
+         another person first"
+    );
+    Err(Problem::conflict(text))
+}
+
 fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<PersonDocument> {
     let (desk, caller) = (&call.desk, &call.caller);
     let person = find(desk, caller, &call.path.person, Right::Write)?;
     let order = PersonOrder::parse(&call.body)?;
     check_change(caller, &person, &order)?;
     let roles = order.roles.as_deref().map(|roles| grant(desk, caller, roles)).transpose()?;
+    if let Some(roles) = &roles {
+        check_last(desk, caller, &person, roles)?;
+    }
     let identities = order.identities.as_deref().map(|all| identities(person.id, all));
     let identities = identities.transpose()?;
     let change = PersonChange {

@@ -528,3 +528,29 @@ pub(crate) fn current_code(secret: &str, steps: u64) -> String {
     let now = u64::try_from(sys::clock::system().secs()).unwrap();
     codes.generate(now + 30 * steps).to_string()
 }
+
+#[test]
+fn the_last_person_who_may_do_everything_keeps_the_role() {
+    let service = Provider::new();
+    let own = "/v1/users/root";
+    let roles = |names: &[&str]| {
+        let roles: Vec<Value> = names.iter().map(|name| json!({ "role": name })).collect();
+        json!({ "roles": roles })
+    };
+    for body in [roles(&[]), roles(&["auditor"]), json!({ "roles": null })] {
+        let refused = service.root.patch(own, &body).expect(409).json();
+        assert!(refused["detail"].as_str().unwrap().contains("the last person"), "{refused}");
+    }
+    service.root.patch(own, &roles(&["system", "auditor"])).expect(200);
+    service.person("second", &["system"]);
+    let lock = |locked: bool| json!({ "locked": locked });
+    service.root.patch("/v1/users/second", &lock(true)).expect(200);
+    // A person who is locked takes no one's place.
+    service.root.patch(own, &roles(&[])).expect(409);
+    service.root.patch("/v1/users/second", &lock(false)).expect(200);
+    service.root.patch(own, &roles(&[])).expect(200);
+    let removed = service.server.try_admin(&["user", "remove", "second"]);
+    removed.expect(&[0]).says("nobody has the role system any more");
+    let removed = service.server.try_admin(&["user", "remove", "root"]).expect(&[0]);
+    assert!(!removed.stderr.contains("nobody"), "{removed}");
+}

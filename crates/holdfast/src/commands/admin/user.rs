@@ -107,11 +107,7 @@ pub(super) fn run(
         UserCommand::Set(args) => set(&args, admin, context)?,
         UserCommand::Lock(args) => lock(&args, true, admin, context)?,
         UserCommand::Unlock(args) => lock(&args, false, admin, context)?,
-        UserCommand::Remove(args) => {
-            ask(admin, "DELETE", &path(&args.login)?, None)?;
-            let removed = json!({ "login": args.login });
-            tell(&removed, &format!("User {} is removed.", args.login), context);
-        }
+        UserCommand::Remove(args) => remove(&args, admin, context)?,
     }
     Ok(DONE)
 }
@@ -176,9 +172,11 @@ fn set(args: &SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), C
         let message = "nothing is to be changed; give an option";
         return Err(CommandError::usage(message, "holdfast admin user set"));
     }
-    let user = ask(admin, "PATCH", &path(&args.login)?, Some(&body))?;
+    let path = path(&args.login)?;
+    let before = ask(admin, "GET", &path, None)?;
+    let user = ask(admin, "PATCH", &path, Some(&body))?;
     tell(&user, &format!("User {} is changed.", args.login), context);
-    Ok(())
+    say_if_last(&before, admin, context)
 }
 
 fn lock(
@@ -188,10 +186,43 @@ fn lock(
     context: &mut Context,
 ) -> Result<(), CommandError> {
     let body = json!({ "locked": locked });
-    let user = ask(admin, "PATCH", &path(&args.login)?, Some(&body))?;
+    let path = path(&args.login)?;
+    let before = ask(admin, "GET", &path, None)?;
+    let user = ask(admin, "PATCH", &path, Some(&body))?;
     let state = if locked { "locked" } else { "unlocked" };
     tell(&user, &format!("User {} is {state}.", args.login), context);
+    say_if_last(&before, admin, context)
+}
+
+fn remove(args: &NameArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let path = path(&args.login)?;
+    let user = ask(admin, "GET", &path, None)?;
+    ask(admin, "DELETE", &path, None)?;
+    let removed = json!({ "login": args.login });
+    tell(&removed, &format!("User {} is removed.", args.login), context);
+    say_if_last(&user, admin, context)
+}
+
+/// Says so if a change of a person has left nobody who may do everything. `before` is the person
+/// before the change.
+fn say_if_last(
+    before: &Value,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<(), CommandError> {
+    if may_do_everything(before) && !pages(admin, "/v1/users")?.iter().any(may_do_everything) {
+        context.output.note(
+            "nobody has the role system any more: only the administrator of this machine may do \
+             everything; 'holdfast admin user set LOGIN --role system' gives the role to a person",
+        );
+    }
     Ok(())
+}
+
+fn may_do_everything(user: &Value) -> bool {
+    let is_locked = user["locked"].as_bool() == Some(true);
+    let mut roles = user["roles"].as_array().into_iter().flatten();
+    !is_locked && roles.any(|role| role["role"] == "system" && role["domain"].is_null())
 }
 
 pub(super) fn tell(document: &Value, text: &str, context: &mut Context) {
@@ -272,6 +303,14 @@ mod tests {
         assert_eq!(role("tenant@LAB"), json!({ "role": "tenant", "domain": "LAB" }));
         let user = json!({ "roles": [{ "role": "auditor" }, { "role": "owner", "domain": "A" }] });
         assert_eq!(role_words(&user), "auditor owner@A");
+    }
+
+    #[test]
+    fn a_locked_person_and_a_role_in_a_domain_do_not_everything() {
+        let may = |user: Value| may_do_everything(&user);
+        assert!(may(json!({ "roles": [{ "role": "auditor" }, { "role": "system" }] })));
+        assert!(!may(json!({ "roles": [{ "role": "system" }], "locked": true })));
+        assert!(!may(json!({ "roles": [{ "role": "tenant", "domain": "A" }] })));
     }
 
     #[test]
