@@ -4,8 +4,8 @@
 //! on at once. Otherwise the order waits, as JSON in the catalogue, until another person has
 //! decided about it.
 
-use catalog::{ApprovalRow, ApprovalState};
-use model::{DomainId, NodeId, PoolId};
+use catalog::{ApprovalRow, ApprovalState, CatalogError};
+use model::{DomainId, NodeId, PersonId, PoolId};
 use serde_json::Value;
 use store::StoreError;
 use store::nodes::note;
@@ -112,10 +112,38 @@ fn request(row: &ApprovalRow) -> Value {
     serde_json::from_str(&row.request).unwrap_or_default()
 }
 
+/// Returns the numbers of the persons who asked; none for the administrator of the machine.
+fn askers(row: &ApprovalRow) -> Vec<PersonId> {
+    let request = request(row);
+    let persons = request[PERSONS].as_array().into_iter().flatten();
+    let number = |person: &Value| u32::try_from(person.as_u64()?).ok();
+    persons.filter_map(number).map(PersonId).collect()
+}
+
+/// Fails if a person who asked is locked or was removed since: nobody carries out in the place of a
+/// person what the person may no longer do.
+pub(crate) fn check_askers(desk: &Desk, row: &ApprovalRow) -> Answer<()> {
+    for person in askers(row) {
+        let is_there = match desk.store().catalog.person_numbered(person) {
+            Ok(person) => !person.locked,
+            Err(CatalogError::NotFound { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if !is_there {
+            let text = format!(
+                "'{}' has asked, and is locked or was removed since; refuse the request, and ask \
+                 anew if it is still wanted",
+                row.asked_by
+            );
+            return Err(Problem::conflict(text));
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if the caller has asked: as the person who asked, or as one of the two who acted.
 pub(crate) fn is_own(caller: &Caller, row: &ApprovalRow) -> bool {
-    let request = request(row);
-    let persons = request[PERSONS].as_array().map_or(&[][..], Vec::as_slice);
-    let asked = |person: model::PersonId| persons.contains(&person.0.into());
-    row.asked_by == caller.name || [caller.person, caller.acting].into_iter().flatten().any(asked)
+    let askers = askers(row);
+    let mut own = [caller.person, caller.acting].into_iter().flatten();
+    row.asked_by == caller.name || own.any(|person| askers.contains(&person))
 }

@@ -165,7 +165,10 @@ fn check(desk: &Desk, caller: &Caller, row: &ApprovalRow, choice: Choice) -> Ans
     if choice == Choice::Approve && sys::clock::now().0 - row.asked.0 > WAITING_MICROS {
         return Err(Problem::conflict("the request is older than a week; ask again"));
     }
-    Ok(())
+    match choice {
+        Choice::Approve => approval::check_askers(desk, row),
+        Choice::Refuse => Ok(()),
+    }
 }
 
 fn decide(call: &mut Call<ApprovalPath, Empty, DecisionBody>) -> Answer<ApprovalDocument> {

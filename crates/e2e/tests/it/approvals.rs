@@ -105,6 +105,36 @@ fn a_request_is_own_to_both_who_acted() {
 }
 
 #[test]
+fn a_request_of_a_person_who_is_locked_or_gone_is_not_carried_out() {
+    let (service, second) = with_two_persons();
+    let approve = json!({ "decision": "approve" });
+    for name in ["a", "b"] {
+        service.root.post("/v1/nodes", &json!({ "name": name })).expect(201);
+    }
+    let (anna, bert) = (service.person("anna", &["system"]), service.person("bert", &["system"]));
+    anna.delete("/v1/nodes/a").expect(202);
+    let of_anna = last_request(&second);
+    bert.delete("/v1/nodes/b").expect(202);
+    let of_bert = last_request(&second);
+    second.patch("/v1/users/anna", &json!({ "locked": true })).expect(200);
+    second.delete("/v1/users/bert").expect(204);
+    for path in [&of_anna, &of_bert] {
+        let refused = second.post(path, &approve).expect(409).json();
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains("is locked or was removed since"), "{detail}");
+    }
+    for name in ["a", "b"] {
+        service.root.get(&format!("/v1/nodes/{name}")).expect(200);
+    }
+    let refused = second.post(&of_bert, &json!({ "decision": "refuse" })).expect(200).json();
+    assert_eq!(refused["state"], "refused");
+    // A person who is unlocked may do again what was asked.
+    second.patch("/v1/users/anna", &json!({ "locked": false })).expect(200);
+    assert_eq!(second.post(&of_anna, &approve).expect(200).json()["state"], "done");
+    service.root.get("/v1/nodes/a").expect(404);
+}
+
+#[test]
 fn removal_of_a_filespace_waits_for_a_second_person() {
     let (service, second) = with_two_persons();
     let node = enrol(&service, "a");
