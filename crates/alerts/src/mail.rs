@@ -9,7 +9,7 @@ use lettre::message::header::{self, Header, HeaderName, HeaderValue};
 use lettre::message::{Attachment, Mailbox, Message, MultiPart, SinglePart};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
-use lettre::{AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
+use lettre::{Address, AsyncSmtpTransport, AsyncTransport as _, Tokio1Executor};
 use store::folder::{AlertSettingsError, MailEncryption, MailSettings};
 
 use crate::audience::REPORT;
@@ -131,6 +131,11 @@ fn with_report(body: &str) -> Result<MultiPart, MailError> {
             Attachment::new(format!("{name}.html")).body(html, header::ContentType::TEXT_HTML),
         )
         .singlepart(Attachment::new(format!("{name}.csv")).body(csv, csv_type)))
+}
+
+/// Returns true for the bare address of a mailbox, as in anna@example.org.
+pub fn is_address(text: &str) -> bool {
+    text.parse::<Address>().is_ok()
 }
 
 fn mailbox(address: &str) -> Result<Mailbox, MailError> {

@@ -19,7 +19,7 @@
 //! | `roles`, `caller` | what a caller may do |
 //! | `approval` | what waits for a second person |
 //! | `answers`, `tags`, `rates` | repeated requests, changes that meet, limits |
-//! | `patch` | members of changes: absent, null, or a value |
+//! | `patch`, `parameters` | members of changes; what is wrong with a parameter |
 //! | `resources` | the operations, one module a noun |
 //! | `remote`, `scope` | the administrator's service for machines elsewhere |
 //! | `metrics`, `health` | what other programs watch |
@@ -56,6 +56,7 @@ mod metrics;
 mod oidc;
 mod openapi;
 mod operation;
+mod parameters;
 mod passwords;
 mod patch;
 mod problem;

@@ -30,7 +30,7 @@ use crate::fields::Empty;
 use crate::operation::Operation;
 use crate::problem::{Kind, Problem};
 use crate::standing::Standing;
-use crate::tags;
+use crate::{parameters, tags};
 
 /// Maximum size of the body of a request, in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
@@ -336,18 +336,19 @@ fn open<P, Q>(
 }
 
 /// Reads the parts of a request.
-async fn receive<P: DeserializeOwned + Send + 'static, Q: DeserializeOwned>(
-    desk: Arc<Desk>,
-    request: Request,
-) -> Result<Arrival<P, Q>, Problem> {
+async fn receive<P, Q>(desk: Arc<Desk>, request: Request) -> Result<Arrival<P, Q>, Problem>
+where
+    P: Part + DeserializeOwned,
+    Q: Part + DeserializeOwned,
+{
     let (mut parts, body) = request.into_parts();
     if parts.uri.to_string().contains("%00") {
         return Err(Problem::invalid("a path and its query cannot have a NUL"));
     }
     let path = Path::<P>::from_request_parts(&mut parts, &()).await;
-    let Path(path) = path.map_err(|error| Problem::invalid(error.body_text()))?;
+    let Path(path) = path.map_err(|error| parameters::wrong_path::<P>(&error))?;
     let query = Query::<Q>::try_from_uri(&parts.uri);
-    let Query(query) = query.map_err(|error| Problem::invalid(error.body_text()))?;
+    let Query(query) = query.map_err(|error| parameters::wrong_query::<Q>(&error))?;
     let coming = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, BODY_BYTES_MAX));
     let body = coming.await.map_err(|_| Problem::invalid("the body came too slowly"))?;
     let body = body.map_err(|_| {

@@ -297,6 +297,15 @@ fn check_text(text: &str, what: &str) -> Answer<()> {
     Err(Problem::invalid(text))
 }
 
+/// Checks an address for mail, which may be empty.
+fn check_mail(mail: &str) -> Answer<()> {
+    check_text(mail, "an address for mail")?;
+    if mail.is_empty() || alerts::is_address(mail) {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("'{mail}' is not an address for mail, as in anna@example.org")))
+}
+
 /// Returns a text about a person as it can be kept: without control characters, and cut at its
 /// maximum length.
 pub(super) fn bounded(text: &str) -> String {
@@ -390,7 +399,7 @@ fn register(call: &mut Call<Empty, Empty, NewPersonBody>) -> Answer<PersonDocume
     let body = &call.body;
     check_login(&body.login)?;
     check_text(&body.name, "a name")?;
-    check_text(&body.mail, "an address for mail")?;
+    check_mail(&body.mail)?;
     check_cost_centres(&body.cost_centres)?;
     let roles = grant(&call.desk, &call.caller, &body.roles)?;
     if roles.is_empty() && !call.caller.has_everywhere(Role::System) {
@@ -444,9 +453,8 @@ impl PersonOrder {
             roles: body.roles.clone().emptied(),
             identities: body.identities.clone().emptied(),
         };
-        for (text, what) in [(&order.name, "a name"), (&order.mail, "an address for mail")] {
-            text.iter().try_for_each(|text| check_text(text, what))?;
-        }
+        order.name.iter().try_for_each(|name| check_text(name, "a name"))?;
+        order.mail.iter().try_for_each(|mail| check_mail(mail))?;
         order.cost_centres.iter().try_for_each(|all| check_cost_centres(all))?;
         Ok(order)
     }
@@ -594,6 +602,16 @@ mod tests {
         assert!(!may(Role::Owner, Some(DomainId(3))) && !may(Role::Owner, None));
         assert!(!may(Role::System, None) && !may(Role::System, Some(DomainId(2))));
         assert!(!may(Role::Auditor, Some(DomainId(2))));
+    }
+
+    #[test]
+    fn an_address_for_mail_is_one_or_is_empty() {
+        for good in ["", "anna@example.org", "a.b+c@lab.example"] {
+            assert_eq!(check_mail(good), Ok(()), "{good}");
+        }
+        for bad in ["not a mail", "anna", "@example.org", "Anna <anna@example.org>", "a@b\n"] {
+            assert!(check_mail(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -95,11 +95,12 @@ impl Admin {
     /// Connects to the API of a server elsewhere.
     pub fn connect_remote(server: &RemoteServer) -> Result<Self, ClientError> {
         let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
+        let address = address(&server.url)?;
         let key = server.key.as_deref().ok_or_else(|| usage(KEY_HELP.to_owned()))?;
         let key = format!("Token {}", key.trim());
         let key = key.parse().map_err(|_| usage("the key is not the text of a key".to_owned()))?;
         let runtime = crate::link::runtime::runtime()?;
-        let channel = runtime.block_on(remote_channel(server))?;
+        let channel = runtime.block_on(remote_channel(server, address))?;
         Ok(Self::new(runtime, channel, Key(Some(key))))
     }
 
@@ -141,19 +142,33 @@ impl Admin {
     }
 }
 
-/// Connects to the API of a server by TLS.
-async fn remote_channel(server: &RemoteServer) -> Result<Channel, ClientError> {
-    let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
-    let wrong =
-        || usage(format!("'{}' is no address of a server: give https://HOST:PORT", server.url));
-    let uri: Uri = server.url.parse().map_err(|_| wrong())?;
-    let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
+/// Returns the error for a text that is no address of a server.
+fn no_address(url: &str) -> ClientError {
+    let message = format!("'{url}' is no address of a server: give https://HOST:PORT");
+    ClientError::new(ErrorKind::Usage, message)
+}
+
+/// Returns the host and the port of the API of a server.
+fn address(url: &str) -> Result<(String, u16), ClientError> {
+    let uri: Uri = url.parse().map_err(|_| no_address(url))?;
     if uri.scheme_str() != Some("https") {
-        return Err(wrong());
+        let message = format!(
+            "the API of a server is reached by HTTPS only: give https://HOST:PORT in place of \
+             '{url}'"
+        );
+        return Err(ClientError::new(ErrorKind::Usage, message));
     }
-    let port = uri.port_u16().unwrap_or(API_PORT);
+    let host = uri.host().ok_or_else(|| no_address(url))?.trim_matches(['[', ']']).to_owned();
+    Ok((host, uri.port_u16().unwrap_or(API_PORT)))
+}
+
+/// Connects to the API of a server by TLS.
+async fn remote_channel(
+    server: &RemoteServer,
+    (host, port): (String, u16),
+) -> Result<Channel, ClientError> {
     let tls = TlsConnector::from(Arc::new(tls_config(server)?));
-    let name = ServerName::try_from(host.clone()).map_err(|_| wrong())?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| no_address(&server.url))?;
     let connector = tower::service_fn(move |_: Uri| {
         let (tls, name, host) = (tls.clone(), name.clone(), host.clone());
         async move {

@@ -554,3 +554,26 @@ fn the_last_person_who_may_do_everything_keeps_the_role() {
     let removed = service.server.try_admin(&["user", "remove", "root"]).expect(&[0]);
     assert!(!removed.stderr.contains("nobody"), "{removed}");
 }
+
+#[test]
+fn a_wrong_parameter_is_named_with_what_it_should_be() {
+    let service = Provider::new();
+    for (path, words) in [
+        ("/v1/nodes?limit=many", "'limit' must be a whole number"),
+        ("/v1/nodes?descending=maybe", "'descending' must be true or false"),
+        ("/v1/nodes?sort=colour", "'sort' is wrong: unknown variant `colour`"),
+        ("/v1/nodes?colour=red", "unknown parameter `colour`"),
+        ("/v1/events?from=yesterday", "'from' is wrong: a time has the form of RFC 3339"),
+        ("/v1/events/first", "'event' must be a whole number"),
+        ("/v1/nodes/%ff", "'node' is wrong: it is not UTF-8"),
+    ] {
+        let refused = service.root.get(path).expect(400).json();
+        let detail = refused["detail"].as_str().unwrap();
+        assert!(detail.contains(words) && !detail.contains("deserialize"), "{path}: {detail}");
+    }
+    let refused = service.server.try_admin(&["user", "add", "anna", "--mail", "not a mail"]);
+    refused.expect(&[12]).says("'not a mail' is not an address for mail");
+    holdfast(&["admin", "--server", "http://localhost:1580", "node", "list"])
+        .expect(&[12])
+        .says("by HTTPS only");
+}

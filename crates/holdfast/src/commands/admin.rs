@@ -122,7 +122,7 @@ const KEY: &str = "HOLDFAST_KEY";
 
 /// Returns the server elsewhere that `place` is the address of.
 fn remote(place: &Path, args: &Args) -> Result<Option<RemoteServer>, CommandError> {
-    let Some(url) = place.to_str().filter(|text| text.starts_with("https://")) else {
+    let Some(url) = place.to_str().filter(|text| text.contains("://")) else {
         return Ok(None);
     };
     let read = |file: &Path| {
