@@ -24,6 +24,7 @@ mod baselines;
 mod batches;
 pub mod change;
 mod commit_times;
+mod contacts;
 mod credentials;
 mod deletions;
 mod details;
@@ -69,6 +70,7 @@ pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
 pub use commit_times::{COMMIT_BOUNDS_MICROS, CommitTimes};
+pub use contacts::{ContactRow, Contacts};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
 pub use details::{Details, DomainDetails, NodeDetails};
@@ -138,6 +140,7 @@ pub trait Catalog:
     + SignIns
     + Details
     + Identities
+    + Contacts
     + Amounts
     + Answers
     + Approvals

@@ -20,6 +20,7 @@ mod approvals;
 mod archives;
 pub(crate) mod baselines;
 pub(crate) mod batches;
+mod contacts;
 mod credentials;
 mod deletions;
 mod details;

@@ -247,6 +247,7 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         "archive",
         "deletion",
         "node_detail",
+        "node_contact",
         "read_rule",
     ] {
         let delete = format!("DELETE FROM {table} WHERE node = ?");

@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 24] = [
+const MIGRATIONS: [&str; 25] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -32,6 +32,7 @@ const MIGRATIONS: [&str; 24] = [
     READ_RULES,
     IDENTITIES,
     EVENTS_BY_SCHEDULE,
+    CONTACTS,
 ];
 
 const VERSION_1: &str = "
@@ -443,6 +444,13 @@ CREATE INDEX identity_by_person ON identity(person);
 /// Events of a schedule are found without reading those of others.
 const EVENTS_BY_SCHEDULE: &str = "
 CREATE INDEX scheduled_event_by_schedule ON scheduled_event(lower(schedule));
+";
+
+/// Last contacts of nodes.
+const CONTACTS: &str = "
+CREATE TABLE node_contact(
+    node INTEGER PRIMARY KEY, seen INTEGER NOT NULL, address TEXT NOT NULL, host TEXT NOT NULL)
+    STRICT;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

@@ -9,6 +9,7 @@ pub(crate) mod amounts;
 pub(crate) mod archives;
 pub(crate) mod baselines;
 pub(crate) mod batches;
+pub(crate) mod contacts;
 pub(crate) mod digests;
 pub(crate) mod drills;
 pub(crate) mod expiry;
@@ -239,6 +240,9 @@ macro_rules! conformance {
             conformance!(@theme identities, $new,
                 an_identity_belongs_to_one_person,
                 identities_are_replaced_as_a_whole_and_end_sign_ins,
+            );
+            conformance!(@theme contacts, $new,
+                the_last_contact_of_a_node_is_kept_until_it_is_removed,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,

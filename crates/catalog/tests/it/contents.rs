@@ -2,10 +2,10 @@
 
 use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
-    CatalogError, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter, Filespace,
-    IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow, PageSpan,
-    Person, ReadRule, RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow, SignInRow,
-    UsageDay, UsageSubject, VersionRow,
+    CatalogError, ContactRow, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter,
+    Filespace, IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow,
+    PageSpan, Person, ReadRule, RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow,
+    SignInRow, UsageDay, UsageSubject, VersionRow,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
 
@@ -27,6 +27,7 @@ pub(crate) struct NodeContents {
     pub(crate) baselines: Vec<BaselineRow>,
     pub(crate) read_rules: Vec<ReadRule>,
     pub(crate) is_enrolled: bool,
+    pub(crate) contact: Option<ContactRow>,
 }
 
 /// The rows of a catalogue, except tokens and certificates, which cannot be listed.
@@ -102,6 +103,7 @@ pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<NodeContent
         baselines: catalog.baselines(node, None, usize::MAX)?,
         read_rules: catalog.read_rules(node)?,
         is_enrolled: catalog.is_enrolled(node)?,
+        contact: catalog.contact(node)?,
     })
 }
 

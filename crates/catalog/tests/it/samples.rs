@@ -4,11 +4,11 @@ use std::fmt::Debug;
 
 use catalog::{
     AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
-    CatalogError, Collocation, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth, IdentityRow,
-    KeyRedemption, LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow, PackState,
-    PageKey, PageRow, PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow, SignInRow,
-    StoredPack, TokenError, TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess, VolumeRow,
-    VolumeState, Write,
+    CatalogError, Collocation, ContactRow, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth,
+    IdentityRow, KeyRedemption, LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow,
+    PackState, PageKey, PageRow, PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow,
+    SignInRow, StoredPack, TokenError, TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess,
+    VolumeRow, VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
@@ -281,6 +281,11 @@ fn add_alert(catalog: &dyn Catalog, number: i64) {
     catalog.add_restore(&restore).expect("is recorded");
 }
 
+pub(crate) fn contact(node: NodeId) -> ContactRow {
+    let (address, host) = ("192.0.2.7".to_owned(), "web-1".to_owned());
+    ContactRow { node, at: NOW, address, host }
+}
+
 /// Adds an owner of the node, who has a row in each table of the service.
 fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
     let person = NewPerson {
@@ -304,6 +309,7 @@ fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
     catalog.add_identity(&identity).expect("is added");
     let details = NodeDetails { owner: Some(person), ..NodeDetails::default() };
     catalog.put_node_details(node.id, &details).expect("are kept");
+    catalog.put_contacts(&[contact(node.id)]).expect("is kept");
     let details = catalog::DomainDetails { nodes_max: Some(1 << 20), ..Default::default() };
     catalog.put_domain_details(node.domain, &details).expect("are kept");
     let caller = format!("owner-{state}");

@@ -1,0 +1,25 @@
+//! Last contacts of nodes.
+
+use model::{NodeId, ServerTime};
+
+use crate::CatalogError;
+
+/// The last time at which a program of a node has greeted a server, and from where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContactRow {
+    pub node: NodeId,
+    pub at: ServerTime,
+    pub address: String,
+    /// Name of the machine, as the program has given it; empty if it has given none.
+    pub host: String,
+}
+
+/// The last contacts of nodes.
+pub trait Contacts {
+    /// Keeps contacts, each in place of an older one of its node. Those of unknown nodes are left
+    /// out.
+    fn put_contacts(&self, contacts: &[ContactRow]) -> Result<(), CatalogError>;
+
+    /// The last contact of a node.
+    fn contact(&self, node: NodeId) -> Result<Option<ContactRow>, CatalogError>;
+}
