@@ -28,7 +28,9 @@ use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
 use crate::timetable;
 use crate::tls::TlsError;
-use crate::upkeep::{expire_by_itself, index_by_itself, lock_by_itself, tend_by_itself};
+use crate::upkeep::{
+    expire_by_itself, index_by_itself, lock_by_itself, remember_by_itself, tend_by_itself,
+};
 use crate::{ADMIN_SOCKET, tls};
 
 /// Time in seconds that sessions have to finish their transactions when the server stops.
@@ -225,6 +227,7 @@ pub async fn run(
     let tending = tokio::spawn(tend_by_itself(Arc::clone(&store), stop.clone()));
     let indexing = tokio::spawn(index_by_itself(Arc::clone(&store), stop.clone()));
     let locking = tokio::spawn(lock_by_itself(Arc::clone(&store), stop.clone()));
+    let remembering = tokio::spawn(remember_by_itself(Arc::clone(&store), stop.clone()));
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
     let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
     let scheduling = tokio::spawn(timetable::run_by_itself(Arc::clone(&edge), stop.clone()));
@@ -255,6 +258,7 @@ pub async fn run(
         tending.await,
         indexing.await,
         locking.await,
+        remembering.await,
         recording.await,
         noting.await,
         scheduling.await,

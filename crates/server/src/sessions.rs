@@ -17,7 +17,7 @@ mod transaction;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::Node;
+use catalog::{ContactRow, Node};
 use model::{BACKUP_FILESPACE_MIN, Object, ServerTime, archive_number};
 use store::lifecycle::{archive, baselines};
 use store::readers::Reading;
@@ -42,6 +42,8 @@ use crate::{attendance, messages, refusal, unknown, usage};
 /// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
 /// pack is asked for its data when it commits.
 const DAMAGED_PACKS_MAX: usize = 1 << 16;
+/// Maximum length of the name of a node's machine, in bytes.
+const HOST_BYTES_MAX: usize = 255;
 /// Maximum number of pages in a message of a list.
 const LIST_PAGES: usize = 16;
 /// Number of bytes of pages after which a message of a list ends.
@@ -109,6 +111,8 @@ impl NodeService for NodeSessions {
         &self,
         request: Request<proto::HelloRequest>,
     ) -> Result<Response<proto::HelloReply>, Status> {
+        let peer = request.extensions().get::<Peer>();
+        let address = peer.expect("each connection has a peer").address.to_string();
         self.answer(request, |store, node, request| {
             let own = Speaker::own(Role::Server, env!("CARGO_PKG_VERSION"));
             let client = Speaker::client(&request);
@@ -118,6 +122,8 @@ impl NodeService for NodeSessions {
             if let Some(clock) = request.clock {
                 store.hear_clock(node.id, ServerTime(clock));
             }
+            let (at, host) = (sys::clock::now(), host_name(&request.host));
+            store.contacts.note(ContactRow { node: node.id, at, address, host });
             hello(store, node, own)
         })
         .await
@@ -599,6 +605,13 @@ fn permit_deletion_in(node: &Node, filespace: &[u8]) -> Result<(), Status> {
          {option} yes'",
         node.name
     )))
+}
+
+/// Returns the name of a machine as it can be kept.
+fn host_name(text: &str) -> String {
+    let mut name: String = text.chars().filter(|one| !one.is_control()).collect();
+    name.truncate(name.floor_char_boundary(HOST_BYTES_MAX));
+    name
 }
 
 fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, StoreError> {

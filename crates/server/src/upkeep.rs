@@ -14,6 +14,8 @@ use crate::stop::{BEAT_PAUSE, stopped};
 
 /// Interval in seconds between two checks whether an expiration is due.
 const EXPIRY_CHECK_SECS: u64 = 60;
+/// Interval in seconds between two writes of the last contacts of nodes.
+const CONTACT_SECS: u64 = 60;
 /// Minimum interval in seconds between two runs that copy, drain and repair packs.
 const TEND_SECS: u64 = 20;
 /// Ratio of the pause after such a run to the duration of the run.
@@ -92,6 +94,24 @@ fn expire_due(
         return Ok(None);
     }
     expire::run_due(store, every_hours)
+}
+
+/// Writes the last contacts of nodes to the catalogue at intervals, and at the end.
+pub(crate) async fn remember_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+    let mut is_over = false;
+    while !is_over {
+        is_over = tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(CONTACT_SECS)) => false,
+            () = stopped(&mut stop) => true,
+        };
+        let writing = Arc::clone(&store);
+        let write = move || writing.contacts.write(&*writing.catalog);
+        match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the last contacts of nodes were not written"),
+            Err(error) => tracing::error!(%error, "writing the last contacts of nodes failed"),
+        }
+    }
 }
 
 /// Maintains the pools at intervals.

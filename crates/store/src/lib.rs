@@ -13,7 +13,7 @@
 //! | `shelving` | writing packs to volumes, emptying and importing volumes |
 //! | [`fleet`] | several servers of one catalogue |
 //! | [`domains`] | policy domains, drafts, locks |
-//! | [`nodes`] | registered nodes |
+//! | [`nodes`], [`contacts`] | registered nodes, and when they called last |
 //! | [`readers`] | nodes that read what another node has stored, by its rules |
 //! | [`schedules`] | schedules, their events, the server's own work |
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
@@ -23,6 +23,7 @@
 //! may do.
 
 pub mod changes;
+pub mod contacts;
 mod counts;
 mod creation;
 pub mod domains;

@@ -28,6 +28,7 @@ use self::derived_index::DerivedIndex;
 use self::drills::Drills;
 use self::node_clocks::NodeClocks;
 use self::users::Users;
+use crate::contacts::Contacts;
 use crate::error::StoreError;
 use crate::fleet::Fleet;
 use crate::fleet::index_share;
@@ -101,6 +102,7 @@ pub struct Store {
     pub(crate) expiring: AtomicBool,
     /// Amounts that domains store, and may store.
     pub quotas: Quotas,
+    pub contacts: Contacts,
     /// True from the moment at which the server begins to stop.
     pub stopping: AtomicBool,
     /// Sums over the backups that have ended at this server.
@@ -204,6 +206,7 @@ impl Store {
             drills: Drills::default(),
             expiring: AtomicBool::new(false),
             quotas: Quotas::default(),
+            contacts: Contacts::default(),
             stopping: AtomicBool::new(false),
             tallies: Tallies::default(),
         };

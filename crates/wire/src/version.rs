@@ -128,6 +128,7 @@ impl Speaker {
             oldest_protocol: self.oldest,
             capabilities: self.capability_numbers(),
             clock: None,
+            host: String::new(),
         }
     }
 

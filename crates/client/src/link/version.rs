@@ -11,8 +11,8 @@ const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns the greeting of this client.
 pub(super) fn greeting() -> proto::HelloRequest {
-    let clock = Some(sys::clock::system().0);
-    proto::HelloRequest { clock, ..Speaker::own(Role::Client, PROGRAM).request() }
+    let (clock, host) = (Some(sys::clock::system().0), sys::net::host_name());
+    proto::HelloRequest { clock, host, ..Speaker::own(Role::Client, PROGRAM).request() }
 }
 
 /// Agrees on a protocol with the server that sent `reply`.
