@@ -107,6 +107,12 @@ impl Desk {
         Ok(StreamSeat { streams: self.streams.clone(), account: account.to_owned() })
     }
 
+    /// Returns the addresses by which nodes reach the servers.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let servers = self.store().servers().into_iter();
+        servers.map(|server| named(&server.address, &sys::net::host_name())).collect()
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         self.office.store()
     }
@@ -136,4 +142,24 @@ impl Drop for StreamSeat {
 /// Returns the origin of an address, as limits tell origins apart.
 pub(crate) fn origin(address: Option<IpAddr>) -> Option<Origin> {
     address.map(Origin::of)
+}
+
+/// Returns an address with the name of the machine in place of an address that stands for all.
+fn named(address: &str, host: &str) -> String {
+    match address.rsplit_once(':') {
+        Some(("0.0.0.0" | "[::]" | "", port)) => format!("{host}:{port}"),
+        _ => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_for_all_is_that_of_the_machine() {
+        assert_eq!(named("0.0.0.0:1500", "vault"), "vault:1500");
+        assert_eq!(named("[::]:1500", "vault"), "vault:1500");
+        assert_eq!(named("10.0.0.7:1500", "vault"), "10.0.0.7:1500");
+    }
 }

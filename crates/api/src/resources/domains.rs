@@ -228,7 +228,7 @@ fn describe_with(desk: &Desk, numbers: &Numbers, domain: PolicyDomain) -> Answer
             bytes: details.bytes_max,
             warning_percent: percent,
         },
-        servers: store.addresses(),
+        servers: desk.addresses(),
         deduplication: "server",
         has_draft: domain.draft.is_some(),
         name: domain.name,

@@ -9,7 +9,6 @@ use store::nodes::NewNode;
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
-use crate::desk::Desk;
 use crate::download::Download;
 use crate::fields::Empty;
 use crate::operation::Operation;
@@ -48,25 +47,10 @@ fn config(call: &mut Call<NodePath, ConfigQuery, Empty>) -> Answer<Download> {
         secret: None,
     };
     let added = desk.office.add_node(&new, &caller.name)?;
-    let files = files(&new.name, &servers(desk), desk.office.ca_pem(), &added.token);
+    let files = files(&new.name, &desk.addresses().join(","), desk.office.ca_pem(), &added.token);
     let source = move |sink: &mut dyn Write| write(sink, &files);
     let (name, source) = (Some(format!("{}-config.tar", new.name)), Box::new(source));
     Ok(Download { media: "application/x-tar", bytes: None, name, source })
-}
-
-/// Returns the addresses by which nodes reach the servers, with commas between them.
-fn servers(desk: &Desk) -> String {
-    let addresses = desk.store().servers().into_iter().map(|server| server.address);
-    let named = addresses.map(|address| named(&address, &sys::net::host_name()));
-    named.collect::<Vec<_>>().join(",")
-}
-
-/// Returns an address with the name of the machine in place of an address that stands for all.
-fn named(address: &str, host: &str) -> String {
-    match address.rsplit_once(':') {
-        Some(("0.0.0.0" | "[::]" | "", port)) => format!("{host}:{port}"),
-        _ => address.to_owned(),
-    }
 }
 
 /// A file of the archive.
@@ -101,16 +85,4 @@ fn write(sink: &mut dyn Write, files: &[File]) -> io::Result<()> {
         archive.append_data(&mut header, format!("{FOLDER}/{name}"), text.as_bytes())?;
     }
     archive.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_for_all_is_that_of_the_machine() {
-        assert_eq!(named("0.0.0.0:1500", "vault"), "vault:1500");
-        assert_eq!(named("[::]:1500", "vault"), "vault:1500");
-        assert_eq!(named("10.0.0.7:1500", "vault"), "10.0.0.7:1500");
-    }
 }

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use catalog::Node;
 use policy::schedule::{Definition, option_name};
-use policy::settings::{SETTINGS, SetOption, Setting, Sway, of_flag};
+use policy::settings::{SETTINGS, SetOption, Setting, Sway, find, of_flag};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{option_sets, schedules};
+use store::{Store, option_sets, schedules};
 
 use super::found_node::find_node;
 use super::nodes::NodePath;
@@ -47,6 +48,14 @@ struct SettingDocument {
     schedules: Vec<ScheduleValue>,
     commands: &'static str,
     meaning: &'static str,
+}
+
+/// How a node sends its data, as far as the server knows.
+pub(super) struct Sending {
+    pub(super) compression: String,
+    pub(super) deduplication: String,
+    /// True if the option set names files that the node encrypts.
+    pub(super) encryption: bool,
 }
 
 /// Source of a value, as far as the server knows.
@@ -102,6 +111,27 @@ fn settings(call: &mut Call<NodePath, Empty, Empty>) -> Answer<SettingsDocument>
     })
 }
 
+/// Returns how a node sends its data, by its option set.
+pub(super) fn sending(store: &Store, node: &Node) -> Answer<Sending> {
+    let set = option_sets::of_node(store, node)?.map(|(_, version)| version);
+    let (options, text) = set.map(|set| (set.options, set.text)).unwrap_or_default();
+    let value = |name: &str| {
+        let setting = find(name).expect("it is in the table of settings");
+        describe(setting, &options, Vec::new()).value
+    };
+    Ok(Sending {
+        compression: value("compression"),
+        deduplication: value("deduplication"),
+        encryption: encrypts(&String::from_utf8_lossy(&text)),
+    })
+}
+
+/// Returns true if a statement of an option set names files to encrypt.
+fn encrypts(statements: &str) -> bool {
+    let word = |line: &str| line.split_whitespace().next().map(str::to_ascii_lowercase);
+    statements.lines().filter_map(word).any(|word| word == "include.encrypt")
+}
+
 /// Collects the options of a schedule that override settings, by the names of the settings.
 fn collect(
     schedule: &str,
@@ -150,8 +180,6 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
-    use policy::settings::find;
-
     use super::*;
 
     fn option(name: &str, value: &str, is_forced: bool) -> SetOption {
@@ -169,6 +197,12 @@ mod tests {
         assert_eq!(shown("compression"), ("9".to_owned(), Source::Forced, false));
         assert_eq!(shown("agent-mode"), ("polling".to_owned(), Source::OptionSet, true));
         assert_eq!(shown("agent-poll-minutes"), ("240".to_owned(), Source::Default, true));
+    }
+
+    #[test]
+    fn statements_name_what_is_encrypted() {
+        assert!(encrypts("exclude /tmp/.../*\n  INCLUDE.ENCRYPT /srv/.../*\n"));
+        assert!(!encrypts("exclude.encrypt /srv/.../*\ninclude /srv/.../*\n"));
     }
 
     #[test]

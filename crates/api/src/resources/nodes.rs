@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{DrillRow, Node, NodeDetails};
+use catalog::{ContactRow, DrillRow, Node, NodeDetails};
 use model::{DomainId, PersonId};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
@@ -14,6 +14,7 @@ use store::nodes::{self, NewNode, NodeOrder};
 use super::domains;
 use super::found_node::{FoundNode, find_node};
 use super::node_lists::{NodeItem, Register};
+use super::node_settings::{Sending, sending};
 use super::orders::{NodeMove, NodeRemoval};
 use crate::approval;
 use crate::call::{Answer, Call};
@@ -37,6 +38,10 @@ const VOLATILE: &[&str] = &[
     "filespaces",
     "last_good_drill",
     "last_failed_drill",
+    "last_contact",
+    "last_address",
+    "last_host",
+    "servers",
 ];
 /// Maximum number of labels in a change.
 const LABELS_MAX: usize = 64;
@@ -70,6 +75,25 @@ struct NodeDocument {
     last_failed_drill: Option<DrillDocument>,
     /// Addresses from which the node is connected.
     addresses: Vec<String>,
+    /// Time at which a program of the node has greeted a server last, also if the node is not
+    /// connected now; absent if none has since the server keeps these times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_contact: Option<Time>,
+    /// Address from which it came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_address: Option<String>,
+    /// Name of its machine, as the program has given it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_host: Option<String>,
+    /// Addresses of the servers that the node uses.
+    servers: Vec<String>,
+    /// Strength of compression, as the settings of the node have it.
+    compression: String,
+    /// Whether data that the server has is not sent again: yes or no, as the settings have it.
+    deduplication: String,
+    /// True if the option set of the node names files that the node encrypts. Its own statements
+    /// may name more.
+    encryption: bool,
 }
 
 /// A filespace of a node.
@@ -210,6 +234,12 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
     let node = &summary.node;
     let register = Register::of_node(desk, node.id)?;
     let details = register.details(node.id);
+    let contact = desk.store().contacts.last(&*desk.store().catalog, node.id)?;
+    let (last_contact, last_address, last_host) = match contact {
+        Some(ContactRow { at, address, host, .. }) => (Some(Time(at)), Some(address), Some(host)),
+        None => (None, None, None),
+    };
+    let Sending { compression, deduplication, encryption } = sending(desk.store(), node)?;
     let drill = |is_good| summary.drills.iter().find(|drill| drill.is_good == is_good);
     let connected = desk.office.connected().into_iter().find(|one| one.node == node.id);
     let addresses = connected.map(|one| one.addresses).unwrap_or_default();
@@ -236,6 +266,13 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
         last_good_drill: drill(true).map(drill_document),
         last_failed_drill: drill(false).map(drill_document),
         addresses: addresses.into_iter().collect(),
+        last_contact,
+        last_address,
+        last_host: last_host.filter(|host| !host.is_empty()),
+        servers: desk.addresses(),
+        compression,
+        deduplication,
+        encryption,
     })
 }
 

@@ -85,6 +85,7 @@ fn a_node_is_registered_used_and_removed_by_requests() {
     assert_eq!(described["owner"], "root");
     assert_eq!(described["hostname"], "web-1.example.org");
     assert!(described["filespaces"][0]["active_objects"].as_u64().unwrap() > 60);
+    check_contact(&service);
     check_downloads(&service, &tree);
     let change = json!({ "locked_by_service": true, "add_labels": ["web"] });
     let locked = service.root.patch("/v1/nodes/web-1", &change).expect(200).json();
@@ -100,6 +101,34 @@ fn a_node_is_registered_used_and_removed_by_requests() {
     }
     let actors = fields(&log, "actor");
     assert!(actors.iter().any(|actor| actor.starts_with("root (key hf-")), "{actors:?}");
+}
+
+/// Checks that the last contact of the node is told, and how the node sends its data.
+fn check_contact(service: &Provider) {
+    let read = || service.root.get("/v1/nodes/web-1").expect(200).json();
+    let node = read();
+    assert_eq!(node["last_address"], "127.0.0.1", "{node}");
+    assert_eq!(node["last_host"], sys::net::host_name(), "{node}");
+    assert!(node["last_contact"].as_str().unwrap() > node["registered"].as_str().unwrap());
+    let servers = service.root.get("/v1/domains/STANDARD").expect(200).json()["servers"].clone();
+    assert_eq!((servers.as_array().unwrap().len(), &servers), (1, &node["servers"]));
+    assert_eq!(
+        (&node["compression"], &node["deduplication"], &node["encryption"]),
+        (&json!("standard"), &json!("yes"), &json!(false))
+    );
+    let set = json!({ "name": "SEALED", "statements": ["include.encrypt /srv/.../*"],
+        "options": [{ "name": "compression", "value": "9", "force": true }] });
+    service.root.post("/v1/option-sets", &set).expect(201);
+    service
+        .root
+        .patch("/v1/nodes/web-1", &json!({ "option_set": "SEALED" }))
+        .expect(200);
+    let sealed = read();
+    assert_eq!((&sealed["compression"], &sealed["encryption"]), (&json!("9"), &json!(true)));
+    service
+        .root
+        .patch("/v1/nodes/web-1", &json!({ "option_set": null }))
+        .expect(200);
 }
 
 /// Downloads a file and the whole tree, and compares them with the originals.
@@ -576,4 +605,20 @@ fn a_wrong_parameter_is_named_with_what_it_should_be() {
     holdfast(&["admin", "--server", "http://localhost:1580", "node", "list"])
         .expect(&[12])
         .says("by HTTPS only");
+}
+
+#[test]
+fn the_last_contact_of_a_node_is_known_after_the_server_was_started_again() {
+    let mut service = Provider::new();
+    let node = crate::at_work::enrol(&service, "a");
+    node.run(&["list"]).expect(&[0]);
+    let contact = |service: &Provider| {
+        let node = service.root.get("/v1/nodes/a").expect(200).json();
+        [&node["last_contact"], &node["last_address"], &node["last_host"]].map(Value::clone)
+    };
+    let before = contact(&service);
+    assert!(before.iter().all(Value::is_string), "{before:?}");
+    service.server.terminate().expect(&[0]);
+    service.server.restart();
+    assert_eq!(contact(&service), before);
 }
