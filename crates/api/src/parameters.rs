@@ -96,7 +96,7 @@ mod tests {
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only the errors are looked at")]
-    struct Asked {
+    struct AskedQuery {
         /// Maximum number of items: 1 to 1000.
         limit: Option<u32>,
         deep: Option<bool>,
@@ -107,8 +107,8 @@ mod tests {
     #[track_caller]
     fn check(query: &str, expected: &str) {
         let uri: Uri = format!("/?{query}").parse().expect("is an address");
-        let rejection = Query::<Asked>::try_from_uri(&uri).expect_err("is wrong");
-        assert_eq!(wrong_query::<Asked>(&rejection).detail, expected);
+        let rejection = Query::<AskedQuery>::try_from_uri(&uri).expect_err("is wrong");
+        assert_eq!(wrong_query::<AskedQuery>(&rejection).detail, expected);
     }
 
     #[test]

@@ -54,8 +54,8 @@ impl Standing {
         }
     }
 
-    /// Returns true if the caller is known as before, with the same roles. A caller whose roles have
-    /// changed asks anew.
+    /// Returns true if the caller is known as before, with the same roles. Whoever has other roles
+    /// now asks anew.
     fn is_kept(&self) -> bool {
         let Self { headers, address, local, .. } = self;
         let (method, local) = (&Method::GET, local.clone());

@@ -9,8 +9,8 @@
 //!    because its own line ends must not look like lines of the text. `xtask tidy` refuses every
 //!    other way out of the process.
 //! 3. A document keeps its values. What a terminal obeys is written as JSON writes it.
-//! 4. The content of a file or an archive goes as it is to a file or to another program, and as text
-//!    to a terminal.
+//! 4. The content of a file or an archive goes to a file or another program as it is, and to a
+//!    terminal as text.
 //!
 //! The progress bar is drawn here with sequences of its own, and its text is made of numbers.
 

@@ -51,7 +51,7 @@ struct SettingDocument {
 }
 
 /// How a node sends its data, as far as the server knows.
-pub(super) struct Sending {
+pub(super) struct SendSettings {
     pub(super) compression: String,
     pub(super) deduplication: String,
     /// True if the option set names files that the node encrypts.
@@ -112,14 +112,14 @@ fn settings(call: &mut Call<NodePath, Empty, Empty>) -> Answer<SettingsDocument>
 }
 
 /// Returns how a node sends its data, by its option set.
-pub(super) fn sending(store: &Store, node: &Node) -> Answer<Sending> {
+pub(super) fn sending(store: &Store, node: &Node) -> Answer<SendSettings> {
     let set = option_sets::of_node(store, node)?.map(|(_, version)| version);
     let (options, text) = set.map(|set| (set.options, set.text)).unwrap_or_default();
     let value = |name: &str| {
         let setting = find(name).expect("it is in the table of settings");
         describe(setting, &options, Vec::new()).value
     };
-    Ok(Sending {
+    Ok(SendSettings {
         compression: value("compression"),
         deduplication: value("deduplication"),
         encryption: encrypts(&String::from_utf8_lossy(&text)),

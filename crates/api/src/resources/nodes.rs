@@ -14,7 +14,7 @@ use store::nodes::{self, NewNode, NodeOrder};
 use super::domains;
 use super::found_node::{FoundNode, find_node};
 use super::node_lists::{NodeItem, Register};
-use super::node_settings::{Sending, sending};
+use super::node_settings::{SendSettings, sending};
 use super::orders::{NodeMove, NodeRemoval};
 use crate::approval;
 use crate::call::{Answer, Call};
@@ -239,7 +239,7 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
         Some(ContactRow { at, address, host, .. }) => (Some(Time(at)), Some(address), Some(host)),
         None => (None, None, None),
     };
-    let Sending { compression, deduplication, encryption } = sending(desk.store(), node)?;
+    let SendSettings { compression, deduplication, encryption } = sending(desk.store(), node)?;
     let drill = |is_good| summary.drills.iter().find(|drill| drill.is_good == is_good);
     let connected = desk.office.connected().into_iter().find(|one| one.node == node.id);
     let addresses = connected.map(|one| one.addresses).unwrap_or_default();
