@@ -83,6 +83,10 @@ pub trait Nodes {
     /// The node called `name`. Fails with `NotFound`.
     fn node(&self, name: &NodeName) -> Result<Node, CatalogError>;
 
+    /// The node called `name`, otherwise the only one whose name differs from it in nothing but
+    /// upper and lower case. Fails with `NotFound`.
+    fn node_in_any_case(&self, name: &NodeName) -> Result<Node, CatalogError>;
+
     /// Locks or unlocks a node. A node works once neither the service nor the owner locks it. Fails
     /// with `NotFound`.
     fn lock_node(&self, node: NodeId, by: Locker, locked: bool) -> Result<(), CatalogError>;

@@ -8,6 +8,8 @@
 //! 1. Only the owner makes and removes its rules. Nobody else, not even a server's request, does.
 //! 2. A node without a rule learns nothing, not even whether the other node exists.
 //! 3. A rule is about reading. No request that writes or deletes can name another node.
+//! 4. Names are looked up without regard to case, unless a node has exactly the name. A rule never
+//!    says which of the two it was, because that would tell which nodes exist (2).
 
 use catalog::{CatalogError, Node, ReadRule};
 use model::{NodeName, archive_number, is_backup_filespace, mount_point};
@@ -115,10 +117,17 @@ impl Reading {
         };
         let owner = NodeName::new(wanted)
             .ok()
-            .and_then(|name| store.catalog.node(&name).ok())
+            .and_then(|name| store.catalog.node_in_any_case(&name).ok())
             .ok_or_else(nothing)?;
-        let mut rules = store.catalog.read_rules(owner.id)?;
-        rules.retain(|rule| rule.reader == caller.name.as_str());
+        if owner.id == caller.id {
+            return Ok(Self::own(owner));
+        }
+        let mut rules = Vec::new();
+        for rule in store.catalog.read_rules(owner.id)? {
+            if is_for(store, &rule, caller)? {
+                rules.push(rule);
+            }
+        }
         if rules.is_empty() {
             return Err(nothing());
         }
@@ -156,6 +165,23 @@ impl Reading {
             self.owner.name,
             model::escaped(&path)
         )))
+    }
+}
+
+/// Returns true if the rule is for the node: it has the node's name, or this name in another case
+/// that is no other node's name.
+fn is_for(store: &Store, rule: &ReadRule, node: &Node) -> Result<bool, StoreError> {
+    if rule.reader == node.name.as_str() {
+        return Ok(true);
+    }
+    if !rule.reader.eq_ignore_ascii_case(node.name.as_str()) {
+        return Ok(false);
+    }
+    let Ok(name) = NodeName::new(&rule.reader) else { return Ok(false) };
+    match store.catalog.node(&name) {
+        Ok(_) => Ok(false),
+        Err(CatalogError::NotFound { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }
 

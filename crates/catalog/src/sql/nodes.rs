@@ -30,6 +30,10 @@ impl<E: Engine> Nodes for E {
         self.read(|sql| node(sql, name))
     }
 
+    fn node_in_any_case(&self, name: &NodeName) -> Result<Node, CatalogError> {
+        self.read(|sql| node_in_any_case(sql, name))
+    }
+
     fn lock_node(&self, node: NodeId, by: Locker, locked: bool) -> Result<(), CatalogError> {
         self.write(move |sql| lock_node(sql, node, by, locked))
     }
@@ -139,6 +143,20 @@ fn nodes_from(sql: &dyn Sql, from: &str, limit: usize) -> Result<Vec<Node>, Cata
 
 pub(super) fn node(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
     one_node(sql, "node.name = ?", name.as_str(), "the node")
+}
+
+fn node_in_any_case(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
+    match node(sql, name) {
+        Err(CatalogError::NotFound { .. }) => {}
+        found => return found,
+    }
+    let select = format!("{NODE} WHERE lower(node.name) = ? LIMIT 2");
+    let lower = name.as_str().to_ascii_lowercase();
+    let mut found: Vec<Node> = sql.all(&select, params![lower], node_columns)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => Err(CatalogError::NotFound { what: "the node" }),
+    }
 }
 
 /// Returns the bit for a locker in the column `locked`.
@@ -265,16 +283,23 @@ fn rename_reader(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), Cat
         return Ok(());
     }
     let insert = "INSERT INTO read_rule(node, reader, archives, path, since)
-                  SELECT node, CAST(? AS TEXT), archives, path, since FROM read_rule
-                  WHERE reader = (SELECT name FROM node WHERE id = ?)
-                  ON CONFLICT(node, reader, archives, path) DO NOTHING";
-    sql.execute(insert, params![name.as_str(), node.0])?;
-    forget_reader(sql, node)
+                  SELECT node, CAST(? AS TEXT), archives, path, since FROM read_rule";
+    let insert = format!(
+        "{insert} WHERE {FOR_NODE} ON CONFLICT(node, reader, archives, path) DO NOTHING"
+    );
+    sql.execute(&insert, params![name.as_str(), node.0, node.0])?;
+    let delete = format!("DELETE FROM read_rule WHERE {FOR_NODE} AND reader <> ?");
+    sql.execute(&delete, params![node.0, node.0, name.as_str()]).map(drop)
 }
+
+/// Condition on the rules for a node, whose number it takes twice: those with its name, and those
+/// with its name in another case that is no other node's name.
+const FOR_NODE: &str = "lower(reader) = (SELECT lower(name) FROM node WHERE id = ?)
+                        AND NOT EXISTS (SELECT 1 FROM node
+                                        WHERE name = read_rule.reader AND id <> ?)";
 
 /// Removes the rules for a node that is removed: a new node of its name is another node.
 fn forget_reader(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
-    let delete = "DELETE FROM read_rule
-                  WHERE reader = (SELECT name FROM node WHERE id = ?)";
-    sql.execute(delete, params![node.0]).map(drop)
+    let delete = format!("DELETE FROM read_rule WHERE {FOR_NODE}");
+    sql.execute(&delete, params![node.0, node.0]).map(drop)
 }

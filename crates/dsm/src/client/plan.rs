@@ -127,10 +127,10 @@ pub fn restore(
     line
 }
 
-/// Returns the name of the node whose data is read, if it is another one. Nodes have names in lower
-/// case.
+/// Returns the name of the node whose data is read, if it is another one. The server finds it
+/// without regard to case.
 pub fn node_read(options: &Options) -> Option<String> {
-    options.text("FROMNODE").map(|name| name.to_ascii_lowercase())
+    options.text("FROMNODE")
 }
 
 fn other_node(options: &Options) -> Option<OsString> {
@@ -271,7 +271,7 @@ mod tests {
         }
         let (command_of_another, options) = command("rest /a -fromnode=ANNA", "");
         let line = shown(&restore(&command_of_another, &options, None, None));
-        assert!(line.contains("--from-node=anna"), "{line}");
+        assert!(line.contains("--from-node=ANNA"), "{line}");
         let (command, options) = command("rest /a -latest -noprompt", "");
         assert!(shown(&restore(&command, &options, None, None)).contains("--inactive"));
         assert!(!command.prompts(&options));

@@ -459,6 +459,27 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
     dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
 }
 
+/// TSM's commands write names of nodes in capitals, and `register node` keeps them.
+#[test]
+fn nodes_with_capitals_get_access_and_give_it() {
+    let site = Site::new(1);
+    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
+    let file = site.scene.file(0);
+    let file = file.to_str().unwrap();
+    let bert = Node::enrol(&site.scene.server, "BERT");
+    let dsmc = |words: &[&str]| bert.run(&[&["dsm", "run", "dsmc"], words].concat());
+    for name in ["BERT", "bert"] {
+        site.dsmc(&["set", "access", "backup", file, name]).expect(&[0]);
+        dsmc(&["q", "ba", file, "-fromnode=ANNA"]).expect(&[0]).says(file);
+        site.dsmc(&["delete", "access", "1"]).expect(&[0]);
+    }
+    dsmc(&["i", file]).expect(&[0]);
+    dsmc(&["set", "access", "backup", file, "ANNA"]).expect(&[0]);
+    for owner in ["-fromnode=BERT", "-fromnode=bert"] {
+        site.dsmc(&["q", "ba", file, owner]).expect(&[0]).says(file);
+    }
+}
+
 #[test]
 fn a_macro_runs_its_commands() {
     let site = Site::new(1);

@@ -102,3 +102,19 @@ fn a_new_node_with_an_old_name_may_read_nothing() {
     let rules = pair.scene.node.run(&["access", "--json"]).expect(&[0]);
     assert_eq!(rules.json_lines().len(), 0, "{rules}");
 }
+
+#[test]
+fn names_of_nodes_are_found_without_regard_to_case() {
+    let pair = Pair::new();
+    let public = pair.public.to_str().unwrap();
+    pair.scene.node.run(&["access", "allow", "BERT", public]).expect(&[0]);
+    let list = |node: &Node, owner: &str| node.run(&["list", public, "--from-node", owner]);
+    list(&pair.bert, "ANNA").expect(&[0]);
+    list(&pair.bert, "Anna").expect(&[0]);
+    // A node with exactly the name is the one that is meant.
+    let other = Node::enrol(&pair.scene.server, "BERT");
+    list(&other, "anna").expect(&[0]);
+    list(&pair.bert, "anna").expect(&[12]).says("may read nothing");
+    pair.scene.server.admin(&["node", "remove", "BERT"]);
+    list(&pair.bert, "anna").expect(&[12]).says("may read nothing");
+}

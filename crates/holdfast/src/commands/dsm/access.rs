@@ -40,7 +40,7 @@ pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
         }
     };
     let rule = ReadRule {
-        reader: String::from_utf8_lossy(&node).to_ascii_lowercase(),
+        reader: String::from_utf8_lossy(&node).into_owned(),
         path: top(&files, &stored::working_directory()?)?,
         is_archive: is_archive(&kind)?,
         since: ServerTime(0),

@@ -123,8 +123,7 @@ fn authority_file(session: &Session<'_>) -> Option<PathBuf> {
 /// Enrols with a one-time token, or with an enrolment key, which takes the name of the node.
 fn enrol(home: &Path, server: &str, token: &str, node: &str) -> Result<String, CommandError> {
     let is_key = client::is_enrolment_key(token);
-    let name = is_key.then(|| node.to_ascii_lowercase());
-    let done = client::enrol(home, server, token, name.as_deref());
+    let done = client::enrol(home, server, token, is_key.then_some(node));
     done.map(|enrolment| enrolment.node).map_err(|error| match error.kind {
         ErrorKind::Usage | ErrorKind::Refused => wrong_password(node, error),
         _ => error.into(),
