@@ -259,6 +259,10 @@ pub struct PreviewOptions {
     pub excludes: Vec<Vec<u8>>,
     /// File of statements that replaces the node's own file.
     pub inclexcl: Option<PathBuf>,
+    /// True for the decisions of an archive, false for those of a backup.
+    pub is_archive: bool,
+    /// Class of all objects, in place of the one that the rules choose for each.
+    pub class: Option<String>,
 }
 
 #[cfg(test)]

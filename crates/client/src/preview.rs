@@ -1,4 +1,4 @@
-//! Preview: the decisions of a backup about objects, and the rules that decide.
+//! Preview: the decisions of a backup or an archive about objects, and the rules that decide.
 
 use std::sync::Arc;
 
@@ -48,19 +48,23 @@ pub(crate) fn explain(
     home: &Home,
     options: &PreviewOptions,
 ) -> Result<(Vec<Decision>, Vec<String>), ClientError> {
-    let rules = Rules::load(
-        home,
-        link.hello(),
-        options.inclexcl.as_deref(),
-        &options.excludes,
-        Operation::Backup,
-    )?;
+    let rules = rules_of(link, home, options)?;
     let ruled = options
         .paths
         .iter()
         .map(|path| explain_one(&rules, path))
         .collect::<Result<_, _>>()?;
     Ok((ruled, rules.warnings))
+}
+
+fn rules_of(link: &Link, home: &Home, options: &PreviewOptions) -> Result<Rules, ClientError> {
+    let operation = if options.is_archive { Operation::Archive } else { Operation::Backup };
+    let list = options.inclexcl.as_deref();
+    let mut rules = Rules::load(home, link.hello(), list, &options.excludes, operation)?;
+    if let Some(class) = &options.class {
+        rules.bind_all_to(class)?;
+    }
+    Ok(rules)
 }
 
 fn explain_one(rules: &Rules, path: &[u8]) -> Result<Decision, ClientError> {
@@ -134,7 +138,7 @@ fn left_out(rules: &Rules, ruled: Decision, index: usize, about: Option<Vec<u8>>
 
 /// Decides about a path by the statements on it and on the directories above it.
 fn decide(rules: &Rules, path: &[u8], kind: Kind, bytes: u64) -> Decision {
-    let (verdict, about) = rules.selection.explain(path, kind, Operation::Backup);
+    let (verdict, about) = rules.selection.explain(path, kind, rules.operation);
     let about = Some(about).filter(|about| *about != path);
     ruled(rules, verdict, Candidate { path, kind, bytes }, about)
 }
@@ -179,13 +183,7 @@ pub(crate) fn preview(
     options: &PreviewOptions,
     visit: &mut dyn FnMut(&Decision) -> bool,
 ) -> Result<PreviewSummary, ClientError> {
-    let rules = Rules::load(
-        home,
-        link.hello(),
-        options.inclexcl.as_deref(),
-        &options.excludes,
-        Operation::Backup,
-    )?;
+    let rules = rules_of(link, home, options)?;
     let mut previewed = PreviewSummary::default();
     for path in &options.paths {
         let top = explain_one(&rules, path)?;

@@ -22,7 +22,7 @@ pub(crate) struct Rules {
     classes: BTreeMap<ClassId, Class>,
     default_class: ClassId,
     directory_class: ClassId,
-    operation: Operation,
+    pub(crate) operation: Operation,
     /// Class of every object. It overrides the statements.
     all_class: Option<ClassId>,
     /// Class that each statement binds to, by the index of the statement.

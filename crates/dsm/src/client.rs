@@ -20,7 +20,7 @@ mod time_range;
 pub use command::{Command, CommandError, options_of, parse};
 pub use pathname::{Placement, Preservation, placements};
 pub use plan::{
-    PathSource, archive, backup, image_backup, image_restore, node_read, restore, retrieve,
+    PathSource, archive, backup, image_backup, image_restore, node_read, preview, restore, retrieve,
 };
 pub use spec::{Last, Spec};
 pub use table::{Action, CommandDefinition, commands};

@@ -91,6 +91,20 @@ pub fn archive(
     line
 }
 
+/// Returns the command line of a preview of a backup or an archive, without its paths.
+pub fn preview(options: &Options, list: Option<&Path>, is_archive: bool) -> Vec<OsString> {
+    let mut line = words(["preview", "--json"]);
+    line.extend(pair("--filter", options.text("FILTER").unwrap_or_else(|| "all".to_owned())));
+    if is_archive {
+        line.push("--archive".into());
+        line.extend(options.text("ARCHMC").map(|class| format!("--class={class}").into()));
+    }
+    if let Some(list) = list {
+        line.extend(pair("--inclexcl", list.as_os_str()));
+    }
+    line
+}
+
 /// Returns the value of `--replace`; `None` for a prompt.
 fn replacement(command: &Command, options: &Options) -> Option<&'static str> {
     let replace = options.text("REPLACE");
@@ -288,6 +302,18 @@ mod tests {
             "archive --json --list-excluded --description=-x y --class=TEN --delete --filelist - \
              --null"
         );
+    }
+
+    #[test]
+    fn a_preview_of_an_archive_has_its_class() {
+        let (_, options) = command("preview archive /a -archmc=TEN -filter=excl", "");
+        let line = preview(&options, Some(Path::new("/l")), true);
+        assert_eq!(
+            shown(&line),
+            "preview --json --filter excluded --archive --class=TEN --inclexcl /l"
+        );
+        let line = preview(&Options::default(), None, false);
+        assert_eq!(shown(&line), "preview --json --filter all");
     }
 
     #[test]

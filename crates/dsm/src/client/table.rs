@@ -115,7 +115,7 @@ pub(super) const COMMANDS: [CommandDefinition; 59] = [
     refused("Query SYSTEMState", "the system state is of Windows", "query the files themselves"),
     refused("Query VM", MACHINES, "use 'holdfast image list'"),
     done("PREview Backup", Action::Preview, "holdfast preview"),
-    done("PREview Archive", Action::PreviewArchive, "holdfast preview"),
+    done("PREview Archive", Action::PreviewArchive, "holdfast preview --archive"),
     done("SET Access", Action::SetAccess, "holdfast access allow"),
     done("SET Event", Action::SetEvent, "holdfast archives event, hold and release"),
     done("SET Password", Action::SetPassword, "holdfast enroll"),

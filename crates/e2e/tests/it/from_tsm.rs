@@ -197,6 +197,44 @@ fn exit_codes_are_those_of_tsm() {
     assert!(log.starts_with("20"), "dates have the form of DATEFORMAT: {log}");
 }
 
+/// An archive has statements and classes of its own, which a preview of it shows.
+#[test]
+fn a_preview_shows_what_its_operation_would_send() {
+    let site = Site::new(0);
+    let tree = &site.scene.tree;
+    fs::create_dir_all(tree.join("cache")).unwrap();
+    for name in ["a.c", "b.tmp", "c.old", "cache/d.c"] {
+        fs::write(tree.join(name), b"content").unwrap();
+    }
+    let list = site.options.with_file_name("inclexcl.list");
+    let statements = fs::read_to_string(&list).unwrap() + "exclude.archive /.../*.old\n";
+    fs::write(&list, statements).unwrap();
+    let shown = |words: &[&str]| {
+        let rows = site.dsmc(&[words, &["-json"]].concat()).expect(&[0]).json_lines();
+        let shown = |row: &serde_json::Value| {
+            let sign = if row["included"] == true { '+' } else { '-' };
+            let path = row["path"].as_str().unwrap();
+            format!("{sign}{}", path.strip_prefix(site.tree()).unwrap())
+        };
+        let mut rows: Vec<_> = rows.iter().map(shown).collect();
+        rows.sort();
+        rows
+    };
+    let (all, pattern) = (format!("{}/*", site.tree()), format!("{}/*.c", site.tree()));
+    assert_eq!(
+        shown(&["preview", "backup", &all]),
+        ["+", "+/a.c", "+/c.old", "-/b.tmp", "-/cache"]
+    );
+    let of_archive = shown(&["preview", "archive", &all]);
+    assert_eq!(of_archive, ["+", "+/a.c", "+/b.tmp", "+/cache", "+/cache/d.c", "-/c.old"]);
+    assert_eq!(shown(&["pre", "ar", &pattern, "-su=yes"]), ["+/a.c", "+/cache/d.c"]);
+    assert_eq!(shown(&["pre", "ar", &pattern, "-su=no"]), ["+/a.c"]);
+    assert_eq!(shown(&["pre", "ar", &pattern, "-traverse=no"]), ["+/a.c"]);
+    site.dsmc(&["preview", "archive", &all, "-archmc=NONE"])
+        .expect(&[12])
+        .says("there is no class NONE");
+}
+
 /// TSM says of a named file that a statement leaves it out, and nothing of files that a pattern or
 /// a directory brings.
 #[test]

@@ -71,6 +71,7 @@ impl RulesArgs {
             paths: paths.iter().map(absolute).collect::<Result<_, CommandError>>()?,
             excludes: backup::excludes(&self.exclude)?,
             inclexcl: self.inclexcl,
+            ..PreviewOptions::default()
         })
     }
 }

@@ -1,9 +1,9 @@
-//! `holdfast preview`: how a backup would treat each object of a tree.
+//! `holdfast preview`: how a backup or an archive would treat each object of a tree.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use client::Decision;
+use client::{Decision, PreviewOptions};
 use model::{Kind, escaped};
 
 use super::explain::{RuledDocument, RulesArgs};
@@ -19,7 +19,8 @@ use crate::waiter::LinkArgs;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast preview /home/ann --filter excluded")]
+  holdfast preview /home/ann --filter excluded
+  holdfast preview /srv/project-17 --archive --class TEN-YEARS")]
 pub(crate) struct Args {
     /// Directories or files
     #[arg(value_name = "PATH", required = true)]
@@ -27,6 +28,12 @@ pub(crate) struct Args {
     /// The objects to list
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     filter: Filter,
+    /// Preview an archive, which has statements of its own, and no statement on directories
+    #[arg(long)]
+    archive: bool,
+    /// The management class of all objects of the archive
+    #[arg(long, value_name = "CLASS", requires = "archive")]
+    class: Option<String>,
     #[command(flatten)]
     rules: RulesArgs,
     #[command(flatten)]
@@ -84,6 +91,7 @@ impl Totals {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = args.rules.options(&args.paths)?;
+    let options = PreviewOptions { is_archive: args.archive, class: args.class, ..options };
     let client = context.waiter(&args.link)?.client()?;
     let (mut totals, mut is_first) = (Totals::default(), true);
     let previewed = client.preview(&options, &mut |ruled| {

@@ -99,7 +99,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "TRAVerse",
         Kind::YesNo,
         Homes::CMD,
-        needless("'preview' goes through everything that a backup would look at"),
+        done("'preview' goes into directories, as without it; with no, or -subdir=no, it does not"),
     ),
     flag("SHOWINtermediate", needless("a query shows what is stored, and nothing else")),
     option(

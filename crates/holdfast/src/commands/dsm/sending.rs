@@ -619,23 +619,24 @@ fn excluded(spec: &Spec, descends: bool) -> Vec<Vec<u8>> {
 pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     joining::connect(session)?;
-    let mut line: Vec<OsString> = ["preview", "--json"].map(OsString::from).to_vec();
-    let filter = session.options().text("FILTER").unwrap_or_else(|| "all".to_owned());
-    line.extend(["--filter".into(), filter.into()]);
     let list = List::write(session, &session.site.translation.list())?;
-    if let Some(path) = &list.path {
-        line.extend(["--inclexcl".into(), path.into()]);
-    }
+    let specs = stored::operands(session)?;
+    let is_archive = session.action() == Action::PreviewArchive;
+    let mut line = plan::preview(session.options(), list.path.as_deref(), is_archive);
     line.push("--".into());
-    for spec in stored::operands(session)? {
-        line.push(OsString::from_vec(spec.path()));
-    }
+    line.extend(specs.iter().map(|spec| OsString::from_vec(spec.path())));
+    let descends = goes_into_directories(session);
     session.say(
         "Name                                     Size  Status    Mgmt Class  Pattern  Source",
     );
     let home = session.home.clone();
     let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
+    let is_named = |document: &Value| {
+        let path = crate::path::from_json(&document["path"]).unwrap_or_default();
+        specs.iter().any(|spec| is_previewed(spec, &path, descends))
+    };
     let outcome = child::run(child, &mut |event| match event {
+        Event::Document(document) if !is_named(&document) => {}
         Event::Document(document) if session.is_json() => session.context.output.json(&document),
         Event::Document(document) => {
             let line = preview_line(session, &document);
@@ -646,6 +647,19 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     })?;
     drop(list);
     Outcome::checked(outcome)
+}
+
+/// Returns true if a preview goes into directories below, as it does unless -traverse or -subdir of
+/// the command says no.
+fn goes_into_directories(session: &Session<'_>) -> bool {
+    let given = |name| session.command.given(name).map(dsm::options::Entry::is_yes);
+    given("TRAVERSE").or_else(|| given("SUBDIR")).unwrap_or(true)
+}
+
+/// Returns true if the operand of a preview names the object, or stands for the directory itself.
+fn is_previewed(spec: &Spec, path: &[u8], descends: bool) -> bool {
+    let is_top = !matches!(spec.last, Last::Matching(_)) && spec.path() == path;
+    is_top || spec.names(path, descends)
 }
 
 fn preview_line(session: &Session<'_>, document: &Value) -> String {
@@ -768,6 +782,23 @@ mod tests {
         assert_eq!(shown("left out (/tmp/list-1 line 3)"), "left out (/etc/dsm.sys line 12)");
         assert_eq!(shown("/tmp/list-1 line 4: x"), "/tmp/list-1 line 4: x");
         assert_eq!(shown("no list"), "no list");
+    }
+
+    #[test]
+    fn a_preview_shows_what_its_operand_names() {
+        let check = |operand: &str, path: &str, descends| {
+            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            is_previewed(&spec, path.as_bytes(), descends)
+        };
+        assert!(check("/home/ann/", "/home/ann", false));
+        assert!(check("/home/ann/", "/home/ann/a", false));
+        assert!(!check("/home/ann/", "/home/ann/below/a", false));
+        assert!(check("/home/ann", "/home/ann/below/a", true));
+        assert!(!check("/home/ann", "/home/ann/below/a", false));
+        assert!(check("/home/ann/*.c", "/home/ann/below/a.c", true));
+        assert!(!check("/home/ann/*.c", "/home/ann/below/a.c", false));
+        assert!(!check("/home/ann/*.c", "/home/ann", true));
+        assert!(!check("/home/ann/*.c", "/home/ann/a.o", true));
     }
 
     #[test]
