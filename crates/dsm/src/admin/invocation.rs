@@ -70,13 +70,20 @@ pub fn parse(words: &[String]) -> Result<Invocation, Message> {
     while let Some(word) = words.next() {
         // A command such as `select -1 from db` is one word, and `q ev * * begind=-1` has no word
         // that begins with a sign and a letter.
-        let is_option = word.starts_with('-')
-            && word[1..].starts_with(|letter: char| letter.is_ascii_alphabetic());
-        if !is_option {
-            command.push(word);
-            continue;
-        }
-        let text = &word[1..];
+        let begins_with_letter =
+            |text: &str| text.starts_with(|letter: char| letter.is_ascii_alphabetic());
+        let text = match word.strip_prefix("--").filter(|text| begins_with_letter(text)) {
+            // Holdfast's own commands write options with two dashes.
+            Some("json" | "JSON") => "JSON",
+            Some(_) => return Err(invalid(word, "it has one dash too many")),
+            None => match word.strip_prefix('-').filter(|text| begins_with_letter(text)) {
+                Some(text) => text,
+                None => {
+                    command.push(word);
+                    continue;
+                }
+            },
+        };
         let split = text.find(['=', ':']);
         let (name, mut value) = match split {
             Some(at) => (&text[..at], Some(text[at + 1..].to_owned())),
@@ -101,6 +108,9 @@ pub fn parse(words: &[String]) -> Result<Invocation, Message> {
         set(&mut invocation, option.name, value.unwrap_or_default(), word)?;
     }
     invocation.command = command.join(" ");
+    if invocation.console && !invocation.command.is_empty() {
+        return Err(invalid("-consolemode", "it shows the activity log, and takes no command"));
+    }
     Ok(invocation)
 }
 
@@ -191,6 +201,8 @@ mod tests {
         assert_eq!(parsed("-displaymode=list").expect("ok").form, Some(Form::List));
         let invocation = parsed("-json|q|node").expect("ok");
         assert!(invocation.json && invocation.data_only);
+        let invocation = parsed("q|node|--json").expect("ok");
+        assert!(invocation.json && invocation.command == "q node");
     }
 
     #[test]
@@ -218,6 +230,12 @@ mod tests {
         for (line, expected) in [
             ("-nosuch", "ANS1107E The option -nosuch is not valid: it is no option of dsmadmc."),
             ("-id", "ANS1107E The option -id is not valid: its value is missing."),
+            ("--nosuch", "ANS1107E The option --nosuch is not valid: it has one dash too many."),
+            (
+                "-consolemode|q|node",
+                "ANS1107E The option -consolemode is not valid: it shows the activity log, and \
+                 takes no command.",
+            ),
             (
                 "-passwrd=secret",
                 "ANS1107E The option -passwrd is not valid: it is no option of \

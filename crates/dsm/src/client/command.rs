@@ -24,6 +24,24 @@ pub enum CommandError {
     Refused { name: String, reason: String },
     #[error("{0}")]
     Option(String),
+    /// More names than the command takes.
+    #[error(
+        "'{word}' is one name too many for '{command}'; quote names with wildcards, so that the \
+         shell leaves them alone"
+    )]
+    Superfluous { word: String, command: String },
+    #[error("'{word}' stands beside -filelist, which names everything for '{command}'")]
+    BesideList { word: String, command: String },
+}
+
+impl CommandError {
+    /// TSM's number of the message.
+    pub fn number(&self) -> &'static str {
+        match self {
+            Self::Superfluous { .. } | Self::BesideList { .. } => "ANS1102E",
+            _ => "ANS1107E",
+        }
+    }
 }
 
 /// Maximum number of bytes that a message shows of a word.
@@ -38,6 +56,12 @@ pub fn options_of(words: &[Vec<u8>]) -> Result<(Vec<Entry>, Vec<Vec<u8>>), Comma
     let (mut options, mut others) = (Vec::new(), Vec::new());
     for word in words {
         match word.strip_prefix(b"-") {
+            // Holdfast's own commands write options with two dashes.
+            Some(b"-json" | b"-JSON") => options.push(option_of(b"json")?),
+            Some([b'-', letter, ..]) if letter.is_ascii_alphabetic() => {
+                let message = format!("'{}' has one dash too many for an option", shown(word));
+                return Err(CommandError::Option(message));
+            }
             // A file system that is left out of an operand, and a lone dash, are no options.
             Some(option) if option.first().is_some_and(u8::is_ascii_alphabetic) => {
                 options.push(option_of(option)?);
@@ -102,7 +126,9 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
             refused.fate()
         )));
     }
-    Ok(Command { definition, operands: others[length..].to_vec(), options })
+    let command = Command { definition, operands: others[length..].to_vec(), options };
+    command.check_operands()?;
+    Ok(command)
 }
 
 /// Returns true if an option is refused for the command. A restore walks through no tree of this
@@ -135,6 +161,21 @@ fn unknown(words: &[Vec<u8>]) -> CommandError {
 impl Command {
     pub fn action(&self) -> Action {
         self.definition.action
+    }
+
+    /// Refuses names that the command would ignore.
+    fn check_operands(&self) -> Result<(), CommandError> {
+        let shown = |word: &Vec<u8>| (shown(word), self.definition.name());
+        if let Some(most) = self.action().operands_beside_list()
+            && self.has("FILELIST")
+            && let Some((word, command)) = self.operands.get(most).map(shown)
+        {
+            return Err(CommandError::BesideList { word, command });
+        }
+        match self.operands.get(self.action().operands_max()).map(shown) {
+            Some((word, command)) => Err(CommandError::Superfluous { word, command }),
+            None => Ok(()),
+        }
     }
 
     /// Returns true if the command cannot be carried out with this option of a file or of its line.
@@ -253,6 +294,9 @@ mod tests {
         check("i -subdir=maybe", "! -SUBDIR: 'maybe' is not yes or no");
         check("q ba /a -pitdate", "! -PITDATE: it needs a value: a text");
         check("i -inactive=7", "! -INACTIVE: it takes no value");
+        check("i --nosuch /a", "! '--nosuch' has one dash too many for an option");
+        check("q fi --json", "query filespace -JSON=");
+        check("q ba -- /a", "query backup -- /a");
         check(
             "backup vm x",
             "! 'backup vm' is refused: machines are not reached through their hypervisor's \
@@ -264,6 +308,25 @@ mod tests {
              in the files' attributes; run the command without it",
         );
         check("", "! '' is no command; 'help' lists all commands");
+    }
+
+    #[test]
+    fn names_that_would_be_ignored_are_refused() {
+        let many = |word: &str, command: &str| {
+            format!(
+                "! '{word}' is one name too many for '{command}'; quote names with wildcards, so \
+                 that the shell leaves them alone"
+            )
+        };
+        check("q sess bogus", &many("bogus", "query session"));
+        check("q fi / bogus", &many("bogus", "query filespace"));
+        check("rest /a /b /c", &many("/c", "restore"));
+        check(
+            "ar -filelist=list /a",
+            "! '/a' stands beside -filelist, which names everything for 'archive'",
+        );
+        check("rest -filelist=list /to", "restore /to -FILELIST=list");
+        check("del ac 1 2 3", "delete access 1 2 3");
     }
 
     proptest! {

@@ -44,6 +44,48 @@ pub enum Action {
     None,
 }
 
+impl Action {
+    /// Maximum number of names after the words of the command.
+    pub fn operands_max(self) -> usize {
+        match self {
+            Self::QueryAccess
+            | Self::QueryInclexcl
+            | Self::QueryMgmtclass
+            | Self::QueryNode
+            | Self::QueryRestore
+            | Self::QuerySchedule
+            | Self::QuerySession
+            | Self::Schedule
+            | Self::Quit => 0,
+            Self::DeleteFilespace
+            | Self::QueryFilespace
+            | Self::QueryImage
+            | Self::QueryOptions
+            | Self::Macro => 1,
+            Self::Restore | Self::RestoreImage | Self::Retrieve => 2,
+            // The old password, the new one, and the new one again.
+            Self::SetPassword => 3,
+            // The kind, the files, the node, and a user, which is refused with a reason.
+            Self::SetAccess => 4,
+            _ => usize::MAX,
+        }
+    }
+
+    /// Maximum number of names beside a list of files; `None` if the command takes no list.
+    pub fn operands_beside_list(self) -> Option<usize> {
+        match self {
+            Self::Incremental
+            | Self::Selective
+            | Self::Archive
+            | Self::DeleteArchive
+            | Self::DeleteBackup => Some(0),
+            // The destination.
+            Self::Restore | Self::Retrieve => Some(1),
+            _ => None,
+        }
+    }
+}
+
 /// A command of `dsmc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommandDefinition {

@@ -659,6 +659,71 @@ fn each_query_has_documents() {
     }
 }
 
+#[test]
+fn each_command_has_documents_and_nothing_beside_them() {
+    let site = Site::new(1);
+    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
+    let file = site.scene.file(0);
+    let file = file.to_str().unwrap();
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    site.dsmc(&["archive", file]).expect(&[0]);
+    for words in [
+        vec!["set", "access", "backup", file, "bert"],
+        vec!["delete", "access", "1"],
+        vec!["query", "restore"],
+        vec!["query", "filespace", "--json"],
+        vec!["set", "event", file, "-type=hold"],
+        vec!["set", "event", file, "-type=release"],
+        vec!["set", "password"],
+        vec!["restart", "restore"],
+        vec!["help"],
+        vec!["expire", file, "-noprompt"],
+        vec!["delete", "backup", file, "-deltype=all", "-noprompt"],
+        vec!["delete", "archive", file, "-noprompt"],
+    ] {
+        let done = site.dsmc(&[&words[..], &["-json"]].concat()).expect(&[0]);
+        assert!(!done.json_lines().is_empty(), "{words:?}");
+    }
+    site.dsmc(&["i", file]).expect(&[0]);
+    let asked = site.dsmc(&["delete", "backup", file, "-json"]).expect(&[12]);
+    assert_eq!(asked.stdout, "", "{asked}");
+}
+
+#[test]
+fn words_that_would_be_ignored_are_refused() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let file = file.to_str().unwrap();
+    site.dsmc(&["i", file, "--nosuch"]).expect(&[12]).says("ANS1107E");
+    site.dsmc(&["q", "sess", "bogus"]).expect(&[12]).says("ANS1102E");
+    site.dsmc(&["archive", "-filelist=list", file]).expect(&[12]).says("ANS1102E");
+    site.dsmc(&["i", file]).expect(&[0]);
+    site.dsmc(&["q", "fi", "/no/such"]).expect(&[8]).says("ANS1092W");
+    site.dsmc(&["archive", file, "-archmc=NONE"]).expect(&[12]).says("ANS1999E");
+}
+
+/// A command that would destroy something is not done in silence without somebody who agrees. What
+/// cannot be done anyway is told before.
+#[test]
+fn nothing_is_deleted_without_an_answer() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let file = file.to_str().unwrap();
+    site.dsmc(&["i", file]).expect(&[0]);
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "no"]);
+    site.dsmc(&["del", "b", file]).expect(&[12]).says("ANS1126E");
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    for command in [["del", "b"], ["exp", "-quiet"]] {
+        let absent = [&command[..], &["/nothing/here"]].concat();
+        site.dsmc(&absent).expect(&[12]).says("ANS1302E");
+        let unanswered = [&command[..], &[file]].concat();
+        site.dsmc(&unanswered).expect(&[12]).says("nothing is changed");
+    }
+    site.dsmc(&["q", "ba", file]).expect(&[0]).says(file);
+    site.dsmc(&["del", "b", file, "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ba", file]).expect(&[8]);
+}
+
 /// The password of a node becomes an enrolment if it is a token of the server.
 #[test]
 fn a_token_as_password_makes_the_machine_a_node() {

@@ -55,7 +55,10 @@ pub(super) fn run(
         Ok(invocation) => Session::run(invocation, context, runner)?,
         Err(message) => {
             let text = message.to_string();
-            match words.iter().any(|word| word.eq_ignore_ascii_case("-json")) {
+            match words
+                .iter()
+                .any(|word| matches!(word.as_str(), "-json" | "-JSON" | "--json" | "--JSON"))
+            {
                 true => output::say(&text),
                 false => context.output.line(&text),
             }

@@ -16,11 +16,24 @@ use crate::path::JsonPath;
 /// A rule of a query with -json, one document per line.
 #[derive(Serialize)]
 struct RuleDocument<'a> {
-    number: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    number: Option<usize>,
     node: &'a str,
     path: JsonPath<'a>,
     archives: bool,
     since: String,
+}
+
+impl<'a> RuleDocument<'a> {
+    fn new(number: Option<usize>, rule: &'a ReadRule) -> Self {
+        Self {
+            number,
+            node: &rule.reader,
+            path: JsonPath(&rule.path),
+            archives: rule.is_archive,
+            since: moment::rfc3339(rule.since),
+        }
+    }
 }
 
 /// `dsmc set access TYPE FILES NODE`.
@@ -53,6 +66,7 @@ pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
         kind_name(&rule).to_ascii_lowercase(),
         model::escaped(&rule.path)
     ));
+    session.document(&RuleDocument::new(None, &rule));
     Ok(DONE)
 }
 
@@ -97,13 +111,7 @@ pub(super) fn query(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let rules = joining::connect(session)?.read_rules()?;
     if session.is_json() {
         for (index, rule) in rules.iter().enumerate() {
-            session.context.output.json(&RuleDocument {
-                number: index + 1,
-                node: &rule.reader,
-                path: JsonPath(&rule.path),
-                archives: rule.is_archive,
-                since: moment::rfc3339(rule.since),
-            });
+            session.document(&RuleDocument::new(Some(index + 1), rule));
         }
         return Ok(DONE);
     }
@@ -150,7 +158,7 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let answer = match given.is_empty() {
         false => given.join(" "),
         true => {
-            session.say_all(lines(&rules));
+            lines(&rules).iter().for_each(|line| session.show(line));
             questions::ask(session, "Numbers of the rules, as in 1 3 5-7; A for all; Q for none:")?
         }
     };
@@ -162,6 +170,7 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<u8, CommandError> {
             kind_name(&rule).to_ascii_lowercase(),
             model::escaped(&rule.path)
         ));
+        session.document(&RuleDocument::new(Some(index + 1), &rule));
     }
     Ok(DONE)
 }

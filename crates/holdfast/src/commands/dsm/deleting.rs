@@ -1,8 +1,12 @@
 //! `dsmc delete backup`, `delete archive`, `delete filespace` and `set event`.
 
-use client::{ArchiveSummary, Client, DeleteOptions, DeletionSummary, ListContent, ListOptions};
+use client::{
+    ArchiveSummary, Client, ClientError, DeleteOptions, DeletionSummary, ErrorKind, ListContent,
+    ListOptions,
+};
 use dsm::client::{Last, Spec};
 use model::Kind;
+use serde_json::json;
 
 use super::joining;
 use super::questions;
@@ -36,6 +40,12 @@ impl Sum {
         if self.versions == 0 {
             return Err(stored::nothing());
         }
+        let undone_by: Vec<_> = self
+            .undone_by
+            .iter()
+            .map(|(number, until)| json!({"number": number, "until": until}))
+            .collect();
+        session.document(&json!({"deleted": self.versions, "undone_by": undone_by}));
         let versions = session.forms.count(self.versions);
         session.say(&format!("Total number of objects deleted:{versions:>15}"));
         for (number, until) in &self.undone_by {
@@ -50,9 +60,6 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let specs = stored::named(session)?;
     let kind = session.options().text("DELTYPE").unwrap_or_else(|| "active".to_owned());
     let (active, inactive) = (kind != "inactive", kind != "active");
-    if !questions::is_agreed(session, "Delete these backups?")? {
-        return Ok(DONE);
-    }
     let client = joining::connect(session)?;
     if session
         .options()
@@ -62,7 +69,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
         return images(session, &client);
     }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
-    let mut sum = Sum::default();
+    let mut orders = Vec::new();
     let descends = session.descends();
     for spec in specs {
         // A directory is deleted with everything in it, as one deletion.
@@ -80,58 +87,101 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
                 paths
             }
         };
-        for path in paths {
-            let options = DeleteOptions { path, archive: None, active, inactive, dry_run: false };
-            delete(session, &client, &options, &mut sum)?;
+        let order = |path| DeleteOptions { path, archive: None, active, inactive, dry_run: false };
+        orders.extend(paths.into_iter().map(order));
+    }
+    if !is_agreed(session, &client, &orders, "Delete these backups?")? {
+        return Ok(DONE);
+    }
+    delete_all(session, &client, &orders)?.end(session)
+}
+
+/// Asks a person whether all of this is deleted, unless the command has -noprompt. Rights, and that
+/// something is there, are known before.
+fn is_agreed(
+    session: &mut Session<'_>,
+    client: &Client,
+    orders: &[DeleteOptions],
+    question: &str,
+) -> Result<bool, CommandError> {
+    if session.command.has("NOPROMPT") {
+        return Ok(true);
+    }
+    let mut versions = 0;
+    for order in orders {
+        match client.delete(&DeleteOptions { dry_run: true, ..order.clone() }) {
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            found => versions += found.map_err(refused)?.versions,
         }
     }
-    sum.end(session)
+    if versions == 0 {
+        return Err(stored::nothing());
+    }
+    questions::is_agreed(session, question)
 }
 
 /// Deletes the images that the operands name.
 fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let mut count = 0_u64;
-    for name in session.command.operands.clone() {
-        let images = client.images(Some(&name))?;
+    let mut named = Vec::new();
+    for name in &session.command.operands {
+        let images = client.images(Some(name))?;
         if !images.is_empty() {
-            let deletion = client.delete_images(&images, false)?;
-            if let Some(damage) = &deletion.damage {
-                session.complain(&format!("ANS1228E not all could be deleted: {damage}"));
-            }
-            count += images.len() as u64;
+            named.push(images);
         }
     }
-    if count == 0 {
+    if named.is_empty() {
         return Err(stored::nothing());
     }
+    for images in &named {
+        client.delete_images(images, true).map_err(refused)?;
+    }
+    if !questions::is_agreed(session, "Delete these images?")? {
+        return Ok(DONE);
+    }
+    let mut count = 0_u64;
+    for images in &named {
+        let deletion = client.delete_images(images, false).map_err(refused)?;
+        if let Some(damage) = &deletion.damage {
+            session.complain(&format!("ANS1228E not all could be deleted: {damage}"));
+        }
+        count += images.len() as u64;
+    }
+    session.document(&json!({"deleted": count}));
     let count = session.forms.count(count);
     session.say(&format!("Total number of objects deleted:{count:>15}"));
     Ok(DONE)
 }
 
-fn delete(
+fn delete_all(
     session: &Session<'_>,
     client: &Client,
-    options: &DeleteOptions,
-    sum: &mut Sum,
-) -> Result<(), CommandError> {
-    match client.delete(options) {
-        Err(error) if error.kind == client::ErrorKind::NotFound => Ok(()),
-        deletion => {
-            sum.add(session, &deletion?);
-            Ok(())
+    orders: &[DeleteOptions],
+) -> Result<Sum, CommandError> {
+    let mut sum = Sum::default();
+    for order in orders {
+        match client.delete(order) {
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            deletion => sum.add(session, &deletion.map_err(refused)?),
         }
+    }
+    Ok(sum)
+}
+
+/// Returns the error of a deletion, with TSM's number for a node that has no right to it.
+fn refused(error: ClientError) -> CommandError {
+    let is_refused = error.kind == ErrorKind::Refused;
+    let error = CommandError::from(error);
+    match is_refused {
+        true => CommandError { message: format!("ANS1126E {}", error.message), ..error },
+        false => error,
     }
 }
 
 pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let specs = stored::named(session)?;
-    if !questions::is_agreed(session, "Delete these archived objects?")? {
-        return Ok(DONE);
-    }
     let client = joining::connect(session)?;
-    let mut sum = Sum::default();
+    let mut orders = Vec::new();
     let (descends, mut is_found) = (session.descends(), vec![false; specs.len()]);
     for archive in retrieving::chosen(session, &client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
@@ -144,21 +194,21 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
                 }
                 true
             })?;
-            for path in paths {
-                let options = DeleteOptions {
-                    path,
-                    archive: Some(archive.number),
-                    active: true,
-                    inactive: true,
-                    dry_run: false,
-                };
-                delete(session, &client, &options, &mut sum)?;
-            }
+            orders.extend(paths.into_iter().map(|path| everything(path, Some(archive.number))));
         }
     }
+    if !is_agreed(session, &client, &orders, "Delete these archived objects?")? {
+        return Ok(DONE);
+    }
+    let sum = delete_all(session, &client, &orders)?;
     let is_whole = stored::tell_absent(session, &specs, &is_found);
     let code = sum.end(session)?;
     Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Returns the order for all versions at and below a path.
+fn everything(path: Vec<u8>, archive: Option<u64>) -> DeleteOptions {
+    DeleteOptions { path, archive, active: true, inactive: true, dry_run: false }
 }
 
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
@@ -172,30 +222,22 @@ pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
         _ => return Err(CommandError::new("ANS1089E name one file space, or its number")),
     };
     let shown = model::escaped(&name);
-    if !questions::is_agreed(session, &format!("Delete everything of the file space {shown}?"))? {
-        return Ok(DONE);
-    }
-    let mut sum = Sum::default();
-    let options = |archive| DeleteOptions {
-        path: name.clone(),
-        archive,
-        active: true,
-        inactive: true,
-        dry_run: false,
-    };
-    delete(session, &client, &options(None), &mut sum)?;
+    let mut orders = vec![everything(name.clone(), None)];
     for archive in client.archives()? {
         if archive.mount_points.contains(&name) {
-            delete(session, &client, &options(Some(archive.number)), &mut sum)?;
+            orders.push(everything(name.clone(), Some(archive.number)));
         }
     }
-    sum.end(session)
+    let question = format!("Delete everything of the file space {shown}?");
+    if !is_agreed(session, &client, &orders, &question)? {
+        return Ok(DONE);
+    }
+    delete_all(session, &client, &orders)?.end(session)
 }
 
 /// Finds a file space by its name, in braces or not, or by the number that a query shows.
 fn chosen_filespace(operand: &[u8], known: &[Vec<u8>]) -> Result<Vec<u8>, CommandError> {
-    let text = String::from_utf8_lossy(operand);
-    let bare = text.trim_start_matches('{').trim_end_matches('}');
+    let bare = bare_filespace(operand);
     let by_number = bare.parse::<usize>().ok().and_then(|number| known.get(number.checked_sub(1)?));
     let by_name = known.iter().find(|name| name[..] == *bare.as_bytes());
     let absent = || {
@@ -203,6 +245,12 @@ fn chosen_filespace(operand: &[u8], known: &[Vec<u8>]) -> Result<Vec<u8>, Comman
         CommandError::new(format!("ANS1092W no file space is called '{shown}'"))
     };
     by_name.or(by_number).cloned().ok_or_else(absent)
+}
+
+/// Returns the name of a file space without the braces around it.
+pub(super) fn bare_filespace(operand: &[u8]) -> String {
+    let text = String::from_utf8_lossy(operand);
+    text.trim_start_matches('{').trim_end_matches('}').to_owned()
 }
 
 /// `dsmc set event`: reports the event of archives, or holds or releases them.
@@ -242,6 +290,11 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
     for (archive, _) in named {
         client.set_archive(archive.number, event, held)?;
         session.say(&format!("{kind} of archive {} '{}'", archive.number, archive.description));
+        session.document(&json!({
+            "archive": archive.number,
+            "description": archive.description,
+            "event": kind,
+        }));
     }
     Ok(DONE)
 }

@@ -1,9 +1,20 @@
-//! Errors of parts that know no commands, turned into errors of a command.
+//! Errors of parts that know no commands, turned into errors of a command, and their numbers.
 
 use dsm::client::RangeError;
 use dsm::configuration::DomainError;
 
 use crate::error::CommandError;
+
+/// Returns the message of an error with TSM's number. A message without one of its own has the
+/// number of a command that was ended.
+pub(super) fn numbered(error: &CommandError) -> String {
+    let CommandError { message, is_loss, .. } = error;
+    match (is_loss, message.starts_with("ANS")) {
+        (true, _) => format!("ANS1017E {message}"),
+        (false, true) => message.clone(),
+        (false, false) => format!("ANS1999E {message}"),
+    }
+}
 
 impl From<RangeError> for CommandError {
     fn from(error: RangeError) -> Self {

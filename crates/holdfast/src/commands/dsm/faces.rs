@@ -7,6 +7,7 @@ use dsm::client::{Action, options_of};
 use dsm::options::Entry;
 use dsm::space::{self, SpaceCommand};
 
+use super::errors::numbered;
 use super::session::Session;
 use super::{
     access, deleting, prompt, queries, restoring, retrieving, scheduler, sending,
@@ -87,7 +88,7 @@ pub(super) fn run(
 /// Writes the error of a command, and returns the exit code.
 pub(super) fn ended(done: Result<u8, CommandError>) -> u8 {
     done.unwrap_or_else(|error| {
-        output::say(&error.message);
+        output::say(&numbered(&error));
         if let Some(hint) = error.hint {
             output::say(&hint);
         }
@@ -111,12 +112,12 @@ pub(super) fn command(given: &[Entry], words: &[Vec<u8>], context: &mut Context)
     let command = match parsed {
         Ok(command) => command,
         Err(error) => {
-            output::say(&format!("ANS1107E {error}"));
+            output::say(&format!("{} {error}", error.number()));
             return NOT_DONE;
         }
     };
     if command.action() == Action::Help {
-        prompt::help(&command.operands, context);
+        prompt::help(&command, context);
         return DONE;
     }
     let mut options = given.to_vec();
@@ -160,6 +161,11 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::None => {
             let definition = session.command.definition;
             session.say(&format!("'{}': {}.", definition.name(), definition.fate));
+            session.document(&serde_json::json!({
+                "command": definition.name(),
+                "fate": definition.fate.word(),
+                "by_or_because": definition.fate.to_string(),
+            }));
             Ok(DONE)
         }
         _ => queries::run(session),

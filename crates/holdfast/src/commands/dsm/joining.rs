@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use client::{Client, ClientError, ErrorKind, authority};
 use dsm::configuration::{Identity, identity};
+use serde_json::json;
 
 use super::folders::node_in;
 use super::import::Import;
@@ -58,9 +59,12 @@ pub(super) fn set_password(session: &mut Session<'_>) -> Result<u8, CommandError
             "Node {node} has a key and a certificate, which renew themselves; there is no password \
              to set."
         ));
+        session.document(&json!({"node": node, "enrolled": false}));
         return Ok(DONE);
     }
     join(session)?;
+    let node = node_in(&session.home);
+    session.document(&json!({"node": node, "enrolled": true}));
     Ok(DONE)
 }
 
@@ -148,7 +152,7 @@ fn secret(session: &mut Session<'_>, node: &str) -> Result<String, CommandError>
         let message = format!("ANS2050E node {node} is not enrolled, and no password is given");
         return Err(CommandError::new(message).with_hint(PASSWORD_HINT));
     }
-    session.context.output.line(&format!("Password or token of node {node}:"));
+    session.show(&format!("Password or token of node {node}:"));
     session.context.output.flush();
     let mut line = String::new();
     std::io::stdin()

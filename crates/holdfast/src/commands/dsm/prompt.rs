@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use dsm::client::commands;
+use dsm::client::{Command, commands};
 use dsm::options::{Entry, Fate, Place};
+use serde_json::json;
 
 use super::faces;
 use super::files;
@@ -122,7 +123,7 @@ impl History {
 /// `dsmc macro FILE`: runs the commands of a file, and ends with the highest exit code.
 pub(super) fn run_macro(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let [file] = &session.command.operands[..] else {
-        return Err(CommandError::new("ANS1107E name one file with commands"));
+        return Err(CommandError::new("ANS1089E name the file with the commands"));
     };
     let file = PathBuf::from(OsStr::from_bytes(file));
     let given: Vec<Entry> = session.command.options.clone();
@@ -138,11 +139,11 @@ fn macro_file(
     depth: usize,
 ) -> Result<u8, CommandError> {
     if depth == MACRO_DEPTH_MAX {
-        let message = format!("macros run macros more than {MACRO_DEPTH_MAX} deep");
+        let message = format!("ANS1107E macros run macros more than {MACRO_DEPTH_MAX} deep");
         return Err(CommandError::new(message));
     }
     let wrong = |reason: &dyn std::fmt::Display| {
-        CommandError::new(format!("cannot run the macro {}: {reason}", file.display()))
+        CommandError::new(format!("ANS1107E cannot run the macro {}: {reason}", file.display()))
     };
     let text = files::content(file).map_err(|error| wrong(&error))?;
     if let Some(reason) = dsm::options::unreadable(&text) {
@@ -202,11 +203,23 @@ fn macro_lines(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
 }
 
 /// `dsmc help`: the commands, with what does the same.
-pub(super) fn help(operands: &[Vec<u8>], context: &mut Context) {
+pub(super) fn help(help: &Command, context: &mut Context) {
+    let operands = help.operands.iter();
     let wanted: Vec<String> =
-        operands.iter().map(|word| model::escaped(word).to_ascii_lowercase()).collect();
+        operands.map(|word| model::escaped(word).to_ascii_lowercase()).collect();
     let wanted = wanted.join(" ");
-    for command in commands().filter(|command| command.name().starts_with(&wanted)) {
+    let named = commands().filter(|command| command.name().starts_with(&wanted));
+    if help.has("JSON") {
+        named.for_each(|command| {
+            context.output.json(&json!({
+                "command": command.name(),
+                "fate": command.fate.word(),
+                "by_or_because": command.fate.to_string(),
+            }));
+        });
+        return;
+    }
+    for command in named {
         let fate = match command.fate {
             Fate::Done(by) => by.to_owned(),
             fate => format!("{}: {fate}", fate.word()),

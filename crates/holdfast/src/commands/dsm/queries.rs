@@ -1,6 +1,6 @@
 //! `dsmc query ...`: answers about what is stored, the node, and its options.
 
-use client::{Class, Client};
+use client::{Class, Client, FilespaceSummary};
 use dsm::client::Action;
 use dsm::lines::{
     archive_heading, archive_line, backup_heading, backup_line, filespace_heading, filespace_line,
@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::access;
 use super::clock;
+use super::deleting;
 use super::joining;
 use super::retrieving;
 use super::session::Session;
@@ -31,6 +32,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::QueryAccess => access::query(session),
         Action::QueryRestore => {
             session.say("No restore waits: one that is run again goes on where it ended.");
+            session.document(&json!({"restores_waiting": 0}));
             Ok(DONE)
         }
         _ => with_server(session),
@@ -207,9 +209,20 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
         session.complain("ANS1092W Nothing is backed up yet");
         return Ok(WARNED);
     }
+    let wanted = session.command.operands.first().map(|word| deleting::bare_filespace(word));
+    let is_wanted = |name: &[u8]| {
+        let name = model::escaped(name);
+        wanted.as_ref().is_none_or(|wanted| dsm::words::is_like(wanted, &name))
+    };
+    let named = (1..).zip(&filespaces).filter(|(_, filespace)| is_wanted(&filespace.name));
+    let named: Vec<(usize, &FilespaceSummary)> = named.collect();
+    if named.is_empty() {
+        let shown = wanted.unwrap_or_default();
+        session.complain(&format!("ANS1092W No file space is called '{shown}'"));
+        return Ok(WARNED);
+    }
     session.say_all(filespace_heading());
-    for (index, filespace) in filespaces.iter().enumerate() {
-        let number = index + 1;
+    for (number, filespace) in named {
         if session.is_json() {
             session.context.output.json(&FilespaceDocument {
                 number,
@@ -229,9 +242,9 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
 }
 
 fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let images = client.images(None)?;
+    let images = client.images(session.command.operands.first().map(Vec::as_slice))?;
     if images.is_empty() {
-        session.complain("ANS1092W There is no image yet");
+        session.complain("ANS1092W No image is stored, or none of this name");
         return Ok(WARNED);
     }
     if session.is_json() {

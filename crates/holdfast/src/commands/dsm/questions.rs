@@ -13,13 +13,17 @@ use crate::error::CommandError;
 /// Maximum number of versions to pick from.
 const PICKED_MAX: usize = 100_000;
 
-/// Asks a person, unless the command has -noprompt. Without an answer, nothing is agreed.
+/// Asks a person, unless the command has -noprompt. Fails if nobody is there to answer.
 pub(super) fn is_agreed(session: &mut Session<'_>, question: &str) -> Result<bool, CommandError> {
     if session.command.has("NOPROMPT") {
         return Ok(true);
     }
     let answer = ask(session, &format!("{question} (Yes (Y)/No (N))"))?;
     let is_yes = is_yes(&answer);
+    if !is_yes && !has_terminal() {
+        let message = "ANS1107E nobody agreed at a terminal, and nothing is changed";
+        return Err(CommandError::new(message).with_hint("-noprompt asks nothing"));
+    }
     if !is_yes {
         session.remark("Nothing is changed; -noprompt asks nothing.");
     }
@@ -59,7 +63,7 @@ pub(super) fn has_terminal() -> bool {
 }
 
 pub(super) fn ask(session: &mut Session<'_>, question: &str) -> Result<String, CommandError> {
-    session.context.output.line(question);
+    session.show(question);
     session.context.output.flush();
     let mut line = String::new();
     std::io::stdin()
@@ -88,11 +92,11 @@ pub(super) fn pick(
         return Ok(all);
     }
     let heading = backup_heading().map(|line| format!("{:>6} {line}", ""));
-    heading.iter().for_each(|line| session.context.output.line(line));
+    heading.iter().for_each(|line| session.show(line));
     for (index, object) in all.iter().enumerate() {
         let path = model::escaped(&object.path);
         let line = backup_line(&object.shown(&path), session.forms);
-        session.context.output.line(&format!("{:>6} {line}", index + 1));
+        session.show(&format!("{:>6} {line}", index + 1));
     }
     let answer = ask(session, "Numbers of the versions, as in 1 3 5-7; A for all; Q for none:")?;
     let picked = picked(&answer, all.len())?;

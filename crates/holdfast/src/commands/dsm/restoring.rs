@@ -89,12 +89,7 @@ pub(super) fn places(session: &Session<'_>) -> Result<(Spec, Option<Vec<u8>>), C
     match &session.command.operands[..] {
         [] => Err(CommandError::new("ANS1089E name the objects that come back")),
         [source] => Ok((stored::spec(source)?, None)),
-        [source, destination] => Ok((stored::spec(source)?, Some(destination.clone()))),
-        [_, _, other, ..] => Err(CommandError::new(format!(
-            "ANS1102E '{}' is one name too many; quote names with wildcards, so that the shell \
-             leaves them alone",
-            model::escaped(other)
-        ))),
+        [source, destination, ..] => Ok((stored::spec(source)?, Some(destination.clone()))),
     }
 }
 

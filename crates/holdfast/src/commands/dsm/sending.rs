@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
+use client::Client;
 use dsm::client::{self as plan, Action, Last, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
 use dsm::lines::{Totals, session_report};
@@ -14,7 +15,7 @@ use super::child::{self, Child, Event, Outcome};
 use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
-use super::stored;
+use super::stored::{self, Filter};
 use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 
@@ -572,10 +573,13 @@ pub(super) fn strings(list: &Value) -> impl Iterator<Item = &str> {
 pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let specs = stored::operands(session)?;
+    let client = joining::connect(session)?;
+    if !has_active(session, &client, &specs)? {
+        return Err(stored::nothing());
+    }
     if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
         return Ok(DONE);
     }
-    joining::connect(session)?;
     let list = List::write(session, &session.site.translation.list())?;
     let mut run = Run::default();
     for spec in &specs {
@@ -599,6 +603,25 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let lines = session_report(&totals, session.forms);
     session.say_all(lines);
     Ok(run.code)
+}
+
+/// Returns true if an operand names an object with an active version.
+fn has_active(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+) -> Result<bool, CommandError> {
+    for spec in specs {
+        let mut has_any = false;
+        stored::select(client, spec, session.descends(), &Filter::default(), &mut |_| {
+            has_any = true;
+            false
+        })?;
+        if has_any {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the patterns of the objects that an operand names.

@@ -6,8 +6,10 @@ use client::Hello;
 use dsm::client::{Action, Command};
 use dsm::forms::Forms;
 use dsm::options::Options;
+use serde::Serialize;
 
 use super::clock;
+use super::errors::numbered;
 use super::files::{self, Places, Site};
 use super::folders;
 use super::import::Import;
@@ -115,6 +117,21 @@ impl<'c> Session<'c> {
         lines.into_iter().for_each(|line| self.say(&line));
     }
 
+    /// Writes a document with -json.
+    pub(super) fn document(&mut self, document: &impl Serialize) {
+        if self.is_json() {
+            self.context.output.json(document);
+        }
+    }
+
+    /// Writes a line for a person who is asked. Nothing of it is between documents.
+    pub(super) fn show(&mut self, line: &str) {
+        match self.is_json() {
+            true => output::say(line),
+            false => self.context.output.line(line),
+        }
+    }
+
     /// Writes a line that is no part of the result.
     pub(super) fn remark(&mut self, line: &str) {
         if !self.is_bare() {
@@ -168,11 +185,7 @@ impl<'c> Session<'c> {
         match done {
             Ok(code) => code,
             Err(error) => {
-                let message = match error.is_loss {
-                    true => format!("ANS1017E {}", error.message),
-                    false => error.message,
-                };
-                self.complain(&message);
+                self.complain(&numbered(&error));
                 if let Some(hint) = error.hint {
                     output::say(&hint);
                 }
