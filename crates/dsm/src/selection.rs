@@ -42,6 +42,21 @@ pub struct Translation {
 }
 
 impl Translation {
+    /// Lets statements on file systems leave out directories that VIRTUALMOUNTPOINT names, which
+    /// are no file systems here.
+    pub fn leave_out_points(&mut self, points: &[Vec<u8>]) {
+        for statement in &mut self.statements {
+            let Some(Rule::ExcludeFs(pattern)) = statement.rules.first().cloned() else { continue };
+            let named = points.iter().filter(|point| pattern.matches(point));
+            let named = named.filter_map(|point| Pattern::of_path(point).ok());
+            let rules: Vec<Rule> = named.map(Rule::ExcludeDir).collect();
+            if !rules.is_empty() {
+                statement.remark = Some("a directory of VIRTUALMOUNTPOINT is left out as such");
+                statement.rules.extend(rules);
+            }
+        }
+    }
+
     /// Returns the list of statements in Holdfast's form, one on each line.
     pub fn list(&self) -> Vec<u8> {
         let rules = self.statements.iter().flat_map(|statement| &statement.rules);
@@ -144,7 +159,8 @@ fn statement(entry: &Entry) -> Result<Statement, String> {
         return Ok(statement);
     }
     let text = adapted(keyword, pattern)?;
-    let parsed = Pattern::parse(&text)
+    let parse = if keyword == "exclude.fs" { Pattern::of_mount_points } else { Pattern::parse };
+    let parsed = parse(&text)
         .map_err(|error| format!("'{}': {}", model::escaped(pattern), advice(error)))?;
     statement.rules = rules(keyword, &parsed, statement.class.clone());
     if keyword != "exclude.dir" && parsed.directories_only() {

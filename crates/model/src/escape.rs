@@ -28,6 +28,31 @@ pub fn escaped(bytes: &[u8]) -> String {
     text
 }
 
+/// Returns the bytes from which [`escaped`] has made `text`. What is no escape stays as it is.
+pub fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let (byte, tail) = escape_at(rest).unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = tail;
+    }
+    bytes
+}
+
+/// Returns the byte of the escape at the beginning of `text`, and what follows.
+fn escape_at(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'\\', b'\\', tail @ ..] => Some((b'\\', tail)),
+        [b'\\', b'x', high, low, tail @ ..] => {
+            let digit = |byte: u8| char::from(byte).to_digit(16);
+            let byte = digit(*high)? * 16 + digit(*low)?;
+            Some((u8::try_from(byte).ok()?, tail))
+        }
+        _ => None,
+    }
+}
+
 /// Returns `text` on one line, with `\xNN` for each byte of an unprintable character.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
@@ -72,6 +97,15 @@ mod tests {
     fn escaped_names_are_unambiguous() {
         assert_eq!(escaped(b"plain \xc3\xa9"), "plain \u{e9}");
         assert_eq!(escaped(b"a\nb\\c\xff"), "a\\x0ab\\\\c\\xff");
+    }
+
+    #[test]
+    fn escaped_names_are_read_back() {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        for name in [&b"plain \xc3\xa9"[..], b"a\nb\\c\xff\\x41", b"\\", &bytes] {
+            assert_eq!(unescaped(&escaped(name)), name);
+        }
+        assert_eq!(unescaped("a\\xzz\\"), b"a\\xzz\\");
     }
 
     #[test]

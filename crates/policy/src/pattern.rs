@@ -106,9 +106,31 @@ impl Pattern {
         Ok(Self { text: text.to_vec(), directories, last: parse_name(last)?, directories_only })
     }
 
+    /// Parses a pattern of mount points, where `/` is the root itself.
+    pub fn of_mount_points(text: &[u8]) -> Result<Self, PatternError> {
+        if text != b"/" {
+            return Self::parse(text);
+        }
+        let (directories, last) = (Vec::new(), Vec::new());
+        Ok(Self { text: text.to_vec(), directories, last, directories_only: false })
+    }
+
+    /// Parses the pattern that only `path` matches.
+    pub fn of_path(path: &[u8]) -> Result<Self, PatternError> {
+        let escape = |&byte: &u8| match byte {
+            b'*' | b'?' | b'[' | b'\\' => vec![b'\\', byte],
+            byte => vec![byte],
+        };
+        let text: Vec<u8> = path.iter().flat_map(escape).collect();
+        Self::parse(&text)
+    }
+
     /// Returns true if `path` matches. `path` is absolute, with or without a slash at its end. The
-    /// root of all paths, `/`, has no component and matches no pattern.
+    /// root of all paths, `/`, has no component and matches no pattern but its own.
     pub fn matches(&self, path: &[u8]) -> bool {
+        if self.last.is_empty() {
+            return path == b"/";
+        }
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return false };
         let (directories, name) = (&path[..slash], &path[slash + 1..]);

@@ -238,7 +238,7 @@ fn parse_exclude(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule,
         "archive" => exclude(Operation::Archive, false),
         "attribute.symlink" => exclude(Operation::Backup, true),
         "dir" => Ok(Rule::ExcludeDir(only_pattern(keyword, words)?)),
-        "fs" => Ok(Rule::ExcludeFs(only_pattern(keyword, words)?)),
+        "fs" => Ok(Rule::ExcludeFs(parsed(only_word(keyword, words)?, Pattern::of_mount_points)?)),
         "fstype" if !words.is_empty() => {
             let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
             Ok(Rule::ExcludeFsType(words.iter().map(text).collect()))
@@ -287,15 +287,25 @@ fn treat(keyword: &str, suffix: &str, words: &[Vec<u8>], is_on: bool) -> Result<
 }
 
 fn only_pattern(keyword: &str, words: &[Vec<u8>]) -> Result<Pattern, Reason> {
+    pattern(only_word(keyword, words)?)
+}
+
+fn only_word<'w>(keyword: &str, words: &'w [Vec<u8>]) -> Result<&'w [u8], Reason> {
     match words {
-        [text] => pattern(text),
+        [text] => Ok(text),
         _ => Err(Reason::Words(keyword.to_owned(), "one pattern")),
     }
 }
 
 fn pattern(text: &[u8]) -> Result<Pattern, Reason> {
-    let failed = |error| Reason::Pattern { pattern: model::escaped(text), error };
-    Pattern::parse(text).map_err(failed)
+    parsed(text, Pattern::parse)
+}
+
+fn parsed(
+    text: &[u8],
+    parse: fn(&[u8]) -> Result<Pattern, PatternError>,
+) -> Result<Pattern, Reason> {
+    parse(text).map_err(|error| Reason::Pattern { pattern: model::escaped(text), error })
 }
 
 /// Returns the words of a line. A quote has an effect only at the beginning of a word.

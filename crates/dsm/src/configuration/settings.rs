@@ -52,7 +52,7 @@ pub fn translate(name: &str, value: &str) -> Result<Translation, String> {
             Ok(Translation::Needless { name: option.name(), reason: reason.to_owned() })
         }
         (fate @ Fate::Refused { .. }, _) => Err(format!("{shown} is refused: {fate}")),
-        (Fate::Done(_), _) => Err(format!(
+        (Fate::Done(_) | Fate::Partly(_), _) => Err(format!(
             "an option set has no setting for {shown}; give it in dsm.sys or dsm.opt of the nodes"
         )),
     }

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Fate {
     /// Holdfast does what the option says, by this means.
     Done(&'static str),
+    /// Holdfast does a part of it, by this means; the rest is named.
+    Partly(&'static str),
     /// The option is accepted, and nothing needs to be done, for this reason.
     Needless(&'static str),
     /// The option is refused for a reason, with the thing to do instead.
@@ -18,6 +20,7 @@ impl Fate {
     pub fn word(self) -> &'static str {
         match self {
             Self::Done(_) => "carried out",
+            Self::Partly(_) => "carried out in part",
             Self::Needless(_) => "needless",
             Self::Refused { .. } => "refused",
         }
@@ -31,7 +34,7 @@ impl Fate {
 impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Done(text) | Self::Needless(text) => f.write_str(text),
+            Self::Done(text) | Self::Partly(text) | Self::Needless(text) => f.write_str(text),
             Self::Refused { because, instead } => write!(f, "{because}; {instead}"),
         }
     }
@@ -244,6 +247,10 @@ pub(super) const fn flag(spelling: &'static str, fate: Fate) -> Definition {
 
 pub(super) const fn done(by: &'static str) -> Fate {
     Fate::Done(by)
+}
+
+pub(super) const fn partly(by: &'static str) -> Fate {
+    Fate::Partly(by)
 }
 
 pub(super) const fn needless(because: &'static str) -> Fate {

@@ -147,13 +147,23 @@ impl Options {
     /// Returns the entries that are refused. `for_command` leaves out those of the option files
     /// that have another fate on the command line.
     pub fn refused(&self) -> impl Iterator<Item = &Entry> {
-        let is_in_force = |entry: &Entry| {
-            entry.definition.kind == Kind::Statement
-                || self.get(&entry.definition.name()) == Some(entry)
-        };
         self.entries
             .iter()
-            .filter(move |entry| entry.fate().is_refused() && is_in_force(entry))
+            .filter(move |entry| entry.fate().is_refused() && self.is_in_force(entry))
+    }
+
+    /// Returns true if the entry has an effect: the last one of its option, or one of several that
+    /// count together.
+    pub fn is_in_force(&self, entry: &Entry) -> bool {
+        let name = entry.definition.name();
+        match name.as_str() {
+            "INCLEXCL" => true,
+            _ if entry.definition.kind == Kind::Statement => true,
+            "DOMAIN" | "DOMAIN.IMAGE" | "SCHEDCMDEXCEPTION" | "VIRTUALMOUNTPOINT" => {
+                self.all(&name).contains(&entry)
+            }
+            _ => self.get(&name) == Some(entry),
+        }
     }
 }
 
@@ -223,5 +233,8 @@ mod tests {
         let domains: Vec<_> = options.all("DOMAIN").iter().map(|entry| entry.text()).collect();
         assert_eq!(domains, ["all-local"]);
         assert!(!options.has("COMPRESSION"));
+        let in_force = options.entries().iter().filter(|entry| options.is_in_force(entry));
+        let in_force: Vec<_> = in_force.map(Entry::text).collect();
+        assert_eq!(in_force, ["two", "bert", "all-local"]);
     }
 }

@@ -702,6 +702,84 @@ fn words_that_would_be_ignored_are_refused() {
     site.dsmc(&["archive", file, "-archmc=NONE"]).expect(&[12]).says("ANS1999E");
 }
 
+/// A name that stands for nothing is told, and the others are sent.
+#[test]
+fn an_absent_name_does_not_stop_the_others() {
+    let site = Site::new(1);
+    let (gone, tree) = ("/no/such/folder/", format!("{}/", site.tree()));
+    let done = site.dsmc(&["i", gone, &tree, "-su=yes"]).expect(&[4]);
+    let done = done.says("ANS1228E Sending of object '/no/such/folder' failed");
+    assert!(done.stdout.contains("Total number of objects failed:               1\n"), "{done}");
+    let file = site.scene.file(0);
+    site.dsmc(&["q", "ba", file.to_str().unwrap()]).expect(&[0]);
+    site.dsmc(&["i", gone]).expect(&[12]).says("ANS1228E");
+    let log = fs::read_to_string(site.options.with_file_name("dsmerror.log")).unwrap();
+    assert!(log.contains("ANS1228E Sending of object '/no/such/folder'"), "{log}");
+}
+
+#[test]
+fn lines_of_objects_have_sizes_whatever_the_names_are() {
+    let site = Site::new(0);
+    let name = std::ffi::OsStr::from_bytes(b"bytes-\xff\\");
+    fs::write(site.scene.tree.join(name), vec![7; 1_234]).unwrap();
+    let done = site.dsmc(&["sel", &format!("{}/*", site.tree())]).expect(&[0]);
+    let line = done.stdout.lines().find(|line| line.contains("bytes-")).unwrap_or_default();
+    let words: Vec<_> = line.split_whitespace().collect();
+    assert_eq!(words[..3], ["Normal", "File-->", "1,234"], "{done}");
+}
+
+/// A directory of VIRTUALMOUNTPOINT has no file space of its own, so that its backup moves no date.
+#[test]
+fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
+    let site = Site::new(1);
+    let system = site.options.with_file_name("dsm.sys");
+    let text = fs::read_to_string(&system).unwrap();
+    fs::write(&system, text.replace("/srv/projects", site.tree())).unwrap();
+    let options = format!("SErvername tsm1\nDOMAIN {}\n", site.tree());
+    fs::write(&site.options, &options).unwrap();
+    for words in [vec!["i", site.tree()], vec!["i"]] {
+        site.dsmc(&words).expect(&[0]);
+        let shown = site.dsmc(&["q", "fi", "-json"]).expect(&[0]).json_lines();
+        assert!(shown[0]["last_backup"].is_null(), "{words:?}: {shown:?}");
+    }
+    site.dsmc(&["q", "ba", site.scene.file(0).to_str().unwrap()]).expect(&[0]);
+    let list = site.options.with_file_name("inclexcl.list");
+    fs::write(&list, format!("exclude.fs {}\n", site.tree())).unwrap();
+    let above = site.scene.tree.parent().unwrap();
+    let shown = site.dsmc(&["preview", "backup", &format!("{}/*", above.display()), "-json"]);
+    let rows = shown.expect(&[0]).json_lines();
+    let row = rows.iter().find(|row| row["path"] == site.tree()).unwrap();
+    assert_eq!(row["included"], false, "{row}");
+    let (system, user) = (system.to_str().unwrap(), site.options.to_str().unwrap());
+    site.scene
+        .node
+        .run(&["dsm", "check", system, user])
+        .expect(&[0])
+        .says("carried out in part");
+    fs::write(&site.options, format!("{options}DOMAIN /home\n")).unwrap();
+    let shown = site.dsmc(&["q", "options", "DOMAIN"]).expect(&[0]);
+    assert_eq!(shown.stdout.matches("DOMAIN: ").count(), 2, "{shown}");
+}
+
+#[test]
+fn the_root_file_system_may_be_left_out() {
+    let site = Site::new(0);
+    let list = site.options.with_file_name("inclexcl.list");
+    fs::write(&list, "exclude.fs /\n").unwrap();
+    site.dsmc(&["q", "inclexcl"]).expect(&[0]).says("Excl Filespace");
+    site.dsmc(&["q", "session"]).expect(&[0]);
+}
+
+#[test]
+fn a_check_of_dsm_opt_alone_finds_its_dsm_sys_and_shows_a_table_without_it() {
+    let site = Site::new(0);
+    let check = |file: &Path| site.scene.node.run(&["dsm", "check", file.to_str().unwrap()]);
+    check(&site.options).expect(&[0]).says("TXNBYTELIMIT");
+    let alone = site.scene.scratch.folder("alone").join("dsm.opt");
+    fs::write(&alone, "SErvername absent\nSUBDIR yes\n").unwrap();
+    check(&alone).expect(&[4]).says("SUBDIR").says("has no stanza absent");
+}
+
 /// A command that would destroy something is not done in silence without somebody who agrees. What
 /// cannot be done anyway is told before.
 #[test]

@@ -13,6 +13,7 @@ const HEAD: &str = "\
 
 This page is made from the tables of the program. The [guide](../guide/from-tsm.md) explains how a
 node moves. *Carried out* means that Holdfast does what is asked, by the means that is named.
+*Carried out in part* means that the rest of what is asked has no counterpart, which is named too.
 *Needless* means that the line is accepted, and nothing needs to be done, for the reason that is
 named. *Refused* means that ignoring the line would store, restore or protect something else than
 it says: a command stops with exit code 12 until the line is changed. The capital letters of a name

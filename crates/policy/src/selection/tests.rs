@@ -138,6 +138,9 @@ fn file_systems_are_left_out_by_mount_point_or_type() {
     assert_eq!(selection.excludes_filesystem(b"/mnt/a", "ext4"), Some(0));
     assert_eq!(selection.excludes_filesystem(b"/home", "NFS"), Some(1));
     assert_eq!(selection.excludes_filesystem(b"/home", "ext4"), None);
+    let of_root = listed("exclude.fs /");
+    assert_eq!(of_root.excludes_filesystem(b"/", "ext4"), Some(0));
+    assert_eq!(of_root.excludes_filesystem(b"/home", "ext4"), None);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Options of backups and archives.
 
-use crate::options::definition::{Definition, Homes, Kind, done, flag, needless, option, refused};
+use crate::options::definition::{
+    Definition, Homes, Kind, done, flag, needless, option, partly, refused,
+};
 
 const MEMORY: &str = "a backup takes a bounded amount of memory, whatever the number of files";
 const ATTRIBUTES: &str = "access control lists and attributes are always kept and compared";
@@ -95,7 +97,11 @@ pub(super) const OPTIONS: &[Definition] = &[
         "VIRTUALMountpoint",
         Kind::Path,
         Homes::SYS,
-        done("an operand that is this directory is a file system: a command descends into it"),
+        partly(
+            "an operand that is this directory is descended into, and exclude.fs leaves it out; it \
+             has no file space and no date of its own, because it belongs to those of the file \
+             system that it is in",
+        ),
     ),
     option("INCLexcl", Kind::Path, Homes::ANY, done("a list of statements, in place of this line")),
     option("SUbdir", Kind::YesNo, Homes::OPT_CMD, done("whether a command descends")),

@@ -14,7 +14,7 @@ use crate::table::{self, Align};
 
 /// Show what becomes of each option and statement in TSM's option files
 ///
-/// Each is carried out, or accepted although nothing needs to be done, or refused with the thing to
+/// Each is carried out, as a whole or in part, or accepted although nothing needs to be done, or refused with the thing to
 /// do. All stanzas of dsm.sys are checked, unless --stanza names one. Nothing is changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -56,8 +56,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         context.output.text(&text(&lines));
         let counted = |fate: &str| lines.iter().filter(|line| line.fate == fate).count();
         context.output.text(&format!(
-            "\nCarried out: {}. Needless: {}. Refused: {refused}.\n",
+            "\nCarried out: {}. In part: {}. Needless: {}. Refused: {refused}.\n",
             counted("carried out"),
+            counted("carried out in part"),
             counted("needless"),
         ));
     }

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use dsm::options::{Entry, Fault, Options, Place, Stanza, System};
+use dsm::options::{Entry, Fault, Options, Place, Stanza, StanzaError, System};
 use dsm::selection::{Translation, parse_list, translate};
 
 use crate::error::CommandError;
@@ -59,10 +59,9 @@ pub(super) struct Places {
 impl Places {
     /// Finds the files for a command with these options.
     pub(super) fn of_command(line: &[Entry]) -> Result<Self, CommandError> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let folder = variable("DSM_DIR").map(PathBuf::from);
+        let folder = folder_named();
         let given = given(line, "OPTFILE").map(|path| PathBuf::from(OsStr::from_bytes(&path)));
-        let named = given.or_else(|| variable("DSM_CONFIG").map(PathBuf::from));
+        let named = given.or_else(|| variable("DSM_CONFIG"));
         if let Some(named) = named.as_ref().filter(|path| !is_there(path)) {
             let message = format!(
                 "ANS1035S The option file {} cannot be read; -optfile or DSM_CONFIG names it",
@@ -70,12 +69,9 @@ impl Places {
             );
             return Err(CommandError::new(message));
         }
-        let standard = || FOLDERS.iter().map(PathBuf::from);
-        let user_folders = folder.clone().into_iter().chain(standard());
+        let user_folders = folder.into_iter().chain(standard());
         let user = named.clone().or_else(|| first(user_folders, USER_FILE));
-        let beside = named.as_deref().and_then(Path::parent).map(Path::to_owned);
-        let system_folders = folder.into_iter().chain(beside).chain(standard());
-        Ok(Self { system: first(system_folders, SYSTEM_FILE), user })
+        Ok(Self { system: system_beside(named.as_deref()), user })
     }
 
     /// Finds the files that a person names.
@@ -96,8 +92,30 @@ impl Places {
                 return Err(CommandError::usage(&message, "holdfast dsm check"));
             }
         }
+        if places.system.is_none() {
+            places.system = system_beside(places.user.as_deref());
+        }
         Ok(places)
     }
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Returns the folder that DSM_DIR names.
+fn folder_named() -> Option<PathBuf> {
+    variable("DSM_DIR")
+}
+
+fn standard() -> impl Iterator<Item = PathBuf> {
+    FOLDERS.iter().map(PathBuf::from)
+}
+
+/// Finds `dsm.sys` for a `dsm.opt` that is named, or for none.
+fn system_beside(named: Option<&Path>) -> Option<PathBuf> {
+    let beside = named.and_then(Path::parent).map(Path::to_owned);
+    first(folder_named().into_iter().chain(beside).chain(standard()), SYSTEM_FILE)
 }
 
 fn is_there(path: &Path) -> bool {
@@ -129,6 +147,14 @@ fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
 
 /// Reads the files and puts the options of a command line after them.
 pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError> {
+    match load_all(places, line)? {
+        (site, None) => Ok(site),
+        (_, Some(error)) => Err(CommandError::new(format!("ANS1217E {error}"))),
+    }
+}
+
+/// Does the same as [`load`], and returns the reason why no stanza is in force apart.
+fn load_all(places: &Places, line: &[Entry]) -> Result<(Site, Option<StanzaError>), CommandError> {
     let mut faults = Vec::new();
     let mut entries = |path: &Option<PathBuf>| match path {
         None => Ok::<_, CommandError>(Vec::new()),
@@ -140,12 +166,14 @@ pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError
     };
     let system = System::new(entries(&places.system)?);
     let user = entries(&places.user)?;
-    let stanza = system.stanza(&user, line).map(|stanza| stanza.cloned());
-    let stanza = stanza.map_err(|error| CommandError::new(format!("ANS1217E {error}")))?;
+    let (stanza, error) = match system.stanza(&user, line) {
+        Ok(stanza) => (stanza.cloned(), None),
+        Err(error) => (None, Some(error)),
+    };
     let options = Options::new(&system, stanza.as_ref(), &user, line);
     let translation = statements(&options, &mut faults);
     let files = [&places.system, &places.user].into_iter().flatten().cloned().collect();
-    Ok(Site { system, user, files, stanza, options, translation, faults })
+    Ok((Site { system, user, files, stanza, options, translation, faults }, error))
 }
 
 /// Reads the files for an import.
@@ -159,7 +187,10 @@ pub(super) fn load_for(args: &FileArgs) -> Result<Site, CommandError> {
 /// unless a person has named the stanza.
 pub(super) fn load_each_for(args: &FileArgs) -> Result<Vec<Site>, CommandError> {
     let places = Places::of_arguments(&args.files)?;
-    let first = load_for(args)?;
+    let first = match args.stanza {
+        Some(_) => load_for(args)?,
+        None => load_in_any_case(&places)?,
+    };
     let chosen = first.stanza.as_ref().map(|stanza| stanza.name.clone());
     let others = first.system.stanzas.iter().map(|stanza| stanza.name.clone());
     let others: Vec<String> = match args.stanza {
@@ -171,6 +202,35 @@ pub(super) fn load_each_for(args: &FileArgs) -> Result<Vec<Site>, CommandError> 
         sites.push(load(&places, &[server_name(&name)])?);
     }
     Ok(sites)
+}
+
+/// Reads the files. The reason why no stanza is in force is a fault of theirs.
+fn load_in_any_case(places: &Places) -> Result<Site, CommandError> {
+    let (mut site, error) = load_all(places, &[])?;
+    if let Some(error) = error {
+        let is_name = |entry: &&Entry| {
+            matches!(entry.definition.name().as_str(), "SERVERNAME" | "DEFAULTSERVER")
+        };
+        let entries = site.system.globals.iter().chain(&site.user);
+        let named = entries.rev().find(is_name).map(|entry| entry.place.clone());
+        let place = match &error {
+            StanzaError::Twice { place, .. } => place.clone(),
+            StanzaError::Unknown { .. } => named.unwrap_or(Place::CommandLine),
+        };
+        site.faults.push(Fault { place, reason: error.to_string() });
+    }
+    Ok(site)
+}
+
+/// Returns the directories that VIRTUALMOUNTPOINT names.
+pub(super) fn virtual_points(options: &Options) -> Vec<Vec<u8>> {
+    let points = options.all("VIRTUALMOUNTPOINT").into_iter();
+    points
+        .map(|entry| match &entry.value[..] {
+            [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
+            path => path.to_vec(),
+        })
+        .collect()
 }
 
 /// Returns the option that names a stanza.
@@ -204,6 +264,7 @@ fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
         }
     }
     let mut translation = translate(&entries);
+    translation.leave_out_points(&virtual_points(options));
     faults.append(&mut translation.faults);
     translation
 }

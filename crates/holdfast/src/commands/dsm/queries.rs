@@ -324,7 +324,7 @@ fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
         .filter(|entry| entry.definition.kind != dsm::options::Kind::Statement)
         .map(|entry| (entry.definition.name(), entry))
         .filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| dsm::words::is_like(wanted, name)))
-        .filter(|(name, entry)| session.options().get(name) == Some(entry))
+        .filter(|(_, entry)| session.options().is_in_force(entry))
         .map(|(name, entry)| match name.as_str() {
             "PASSWORD" => (name, "...".to_owned()),
             _ => (name, model::escaped(&entry.value)),

@@ -1,23 +1,26 @@
 //! `dsmc incremental`, `selective`, `archive`, `expire`, `preview` and `backup image`.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use client::Client;
 use dsm::client::{self as plan, Action, Last, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
+use dsm::forms::Forms;
 use dsm::lines::{Totals, session_report};
 use policy::local::{self, Standing};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::child::{self, Child, Event, Outcome};
+use super::files::virtual_points;
 use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
 use super::stored::{self, Filter};
-use crate::error::{CommandError, DONE, FAILED};
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
 use crate::output;
+use crate::path::JsonPath;
 
 /// Maximum number of paths, and of their bytes, on one command line.
 const PATHS_MAX: usize = 5_000;
@@ -35,6 +38,8 @@ struct Sources {
     /// Files that operands name without wildcards. Statements on directories have no effect on
     /// them, as in TSM.
     named: Vec<Vec<u8>>,
+    /// Paths of operands that are not there, each with the reason.
+    absent: Vec<(String, String)>,
     /// True if the operands name only directories without files directly in them.
     is_done: bool,
 }
@@ -71,13 +76,17 @@ fn need_operands(session: &Session<'_>) -> Result<(), CommandError> {
 fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, CommandError> {
     session.heading();
     joining::connect(session)?;
-    let sources = sources(session)?;
+    let mut sources = sources(session)?;
+    let mut run = Run::default();
+    run.fail(session, std::mem::take(&mut sources.absent));
+    if !run.failures.is_empty() && sources.is_empty() {
+        return Ok(NOT_DONE);
+    }
     let list = List::write(session, &session.site.translation.list())?;
     let shown = shown_volumes(session, &sources)?;
     for volume in &shown {
         session.say(&format!("{title} of volume '{volume}'"));
     }
-    let mut run = Run::default();
     for (part, paths) in parts(session, &sources) {
         let line = command_line(session, &list, part);
         run.part(session, line, part, &paths)?;
@@ -107,15 +116,20 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         }
         return Ok(sources);
     }
-    let (descends, virtual_points) = (session.descends(), virtual_points(session));
+    let (descends, virtual_points) = (session.descends(), virtual_points(session.options()));
     for spec in local_specs(session)? {
+        // A name that stands for nothing does not keep the others from being sent.
+        if let Some(failure) = absence(&spec) {
+            sources.absent.push(failure);
+            continue;
+        }
         match local_files::find(&spec, descends, &virtual_points)? {
             Target::Tree(path) if is_named(session, &path) => sources.named.push(path),
             Target::Tree(path) => sources.trees.push(path),
             Target::Files(files) => sources.files.extend(files),
         }
     }
-    if sources.is_empty() {
+    if sources.is_empty() && sources.absent.is_empty() {
         let is_there = |spec: &Spec| {
             let folder = if let Last::Named(_) = spec.last { spec.path() } else { spec.folder() };
             !matches!(spec.last, Last::Matching(_)) && local_files::is_directory(&folder)
@@ -128,23 +142,19 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     Ok(sources)
 }
 
-/// Returns the directories that are file systems by VIRTUALMOUNTPOINT.
-fn virtual_points(session: &Session<'_>) -> Vec<Vec<u8>> {
-    let points = session.options().all("VIRTUALMOUNTPOINT").into_iter();
-    points
-        .map(|entry| match &entry.value[..] {
-            [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
-            path => path.to_vec(),
-        })
-        .collect()
-}
-
 /// Returns the operands of a command about local files. A script may leave blanks after a name,
 /// which count only if a file has them.
 fn local_specs(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
     stored::operands(session)?;
     let operands = session.command.operands.iter();
     operands.map(|operand| stored::spec(local_files::named(operand))).collect()
+}
+
+/// Returns the path that an operand needs and that is not there, with the reason.
+fn absence(spec: &Spec) -> Option<(String, String)> {
+    let path = if let Last::Named(_) = spec.last { spec.path() } else { spec.folder() };
+    let found = std::fs::symlink_metadata(OsStr::from_bytes(&path));
+    found.err().map(|error| (model::escaped(&path), error.to_string()))
 }
 
 /// Returns true for a file of a backup. Statements on directories are not about archives.
@@ -160,8 +170,7 @@ fn domain_paths(domain: &Domain) -> Result<Vec<Vec<u8>>, CommandError> {
             CommandError::new(format!("cannot read the table of mounts: {error}"))
         })?;
         let is_directory = |point: &[u8]| {
-            use std::os::unix::ffi::OsStrExt as _;
-            std::fs::metadata(std::ffi::OsStr::from_bytes(point)).is_ok_and(|found| found.is_dir())
+            std::fs::metadata(OsStr::from_bytes(point)).is_ok_and(|found| found.is_dir())
         };
         let mounts = local::decide(&local::parse_mounts(&table), is_directory, &domain.left_out);
         let mounts = mounts.into_iter().filter(|mount| mount.standing == Standing::Local);
@@ -231,6 +240,8 @@ enum Origin {
     Found,
     /// File systems of the domain.
     Domain,
+    /// Directories of the domain that are no file systems.
+    DomainDirectory,
 }
 
 impl Origin {
@@ -266,18 +277,17 @@ fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(Part, Vec<Vec<u8>>)> 
     let has_files = !sources.files.is_empty();
     if !sources.trees.is_empty() || sources.is_empty() {
         let sending = PathSource::Trees;
-        if session.command.operands.is_empty() {
-            parts.push((Part { sending, origin: Origin::Domain }, sources.trees.clone()));
-        } else {
-            let points = virtual_points(session);
-            let is_whole =
-                |path: &Vec<u8>| points.contains(path) || local_files::is_mount_point(path);
-            let (whole, partial): (Vec<_>, Vec<_>) =
-                sources.trees.iter().cloned().partition(is_whole);
-            let of = |origin| Part { sending, origin };
-            let both = [(of(Origin::NamedFileSystem), whole), (of(Origin::Named), partial)];
-            parts.extend(both.into_iter().filter(|(_, paths)| !paths.is_empty()));
-        }
+        let is_whole = |path: &Vec<u8>| local_files::is_mount_point(path);
+        let (whole, partial): (Vec<_>, Vec<_>) = sources.trees.iter().cloned().partition(is_whole);
+        let (of_whole, of_partial) = match session.command.operands.is_empty() {
+            true => (Origin::Domain, Origin::DomainDirectory),
+            false => (Origin::NamedFileSystem, Origin::Named),
+        };
+        // Without a domain in the option files, the node's own settings name the paths.
+        let is_by_settings = sources.is_empty() && session.command.operands.is_empty();
+        let both = [(of_whole, whole, is_by_settings), (of_partial, partial, false)];
+        let both = both.into_iter().filter(|(_, paths, is_needed)| *is_needed || !paths.is_empty());
+        parts.extend(both.map(|(origin, paths, _)| (Part { sending, origin }, paths)));
     }
     if has_files && is_selective {
         parts.push((of_files(PathSource::Listed), sources.files.clone()));
@@ -418,7 +428,7 @@ impl Run {
     /// domain. Files that were found are left out without a word.
     fn heed_excluded(&mut self, session: &Session<'_>, origin: Origin, document: &Value) {
         let excluded = document["excluded"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_of_domain = origin == Origin::Domain;
+        let is_of_domain = matches!(origin, Origin::Domain | Origin::DomainDirectory);
         if !origin.is_told() && !is_of_domain || excluded.is_empty() {
             return;
         }
@@ -442,11 +452,31 @@ impl Run {
         }
     }
 
+    /// Tells the paths of operands that are not there.
+    fn fail(&mut self, session: &mut Session<'_>, absent: Vec<(String, String)>) {
+        if absent.is_empty() {
+            return;
+        }
+        let document = |(path, error): &(String, String)| {
+            let path = model::unescaped(path);
+            json!({"path": JsonPath(&path), "error": error})
+        };
+        let documents: Vec<Value> = absent.iter().map(document).collect();
+        session.document(&json!({"failed": absent.len(), "failures": documents}));
+        for (path, error) in &absent {
+            session.complain(&format!("ANS1228E Sending of object '{path}' failed: {error}"));
+        }
+        self.totals.failed += absent.len() as u64;
+        self.failures.extend(absent);
+        self.code = FAILED;
+    }
+
     /// Writes the line of an object, and the number of objects from time to time.
     fn tell(&mut self, session: &mut Session<'_>, verb: &str, path: &str) {
         self.told += 1;
         if !session.is_quiet() {
-            session.say(&object_line(verb, path));
+            let line = object_line(verb, path, session.forms);
+            session.say(&line);
         }
         if self.told.is_multiple_of(PROGRESS_OBJECTS) {
             let count = session.forms.count(self.told);
@@ -506,12 +536,13 @@ impl Run {
 }
 
 /// Returns the line of an object that is sent or expired.
-fn object_line(verb: &str, path: &str) -> String {
-    let found = std::fs::symlink_metadata(path).ok();
+fn object_line(verb: &str, path: &str, forms: Forms) -> String {
+    let bytes = model::unescaped(path);
+    let found = std::fs::symlink_metadata(OsStr::from_bytes(&bytes)).ok();
     let is_directory = found.as_ref().is_some_and(std::fs::Metadata::is_dir);
     let kind = if is_directory { "Directory-->" } else { "Normal File-->" };
     let bytes = found.filter(|_| !is_directory).map_or(0, |found| found.len());
-    let bytes = crate::quantity::count(bytes);
+    let bytes = forms.count(bytes);
     match verb {
         "expire" => format!("{:<14}{:>17} {path} [Sent]", "Expiring-->", ""),
         "update" => format!("{:<14}{:>17} {path} [Sent]", "Updating-->", ""),
@@ -780,8 +811,6 @@ fn image_report(session: &mut Session<'_>, document: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
