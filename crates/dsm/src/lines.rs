@@ -46,7 +46,7 @@ pub fn backup_heading() -> [String; 2] {
 pub fn backup_line(version: &Version<'_>, forms: Forms) -> String {
     let state = if version.is_active { "A" } else { "I" };
     format!(
-        "{}  {}             {:<20} {state}  {}",
+        "{}  {:<32}{:<20} {state}  {}",
         size(version.bytes, forms),
         forms.stamp(version.stored),
         version.class,
@@ -70,7 +70,7 @@ pub fn archive_line(
     forms: Forms,
 ) -> String {
     format!(
-        "{}  {}    {} {expires} {description}",
+        "{}  {:<22} {} {expires} {description}",
         size(version.bytes, forms),
         forms.stamp(version.stored),
         version.path
@@ -92,8 +92,9 @@ pub fn filespace_line(
     name: &str,
     forms: Forms,
 ) -> String {
-    let last = last.map_or_else(|| NEVER.to_owned(), |last| forms.stamp(last));
-    format!("{number:>3}     {last}     {:<7} {name}", kind.to_ascii_uppercase())
+    // TSM's text for no date is one letter shorter than a date, and so is its column.
+    let (last, room) = last.map_or((NEVER.to_owned(), 22), |last| (forms.stamp(last), 23));
+    format!("{number:>3}     {last:<room$} {:<7} {name}", kind.to_ascii_uppercase())
 }
 
 /// Returns the lines of `query inclexcl`.
@@ -262,6 +263,22 @@ pub fn session_report(totals: &Totals, forms: Forms) -> Vec<String> {
     lines
 }
 
+/// Returns a line of the report of Holdfast's own commands as `dsmc` writes it.
+pub fn of_report(line: &str, forms: Forms) -> String {
+    let Some((label, rest)) = line.split_once(": ") else { return line.to_owned() };
+    let label = format!("{label}:");
+    let mut words = rest.split_whitespace();
+    let (Some(value), unit, None) = (words.next(), words.next(), words.next()) else {
+        return line.to_owned();
+    };
+    match (value.strip_suffix('%'), unit) {
+        (Some(number), None) => report_line(&label, number, "%", forms),
+        (_, None) => report_line(&label, value, "", forms),
+        (_, Some("B")) => report_line(&label, value, "  B", forms),
+        (_, Some(unit)) => report_line(&label, value, &format!(" {unit}"), forms),
+    }
+}
+
 fn transfer_lines(totals: &Totals, forms: Forms) -> Vec<String> {
     let bytes = totals.bytes_transferred;
     vec![
@@ -371,6 +388,7 @@ pub fn filesystem_line(filesystem: &SpaceFilesystem<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{Definition, Entry, Options, Place, System, find_exactly};
 
     const STORED: Moment =
         Moment { year: 2020, month: 7, day: 12, hour: 14, minute: 9, second: 12 };
@@ -402,6 +420,37 @@ mod tests {
         let [heading, _] = backup_heading();
         let line = backup_line(&version(1), forms);
         assert_eq!(line.find("/backup"), heading.find("File"));
+    }
+
+    #[test]
+    fn columns_have_room_for_each_form_of_times() {
+        let (date, time) = (find_exactly("DATEFORMAT"), find_exactly("TIMEFORMAT"));
+        let option = |definition: Option<&'static Definition>, value: u8| Entry {
+            place: Place::CommandLine,
+            definition: definition.expect("the table has it"),
+            value: value.to_string().into_bytes(),
+        };
+        for time_form in 0..=7 {
+            let line = [option(date, 2), option(time, time_form)];
+            let forms = Forms::of(&Options::new(&System::default(), None, &[], &line));
+            let line = backup_line(&version(1), forms);
+            let [heading, _] = backup_heading();
+            assert_eq!(line.find("/backup"), heading.find("File"), "{line}");
+            let line = archive_line(&version(1), "Never", "x", forms);
+            assert_eq!(line.find("/backup"), archive_heading()[0].find("File"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_report_of_a_schedule_is_that_of_a_command() {
+        let forms = Forms::default();
+        let totals = Totals { bytes_inspected: 5, bytes_processed: 3 << 20, ..Totals::default() };
+        for expected in session_report(&totals, forms) {
+            // Holdfast's own commands have other columns, and a blank before each unit.
+            let words: Vec<&str> = expected.split_whitespace().collect();
+            assert_eq!(of_report(&words.join(" "), forms), expected);
+        }
+        assert_eq!(of_report("no report", forms), "no report");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::time::Duration;
 use agent::EventSummary;
 use dsm::client::options_of;
 use dsm::forms::Forms;
+use dsm::lines::of_report;
 use dsm::options::Options;
 
 use super::child::{self, Child, Event, Outcome};
@@ -99,12 +100,13 @@ pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
 struct Logs {
     schedules: Option<Log>,
     errors: ErrorLog,
+    forms: Forms,
 }
 
 impl Logs {
     fn open(options: &Options, forms: Forms) -> Self {
         let errors = ErrorLog::open(options, forms);
-        Self { schedules: Log::of_schedules(options, forms), errors }
+        Self { schedules: Log::of_schedules(options, forms), errors, forms }
     }
 
     fn add(&self, line: &str) {
@@ -184,13 +186,15 @@ fn write_event(logs: &Logs, event: &EventSummary) {
     ));
     let text = std::fs::read(&event.log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
+    let forms = logs.forms;
     let (report, others): (Vec<&str>, Vec<&str>) = text
         .lines()
         .filter(|line| !line.trim().is_empty())
         .partition(|line| is_of_report(line));
     others.iter().for_each(|line| logs.add(line));
     logs.add("--- SCHEDULEREC STATUS BEGIN");
-    report.iter().for_each(|line| logs.add(line));
+    // Scripts look for the lines that dsmc writes.
+    report.iter().for_each(|line| logs.add(&of_report(line, forms)));
     logs.add("--- SCHEDULEREC STATUS END");
     logs.add(&format!("--- SCHEDULEREC OBJECT END {}", event.schedule));
     match code {
@@ -202,8 +206,11 @@ fn write_event(logs: &Logs, event: &EventSummary) {
                 "ANS1512E Scheduled event '{}' failed. Return code = {code}.",
                 event.schedule
             );
-            logs.add(&failed);
-            logs.errors.add(&failed);
+            let reason = Some(format!("  {}", event.reason)).filter(|_| !event.reason.is_empty());
+            for line in std::iter::once(failed).chain(reason) {
+                logs.add(&line);
+                logs.errors.add(&line);
+            }
         }
     }
 }
@@ -250,7 +257,7 @@ mod tests {
             ended: Some(model::ServerTime(0)),
             code: Some(12),
             is_running: false,
-            reason: String::new(),
+            reason: "no space left on device".to_owned(),
             log: folder.path().join("absent"),
         };
         write_event(&logs, &event);
@@ -259,6 +266,7 @@ mod tests {
         let written = read(&schedules);
         assert!(!written.contains("old") && written.contains("ANS1512E"), "{written}");
         assert!(!read(&errors).contains("old") && read(&errors).contains("ANS1512E"));
+        assert!(written.contains("no space left") && read(&errors).contains("no space left"));
         assert!(read(&folder.path().join("dsmsched.pru")).ends_with("old\n"));
     }
 
