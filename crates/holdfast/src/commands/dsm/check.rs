@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use dsm::configuration::domain;
+use dsm::forms::Forms;
 use dsm::options::{Entry, Fate, Fault, Stanza, Verdict, find_exactly};
 use dsm::selection::Statement;
 use serde::Serialize;
 
 use super::files::{self, FileArgs, Site};
+use super::logs::ErrorLog;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
 use crate::table::{self, Align};
@@ -61,6 +63,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             counted("carried out in part"),
             counted("needless"),
         ));
+    }
+    for site in &sites {
+        let log = ErrorLog::find(&site.options, Forms::of(&site.options));
+        if let Some(fault) = log.fault() {
+            context.output.note(&fault);
+        }
     }
     Ok(if refused > 0 { FAILED } else { DONE })
 }

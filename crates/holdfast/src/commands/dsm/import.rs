@@ -159,7 +159,7 @@ impl Import {
 
     /// Returns the options whose keys are not in `client.toml` with the same value, and that no
     /// command line can carry.
-    pub(super) fn missing(&self, home: &Path) -> Vec<&'static str> {
+    fn missing(&self, home: &Path) -> Vec<&'static str> {
         let Ok(Some(config)) = read_table(&home.join(CONFIG_FILE)) else { return Vec::new() };
         let is_missing = |key: &&Key| {
             configuration::is_kept_only(key.name)
@@ -167,6 +167,14 @@ impl Import {
         };
         self.keys.iter().filter(is_missing).map(|key| key.option).collect()
     }
+}
+
+/// Returns the options of the files that have no effect until they are imported. What a command
+/// line says is no matter of the files.
+pub(super) fn missing(site: &Site, home: &Path) -> Vec<&'static str> {
+    let options = Options::new(&site.system, site.stanza.as_ref(), &site.user, &[]);
+    let (paths, list, lost) = (None, Vec::new(), Vec::new());
+    Import { keys: configuration::keys(&options), paths, list, lost }.missing(home)
 }
 
 /// Returns the words of the key `paths`.

@@ -5,7 +5,7 @@ use std::io::{
     self, BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _,
 };
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dsm::forms::{Day, Forms};
 use dsm::log::{Retention, Search, newer_part};
@@ -57,16 +57,28 @@ pub(super) struct Log {
 impl ErrorLog {
     /// Finds the log that the options name, and removes its old lines.
     pub(super) fn open(options: &Options, forms: Forms) -> Self {
-        let log = Log::find(&ERRORS, options, forms);
-        let log = Self(log);
+        let log = Self::find(options, forms);
         log.prune();
         log
+    }
+
+    /// Finds the log that the options name, and changes nothing.
+    pub(super) fn find(options: &Options, forms: Forms) -> Self {
+        Self(Log::find(&ERRORS, options, forms))
     }
 
     pub(super) fn add(&self, line: &str) {
         if let Some(log) = &self.0 {
             log.add(line);
         }
+    }
+
+    /// Returns the line about a log that cannot be written.
+    pub(super) fn fault(&self) -> Option<String> {
+        let log = self.0.as_ref()?;
+        let error = log.written_to().err()?;
+        let path = log.path.display();
+        Some(format!("ANS1398E the log {path} cannot be written: {error}"))
     }
 
     pub(super) fn is_there(&self) -> bool {
@@ -102,6 +114,19 @@ impl Log {
         let most = options.number(kind.max).filter(|most| *most > 0);
         let bytes_max = most.map(|most| most * MEBIBYTE);
         Some(Self { path, forms, retention, bytes_max, saved: kind.saved })
+    }
+
+    /// Fails if lines cannot be added. A log that is not there is not made.
+    fn written_to(&self) -> io::Result<()> {
+        match OpenOptions::new().append(true).open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = std::fs::metadata(folder.unwrap_or(Path::new(".")))?;
+                let is_open = folder.is_dir() && !folder.permissions().readonly();
+                if is_open { Ok(()) } else { Err(error) }
+            }
+            opened => opened.map(drop),
+        }
     }
 
     /// Adds a line with the present date and time. A log that cannot be written is told once.
@@ -268,6 +293,22 @@ mod tests {
         let kept = std::fs::read_to_string(&path).expect("there");
         assert!(kept.ends_with(" new\n") && kept.lines().count() == 1, "{kept}");
         assert!(!folder.path().join("dsmsched.pru").try_exists().expect("is looked for"));
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_told_and_none_is_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = |path: &Path| {
+            let text = format!("errorlogname {}", path.display());
+            ErrorLog::open(&options(&text), Forms::default())
+        };
+        let path = folder.path().join("errors.log");
+        assert_eq!(log(&path).fault(), None);
+        assert!(!path.try_exists().expect("is looked for"));
+        for wrong in [folder.path().join("absent/errors.log"), folder.path().to_owned()] {
+            let fault = log(&wrong).fault().expect("a fault");
+            assert!(fault.starts_with("ANS1398E the log "), "{fault}");
+        }
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use client::Hello;
 use dsm::client::{Action, Command};
 use dsm::forms::Forms;
-use dsm::options::Options;
+use dsm::options::{Options, Place};
 use serde::Serialize;
 
 use super::clock;
 use super::errors::numbered;
 use super::files::{self, Places, Site};
 use super::folders;
-use super::import::Import;
+use super::import;
 use super::logs::ErrorLog;
 use crate::context::Context;
 use crate::error::{CommandError, NOT_DONE};
@@ -42,6 +42,9 @@ impl<'c> Session<'c> {
         let log = ErrorLog::open(&site.options, forms);
         let home = folders::folder(&site, context)?;
         context.global.home = Some(home.clone());
+        if let Some(fault) = log.fault() {
+            output::say(&fault);
+        }
         let session = Self { context, command, site, home, forms, log };
         session.check()?;
         session.check_reader()?;
@@ -60,7 +63,11 @@ impl<'c> Session<'c> {
             self.complain(&format!("ANS1036S {line}"));
         }
         let error = CommandError::new(format!("ANS1036S {last}"));
-        Err(error.with_hint("'holdfast dsm check' shows all lines of the option files"))
+        let of_line = Place::CommandLine.to_string();
+        Err(match all.iter().all(|line| line.starts_with(&of_line)) {
+            true => error,
+            false => error.with_hint("'holdfast dsm check' shows all lines of the option files"),
+        })
     }
 
     /// Refuses the name of another node for a command that does not only read.
@@ -171,7 +178,7 @@ impl<'c> Session<'c> {
         if self.site.files.is_empty() || self.command.has("OPTFILE") {
             return;
         }
-        let missing = Import::of(&self.site).missing(&self.home);
+        let missing = import::missing(&self.site, &self.home);
         if !missing.is_empty() {
             output::say(&format!(
                 "{} of the option files: not yet in client.toml; run 'holdfast dsm import'",
