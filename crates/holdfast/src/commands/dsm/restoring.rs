@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use client::Client;
-use dsm::client::{self as plan, Last, Placement, Preservation, Spec, placements};
+use dsm::client::{self as plan, Action, Last, Placement, Preservation, Spec, placements};
 use dsm::lines::{Totals, restore_report};
 use serde_json::Value;
 
@@ -404,7 +405,8 @@ impl Target {
     /// Gives the only object its new name, if it has one, after `line` has run.
     pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<(), CommandError> {
         let Some(staging) = self.staging else { return Ok(()) };
-        staging.finish(&batch.paths[0], line.iter().any(|word| word == "all"))
+        let replace = line.iter().skip_while(|word| *word != "--replace").nth(1);
+        staging.finish(&batch.paths[0], replace.and_then(|word| word.to_str()).unwrap_or("no"))
     }
 }
 
@@ -423,21 +425,36 @@ impl Staging {
         Ok(Self { folder, target: target.to_owned() })
     }
 
-    /// Gives the file its new name. A file that is there stays, unless it is replaced.
-    fn finish(self, path: &[u8], replaces: bool) -> Result<(), CommandError> {
+    /// Gives the file its new name. A file that is there stays, unless `replace` is `all`, or
+    /// `if-newer` and the stored file is newer.
+    fn finish(self, path: &[u8], replace: &str) -> Result<(), CommandError> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let restored = self.folder.join(OsStr::from_bytes(name));
         if !restored.try_exists().unwrap_or(false) {
             return Ok(());
         }
-        if self.target.try_exists().unwrap_or(false) && !replaces {
-            let shown = self.target.display();
+        let shown = self.target.display();
+        let is_there = self.target.try_exists().unwrap_or(false);
+        if is_there && replace == "if-newer" && !is_newer(&restored, &self.target) {
+            output::say(&format!("{shown} is not older than the stored file, and stays"));
+            return Ok(());
+        }
+        if is_there && !matches!(replace, "all" | "if-newer") {
             return Err(CommandError::new(format!("{shown} exists; -replace=all replaces it")));
         }
         std::fs::rename(&restored, &self.target).map_err(|error| {
             CommandError::new(format!("cannot name {}: {error}", self.target.display()))
         })
     }
+}
+
+/// Returns true if the first file was changed after the second.
+fn is_newer(one: &Path, other: &Path) -> bool {
+    let changed = |path: &Path| {
+        let found = std::fs::symlink_metadata(path).ok();
+        found.map(|found| (found.mtime(), found.mtime_nsec()))
+    };
+    changed(one) > changed(other)
 }
 
 impl Drop for Staging {
@@ -465,10 +482,14 @@ impl Tally {
     ) -> Result<(), CommandError> {
         let home = session.home.clone();
         let child = Child { home: &home, words: line, input, tells_objects: true };
+        let verb = match session.action() {
+            Action::Retrieve => "Retrieving",
+            _ => "Restoring",
+        };
         let outcome = child::run(child, &mut |event| match event {
             Event::Document(document) => self.read(session, &document),
             Event::Object { .. } if session.is_quiet() => {}
-            Event::Object { path, .. } => session.say(&format!("Restoring {path} [Done]")),
+            Event::Object { path, .. } => session.say(&format!("{verb} {path} [Done]")),
             Event::Note(note) => output::say(&note),
         })?;
         self.code = self.code.max(Outcome::checked(outcome)?);
@@ -584,12 +605,22 @@ mod tests {
         let target = folder.path().join("new");
         let staging = Staging::make(&target).expect("made");
         std::fs::write(staging.folder.join("old"), "content").expect("written");
-        staging.finish(b"/x/old", false).expect("named");
+        staging.finish(b"/x/old", "no").expect("named");
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
         let staging = Staging::make(&target).expect("made");
         std::fs::write(staging.folder.join("old"), "other").expect("written");
-        assert!(staging.finish(b"/x/old", false).is_err());
+        assert!(staging.finish(b"/x/old", "no").is_err());
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
+        for (secs, expected) in [(1, "content"), (4_000_000_000, "other")] {
+            let staging = Staging::make(&target).expect("made");
+            let file = staging.folder.join("old");
+            std::fs::write(&file, "other").expect("written");
+            let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(secs);
+            let file = std::fs::File::options().append(true).open(&file).expect("opened");
+            file.set_modified(changed).expect("set");
+            staging.finish(b"/x/old", "if-newer").expect("done");
+            assert_eq!(std::fs::read_to_string(&target).expect("there"), expected);
+        }
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 }
