@@ -38,7 +38,7 @@ pub fn backup(
 ) -> Vec<OsString> {
     let mut line = words(["backup", "--json"]);
     line.extend(sender_flags(options, list));
-    if command.has("ABSOLUTE") {
+    if command.has("ABSOLUTE") || command.has("FULL") {
         line.push("--full".into());
     }
     if command.has("NOJOURNAL") {
@@ -250,6 +250,9 @@ mod tests {
             "backup --json --compression=none --list-excluded --inclexcl /l --full --no-journal \
              --snapshot lvm"
         );
+        let (full, _) = self::command("i -full", "");
+        let line = backup(&full, &Options::default(), None, PathSource::Trees, false);
+        assert!(shown(&line).contains(" --full"), "{line:?}");
         let line = backup(&command, &options, None, PathSource::Listed, true);
         assert_eq!(
             shown(&line),

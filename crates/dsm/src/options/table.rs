@@ -43,23 +43,37 @@ pub fn find(word: &str) -> Option<&'static Definition> {
         return Some(exact);
     }
     match word.split_once('.') {
-        Some((verb, suffix)) => definitions().find(|definition| {
-            definition.spelling.split_once('.').is_some_and(|(known, rest)| {
-                rest.eq_ignore_ascii_case(suffix) && abbreviates(verb, known)
+        Some((verb, suffix)) => {
+            let named = |fits: &dyn Fn(&str) -> bool| {
+                let is_named = |definition: &&Definition| {
+                    definition
+                        .spelling
+                        .split_once('.')
+                        .is_some_and(|(known, rest)| fits(rest) && is_verb(verb, known))
+                };
+                let mut found = definitions().filter(is_named);
+                found.next().filter(|_| found.next().is_none())
+            };
+            named(&|rest| rest.eq_ignore_ascii_case(suffix)).or_else(|| {
+                // Suffixes have no abbreviations of their own: any that means one of them is taken.
+                named(&|rest| !rest.contains('.') && begins(rest, suffix))
             })
-        }),
+        }
         None => definitions()
             .filter(|definition| !definition.spelling.contains('.'))
             .find(|definition| definition.is_called(word)),
     }
 }
 
-fn abbreviates(word: &str, spelling: &str) -> bool {
-    let least = spelling
-        .find(|letter: char| letter.is_ascii_lowercase())
-        .unwrap_or(spelling.len());
-    (least..=spelling.len()).contains(&word.len())
-        && spelling.as_bytes()[..word.len()].eq_ignore_ascii_case(word.as_bytes())
+/// Returns true if `word` stands for the verb of a statement. Before a suffix, four letters are
+/// enough.
+fn is_verb(word: &str, verb: &str) -> bool {
+    word.len() >= 4 && begins(verb, word)
+}
+
+fn begins(whole: &str, word: &str) -> bool {
+    let whole = whole.as_bytes().get(..word.len());
+    !word.is_empty() && whole.is_some_and(|whole| whole.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Finds the option by its full name.
@@ -110,6 +124,21 @@ mod tests {
             assert_eq!(find(&name.to_lowercase()), Some(*definition), "{name}");
             let same = all.iter().filter(|other| other.name() == name).count();
             assert_eq!(same, 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn statements_are_abbreviated_on_both_sides_of_the_dot() {
+        let found = |word: &str| find(word).map(Definition::name);
+        for (word, expected) in [
+            ("incl.arch", Some("INCLUDE.ARCHIVE")),
+            ("excl.back", Some("EXCLUDE.BACKUP")),
+            ("exclude.d", None),
+            ("exclude.di", Some("EXCLUDE.DIR")),
+            ("exc.dir", None),
+            ("domain.i", Some("DOMAIN.IMAGE")),
+        ] {
+            assert_eq!(found(word).as_deref(), expected, "{word}");
         }
     }
 

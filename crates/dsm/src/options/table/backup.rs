@@ -179,6 +179,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         "ABSolute",
         done("reads all files again; what has not changed is sent only if the server lacks it"),
     ),
+    flag("FULL", done("--full of the backup, as -absolute")),
     flag("INCRBydate", done("an ordinary incremental, which is as quick and misses nothing")),
     option("FILEList", Kind::Path, Homes::CMD, done("the paths in a file, one on each line")),
     option("DEScription", Kind::Text, Homes::CMD, done("--description of the archive")),

@@ -1,6 +1,8 @@
 //! Options of restores, retrieves and queries.
 
-use crate::options::definition::{Definition, Homes, Kind, done, flag, needless, option, refused};
+use crate::options::definition::{
+    Definition, Homes, Kind, done, flag, needless, option, partly, refused,
+};
 
 const MEDIA: &str = "the server reads its media in their order by itself";
 const BACKUP_SETS: &str =
@@ -35,7 +37,13 @@ pub(super) const OPTIONS: &[Definition] = &[
         done("the place of each object below the destination"),
     ),
     flag("NOPrompt", done("nothing is asked")),
-    flag("DETail", done("more about each object")),
+    flag(
+        "DETail",
+        partly(
+            "the copy groups of 'query mgmtclass', and a line for each file of space management; \
+             other queries show the same with it as without it",
+        ),
+    ),
     flag("QUERYSUMMary", done("the number and the size of the objects that a query finds")),
     option(
         "QUOTESareliteral",
