@@ -316,6 +316,12 @@ impl Parser<'_> {
         if name == "CAST" {
             return self.cast(depth);
         }
+        if matches!(name, "VARCHAR_FORMAT" | "TO_CHAR" | "TRANSLATE") {
+            return Err(refusal(&format!(
+                "the function {name} is not supported; CHAR, DATE, TIME, SUBSTR, UPPER, LOWER and \
+                 REPLACE are"
+            )));
+        }
         let items = self.items(depth + 1, false)?;
         self.close()?;
         let arguments: Vec<&[Item]> = match items[..] {

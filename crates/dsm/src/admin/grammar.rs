@@ -100,6 +100,11 @@ pub fn after_comments(command: &str) -> &str {
     rest
 }
 
+/// Returns `command` without the semicolon at its end, which is no part of a name.
+pub fn without_end(command: &str) -> &str {
+    command.trim_end().trim_end_matches(';').trim_end()
+}
+
 /// Fails if the command is too long.
 pub fn check_length(command: &str) -> Result<(), Message> {
     if command.len() <= COMMAND_BYTES_MAX {
@@ -255,6 +260,15 @@ mod tests {
             Err(message) => message.number.to_owned(),
         };
         assert_eq!(shown, expected, "{command}");
+    }
+
+    #[test]
+    fn a_semicolon_at_the_end_is_no_part_of_a_name() {
+        for (command, expected) in
+            [("q node ANNA;", "q node ANNA"), ("q no ; ", "q no"), ("x 'a;'", "x 'a;'"), (";", "")]
+        {
+            assert_eq!(without_end(command), expected);
+        }
     }
 
     #[test]

@@ -296,6 +296,10 @@ fn schedules_run_and_leave_their_traces() {
     );
     lines(server, "define association standard NIGHTLY ann*");
     assert_eq!(lines(server, "select node_name from associations"), ["anna"]);
+    refused(server, "delete assoc standard NIGHTLY nobody,ANNA;", 11, "nobody is not registered");
+    refused(server, "select node_name from associations;", 11, "ANR2034E");
+    lines(server, "define association standard NIGHTLY ann*");
+    assert_eq!(lines(server, "query node ANNA;").len(), 1);
     let schedule = lines(server, "q sched standard nightly");
     assert!(schedule[0].starts_with("STANDARD,nightly,INCREMENTAL,"), "{schedule:?}");
     lines(server, "copy sched standard nightly standard other");

@@ -52,11 +52,13 @@ pub struct Request {
     values: BTreeMap<&'static str, Vec<String>>,
     /// Reasons why parameters change nothing.
     notes: Vec<String>,
+    /// The refusal of names that were left out, because the others are known.
+    left_out: Option<Message>,
 }
 
 impl Request {
     pub(super) fn new(command: &'static Command, now: DateTime) -> Self {
-        Self { command, now, values: BTreeMap::new(), notes: Vec::new() }
+        Self { command, now, values: BTreeMap::new(), notes: Vec::new(), left_out: None }
     }
 
     pub(super) fn set(&mut self, name: &'static str, values: Vec<String>) {
@@ -65,6 +67,11 @@ impl Request {
 
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
+    }
+
+    /// Returns the refusal that follows when the known names are done.
+    pub fn left_out(&self) -> Option<&Message> {
+        self.left_out.as_ref()
     }
 
     /// Returns the reasons why parameters change nothing.
@@ -127,7 +134,15 @@ impl Request {
             let known = names(noun)?;
             let first = || given.first().and_then(|name| one(name, &known));
             let found = match parameter.takes {
-                ValueKind::Several(_) => several(given, &known),
+                ValueKind::Several(_) => {
+                    let (found, absent) = several(given, &known);
+                    // Each association stands by itself.
+                    let goes_on = self.command.noun == "ASSOCiation" && !found.is_empty();
+                    if goes_on && !absent.is_empty() {
+                        self.left_out = Some(self.not_found(noun, &absent.join(",")));
+                    }
+                    Some(found).filter(|found| !found.is_empty() && (goes_on || absent.is_empty()))
+                }
                 ValueKind::New(_) => match first() {
                     Some(name) => return Err(self.exists(noun, &name).into()),
                     None => continue,
@@ -241,9 +256,9 @@ fn one(name: &str, known: &[String]) -> Option<String> {
     found.cloned()
 }
 
-/// Returns the known names that `given` names or matches; `None` if one of them finds nothing.
-fn several(given: &[String], known: &[String]) -> Option<Vec<String>> {
-    let mut found = Vec::new();
+/// Returns the known names that `given` names or matches, and those of `given` that find nothing.
+fn several(given: &[String], known: &[String]) -> (Vec<String>, Vec<String>) {
+    let (mut found, mut absent) = (Vec::new(), Vec::new());
     for pattern in given {
         let mut matching = match one(pattern, known) {
             Some(name) => vec![name],
@@ -254,10 +269,10 @@ fn several(given: &[String], known: &[String]) -> Option<Vec<String>> {
             }
         };
         if matching.is_empty() {
-            return None;
+            absent.push(pattern.clone());
         }
         matching.retain(|name| !found.contains(name));
         found.append(&mut matching);
     }
-    Some(found).filter(|found| !found.is_empty())
+    (found, absent)
 }

@@ -280,6 +280,15 @@ fn schedules_are_changed_or_refused() {
          schedule nightly in policy domain standard.",
     );
     check(
+        "def assoc standard NIGHTLY nobody,anna",
+        "admin schedule associate nightly --node=anna | ANR2510I Node anna associated with \
+         schedule nightly in policy domain standard.",
+    );
+    check(
+        "def assoc standard NIGHTLY nobody",
+        "ANR2146E DEFINE ASSOCIATION: Node nobody is not registered. (11)",
+    );
+    check(
         "def clienta anna act=i obj=/home",
         "admin run --detach anna -- backup /home | ANR2513I The action is started at anna.",
     );

@@ -35,6 +35,16 @@ fn times_minus_lengths_are_shifted() {
 }
 
 #[test]
+fn functions_that_are_not_supported_are_named() {
+    for name in ["varchar_format", "translate"] {
+        let statement = format!("select {name}(start_time, 'x') from summary");
+        let message = translate(&statement, NOW).expect_err("is refused").to_string();
+        let expected = format!("the function {} is not supported", name.to_uppercase());
+        assert!(message.contains(&expected), "{message}");
+    }
+}
+
+#[test]
 fn times_minus_times_are_lengths() {
     check(
         "select entity from summary where TIMESTAMPDIFF(4,CHAR(current_timestamp-start_time)) <= 9",

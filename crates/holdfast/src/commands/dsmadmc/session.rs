@@ -222,6 +222,7 @@ impl Session<'_> {
 
     fn command(&mut self, text: &str) -> Result<(), Refusal> {
         grammar::check_length(text)?;
+        let text = grammar::without_end(text);
         if is_select(text) {
             return self.select(text);
         }
@@ -241,7 +242,10 @@ impl Session<'_> {
             let text = format!("{}: The command is not carried out.", found.name());
             return Err(Message::refusal("ANR2212I", ReturnCode::Failure, text));
         }
-        self.redirected(statement.redirection.as_ref(), |session| session.carry_out(plan, &request))
+        self.redirected(statement.redirection.as_ref(), |session| {
+            session.carry_out(plan, &request)?;
+            request.left_out().cloned().map_or(Ok(()), Err)
+        })
     }
 
     fn carry_out(&mut self, plan: Plan, request: &Request) -> Result<(), Refusal> {
