@@ -20,6 +20,7 @@ pub enum SpaceCommand {
     Ls,
     Migfs,
     Mighelp,
+    Migquery,
     Migrate,
     Migundelete,
     Queue,
@@ -29,7 +30,7 @@ pub enum SpaceCommand {
 }
 
 /// Names of the commands, each with what does the same.
-pub const COMMANDS: [(&str, SpaceCommand, &str); 13] = [
+pub const COMMANDS: [(&str, SpaceCommand, &str); 14] = [
     ("dsmattr", SpaceCommand::Attr, "holdfast hsm add --whole"),
     ("dsmautomig", SpaceCommand::Automig, "holdfast hsm relieve"),
     ("dsmdf", SpaceCommand::Df, "holdfast hsm df"),
@@ -37,6 +38,7 @@ pub const COMMANDS: [(&str, SpaceCommand, &str); 13] = [
     ("dsmls", SpaceCommand::Ls, "holdfast hsm ls"),
     ("dsmmigfs", SpaceCommand::Migfs, "holdfast hsm add, list and remove"),
     ("dsmmighelp", SpaceCommand::Mighelp, "the list of these commands"),
+    ("dsmmigquery", SpaceCommand::Migquery, "holdfast hsm list"),
     ("dsmmigrate", SpaceCommand::Migrate, "holdfast hsm migrate and premigrate"),
     ("dsmmigundelete", SpaceCommand::Migundelete, "holdfast hsm undelete"),
     ("dsmq", SpaceCommand::Queue, "holdfast hsm status"),
@@ -195,6 +197,10 @@ pub fn plan(
             with_operand(plan, &parsed, "name the mount point")
         }
         SpaceCommand::Migfs => filesystem(&parsed, options),
+        SpaceCommand::Migquery => {
+            let plan = simple(&["hsm", "list"], SpaceForm::Plain);
+            Ok(SpacePlan { paths: parsed.operands, ..plan })
+        }
         SpaceCommand::Mighelp => Ok(SpacePlan { line: Vec::new(), ..simple(&[], SpaceForm::Help) }),
         SpaceCommand::Attr => Err("the way of a recall belongs to the file system, and not to a \
                                    file; run 'holdfast hsm add FS --whole SIZE'"
@@ -381,6 +387,7 @@ mod tests {
         check("dsmreconcile /fs", "hsm reconcile /fs Plain");
         check("dsmmigundelete /fs", "hsm undelete /fs Files { details: true }");
         check("dsmmighelp", " Help");
+        check("dsmmigquery /fs", "hsm list /fs Plain");
     }
 
     #[test]
@@ -413,7 +420,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_words_are_a_plan_or_an_error(
-            index in 0..13_usize,
+            index in 0..14_usize,
             words in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..20), 0..5),
         ) {
             let (_, command, _) = COMMANDS[index];

@@ -931,7 +931,9 @@ fn space_management_has_the_columns_of_tsm() {
     let lines: Vec<_> = text.lines().collect();
     let heading: Vec<_> = lines[0].split_whitespace().collect();
     assert_eq!(heading, ["ActS", "ResS", "ResB", "FSt", "FName"]);
-    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines.len(), 4, "{text}");
+    let of_directory: Vec<_> = lines[3].split_whitespace().collect();
+    assert_eq!(of_directory[3..], ["-", "below"], "{text}");
     let words: Vec<_> = lines[1].split_whitespace().collect();
     assert_eq!((words[0], words[3], words[4]), ("500", "r", "file-0000"), "{text}");
     assert!(listed(&["-R", folder.to_str().unwrap()]).contains("below/deep"));

@@ -71,6 +71,10 @@ fn files_migrate_and_come_back_by_the_commands_of_tsm() {
     let df = programs.run("dsmdf", &[space.fs().to_str().unwrap()]).expect(&[0]);
     let line = df.stdout.lines().last().unwrap().split_whitespace().collect::<Vec<_>>();
     assert_eq!((line[1], line[2], line[4]), ("a", "3072", "3"), "{df}");
+    let absent = programs.run("dsmdf", &["no/such"]).expect(&[12]);
+    assert!(absent.stderr.contains("ANS9085E dsmdf: file system /"), "{absent}");
+    let refused = programs.run("dsmrm", &["1"]).expect(&[12]);
+    assert_eq!((refused.stdout.as_str(), &refused.stderr[..8]), ("", "ANS1999E"), "{refused}");
 
     // A script of a site: a list with quotes, and the file system after it.
     let list = space.scene.scratch.join("list");
@@ -129,6 +133,9 @@ fn the_commands_write_what_they_have_always_written() {
     run("dsmls", &[&first]);
     run("dsmrecall", &[&format!("{top}/absent")]);
     run("dsmattr", &[&first]);
+    run("dsmreconcile", &[fs_name]);
+    run("dsmdf", &["/nowhere"]);
+    run("dsmmigquery", &[fs_name]);
     run("dsmmigfs", &["query", fs_name]);
     run("dsmmigfs", &["query", "/nowhere"]);
     run("dsmmigundelete", &[fs_name]);

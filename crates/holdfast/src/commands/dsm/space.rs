@@ -1,7 +1,9 @@
 //! `dsmmigrate`, `dsmrecall`, `dsmls` and the other commands of space management.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use dsm::lines::{
@@ -16,9 +18,12 @@ use super::folders;
 use super::local_files;
 use super::sending::shown_path;
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
 use crate::output;
 use crate::path::bytes;
+
+/// Unit in which the system counts allocated space.
+const BLOCK_BYTES: u64 = 512;
 
 pub(super) fn run(
     command: SpaceCommand,
@@ -75,23 +80,73 @@ fn execute(
     if takes_paths {
         line.extend(paths.iter().map(|path| OsStr::from_bytes(path).to_owned()));
     }
-    let mut writer = Writer { plan, is_json, is_headed: false };
+    let mut writer = Writer { plan, is_json, is_headed: false, wanted: wanted(plan)? };
     let child = Child { home, words: &line, input, tells_objects: false };
-    let mut is_told = false;
+    let mut notes = Vec::new();
     let outcome = child::run(child, &mut |event| match event {
         Event::Document(document) => writer.document(&document, context),
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) if plan.form == SpaceForm::Plain => {
-            is_told = true;
-            context.output.line(&note);
-        }
+        Event::Note(note) if plan.form == SpaceForm::Plain => notes.push(note),
         Event::Note(note) => output::say(&note),
     })?;
     // In the plain form the reason of an end stands among the lines of the process.
-    if is_told && outcome.error.is_none() {
+    let reason = plain_lines(notes, context);
+    if let (Some(reason), None) = (reason, &outcome.error) {
+        return Err(reason);
+    }
+    if plan.form == SpaceForm::Plain && outcome.error.is_none() {
         return Ok(outcome.code);
     }
-    Outcome::checked(outcome)
+    let code = Outcome::checked(outcome).map_err(in_own_words)?;
+    Ok(code.max(writer.end(context)?))
+}
+
+/// Returns the file systems that a list of them is about; none stand for all.
+fn wanted(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
+    if plan.form != SpaceForm::Filesystems {
+        return Ok(Vec::new());
+    }
+    let absolute = |path: &Vec<u8>| crate::path::absolute(Path::new(OsStr::from_bytes(path)));
+    plan.paths.iter().map(absolute).collect()
+}
+
+/// Beginning of the line with which a command of Holdfast tells its error. A hint may follow.
+const ERROR_PREFIX: &str = "holdfast: ";
+
+/// Writes the lines of a command. Returns its error, which stands among them.
+fn plain_lines(notes: Vec<String>, context: &mut Context) -> Option<CommandError> {
+    let mut notes = notes.into_iter();
+    while let Some(note) = notes.next() {
+        let Some(message) = note.strip_prefix(ERROR_PREFIX) else {
+            context.output.line(&note);
+            continue;
+        };
+        let error = CommandError::new(message);
+        let hint: Vec<String> = notes.collect();
+        return Some(in_own_words(match hint.is_empty() {
+            true => error,
+            false => error.with_hint(hint.join(" ")),
+        }));
+    }
+    None
+}
+
+/// Commands of Holdfast that messages name, with those that a person of TSM knows.
+const OWN_WORDS: [(&str, &str); 7] = [
+    ("holdfast hsm add", "dsmmigfs add"),
+    ("holdfast hsm remove", "dsmmigfs remove"),
+    ("holdfast hsm list", "dsmmigfs query"),
+    ("holdfast hsm status", "dsmq"),
+    ("holdfast hsm cancel", "dsmrm"),
+    ("holdfast hsm recall", "dsmrecall"),
+    ("holdfast hsm reconcile", "dsmreconcile"),
+];
+
+fn in_own_words(error: CommandError) -> CommandError {
+    let own = |text: String| {
+        OWN_WORDS.iter().fold(text, |text, (holdfast, tsm)| text.replace(holdfast, tsm))
+    };
+    CommandError { message: own(error.message), hint: error.hint.map(own), ..error }
 }
 
 /// Puts the files of a directory in its place. A directory that is the only name, and empty, stays.
@@ -126,10 +181,15 @@ struct Writer<'a> {
     plan: &'a SpacePlan,
     is_json: bool,
     is_headed: bool,
+    /// File systems that were asked for and were not told yet.
+    wanted: Vec<Vec<u8>>,
 }
 
 impl Writer<'_> {
     fn document(&mut self, document: &Value, context: &mut Context) {
+        if self.plan.form == SpaceForm::Filesystems && !self.is_wanted(document) {
+            return;
+        }
         if self.is_json {
             context.output.json(document);
             return;
@@ -160,6 +220,46 @@ impl Writer<'_> {
             }
             SpaceForm::Plain | SpaceForm::Help => context.output.json(document),
         }
+    }
+
+    /// Returns true if a file system was asked for, by its name or because all are.
+    fn is_wanted(&mut self, document: &Value) -> bool {
+        if self.plan.paths.is_empty() {
+            return true;
+        }
+        let name = crate::path::from_json(&document["mount_point"]).unwrap_or_default();
+        let before = self.wanted.len();
+        self.wanted.retain(|wanted| *wanted != name);
+        self.wanted.len() < before
+    }
+
+    /// Writes what the process has not told: directories, and file systems that are not managed.
+    /// Returns the exit code.
+    fn end(&mut self, context: &mut Context) -> Result<u8, CommandError> {
+        if let SpaceForm::List { heading, recursive } = self.plan.form
+            && !self.is_json
+        {
+            for (name, found) in directories(&self.plan.paths, recursive)? {
+                self.head(heading, &[space_heading()], context);
+                let (bytes, allocated_bytes) = (found.len(), found.blocks() * BLOCK_BYTES);
+                let name = model::escaped(&name);
+                let resident_bytes = bytes;
+                let shown =
+                    SpaceFile { bytes, resident_bytes, allocated_bytes, state: "-", name: &name };
+                context.output.line(&space_line(&shown));
+            }
+        }
+        for path in &self.wanted {
+            let path = model::escaped(path);
+            output::say(&format!(
+                "ANS9085E dsmdf: file system {path} is not managed by space management"
+            ));
+        }
+        Ok(match (self.wanted.is_empty(), self.is_headed) {
+            (true, _) => DONE,
+            (false, true) => FAILED,
+            (false, false) => NOT_DONE,
+        })
     }
 
     fn head(&mut self, heading: bool, lines: &[String], context: &mut Context) {
@@ -198,10 +298,6 @@ impl Writer<'_> {
 
     fn filesystem(&mut self, document: &Value, context: &mut Context) {
         let name = shown_path(&document["mount_point"]);
-        let wanted = &self.plan.paths;
-        if !wanted.is_empty() && !wanted.iter().any(|path| model::escaped(path) == name) {
-            return;
-        }
         self.head(true, &filesystem_heading(), context);
         let count = |key: &str| document[key].as_u64().unwrap_or(0);
         let is_mounted = document["mounted"].as_bool().unwrap_or(false);
@@ -219,6 +315,35 @@ impl Writer<'_> {
     }
 }
 
+/// Returns the directories in the directories `paths`, by their names within them.
+fn directories(
+    paths: &[Vec<u8>],
+    recursive: bool,
+) -> Result<Vec<(Vec<u8>, Metadata)>, CommandError> {
+    let mut found = Vec::new();
+    for path in paths {
+        let top = crate::path::absolute(Path::new(OsStr::from_bytes(path)))?;
+        let top = PathBuf::from(OsStr::from_bytes(&top));
+        let mut waiting = vec![top.clone()];
+        while let Some(folder) = waiting.pop() {
+            // What cannot be read was told with the files.
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let (Ok(own), path) = (entry.metadata(), entry.path()) else { continue };
+                let within = bytes(path.strip_prefix(&top).unwrap_or(&path));
+                if !own.is_dir() {
+                    continue;
+                }
+                if recursive {
+                    waiting.push(path);
+                }
+                found.push((within, own));
+            }
+        }
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(found)
+}
+
 /// Writes the outcome of a file.
 fn file(document: &Value, details: bool, context: &mut Context) {
     let path = shown_path(&document["path"]);
@@ -226,7 +351,13 @@ fn file(document: &Value, details: bool, context: &mut Context) {
         output::say(&format!("{path}: {error}"));
     } else if details {
         let state = document["state"].as_str().unwrap_or_default();
-        let bytes = crate::quantity::count(document["bytes"].as_u64().unwrap_or(0));
+        // A stub that was made again has the size of its file, and nothing was moved.
+        let moved = document["bytes"].as_u64().filter(|bytes| *bytes > 0);
+        let own = || {
+            let path = crate::path::from_json(&document["path"]).unwrap_or_default();
+            std::fs::symlink_metadata(OsStr::from_bytes(&path)).map_or(0, |found| found.len())
+        };
+        let bytes = crate::quantity::count(moved.unwrap_or_else(own));
         context.output.line(&format!("{state} {bytes:>17} {path}"));
     }
 }
