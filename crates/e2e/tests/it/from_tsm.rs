@@ -718,6 +718,21 @@ fn an_absent_name_does_not_stop_the_others() {
 }
 
 #[test]
+fn an_absent_name_of_a_list_does_not_stop_a_restore() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    site.dsmc(&["i", path]).expect(&[0]);
+    let content = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{path}\n{}/absent\n", site.tree())).unwrap();
+    let option = format!("-filelist={}", list.display());
+    site.dsmc(&["restore", &option]).expect(&[4]).says("ANS4005E");
+    assert_eq!(fs::read(&file).unwrap(), content);
+}
+
+#[test]
 fn lines_of_objects_have_sizes_whatever_the_names_are() {
     let site = Site::new(0);
     let name = std::ffi::OsStr::from_bytes(b"bytes-\xff\\");

@@ -255,10 +255,10 @@ impl Writer<'_> {
                 "ANS9085E dsmdf: file system {path} is not managed by space management"
             ));
         }
-        Ok(match (self.wanted.is_empty(), self.is_headed) {
-            (true, _) => DONE,
-            (false, true) => FAILED,
-            (false, false) => NOT_DONE,
+        Ok(match self.wanted.len() {
+            0 => DONE,
+            absent if absent < self.plan.paths.len() => FAILED,
+            _ => NOT_DONE,
         })
     }
 
