@@ -84,7 +84,9 @@ impl Golden {
                 letter => plain.push(letter),
             }
         }
-        self.text.push_str(&format!("{command}\n{plain}"));
+        for part in [command, "\n", &plain] {
+            self.text.push_str(part);
+        }
     }
 
     /// Adds a command with its exit code, its output and its errors.
