@@ -1,6 +1,7 @@
 //! A site that comes from TSM: its option files, its commands and its scripts, as they are.
 
 mod directories;
+mod names;
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -195,44 +196,6 @@ fn exit_codes_are_those_of_tsm() {
     let log = fs::read_to_string(site.options.with_file_name("dsmerror.log")).unwrap();
     assert!(log.lines().any(|line| line.contains("ANS1228E") && line.contains("absent")), "{log}");
     assert!(log.starts_with("20"), "dates have the form of DATEFORMAT: {log}");
-}
-
-/// An archive has statements and classes of its own, which a preview of it shows.
-#[test]
-fn a_preview_shows_what_its_operation_would_send() {
-    let site = Site::new(0);
-    let tree = &site.scene.tree;
-    fs::create_dir_all(tree.join("cache")).unwrap();
-    for name in ["a.c", "b.tmp", "c.old", "cache/d.c"] {
-        fs::write(tree.join(name), b"content").unwrap();
-    }
-    let list = site.options.with_file_name("inclexcl.list");
-    let statements = fs::read_to_string(&list).unwrap() + "exclude.archive /.../*.old\n";
-    fs::write(&list, statements).unwrap();
-    let shown = |words: &[&str]| {
-        let rows = site.dsmc(&[words, &["-json"]].concat()).expect(&[0]).json_lines();
-        let shown = |row: &serde_json::Value| {
-            let sign = if row["included"] == true { '+' } else { '-' };
-            let path = row["path"].as_str().unwrap();
-            format!("{sign}{}", path.strip_prefix(site.tree()).unwrap())
-        };
-        let mut rows: Vec<_> = rows.iter().map(shown).collect();
-        rows.sort();
-        rows
-    };
-    let (all, pattern) = (format!("{}/*", site.tree()), format!("{}/*.c", site.tree()));
-    assert_eq!(
-        shown(&["preview", "backup", &all]),
-        ["+", "+/a.c", "+/c.old", "-/b.tmp", "-/cache"]
-    );
-    let of_archive = shown(&["preview", "archive", &all]);
-    assert_eq!(of_archive, ["+", "+/a.c", "+/b.tmp", "+/cache", "+/cache/d.c", "-/c.old"]);
-    assert_eq!(shown(&["pre", "ar", &pattern, "-su=yes"]), ["+/a.c", "+/cache/d.c"]);
-    assert_eq!(shown(&["pre", "ar", &pattern, "-su=no"]), ["+/a.c"]);
-    assert_eq!(shown(&["pre", "ar", &pattern, "-traverse=no"]), ["+/a.c"]);
-    site.dsmc(&["preview", "archive", &all, "-archmc=NONE"])
-        .expect(&[12])
-        .says("there is no class NONE");
 }
 
 /// TSM says of a named file that a statement leaves it out, and nothing of files that a pattern or
@@ -497,27 +460,6 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
     dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
 }
 
-/// TSM's commands write names of nodes in capitals, and `register node` keeps them.
-#[test]
-fn nodes_with_capitals_get_access_and_give_it() {
-    let site = Site::new(1);
-    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
-    let file = site.scene.file(0);
-    let file = file.to_str().unwrap();
-    let bert = Node::enrol(&site.scene.server, "BERT");
-    let dsmc = |words: &[&str]| bert.run(&[&["dsm", "run", "dsmc"], words].concat());
-    for name in ["BERT", "bert"] {
-        site.dsmc(&["set", "access", "backup", file, name]).expect(&[0]);
-        dsmc(&["q", "ba", file, "-fromnode=ANNA"]).expect(&[0]).says(file);
-        site.dsmc(&["delete", "access", "1"]).expect(&[0]);
-    }
-    dsmc(&["i", file]).expect(&[0]);
-    dsmc(&["set", "access", "backup", file, "ANNA"]).expect(&[0]);
-    for owner in ["-fromnode=BERT", "-fromnode=bert"] {
-        site.dsmc(&["q", "ba", file, owner]).expect(&[0]).says(file);
-    }
-}
-
 #[test]
 fn a_macro_runs_its_commands() {
     let site = Site::new(1);
@@ -657,164 +599,6 @@ fn each_query_has_documents() {
             assert!(document.get(key).is_some(), "{words:?}: {line}");
         }
     }
-}
-
-#[test]
-fn each_command_has_documents_and_nothing_beside_them() {
-    let site = Site::new(1);
-    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
-    let file = site.scene.file(0);
-    let file = file.to_str().unwrap();
-    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
-    site.dsmc(&["archive", file]).expect(&[0]);
-    for words in [
-        vec!["set", "access", "backup", file, "bert"],
-        vec!["delete", "access", "1"],
-        vec!["query", "restore"],
-        vec!["query", "filespace", "--json"],
-        vec!["set", "event", file, "-type=hold"],
-        vec!["set", "event", file, "-type=release"],
-        vec!["set", "password"],
-        vec!["restart", "restore"],
-        vec!["help"],
-        vec!["expire", file, "-noprompt"],
-        vec!["delete", "backup", file, "-deltype=all", "-noprompt"],
-        vec!["delete", "archive", file, "-noprompt"],
-    ] {
-        let done = site.dsmc(&[&words[..], &["-json"]].concat()).expect(&[0]);
-        assert!(!done.json_lines().is_empty(), "{words:?}");
-    }
-    site.dsmc(&["i", file]).expect(&[0]);
-    let asked = site.dsmc(&["delete", "backup", file, "-json"]).expect(&[12]);
-    assert_eq!(asked.stdout, "", "{asked}");
-}
-
-#[test]
-fn words_that_would_be_ignored_are_refused() {
-    let site = Site::new(1);
-    let file = site.scene.file(0);
-    let file = file.to_str().unwrap();
-    site.dsmc(&["i", file, "--nosuch"]).expect(&[12]).says("ANS1107E");
-    site.dsmc(&["q", "sess", "bogus"]).expect(&[12]).says("ANS1102E");
-    site.dsmc(&["archive", "-filelist=list", file]).expect(&[12]).says("ANS1102E");
-    site.dsmc(&["i", file]).expect(&[0]);
-    site.dsmc(&["q", "fi", "/no/such"]).expect(&[8]).says("ANS1092W");
-    site.dsmc(&["archive", file, "-archmc=NONE"]).expect(&[12]).says("ANS1999E");
-}
-
-/// A name that stands for nothing is told, and the others are sent.
-#[test]
-fn an_absent_name_does_not_stop_the_others() {
-    let site = Site::new(1);
-    let (gone, tree) = ("/no/such/folder/", format!("{}/", site.tree()));
-    let done = site.dsmc(&["i", gone, &tree, "-su=yes"]).expect(&[4]);
-    let done = done.says("ANS1228E Sending of object '/no/such/folder' failed");
-    assert!(done.stdout.contains("Total number of objects failed:               1\n"), "{done}");
-    let file = site.scene.file(0);
-    site.dsmc(&["q", "ba", file.to_str().unwrap()]).expect(&[0]);
-    site.dsmc(&["i", gone]).expect(&[12]).says("ANS1228E");
-    let log = fs::read_to_string(site.options.with_file_name("dsmerror.log")).unwrap();
-    assert!(log.contains("ANS1228E Sending of object '/no/such/folder'"), "{log}");
-}
-
-#[test]
-fn an_absent_name_of_a_list_does_not_stop_a_restore() {
-    let site = Site::new(1);
-    let file = site.scene.file(0);
-    let path = file.to_str().unwrap();
-    site.dsmc(&["i", path]).expect(&[0]);
-    let content = fs::read(&file).unwrap();
-    fs::remove_file(&file).unwrap();
-    let list = site.scene.scratch.join("list");
-    fs::write(&list, format!("{path}\n{}/absent\n", site.tree())).unwrap();
-    let option = format!("-filelist={}", list.display());
-    site.dsmc(&["restore", &option]).expect(&[4]).says("ANS4005E");
-    assert_eq!(fs::read(&file).unwrap(), content);
-}
-
-#[test]
-fn lines_of_objects_have_sizes_whatever_the_names_are() {
-    let site = Site::new(0);
-    let name = std::ffi::OsStr::from_bytes(b"bytes-\xff\\");
-    fs::write(site.scene.tree.join(name), vec![7; 1_234]).unwrap();
-    let done = site.dsmc(&["sel", &format!("{}/*", site.tree())]).expect(&[0]);
-    let line = done.stdout.lines().find(|line| line.contains("bytes-")).unwrap_or_default();
-    let words: Vec<_> = line.split_whitespace().collect();
-    assert_eq!(words[..3], ["Normal", "File-->", "1,234"], "{done}");
-}
-
-/// A directory of VIRTUALMOUNTPOINT has no file space of its own, so that its backup moves no date.
-#[test]
-fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
-    let site = Site::new(1);
-    let system = site.options.with_file_name("dsm.sys");
-    let text = fs::read_to_string(&system).unwrap();
-    fs::write(&system, text.replace("/srv/projects", site.tree())).unwrap();
-    let options = format!("SErvername tsm1\nDOMAIN {}\n", site.tree());
-    fs::write(&site.options, &options).unwrap();
-    for words in [vec!["i", site.tree()], vec!["i"]] {
-        site.dsmc(&words).expect(&[0]);
-        let shown = site.dsmc(&["q", "fi", "-json"]).expect(&[0]).json_lines();
-        assert!(shown[0]["last_backup"].is_null(), "{words:?}: {shown:?}");
-    }
-    site.dsmc(&["q", "ba", site.scene.file(0).to_str().unwrap()]).expect(&[0]);
-    let list = site.options.with_file_name("inclexcl.list");
-    fs::write(&list, format!("exclude.fs {}\n", site.tree())).unwrap();
-    let above = site.scene.tree.parent().unwrap();
-    let shown = site.dsmc(&["preview", "backup", &format!("{}/*", above.display()), "-json"]);
-    let rows = shown.expect(&[0]).json_lines();
-    let row = rows.iter().find(|row| row["path"] == site.tree()).unwrap();
-    assert_eq!(row["included"], false, "{row}");
-    let (system, user) = (system.to_str().unwrap(), site.options.to_str().unwrap());
-    site.scene
-        .node
-        .run(&["dsm", "check", system, user])
-        .expect(&[0])
-        .says("carried out in part");
-    fs::write(&site.options, format!("{options}DOMAIN /home\n")).unwrap();
-    let shown = site.dsmc(&["q", "options", "DOMAIN"]).expect(&[0]);
-    assert_eq!(shown.stdout.matches("DOMAIN: ").count(), 2, "{shown}");
-}
-
-#[test]
-fn the_root_file_system_may_be_left_out() {
-    let site = Site::new(0);
-    let list = site.options.with_file_name("inclexcl.list");
-    fs::write(&list, "exclude.fs /\n").unwrap();
-    site.dsmc(&["q", "inclexcl"]).expect(&[0]).says("Excl Filespace");
-    site.dsmc(&["q", "session"]).expect(&[0]);
-}
-
-#[test]
-fn a_check_of_dsm_opt_alone_finds_its_dsm_sys_and_shows_a_table_without_it() {
-    let site = Site::new(0);
-    let check = |file: &Path| site.scene.node.run(&["dsm", "check", file.to_str().unwrap()]);
-    check(&site.options).expect(&[0]).says("TXNBYTELIMIT");
-    let alone = site.scene.scratch.folder("alone").join("dsm.opt");
-    fs::write(&alone, "SErvername absent\nSUBDIR yes\n").unwrap();
-    check(&alone).expect(&[4]).says("SUBDIR").says("has no stanza absent");
-}
-
-/// A command that would destroy something is not done in silence without somebody who agrees. What
-/// cannot be done anyway is told before.
-#[test]
-fn nothing_is_deleted_without_an_answer() {
-    let site = Site::new(1);
-    let file = site.scene.file(0);
-    let file = file.to_str().unwrap();
-    site.dsmc(&["i", file]).expect(&[0]);
-    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "no"]);
-    site.dsmc(&["del", "b", file]).expect(&[12]).says("ANS1126E");
-    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
-    for command in [["del", "b"], ["exp", "-quiet"]] {
-        let absent = [&command[..], &["/nothing/here"]].concat();
-        site.dsmc(&absent).expect(&[12]).says("ANS1302E");
-        let unanswered = [&command[..], &[file]].concat();
-        site.dsmc(&unanswered).expect(&[12]).says("nothing is changed");
-    }
-    site.dsmc(&["q", "ba", file]).expect(&[0]).says(file);
-    site.dsmc(&["del", "b", file, "-noprompt"]).expect(&[0]);
-    site.dsmc(&["q", "ba", file]).expect(&[8]);
 }
 
 /// The password of a node becomes an enrolment if it is a token of the server.

@@ -24,6 +24,7 @@ mod joining;
 mod link;
 mod local_files;
 mod logs;
+mod previewing;
 mod prompt;
 mod queries;
 mod questions;

@@ -10,7 +10,7 @@ use dsm::space::{self, SpaceCommand};
 use super::errors::numbered;
 use super::session::Session;
 use super::{
-    access, deleting, prompt, queries, restoring, retrieving, scheduler, sending,
+    access, deleting, previewing, prompt, queries, restoring, retrieving, scheduler, sending,
     space as space_commands,
 };
 use crate::context::Context;
@@ -142,7 +142,7 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::Selective => sending::selective(session),
         Action::Archive => sending::archive(session),
         Action::Expire => sending::expire(session),
-        Action::Preview | Action::PreviewArchive => sending::preview(session),
+        Action::Preview | Action::PreviewArchive => previewing::preview(session),
         Action::BackupImage => sending::image(session),
         Action::Restore => restoring::restore(session),
         Action::RestoreImage => restoring::image(session),

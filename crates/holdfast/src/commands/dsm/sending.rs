@@ -1,4 +1,4 @@
-//! `dsmc incremental`, `selective`, `archive`, `expire`, `preview` and `backup image`.
+//! `dsmc incremental`, `selective`, `archive`, `expire` and `backup image`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -229,7 +229,7 @@ fn shown_volumes(session: &Session<'_>, sources: &Sources) -> Result<Vec<String>
 /// Origin of the paths of a command line. It decides what is said about a path that a statement
 /// leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Origin {
+pub(super) enum Origin {
     /// A file that an operand names. Statements on directories have no effect on it.
     NamedFile,
     /// Paths that an operand or a list names.
@@ -337,13 +337,13 @@ fn plain_command_line(session: &Session<'_>, list: &List, sending: PathSource) -
 }
 
 /// File with the translated statements, which lives as long as the command.
-struct List {
-    path: Option<PathBuf>,
+pub(super) struct List {
+    pub(super) path: Option<PathBuf>,
 }
 
 impl List {
     /// Writes statements of the option files. Without option files, the node's own list counts.
-    fn write(session: &Session<'_>, statements: &[u8]) -> Result<Self, CommandError> {
+    pub(super) fn write(session: &Session<'_>, statements: &[u8]) -> Result<Self, CommandError> {
         if session.site.files.is_empty() {
             return Ok(Self { path: None });
         }
@@ -669,69 +669,9 @@ fn excluded(spec: &Spec, descends: bool) -> Vec<Vec<u8>> {
     }
 }
 
-/// `dsmc preview`: each object, whether it would be sent, and by which statement.
-pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    session.heading();
-    joining::connect(session)?;
-    let list = List::write(session, &session.site.translation.list())?;
-    let specs = stored::operands(session)?;
-    let is_archive = session.action() == Action::PreviewArchive;
-    let mut line = plan::preview(session.options(), list.path.as_deref(), is_archive);
-    line.push("--".into());
-    line.extend(specs.iter().map(|spec| OsString::from_vec(spec.path())));
-    let descends = goes_into_directories(session);
-    session.say(
-        "Name                                     Size  Status    Mgmt Class  Pattern  Source",
-    );
-    let home = session.home.clone();
-    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
-    let is_named = |document: &Value| {
-        let path = crate::path::from_json(&document["path"]).unwrap_or_default();
-        specs.iter().any(|spec| is_previewed(spec, &path, descends))
-    };
-    let outcome = child::run(child, &mut |event| match event {
-        Event::Document(document) if !is_named(&document) => {}
-        Event::Document(document) if session.is_json() => session.context.output.json(&document),
-        Event::Document(document) => {
-            let line = preview_line(session, &document);
-            session.say(&line);
-        }
-        Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) => output::say(&note),
-    })?;
-    drop(list);
-    Outcome::checked(outcome)
-}
-
-/// Returns true if a preview goes into directories below, as it does unless -traverse or -subdir of
-/// the command says no.
-fn goes_into_directories(session: &Session<'_>) -> bool {
-    let given = |name| session.command.given(name).map(dsm::options::Entry::is_yes);
-    given("TRAVERSE").or_else(|| given("SUBDIR")).unwrap_or(true)
-}
-
-/// Returns true if the operand of a preview names the object, or stands for the directory itself.
-fn is_previewed(spec: &Spec, path: &[u8], descends: bool) -> bool {
-    let is_top = !matches!(spec.last, Last::Matching(_)) && spec.path() == path;
-    is_top || spec.names(path, descends)
-}
-
-fn preview_line(session: &Session<'_>, document: &Value) -> String {
-    let path = shown_path(&document["path"]);
-    let bytes = session.forms.count(document["bytes"].as_u64().unwrap_or(0));
-    let is_included = document["included"].as_bool().unwrap_or(false);
-    let status = if is_included { "Included" } else { "Excluded" };
-    let class = document["mgmt_class"].as_str().unwrap_or("-");
-    let rule = &document["rule"];
-    let statement = rule["statement"].as_str().unwrap_or("-");
-    let source = rule["source"].as_str().unwrap_or("-");
-    let source = with_places(session, source, Origin::Named);
-    format!("{path:<30} {bytes:>14}  {status}  {class:<10}  {statement}  {source}")
-}
-
 /// Returns a text with the places of statements in the option files: the translated list, in which
 /// the process has found them, is gone after the command.
-fn with_places(session: &Session<'_>, text: &str, origin: Origin) -> String {
+pub(super) fn with_places(session: &Session<'_>, text: &str, origin: Origin) -> String {
     let list = list_path();
     let translation = &session.site.translation;
     places_replaced(text, &list.to_string_lossy(), |line| match origin {
@@ -834,23 +774,6 @@ mod tests {
         assert_eq!(shown("left out (/tmp/list-1 line 3)"), "left out (/etc/dsm.sys line 12)");
         assert_eq!(shown("/tmp/list-1 line 4: x"), "/tmp/list-1 line 4: x");
         assert_eq!(shown("no list"), "no list");
-    }
-
-    #[test]
-    fn a_preview_shows_what_its_operand_names() {
-        let check = |operand: &str, path: &str, descends| {
-            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
-            is_previewed(&spec, path.as_bytes(), descends)
-        };
-        assert!(check("/home/ann/", "/home/ann", false));
-        assert!(check("/home/ann/", "/home/ann/a", false));
-        assert!(!check("/home/ann/", "/home/ann/below/a", false));
-        assert!(check("/home/ann", "/home/ann/below/a", true));
-        assert!(!check("/home/ann", "/home/ann/below/a", false));
-        assert!(check("/home/ann/*.c", "/home/ann/below/a.c", true));
-        assert!(!check("/home/ann/*.c", "/home/ann/below/a.c", false));
-        assert!(!check("/home/ann/*.c", "/home/ann", true));
-        assert!(!check("/home/ann/*.c", "/home/ann/a.o", true));
     }
 
     #[test]
