@@ -123,7 +123,7 @@ pub(crate) fn complete(link: &Link, report: BackupReport) -> Result<BackupReport
 
 /// Keeps the report of an attempt that has failed, for the attempt that may follow.
 fn keep(tally: &Tally) {
-    tally.progress.attempts.keep_backup(tally.report());
+    tally.progress.attempts.keep_backup(tally.report_of_lost());
 }
 
 /// Returns the report of all attempts.

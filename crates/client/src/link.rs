@@ -165,6 +165,11 @@ impl Link {
         self.has(Capability::RawCheck)
     }
 
+    /// Returns true if the server reports what has arrived of a backup.
+    pub(crate) fn reports_arrivals(&self) -> bool {
+        self.has(Capability::Arrivals)
+    }
+
     /// Returns true if server and client both have `capability`.
     fn has(&self, capability: Capability) -> bool {
         self.agreement.has(capability)

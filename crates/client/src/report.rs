@@ -128,9 +128,9 @@ pub struct BackupReport {
     pub bytes_processed: u64,
     pub bytes_before_dedup: u64,
     pub bytes_after_dedup: u64,
-    /// Bytes on the wire, including retries.
+    /// Bytes that have arrived at the server, including retries.
     pub bytes_transferred: u64,
-    /// Bytes on the wire that are no data: names, attributes and references to stored data.
+    /// Bytes among them that are no data: names, attributes and references to stored data.
     pub bytes_metadata: u64,
     /// Time in which data was on its way to the server.
     pub data_transfer: Duration,

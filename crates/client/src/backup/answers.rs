@@ -10,7 +10,7 @@ use sys::lock::{Condvar, Mutex, MutexGuard};
 
 use super::chunks::Chunks;
 use super::tally::Tally;
-use super::transit::Transit;
+use super::transit::{Payload, Transit};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{Commitment, Rejection, Remnant, ServerMessage, SessionReceiver};
 use crate::progress::Progress;
@@ -18,6 +18,11 @@ use crate::progress::Progress;
 /// Maximum number of rejections and remnants in all parts of an answer: as many as one message may
 /// have.
 const ANSWER_ITEMS_MAX: usize = wire::MESSAGES_MAX;
+/// Interval between two looks whether a backup that waits for room was stopped or paused.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time that a message waits for room. The slowest line that may be set carries a quantum
+/// in half of it.
+const ROOM_PATIENCE: Duration = Duration::from_secs(32);
 
 /// The server's answers so far, shared by all threads of a session.
 #[derive(Default)]
@@ -29,6 +34,9 @@ pub(super) struct Answers {
     /// Bytes of the records of quanta that have arrived at the server.
     arrived: AtomicU64,
     transit: Mutex<Transit>,
+    /// True if the server counts the messages that have arrived. Then this count bounds what is on
+    /// its way.
+    is_bounded: AtomicBool,
     changed: Condvar,
 }
 
@@ -93,6 +101,12 @@ impl State {
 }
 
 impl Answers {
+    /// Makes the answers of a session. `reports_arrivals` is true if the server reports what has
+    /// arrived.
+    pub(super) fn new(reports_arrivals: bool) -> Self {
+        Self { is_bounded: AtomicBool::new(reports_arrivals), ..Self::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
@@ -143,17 +157,36 @@ impl Answers {
         assert!(before.is_none(), "a quantum is sent once");
     }
 
-    /// Notes that a message of `bytes` is on its way to the server. It has `data_bytes` of files in
-    /// it.
-    pub(super) fn note_sent(&self, bytes: u64, data_bytes: u64) {
-        self.transit.lock().send(bytes, data_bytes, sys::clock::monotonic());
+    /// Notes that a message of `bytes`, which holds `payload`, is on its way to the server.
+    pub(super) fn note_sent(&self, bytes: u64, payload: Payload) {
+        self.transit.lock().send(bytes, payload, sys::clock::monotonic());
     }
 
-    /// Notes that the first `bytes` that were sent have arrived, and counts them in the progress.
-    fn note_arrival(&self, bytes: u64, progress: &Progress) {
+    /// Notes that the first `bytes` that were sent have arrived, and counts them.
+    fn note_arrival(&self, bytes: u64, tally: &Tally) {
         let arrival = self.transit.lock().arrive(bytes, sys::clock::monotonic());
-        progress.bytes_transferred.fetch_add(arrival.bytes, Relaxed);
-        progress.bytes.fetch_add(arrival.data_bytes, Relaxed);
+        tally.note_arrival(&arrival);
+    }
+
+    /// Waits until another message may be on its way, the session has failed, or the backup is
+    /// stopped. Returns false if the backup is paused before that.
+    pub(super) fn await_room(&self, progress: &Progress) -> bool {
+        let began = sys::clock::monotonic();
+        let mut state = self.state();
+        while state.failure.is_none() && !progress.is_stopped() {
+            if progress.is_paused() {
+                return false;
+            }
+            if self.has_room() || began.elapsed() >= ROOM_PATIENCE {
+                break;
+            }
+            state = self.changed.wait_timeout(state, ROOM_INTERVAL);
+        }
+        true
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_bounded.load(Relaxed) || self.transit.lock().has_room(sys::clock::monotonic())
     }
 
     /// Returns the number of bytes that arrive at the server in `span` at the rate of the last
@@ -233,10 +266,14 @@ impl Answers {
 
     fn take_in(&self, message: ServerMessage, chunks: &Chunks<'_>, tally: &Tally) {
         match message {
-            // No thread waits for this message.
             ServerMessage::Arrived { bytes, message_bytes } => {
-                self.note_arrival(message_bytes, &tally.progress);
-                return self.arrived.store(bytes, Relaxed);
+                self.note_arrival(message_bytes, tally);
+                self.arrived.store(bytes, Relaxed);
+                if message_bytes == 0 {
+                    self.is_bounded.store(false, Relaxed);
+                }
+                // A thread that has found no room under this lock waits by the time it is free.
+                drop(self.state());
             }
             // Each answer may reject objects, so answers to nothing would grow without end.
             ServerMessage::Committed(_) if self.state().unanswered.is_empty() => {
@@ -256,14 +293,14 @@ impl Answers {
                         tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
                         tally.progress.get_on();
                         // An older server reports no arrivals of messages.
-                        self.note_arrival(committed.sent_up_to, &tally.progress);
+                        self.note_arrival(committed.sent_up_to, tally);
                     }
                     Ok(None) => {}
                     Err(error) => self.fail(error),
                 }
             }
             ServerMessage::Closed => {
-                self.note_arrival(u64::MAX, &tally.progress);
+                self.note_arrival(u64::MAX, tally);
                 self.state().is_closed = true;
             }
         }
@@ -337,8 +374,8 @@ mod tests {
         assert_eq!(answers.take_remnants(), [remnant]);
         assert_eq!(answers.take_remnants(), []);
         assert_eq!(tally.expired.load(Relaxed), 3);
-        answers.note_sent(99, 500);
-        answers.note_sent(40, 300);
+        answers.note_sent(99, Payload { data_bytes: 500, record_bytes: 90 });
+        answers.note_sent(40, Payload { data_bytes: 300, record_bytes: 30 });
         answers.take_in(ServerMessage::Arrived { bytes: 77, message_bytes: 99 }, &chunks, &tally);
         assert_eq!(answers.arrived(), 77);
         let progress = &tally.progress;
@@ -348,6 +385,8 @@ mod tests {
         answers.take_in(ServerMessage::Closed, &chunks, &tally);
         answers.wait_for_close().expect("closed");
         assert_eq!(counted(), [800, 139]);
+        let report = tally.report();
+        assert_eq!((report.bytes_transferred, report.bytes_metadata), (139, 19));
         let (grants, rejections) = (Vec::new(), Vec::new());
         let unasked = Commitment {
             grants,
@@ -358,6 +397,28 @@ mod tests {
         };
         answers.take_in(ServerMessage::Committed(unasked), &chunks, &tally);
         assert_eq!(answers.check().map_err(|error| error.kind), Err(ErrorKind::Bug));
+    }
+
+    #[test]
+    fn a_message_waits_for_room_until_a_stop_or_a_pause() {
+        const LARGE: u64 = 64 << 20;
+        let progress = Progress::default();
+        let older = Answers::default();
+        older.note_sent(LARGE, Payload::default());
+        assert!(older.await_room(&progress), "an older server does not say what has arrived");
+        let answers = Answers::new(true);
+        assert!(answers.await_room(&progress), "nothing is on its way");
+        answers.note_sent(LARGE, Payload::default());
+        progress.pause();
+        assert!(!answers.await_room(&progress));
+        progress.stop();
+        assert!(answers.await_room(&progress), "a stop ends the wait, in a pause too");
+        let progress = Progress::default();
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| answers.await_room(&progress));
+            answers.fail(ClientError::lost());
+            assert!(waiting.join().expect("it ends"));
+        });
     }
 
     #[test]

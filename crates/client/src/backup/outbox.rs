@@ -6,9 +6,12 @@
 //!    or after some time.
 //! 3. At most [`UNANSWERED_MAX`] transactions have no answer. That bounds the state that client and
 //!    server keep for transactions.
+//! 4. What is on its way to the server is bounded by the rate of the line (`transit`). So a stop and
+//!    a pause wait for little, on a slow line too.
+//! 5. After a stop nothing more is sent but the commit of what was sent. A session that has dropped
+//!    a message is never closed.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -16,6 +19,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use super::answers::Answers;
 use super::outbox_message::{Change, OutboxMessage};
 use super::tally::Tally;
+use super::transit::Payload;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::backup::{
     ClientMessage, Envelope, PageChange, Rejection, SentQuantum, SessionSender,
@@ -56,6 +60,8 @@ pub(super) struct Outbox<'a> {
     transaction: Transaction,
     tuning: Tuning,
     next_transaction: u64,
+    /// True once the user has stopped the backup and messages were dropped.
+    has_dropped: bool,
 }
 
 struct WaitingChange {
@@ -115,11 +121,13 @@ impl<'a> Outbox<'a> {
             transaction: Transaction::new(),
             tuning,
             next_transaction: 0,
+            has_dropped: false,
         }
     }
 
     /// Sends the messages of the readers until all readers have ended. The last transaction stays
-    /// open. After a failure of the session the messages are dropped, so that no reader waits.
+    /// open. After a failure of the session, or a stop by the user, the messages are dropped, so
+    /// that no reader waits.
     pub(super) fn run(&mut self, incoming: &Receiver<OutboxMessage>) {
         // Time without a message since the last message.
         let mut idle = Duration::ZERO;
@@ -132,10 +140,29 @@ impl<'a> Outbox<'a> {
             match received {
                 Ok(outgoing) => {
                     self.note_idle(std::mem::take(&mut idle), outgoing.full_for());
-                    self.attempt(|outbox| outbox.take(outgoing));
+                    self.await_turn();
+                    if self.tally.progress.is_stopped() {
+                        self.has_dropped = true;
+                    } else {
+                        self.attempt(|outbox| outbox.take(outgoing));
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
                 Err(RecvTimeoutError::Disconnected) => return self.note_idle(idle, None),
+            }
+        }
+    }
+
+    /// Waits while the backup is paused, and while too much is on its way to the server.
+    fn await_turn(&mut self) {
+        loop {
+            self.hold();
+            let mut time = Duration::ZERO;
+            let progress = &self.tally.progress;
+            let has_turn = timed(&mut time, || self.answers.await_room(progress));
+            self.tally.note_sending(time);
+            if has_turn {
+                return;
             }
         }
     }
@@ -190,10 +217,10 @@ impl<'a> Outbox<'a> {
         self.tally.note_press_work(&work, record.len() as u64);
         self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
-        self.tally.record_bytes.fetch_add(record.len() as u64, Relaxed);
+        let payload = Payload { data_bytes: work.bytes, record_bytes: record.len() as u64 };
         self.transaction.quanta += 1;
         let quantum = ClientMessage::Quantum { number, record, check, is_encrypted };
-        self.send_envelope(Envelope::new(quantum), work.bytes)?;
+        self.send_envelope(Envelope::new(quantum), payload)?;
         assert!(self.sent_quanta.insert(number), "each quantum is sent once");
         self.release(number)
     }
@@ -275,19 +302,17 @@ impl<'a> Outbox<'a> {
     }
 
     fn send(&mut self, message: ClientMessage) -> Result<(), ClientError> {
-        self.send_envelope(Envelope::new(message), 0)
+        self.send_envelope(Envelope::new(message), Payload::default())
     }
 
-    /// Sends a message with `data_bytes` of files in it.
-    fn send_envelope(&mut self, envelope: Envelope, data_bytes: u64) -> Result<(), ClientError> {
+    /// Sends a message that holds `payload`. Its bytes count when they have arrived.
+    fn send_envelope(&mut self, envelope: Envelope, payload: Payload) -> Result<(), ClientError> {
         let bytes = envelope.bytes;
-        self.answers.note_sent(bytes, data_bytes);
-        let began = sys::clock::monotonic();
-        self.sender.send(envelope)?;
-        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.tally.sending_micros.fetch_add(micros, Relaxed);
+        self.answers.note_sent(bytes, payload);
+        let mut time = Duration::ZERO;
+        timed(&mut time, || self.sender.send(envelope))?;
+        self.tally.note_sending(time);
         self.transaction.sent_bytes += bytes;
-        self.tally.bytes_transferred.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
@@ -313,7 +338,7 @@ impl<'a> Outbox<'a> {
         self.next_transaction += 1;
         let commit = Envelope::new(ClientMessage::Commit { number });
         self.answers.expect_answer(objects, bytes, commit.bytes);
-        self.send_envelope(commit, 0)?;
+        self.send_envelope(commit, Payload::default())?;
         self.wait(|answers| answers.wait_for_answers(UNANSWERED_MAX - 1))
     }
 
@@ -326,6 +351,10 @@ impl<'a> Outbox<'a> {
     }
 
     fn settle(&mut self) -> Result<(), ClientError> {
+        if self.has_dropped {
+            // The quanta of these changes were dropped.
+            self.waiting.clear();
+        }
         if !self.waiting.is_empty() {
             return Err(ClientError::new(
                 ErrorKind::Bug,
@@ -343,9 +372,13 @@ impl<'a> Outbox<'a> {
         self.answers.take_rejections()
     }
 
-    /// Commits the open transaction and ends the session.
+    /// Commits the open transaction and ends the session. Fails if the user has stopped the backup
+    /// before all was sent.
     pub(super) fn close(mut self, complete: bool, report_json: String) -> Result<(), ClientError> {
         self.settle()?;
+        if self.has_dropped {
+            return Err(ClientError::interrupted());
+        }
         assert!(self.batch.is_empty(), "a session does not end before its last change");
         self.send(ClientMessage::Close { complete, report_json })?;
         self.wait(Answers::wait_for_close)
@@ -470,6 +503,33 @@ mod tests {
         drop(queue);
         outbox.run(&incoming);
         assert!(take().is_empty());
+    }
+
+    /// A stop was followed by everything that waited for the line, for up to a minute.
+    #[test]
+    fn after_a_stop_only_what_was_sent_is_committed() {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, mut take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        for message in [quantum(0), change(&[0]), change(&[0, 1])] {
+            outbox.take(message).expect("sent");
+        }
+        tally.progress.stop();
+        let (queue, incoming) = crossbeam_channel::bounded(4);
+        for message in [quantum(1), change(&[1])] {
+            queue.send(message).expect("room");
+        }
+        drop(queue);
+        outbox.run(&incoming);
+        outbox.commit().expect("committed");
+        answers.note_answer();
+        outbox.finish();
+        assert_eq!(take(), ["q0", "c1", "t0"]);
+        answers.check().expect("a stop is no fault of the session");
+        let closed = outbox.close(true, String::new()).map_err(|error| error.kind);
+        assert_eq!(closed, Err(ErrorKind::Interrupted));
+        assert!(take().is_empty(), "a session that has dropped messages is not complete");
     }
 
     #[test]

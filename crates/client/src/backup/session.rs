@@ -125,7 +125,7 @@ pub(super) fn in_session<T>(
         notes: &notes,
         comparison: &comparison,
     };
-    let answers = Answers::default();
+    let answers = Answers::new(link.reports_arrivals());
     let session = Session {
         context: &context,
         walkers: &crews.walkers,
@@ -291,9 +291,8 @@ impl Session<'_> {
                 self.send_again(rejection, examiner);
             }
         })?;
-        if !self.answers.has_failed() {
-            self.fail_rejected(outbox);
-        }
+        self.check()?;
+        self.fail_rejected(outbox);
         Ok(())
     }
 

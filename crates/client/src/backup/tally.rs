@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::transit::{Arrival, Payload};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Exclusion, FAILURES_LISTED, Failure, JournalUse};
 use crate::stages::{PressWork, StageTime, Stages};
@@ -24,11 +25,14 @@ pub(super) struct Tally {
     pub(super) bytes_inspected: AtomicU64,
     pub(super) bytes_before_dedup: AtomicU64,
     pub(super) bytes_after_dedup: AtomicU64,
-    pub(super) bytes_transferred: AtomicU64,
-    /// Bytes of the records of quanta among the transferred bytes.
-    pub(super) record_bytes: AtomicU64,
+    /// Bytes of messages that have arrived at the server.
+    bytes_transferred: AtomicU64,
+    /// Data of files in these messages.
+    data_bytes: AtomicU64,
+    /// Bytes of the records of quanta in these messages.
+    record_bytes: AtomicU64,
     /// Time inside network sends.
-    pub(super) sending_micros: AtomicU64,
+    sending_micros: AtomicU64,
     /// Number of objects of the last backup that still exist. The expiry guard compares it with the
     /// number of objects that are gone.
     pub(super) kept: AtomicU64,
@@ -61,6 +65,7 @@ impl Tally {
             bytes_before_dedup: AtomicU64::new(0),
             bytes_after_dedup: AtomicU64::new(0),
             bytes_transferred: AtomicU64::new(0),
+            data_bytes: AtomicU64::new(0),
             record_bytes: AtomicU64::new(0),
             sending_micros: AtomicU64::new(0),
             kept: AtomicU64::new(0),
@@ -146,6 +151,22 @@ impl Tally {
         amount.add(bytes);
     }
 
+    /// Counts messages that have arrived at the server.
+    pub(super) fn note_arrival(&self, arrival: &Arrival) {
+        let Arrival { bytes, payload: Payload { data_bytes, record_bytes } } = *arrival;
+        self.bytes_transferred.fetch_add(bytes, Relaxed);
+        self.data_bytes.fetch_add(data_bytes, Relaxed);
+        self.record_bytes.fetch_add(record_bytes, Relaxed);
+        self.progress.bytes_transferred.fetch_add(bytes, Relaxed);
+        self.progress.bytes.fetch_add(data_bytes, Relaxed);
+    }
+
+    /// Adds time in which the network could take no more data.
+    pub(super) fn note_sending(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.sending_micros.fetch_add(micros, Relaxed);
+    }
+
     /// Adds time in which data was on its way to the server.
     pub(super) fn note_transfer(&self, time: Duration) {
         self.rest().data_transfer += time;
@@ -174,6 +195,20 @@ impl Tally {
     pub(super) fn report(&self) -> BackupReport {
         let rest = self.rest().clone();
         self.filled(rest)
+    }
+
+    /// Returns the report of a backup that has lost its connection. Data that was read for the
+    /// server and has not arrived there does not count.
+    pub(super) fn report_of_lost(&self) -> BackupReport {
+        let report = self.report();
+        let arrived = self.data_bytes.load(Relaxed).min(report.bytes_after_dedup);
+        let lost = report.bytes_after_dedup - arrived;
+        BackupReport {
+            bytes_processed: arrived,
+            bytes_before_dedup: report.bytes_before_dedup.saturating_sub(lost).max(arrived),
+            bytes_after_dedup: arrived,
+            ..report
+        }
     }
 
     pub(super) fn into_report(self) -> BackupReport {
@@ -217,7 +252,7 @@ mod tests {
         tally.inspect(3, 100);
         tally.backed_up.fetch_add(2, Relaxed);
         tally.bytes_after_dedup.fetch_add(40, Relaxed);
-        tally.sending_micros.fetch_add(1_500_000, Relaxed);
+        tally.note_sending(Duration::from_millis(1500));
         tally.note_transfer(Duration::from_secs(2));
         tally.note_transfer(Duration::from_secs(1));
         tally.warn("a warning".to_owned());
@@ -241,6 +276,23 @@ mod tests {
         assert_eq!(report.stages.send, StageTime::alone(Duration::from_millis(1500)));
         assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 2));
         assert_eq!(report.excluded, [exclusion(b"/a.o")]);
+    }
+
+    #[test]
+    fn data_that_has_not_arrived_does_not_count_after_a_loss() {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        tally.bytes_before_dedup.fetch_add(900, Relaxed);
+        tally.bytes_after_dedup.fetch_add(700, Relaxed);
+        let payload = Payload { data_bytes: 400, record_bytes: 300 };
+        tally.note_arrival(&Arrival { bytes: 310, payload });
+        let report = tally.report_of_lost();
+        assert_eq!((report.bytes_transferred, report.bytes_metadata), (310, 10));
+        assert_eq!((report.bytes_processed, report.bytes_after_dedup), (400, 400));
+        assert_eq!(report.bytes_before_dedup, 600);
+        assert_eq!(tally.report().bytes_processed, 700, "a backup that ends has sent it all");
+        let progress = &tally.progress;
+        let counts = [&progress.bytes, &progress.bytes_transferred];
+        assert_eq!(counts.map(|count| count.load(Relaxed)), [400, 310]);
     }
 
     #[test]

@@ -4,8 +4,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use model::QUANTUM_BYTES_MAX;
+
 /// Time on the way after which a new mark is made. The rate is that since the mark before the last.
 const MARK_TIME: Duration = Duration::from_secs(5);
+/// Time in which everything that is on its way should arrive. A stop and a pause wait for it.
+const ON_ITS_WAY_TIME: Duration = Duration::from_secs(2);
+/// Number of bytes that may always be on their way: a large quantum.
+const ON_ITS_WAY_BYTES: u64 = QUANTUM_BYTES_MAX as u64;
 
 /// Bytes on their way to the server.
 #[derive(Default)]
@@ -34,8 +40,16 @@ struct Mark {
 struct Load {
     /// Bytes of all messages up to the end of this one.
     sent_up_to: u64,
+    payload: Payload,
+}
+
+/// Data of files in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Payload {
     /// Bytes of the data, as files have it.
-    data_bytes: u64,
+    pub(super) data_bytes: u64,
+    /// Bytes of the records of quanta.
+    pub(super) record_bytes: u64,
 }
 
 /// Bytes that a report of the server has settled.
@@ -43,16 +57,16 @@ struct Load {
 pub(super) struct Arrival {
     /// Bytes of messages.
     pub(super) bytes: u64,
-    /// Bytes of data, as files have it, in messages that have arrived whole.
-    pub(super) data_bytes: u64,
+    /// Data in messages that have arrived whole.
+    pub(super) payload: Payload,
 }
 
 impl Transit {
-    /// Notes that a message of `bytes` is sent from `now` on. It has `data_bytes` of files in it.
-    pub(super) fn send(&mut self, bytes: u64, data_bytes: u64, now: Instant) {
+    /// Notes that a message of `bytes`, which holds `payload`, is sent from `now` on.
+    pub(super) fn send(&mut self, bytes: u64, payload: Payload, now: Instant) {
         self.sent += bytes;
-        if data_bytes > 0 {
-            self.loads.push_back(Load { sent_up_to: self.sent, data_bytes });
+        if payload != Payload::default() {
+            self.loads.push_back(Load { sent_up_to: self.sent, payload });
         }
         self.since = self.since.or((bytes > 0).then_some(now));
     }
@@ -74,11 +88,18 @@ impl Transit {
         if self.arrived == self.sent {
             self.time += self.since.take().map_or(Duration::ZERO, |since| now - since);
         }
-        let mut arrival = Arrival { bytes: self.arrived - before, data_bytes: 0 };
+        let mut arrival = Arrival { bytes: self.arrived - before, payload: Payload::default() };
         while let Some(load) = self.loads.pop_front_if(|load| load.sent_up_to <= self.arrived) {
-            arrival.data_bytes += load.data_bytes;
+            arrival.payload.data_bytes += load.payload.data_bytes;
+            arrival.payload.record_bytes += load.payload.record_bytes;
         }
         arrival
+    }
+
+    /// Returns true if another message may be sent: what is on its way is little, or arrives soon.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        let soon = self.bytes_in(ON_ITS_WAY_TIME, now).unwrap_or(0);
+        self.sent - self.arrived < soon.max(ON_ITS_WAY_BYTES)
     }
 
     /// Returns the number of bytes that arrive in `span` at the rate of the last seconds. Returns
@@ -101,18 +122,19 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const NOTHING: Payload = Payload { data_bytes: 0, record_bytes: 0 };
 
     #[test]
     fn only_time_with_bytes_on_their_way_counts() {
         let start = sys::clock::monotonic();
         let at = |secs: u32| start + SECOND * secs;
         let mut transit = Transit::default();
-        transit.send(10, 0, at(0));
-        transit.send(20, 0, at(1));
+        transit.send(10, NOTHING, at(0));
+        transit.send(20, NOTHING, at(1));
         transit.arrive(10, at(2));
         transit.arrive(30, at(4));
         // Nothing is on its way from 4 to 7.
-        transit.send(5, 0, at(7));
+        transit.send(5, NOTHING, at(7));
         transit.arrive(30, at(8));
         assert_eq!((transit.time(at(9)), transit.sent()), (6 * SECOND, 35));
         transit.arrive(35, at(10));
@@ -124,7 +146,7 @@ mod tests {
         let start = sys::clock::monotonic();
         let at = |secs: u32| start + SECOND * secs;
         let mut transit = Transit::default();
-        transit.send(1_000_000, 0, start);
+        transit.send(1_000_000, NOTHING, start);
         // A byte a second for a minute, and then a thousand.
         for secs in 1..=60 {
             transit.arrive(u64::from(secs), at(secs));
@@ -140,7 +162,7 @@ mod tests {
     fn the_rate_is_that_of_what_has_arrived() {
         let start = sys::clock::monotonic();
         let mut transit = Transit::default();
-        transit.send(1_000, 0, start);
+        transit.send(1_000, NOTHING, start);
         assert_eq!(transit.bytes_in(SECOND, start + SECOND), None);
         transit.arrive(100, start + SECOND);
         assert_eq!(transit.bytes_in(2 * SECOND, start + 4 * SECOND), Some(50));
@@ -148,13 +170,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_on_its_way_arrives_soon_or_is_little() {
+        let start = sys::clock::monotonic();
+        let at = |secs: u32| start + SECOND * secs;
+        let mut transit = Transit::default();
+        transit.send(ON_ITS_WAY_BYTES - 1, NOTHING, start);
+        assert!(transit.has_room(start), "a large quantum is little");
+        transit.send(ON_ITS_WAY_BYTES, NOTHING, start);
+        assert!(!transit.has_room(start), "nobody knows how fast the line is");
+        let sent = transit.sent();
+        // The line carries a quantum a second, so two of them arrive in the time.
+        transit.arrive(ON_ITS_WAY_BYTES, at(1));
+        assert!(transit.has_room(at(1)));
+        transit.send(ON_ITS_WAY_BYTES + 1, NOTHING, at(1));
+        assert!(!transit.has_room(at(1)));
+        transit.arrive(sent, at(2));
+        assert!(transit.has_room(at(2)));
+    }
+
+    #[test]
     fn a_wrong_report_moves_nothing_back() {
         let start = sys::clock::monotonic();
         let mut transit = Transit::default();
-        transit.send(10, 0, start);
+        transit.send(10, NOTHING, start);
         transit.arrive(99, start + SECOND);
         transit.arrive(3, start + 2 * SECOND);
-        transit.send(10, 0, start + 3 * SECOND);
+        transit.send(10, NOTHING, start + 3 * SECOND);
         assert_eq!(transit.time(start + 4 * SECOND), 2 * SECOND);
     }
 
@@ -162,16 +203,16 @@ mod tests {
     fn data_has_arrived_with_the_end_of_its_message() {
         let now = sys::clock::monotonic();
         let mut transit = Transit::default();
-        transit.send(10, 500, now);
-        transit.send(3, 0, now);
-        transit.send(20, 800, now);
+        transit.send(10, Payload { data_bytes: 500, record_bytes: 8 }, now);
+        transit.send(3, NOTHING, now);
+        transit.send(20, Payload { data_bytes: 800, record_bytes: 19 }, now);
         let mut arrive = |bytes| {
-            let Arrival { bytes, data_bytes } = transit.arrive(bytes, now);
-            (bytes, data_bytes)
+            let Arrival { bytes, payload } = transit.arrive(bytes, now);
+            (bytes, payload.data_bytes, payload.record_bytes)
         };
-        assert_eq!(arrive(9), (9, 0));
-        assert_eq!(arrive(10), (1, 500));
-        assert_eq!(arrive(10), (0, 0), "a report counts once");
-        assert_eq!(arrive(u64::MAX), (23, 800));
+        assert_eq!(arrive(9), (9, 0, 0));
+        assert_eq!(arrive(10), (1, 500, 8));
+        assert_eq!(arrive(10), (0, 0, 0), "a report counts once");
+        assert_eq!(arrive(u64::MAX), (23, 800, 19));
     }
 }

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use wire::proto;
-use wire::proto::Capability;
 
 use super::Link;
 use crate::error::{ClientError, ErrorKind, shortened};
@@ -232,7 +231,7 @@ impl Link {
     ) -> Result<(SessionSender, SessionReceiver<'_>), ClientError> {
         let (sender, receiver) = mpsc::channel(MESSAGES_WAITING);
         let filespace = Bytes::copy_from_slice(filespace);
-        let tells_arrivals = self.has(Capability::Arrivals);
+        let tells_arrivals = self.reports_arrivals();
         let open = proto::OpenBackup { filespace, tells_arrivals, takes_parts: true };
         let message = Some(proto::to_server::Message::Open(open));
         sender

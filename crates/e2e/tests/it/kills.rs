@@ -21,6 +21,9 @@ use crate::scene::{Scene, manifest, plant_files};
 
 /// Capacity of a slow link.
 const SLOW_BYTES_PER_SEC: u64 = 2 << 20;
+/// Upper bound of the bytes that are under way on a line of 1 MiB a second: two large quanta, the
+/// commit, and what TLS adds.
+const UNDER_WAY_BYTES: u64 = 6 << 20;
 const HITS_MIN: u32 = 10;
 const RESTORE_HITS_MIN: u32 = 6;
 const ATTEMPTS_MAX: u32 = 40;
@@ -221,6 +224,29 @@ fn an_interruption_says_what_is_committed() {
     let rest = scene.backup();
     assert!(rest.count("backed_up") < 100, "the committed files are not sent again: {rest}");
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+/// Everything that waited for the line was sent before the backup ended, for up to a minute.
+#[test]
+fn an_interruption_sends_only_what_is_under_way() {
+    let check = |bytes_per_sec: u64, options: &[&str]| {
+        let scene = Scene::with_files(40, 1 << 20);
+        let proxy = scene.enrol_behind_proxy();
+        proxy.weather().carry(bytes_per_sec);
+        let running = scene.node.spawn_backup(&scene.tree, options);
+        assert!(!running.ends_within(Duration::from_secs(5)), "the line is slow");
+        let before = proxy.weather().asked_bytes();
+        running.signal(Signal::INT);
+        let outcome = running.wait().expect(&[12]).says("committed, for which");
+        let more = proxy.weather().asked_bytes() - before;
+        assert!(more < UNDER_WAY_BYTES, "{more} bytes were sent after the stop: {outcome}");
+        proxy.weather().carry(0);
+        let rest = scene.backup();
+        assert!(rest.count("bytes_after_dedup") < 38 << 20, "what was sent is committed: {rest}");
+        assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+    };
+    check(0, &["--limit-rate-send", "1M"]);
+    check(1 << 20, &[]);
 }
 
 /// The interruption was asked for only between directories, so that a file was sent to its end.

@@ -204,6 +204,26 @@ fn a_backup_that_is_paused_sends_nothing_and_goes_on_with_its_session() {
     assert_eq!(status["running"], Value::Array(Vec::new()), "{status}");
 }
 
+/// What waited for the line was sent in the pause: some ten megabytes.
+#[test]
+fn a_pause_on_a_slow_line_sends_only_what_is_under_way() {
+    let scene = Scene::with_files(40, 1 << 20);
+    let proxy = scene.enrol_behind_proxy();
+    let sent = || proxy.weather().asked_bytes();
+    let running = scene.node.spawn_backup(&scene.tree, &["--limit-rate-send", "1M"]);
+    eventually(|| sent() > 4 * MIB);
+    let before = sent();
+    running.signal(Signal::USR1);
+    let more = settled(sent) - before;
+    assert!(more < 6 * MIB, "{more} bytes were sent in the pause");
+    running.signal(Signal::USR2);
+    eventually(|| sent() > before + more + MIB);
+    running.signal(Signal::INT);
+    running.wait().expect(&[12]).says("committed, for which");
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
 #[test]
 fn a_restore_that_is_paused_receives_nothing_and_can_be_stopped() {
     let scene = scene();

@@ -146,6 +146,31 @@ fn a_backup_goes_on_after_several_kills_and_sends_nothing_twice() {
     way.scene.node.verify().expect(&[0]);
 }
 
+/// The figures counted what waited for the network when the connection was lost: a backup seemed to
+/// exceed its limit, and random data seemed to be compressed.
+#[test]
+fn the_figures_of_the_network_are_those_of_what_has_arrived() {
+    let mut way = Way::new();
+    let options = [&WAIT[..], &SMALL_TRANSACTIONS, &["--limit-rate-send", "8M"]].concat();
+    let running = way.scene.node.spawn_backup(&way.scene.tree, &options);
+    way.await_sent(12 << 20);
+    way.kill(Duration::ZERO);
+    let report = running.wait().expect(&[0]).counts(&[("failed", 0)]).json();
+    assert_interrupted(&report, 1);
+    let count = |key: &str| report[key].as_u64().expect("a number");
+    let (sent, transferred) = (way.proxy.weather().asked_bytes(), count("bytes_transferred"));
+    if e2e::harness::is_in_folders() {
+        // A node of a fleet knows the server by its own address, too, past the proxy.
+        assert!(transferred <= sent, "{transferred} of {sent}: {report}");
+    }
+    // The report of the last arrival may be lost with the connection.
+    assert!(transferred + OPEN_BYTES > TREE_BYTES, "{report}");
+    assert!(count("bytes_processed") <= transferred, "random data cannot shrink: {report}");
+    assert!(report["compressed_percent"].as_f64() < Some(1.0), "{report}");
+    let rate = report["network_rate_kb_per_sec"].as_f64().expect("a number");
+    assert!(rate < 8.0 * 1024.0 * 1.1, "{rate}: {report}");
+}
+
 #[test]
 fn a_full_or_selective_backup_that_goes_on_makes_one_version_of_each_file() {
     let mut way = Way::new();
