@@ -2,8 +2,9 @@
 //! name the folder of the only server.
 //!
 //! An announcement is a file in a folder of the system's runtime files. Its name is the id of the
-//! server's process, and its content is the server's folder. The announcement of a process that has
-//! ended does not count.
+//! server's process. Its content is the start of the process ([`sys::process::began`]) in decimal,
+//! a line feed, and the server's folder. The announcement of a process that has ended does not
+//! count, even if another process has its id.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,31 +32,77 @@ impl Drop for Announcement {
 
 /// Announces the server in `folder`. A server that cannot be announced is found by its folder only.
 pub(crate) fn announce(folder: &Path) -> Option<Announcement> {
-    let places = runtime_folders();
-    let servers = places.first()?.join(SERVERS);
-    let file = servers.join(std::process::id().to_string());
-    let written = path::absolute(folder).ok().and_then(|folder| {
-        std::fs::create_dir_all(&servers).ok()?;
-        std::fs::write(&file, folder).ok()
-    });
-    if written.is_none() {
+    let servers = runtime_folders().first()?.join(SERVERS);
+    let announced = path::absolute(folder).ok().and_then(|folder| announce_in(&servers, &folder));
+    if announced.is_none() {
         tracing::debug!(place = %servers.display(), "the server could not be announced");
     }
-    written.map(|()| Announcement(file))
+    announced
+}
+
+/// Writes the announcement of this process, which serves `folder`, and removes those that dead
+/// processes have left.
+fn announce_in(servers: &Path, folder: &[u8]) -> Option<Announcement> {
+    let id = std::process::id();
+    let began = sys::process::began(id)?;
+    std::fs::create_dir_all(servers).ok()?;
+    for server in announced(servers).into_iter().filter(|server| !server.is_running()) {
+        // What cannot be removed does not count either.
+        drop(std::fs::remove_file(servers.join(server.id.to_string())));
+    }
+    let file = servers.join(id.to_string());
+    let content = [format!("{began}\n").as_bytes(), folder].concat();
+    std::fs::write(&file, content).ok()?;
+    Some(Announcement(file))
+}
+
+/// A server that has announced itself.
+struct Announced {
+    id: u32,
+    /// Start of its process.
+    began: u64,
+    folder: PathBuf,
+}
+
+impl Announced {
+    /// Returns what `content`, the announcement of the process `id`, says.
+    fn parse(id: u32, content: &[u8]) -> Option<Self> {
+        let end = content.iter().position(|&byte| byte == b'\n')?;
+        let began = std::str::from_utf8(&content[..end]).ok()?.parse().ok()?;
+        let folder = PathBuf::from(OsStr::from_bytes(&content[end + 1..]));
+        Some(Self { id, began, folder })
+    }
+
+    /// Returns true if the process that has announced itself runs.
+    fn is_running(&self) -> bool {
+        sys::process::began(self.id) == Some(self.began)
+    }
+}
+
+/// Returns the servers that have announced themselves in the folder `servers`, those that have
+/// ended included.
+fn announced(servers: &Path) -> Vec<Announced> {
+    let files = std::fs::read_dir(servers).into_iter().flatten().flatten();
+    let said = |file: std::fs::DirEntry| {
+        let id = file.file_name().to_str()?.parse().ok()?;
+        Announced::parse(id, &std::fs::read(file.path()).ok()?)
+    };
+    files.filter_map(said).collect()
+}
+
+/// Returns the servers that run, as the announcements in `servers` say.
+fn running(servers: &Path) -> Vec<Announced> {
+    let mut servers = announced(servers);
+    servers.retain(Announced::is_running);
+    servers
 }
 
 /// Returns the id of the process of the server in `folder`, if it has announced itself.
-pub(crate) fn process(folder: &Path) -> Option<i32> {
+pub(crate) fn process(folder: &Path) -> Option<u32> {
     let folder = path::absolute(folder).ok()?;
-    let announced = |place: PathBuf| {
-        let files = std::fs::read_dir(place.join(SERVERS)).into_iter().flatten().flatten();
-        let named =
-            files.filter(|file| std::fs::read(file.path()).is_ok_and(|read| read == folder));
-        named
-            .filter_map(|file| file.file_name().to_str()?.parse::<i32>().ok())
-            .find(|id| Path::new("/proc").join(id.to_string()).try_exists().unwrap_or(false))
-    };
-    runtime_folders().into_iter().find_map(announced)
+    let folder = Path::new(OsStr::from_bytes(&folder));
+    let mut servers = runtime_folders().into_iter().flat_map(|place| running(&place.join(SERVERS)));
+    servers.find(|server| server.folder == folder).map(|server| server.id)
 }
 
 /// Returns the folder of the server to administer: `named`, otherwise that of the environment,
@@ -66,7 +113,7 @@ pub(crate) fn choose(named: Option<PathBuf>) -> Result<PathBuf, CommandError> {
         return Ok(folder);
     }
     let running = runtime_folders().into_iter().flat_map(|place| running(&place.join(SERVERS)));
-    let mut folders: Vec<PathBuf> = running.collect();
+    let mut folders: Vec<PathBuf> = running.map(|server| server.folder).collect();
     folders.sort();
     folders.dedup();
     only(folders)
@@ -92,17 +139,6 @@ fn only(mut folders: Vec<PathBuf>) -> Result<PathBuf, CommandError> {
             Err(CommandError::usage(&message, "holdfast admin"))
         }
     }
-}
-
-/// Returns the folders whose servers run, as the announcements in `servers` say.
-fn running(servers: &Path) -> Vec<PathBuf> {
-    let announced = std::fs::read_dir(servers).into_iter().flatten().flatten();
-    let folder = |file: std::fs::DirEntry| {
-        let runs = Path::new("/proc").join(file.file_name()).try_exists().unwrap_or(false);
-        let folder = std::fs::read(file.path()).ok().filter(|_| runs)?;
-        Some(PathBuf::from(OsStr::from_bytes(&folder)))
-    };
-    announced.filter_map(folder).collect()
 }
 
 /// Returns the folders of runtime files, the own first: that of the service manager, otherwise that
@@ -137,11 +173,35 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_runs_no_server() {
         let folder = tempfile::tempdir().expect("a folder");
-        let own = std::process::id().to_string();
-        std::fs::write(folder.path().join(own), "/srv/a").expect("is written");
+        let own = announce_in(folder.path(), b"/srv/a\nb").expect("is announced");
         // No process has this number.
-        std::fs::write(folder.path().join("4194305"), "/srv/b").expect("is written");
-        assert_eq!(running(folder.path()), [PathBuf::from("/srv/a")]);
-        assert!(running(&folder.path().join("none")).is_empty());
+        std::fs::write(folder.path().join("4194305"), "1\n/srv/b").expect("is written");
+        std::fs::write(folder.path().join("1"), "/srv/c").expect("is written");
+        let found = |place: &Path| {
+            running(place).into_iter().map(|server| server.folder).collect::<Vec<_>>()
+        };
+        assert_eq!(found(folder.path()), [PathBuf::from("/srv/a\nb")]);
+        assert!(found(&folder.path().join("none")).is_empty());
+        drop(own);
+        assert!(found(folder.path()).is_empty());
+    }
+
+    /// An administrator who stopped a server that had been killed stopped the program that had got
+    /// the number of its process.
+    #[test]
+    fn another_process_with_the_number_of_a_dead_server_is_no_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("it starts");
+        let began = sys::process::began(other.id()).expect("it sleeps");
+        let file = folder.path().join(other.id().to_string());
+        std::fs::write(&file, format!("{}\n/srv/a", began - 1)).expect("is written");
+        assert!(running(folder.path()).is_empty());
+        std::fs::write(&file, format!("{began}\n/srv/a")).expect("is written");
+        assert!(running(folder.path()).iter().any(|server| server.id == other.id()));
+        other.kill().expect("is killed");
+        other.wait().expect("has ended");
+        let own = announce_in(folder.path(), b"/srv/a").expect("is announced");
+        assert!(!file.try_exists().expect("can be looked up"), "what is left over is removed");
+        drop(own);
     }
 }

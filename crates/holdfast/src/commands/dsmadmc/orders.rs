@@ -177,8 +177,7 @@ fn reclaim(
 
 /// Asks the server's process to stop, as its service manager does.
 fn halt(link: &Link) -> Result<Message, CommandError> {
-    let id = servers::process(&link.folder).and_then(|id| u32::try_from(id).ok());
-    let id = id.ok_or_else(|| {
+    let id = servers::process(&link.folder).ok_or_else(|| {
         let folder = link.folder.display();
         CommandError::new(format!("the process of the server in {folder} is not known"))
             .with_hint("stop it with its service manager, as in 'systemctl stop holdfast-server'")
