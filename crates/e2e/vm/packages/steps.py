@@ -365,13 +365,26 @@ def step_purge_the_agent(state):
           "without an answer the keys stay", said[-300:])
     check("stay in /etc/holdfast" in said, "purge says so", said[-300:])
     apt("install", *files(PRESENT, "holdfast-agent", "holdfast-hsm"))
+    settings = HOME / "hsm.toml"
+    settings.touch()
+    preseed("holdfast-agent/remove-keys", "boolean", "true")
+    said = apt("purge", "holdfast-agent")
+    check((HOME / "node.pem").exists() and settings.exists() and not (HOME / "agent").exists(),
+          "only the records of the agent go while space management is installed", said[-300:])
+    check("stay in /etc/holdfast, for holdfast-hsm" in said, "purge says so", said[-300:])
+    preseed("holdfast-hsm/remove-settings", "boolean", "true")
+    apt("purge", "holdfast-hsm")
+    check((HOME / "node.pem").exists() and not settings.exists(),
+          "purge of space management removes its settings alone")
+    apt("install", *files(PRESENT, "holdfast-agent", "holdfast-hsm"))
     preseed("holdfast-agent/remove-keys", "boolean", "true")
     apt("purge", "holdfast-agent", "holdfast-hsm")
     check(not HOME.exists(), "with the answer yes they are gone")
 
 
 def step_fleet(state):
-    """The role of Ansible installs the agent, enrols the node, and changes nothing the next time."""
+    """The role of Ansible installs the agent, enrols the node, changes nothing the next time, and
+    upgrades the node when the folder has a newer version."""
     repository = pathlib.Path("/srv/packages")
     repository.mkdir()
     for path in files(PRESENT):
@@ -387,9 +400,44 @@ def step_fleet(state):
     check_active("holdfast-agent", "holdfast-journal")
     run(HOLDFAST, "backup", DATA)
     check_restored(DATA, manifest(DATA), "it backs up and restores")
+    def check_unchanged(text):
+        done = run(*environment, *words, secs=900, codes=None)
+        check(done.code == 0 and "changed=0" in done.out, text, done.out[-800:] + done.err)
+
+    check_unchanged("a second run changes nothing")
+    newer = version("holdfast") + "+newer"
+    for path in files(PRESENT):
+        repack(path, newer, repository)
+    process = process_of("holdfast-agent")
     done = run(*environment, *words, secs=900, codes=None)
-    check(done.code == 0 and "changed=0" in done.out, "a second run changes nothing",
-          done.out[-800:] + done.err)
+    check(done.code == 0 and "failed=0" in done.out, "the role runs with a newer version beside the "
+          "old one", done.out[-800:] + done.err)
+    found = {package: version(package) for package in machine.PACKAGES
+             if status(package) == "installed"}
+    check(set(found.values()) == {newer} and "holdfast-agent" in found and "holdfast-server" in
+          found, "every package of the host is upgraded", found)
+    check_active("holdfast-server", "holdfast-agent", "holdfast-journal")
+    check(process_of("holdfast-agent") != process, "the agent was restarted")
+    run(HOLDFAST, "backup", DATA)
+    check_restored(DATA, manifest(DATA), "the upgraded node backs up and restores")
+    check_unchanged("after the upgrade the role changes nothing")
+    # The steps that follow install packages of the present version.
+    apt("install", "--allow-downgrades", *(path for path in files(PRESENT)
+                                           if path.name.split("_")[0] in found))
+
+
+def repack(path, to, folder):
+    """Makes the package of another version, with the same program, in a folder."""
+    name, old, rest = path.name.split("_")
+    tree = pathlib.Path("/srv/repacked") / name
+    tree.parent.mkdir(exist_ok=True)
+    run("dpkg-deb", "--raw-extract", path, tree)
+    control = tree / "DEBIAN/control"
+    text = control.read_text()
+    was = next(line.split(": ")[1] for line in text.splitlines() if line.startswith("Version: "))
+    text = text.replace(f"Version: {was}\n", f"Version: {to}\n").replace(f"(= {was})", f"(= {to})")
+    control.write_text(text)
+    run("dpkg-deb", "--root-owner-group", "--build", tree, folder / f"{name}_{to}_{rest}")
 
 
 def step_purge_the_server(state):
