@@ -67,6 +67,11 @@ fn connect(home: &Path) -> Result<UnixStream, ConversationError> {
     Ok(socket)
 }
 
+/// Returns true if a watcher with the folder `home` runs, even if it does not answer.
+pub fn is_watched(home: &Path) -> bool {
+    !matches!(connect(home), Err(ConversationError::NoWatcher))
+}
+
 /// Returns the state of the watcher with the folder `home`.
 pub fn status(home: &Path) -> Result<WatcherState, ConversationError> {
     let mut conversation = Conversation { from: BufReader::new(connect(home)?) };

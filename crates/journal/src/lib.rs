@@ -31,7 +31,9 @@ mod watch;
 mod watcher;
 
 pub use anchor::{Anchor, AnchorKey, Continuation, Fingerprint};
-pub use conversation::{Conversation, ConversationError, FirstAnswer, LastAnchor, status};
+pub use conversation::{
+    Conversation, ConversationError, FirstAnswer, LastAnchor, is_watched, status,
+};
 pub use places::{OpenFile, Place, Places, Unsuitability};
 pub use record::{ANCHORS_MAX, ChangedDirectory, DIRECTORIES_MAX};
 pub use status::{AnchorState, DifferenceState, FilesystemState, LossState, WatcherState};

@@ -93,7 +93,13 @@ pub(super) fn prospect(run: Run<'_>, mount_point: &[u8], targets: &[Vec<u8>]) ->
     };
     match ask(run, mount_point, targets) {
         Ok(prospect) => Some(prospect),
+        // A node without a watcher does not ask for a journal.
         Err(Refusal::NoWatcher) if choice == JournalChoice::Auto => None,
+        Err(Refusal::Reason(_))
+            if choice == JournalChoice::Auto && !journal::is_watched(&run.home.folder) =>
+        {
+            None
+        }
         Err(Refusal::NoWatcher) => {
             let reason = ConversationError::NoWatcher.to_string();
             run.tally.warn(format!("the journal is not used: {reason}"));

@@ -320,6 +320,26 @@ fn a_killed_watcher_leads_to_a_walk() {
     site.scene.node.run(&["journal", "run"]).expect(&[12]).says("already running");
 }
 
+/// Each backup of a folder said why it did not use a journal that nobody had asked for.
+#[test]
+fn a_node_without_a_watcher_hears_nothing_of_the_journal() {
+    let scene = Scene::with_files(3, 10);
+    let tree = scene.tree.to_str().expect("a path");
+    let none: &[&str] = &[];
+    for options in [none, &["--full"], &["--selective"], &["--dry-run"]] {
+        let done = scene.node.backup(&scene.tree, options).expect(&[0]);
+        assert_eq!(done.json()["journals"].as_array().map(Vec::len), Some(0), "{done}");
+        let text = scene.node.run(&[&["backup", tree], options].concat()).expect(&[0]);
+        assert!(!text.stdout.contains("Journal"), "{text}");
+    }
+    let config = scene.node.home().join("client.toml");
+    let own = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("journal = \"yes\"\n{own}")).unwrap();
+    let done = scene.backup().json();
+    let reason = done["journals"][0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("only a part"), "who asks for a journal hears of it: {done}");
+}
+
 /// Fills the queue of the kernel, so that a change is not reported.
 fn overflow(site: &Site) {
     let watcher = site.watcher.as_ref().expect("it runs");
