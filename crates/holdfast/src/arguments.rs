@@ -320,6 +320,44 @@ mod tests {
         }
     }
 
+    /// One option had the value NODE in one command and NAME in another, and a rate was a SIZE.
+    #[test]
+    fn a_value_has_one_name_in_all_commands() {
+        let expected = [("node", "NODE"), ("limit-rate", "RATE"), ("limit-rate-send", "RATE")];
+        let mut wrong = Vec::new();
+        let mut whole = Arguments::command();
+        whole.build();
+        each_command(&whole, NAME, &mut |command, path| {
+            for argument in command.get_arguments() {
+                let (Some(long), Some([value])) = (argument.get_long(), argument.get_value_names())
+                else {
+                    continue;
+                };
+                let is_wrong = match long {
+                    "rate" => value != "RATE" && value != "VERSIONS",
+                    _ => expected.iter().any(|(name, known)| long == *name && value != *known),
+                };
+                if is_wrong {
+                    wrong.push(format!("{path} --{long} {value}"));
+                }
+            }
+        });
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn options_of_the_connection_have_a_heading_of_their_own() {
+        let help = |line: &str| match parse(words(line)) {
+            Err(Stop::Help(help)) => help.to_string(),
+            other => panic!("{line} should show help: {other:?}"),
+        };
+        for line in ["backup --help", "admin --help", "admin node list --help"] {
+            let text = help(line);
+            let (_, connection) = text.split_once("\nConnection:\n").expect("a heading");
+            assert!(connection.contains("--wait <LENGTH>"), "{line}: {text}");
+        }
+    }
+
     /// Lists that end with NUL, switches and confirmations had other names in other commands.
     #[test]
     fn an_option_has_one_form_in_all_commands() {

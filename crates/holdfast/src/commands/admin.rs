@@ -42,6 +42,9 @@ use crate::servers;
 
 pub(super) use self::request::{look_up, pages as ask_pages};
 
+/// Heading of the options of the connection in help, as in the commands of a node.
+const CONNECTION: &str = "Connection";
+
 /// Administer a server: on this machine as root or its owner, elsewhere with a key
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -52,18 +55,18 @@ pub(crate) struct Args {
     /// The folder of the server, which must be running, except for 'catalog move', or the address
     /// of the API of a server elsewhere, as in https://backup.example.org:1580 [default:
     /// $HOLDFAST_SERVER; if it is not set, the only server that runs on this machine]
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, help_heading = CONNECTION)]
     server: Option<PathBuf>,
     /// File with the key of a person, for a server elsewhere [default: the key in $HOLDFAST_KEY]
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = CONNECTION)]
     key_file: Option<PathBuf>,
     /// File with the certificate of the server's authority, its ca.pem, for a server elsewhere
     /// [default: the authorities that this machine trusts]
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = CONNECTION)]
     ca: Option<PathBuf>,
     /// Time for which the command waits until it has reached the server, as in 30s
     #[arg(long, value_name = "LENGTH", value_parser = model::parse_length, global = true)]
-    #[arg(default_value = "0")]
+    #[arg(default_value = "0", help_heading = CONNECTION)]
     wait: Duration,
     #[command(subcommand)]
     command: AdminCommand,

@@ -40,7 +40,7 @@ Example:
   holdfast admin stats --node web-01")]
 pub(crate) struct AdminArgs {
     /// This node only
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }
 

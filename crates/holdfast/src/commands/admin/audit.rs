@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// Also compare every chunk with its digest
     #[arg(long)]
     data: bool,
-    /// Maximum number of bytes to read per second
-    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    /// Maximum number of bytes to read in a second, as in 100M
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<u64>,
 }
 

@@ -20,13 +20,13 @@ Example:
   holdfast admin --server /srv/holdfast expire --node web-01 --rate 20000")]
 pub(crate) struct Args {
     /// Expire versions of this node only
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NODE")]
     node: Option<String>,
     /// Count the versions that would expire, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Maximum number of versions to examine per second
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of versions, not of bytes, to examine in a second, as in 20000
+    #[arg(long, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
     /// Examine all versions, not only versions that may be due
     #[arg(long)]

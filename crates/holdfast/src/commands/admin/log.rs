@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     /// List events that this node made, or that are about it
-    #[arg(long, value_name = "NAME", value_parser = values::not_empty)]
+    #[arg(long, value_name = "NODE", value_parser = values::not_empty)]
     node: Option<String>,
     /// List events whose kind, in the column What, has this text in it
     #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]

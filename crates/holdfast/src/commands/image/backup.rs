@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long)]
     skip_errors: bool,
     /// Maximum number of bytes to read in a second from each source, as in 50M
-    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    #[arg(long, value_name = "RATE", value_parser = values::size)]
     rate: Option<u64>,
     /// Strength of compression: standard or threads, auto, gpu, none, or a level of zstd from -7 to
     /// 19

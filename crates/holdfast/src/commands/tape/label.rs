@@ -36,8 +36,8 @@ pub(super) struct Args {
     /// The number of the first volume among the volumes of its pool
     #[arg(long, value_name = "N", default_value_t = 1)]
     number: u64,
-    /// Also label volumes of this program, and destroy their content; with '=anything' other
-    /// content too
+    /// Also label volumes of this program, and destroy their content; with '=anything' also volumes
+    /// of other programs, and volumes that cannot be read
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "ours")]
     overwrite: Option<OverwriteScope>,

@@ -26,7 +26,10 @@ pub(super) struct Args {
     /// The barcodes of the volumes [default: all blank volumes of the library]
     #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
-    /// Also label volumes with data of another server or of 'holdfast tape'; the data is lost
+    /// Also label volumes that this program has written, for another server or by hand, as
+    /// 'holdfast tape label --overwrite' does; their data is lost. It takes no value: what other
+    /// programs have written stays, unless 'holdfast tape label --overwrite=anything' destroys it
+    /// while the server is stopped
     #[arg(long, requires = "volumes")]
     overwrite: bool,
     /// Size of the largest block, as in 1M [default: 512K, which all drives take]
