@@ -1,5 +1,7 @@
 //! The command line: parsed into [`Arguments`], or refused with a hint.
 
+mod words;
+
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,6 +17,8 @@ const NAME: &str = "holdfast";
 const FOREIGN: &str = "dsmadmc";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.
 const ELSEWHERE_MAX: usize = 4;
+/// Words by which people ask for the list of a group, such as `holdfast archives`.
+const LIST_WORDS: [&str; 3] = ["list", "ls", "show"];
 
 /// Backs up file trees to a server, always incrementally, and restores them.
 #[derive(clap::Parser, Debug)]
@@ -89,7 +93,11 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
         _ => first_paragraph(&error.to_string()),
     };
     let help = format!("try '{command} --help'");
-    let hint = match suggestion(error, &whole, definition, after) {
+    let suggested = match unknown_command(error) {
+        Some(word) => command_meant(word, &whole, (&command, definition), after),
+        None => similar_value(error),
+    };
+    let hint = match suggested {
         Some(suggestion) if suggestion.ends_with('?') => suggestion,
         Some(suggestion) => format!("{suggestion}; {help}"),
         None => help,
@@ -125,26 +133,45 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// Returns the names that are meant in place of an unknown name: commands of this name elsewhere,
-/// otherwise those that it abbreviates, otherwise the one that clap finds similar. `after` has the
-/// words after the unknown name.
-fn suggestion(
-    error: &clap::Error,
+/// Returns the hint for `word`, which is no command in the group with this name and definition: what
+/// the word of another program means, otherwise commands of this name elsewhere, the group itself if
+/// it lists, the commands that the word abbreviates, or the one that is similar. `after` has the
+/// words after the unknown one.
+fn command_meant(
+    word: &str,
     whole: &clap::Command,
-    command: &clap::Command,
+    (named, group): (&str, &clap::Command),
     after: &[OsString],
 ) -> Option<String> {
-    if let Some(word) = unknown_command(error) {
-        let elsewhere = elsewhere(whole, word, after);
-        if (1..=ELSEWHERE_MAX).contains(&elsewhere.len()) {
-            return Some(format!("did you mean {}?", quoted(&elsewhere, " or ")));
-        }
-        match &beginning_with(word, command)[..] {
-            [] => {}
-            [only] => return Some(format!("'{only}' begins so")),
-            several => return Some(format!("{} begin so", quoted(several, ", "))),
-        }
+    let question = |names: &[String]| format!("did you mean {}?", quoted(names, " or "));
+    let lines = |meant: &[&str]| meant.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
+    if let Some(meant) = words::meant_by(named, word) {
+        return Some(question(&lines(meant)));
     }
+    let elsewhere = elsewhere(whole, word, after);
+    if (1..=ELSEWHERE_MAX).contains(&elsewhere.len()) {
+        return Some(question(&elsewhere));
+    }
+    if LIST_WORDS.contains(&word) && !group.is_subcommand_required_set() {
+        return Some(question(&[named.to_owned()]));
+    }
+    match &beginning_with(word, group)[..] {
+        [] => {}
+        [only] => return Some(format!("'{only}' begins so")),
+        several => return Some(format!("{} begin so", quoted(several, ", "))),
+    }
+    let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let mut names: Vec<&str> = inner.map(clap::Command::get_name).collect();
+    names.extend(words::known_after(named));
+    let similar = words::similar(word, &names)?;
+    Some(match words::meant_by(named, similar) {
+        Some(meant) => question(&lines(meant)),
+        None => format!("'{similar}' is similar"),
+    })
+}
+
+/// Returns the hint for an option or a value that is not known: the one that clap finds similar.
+fn similar_value(error: &clap::Error) -> Option<String> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
@@ -264,6 +291,17 @@ mod tests {
             "node list --json",
             "admin restore /home",
             "status list",
+            "archives list",
+            "query filespace",
+            "q",
+            "version",
+            "selective /home",
+            "incremental",
+            "login",
+            "config",
+            "run",
+            "server strt",
+            "verson",
             "define nightly",
             "admin volume labl",
             "hsm recal /data",

@@ -1,0 +1,164 @@
+//! Words that are no commands: which command is meant by a word of another program, and by a word
+//! with a slip of the hand. The module is pure.
+
+use super::NAME;
+
+/// A word at the place of a command.
+struct ForeignWord {
+    /// Command before the word, as in `holdfast server`.
+    after: &'static str,
+    word: &'static str,
+    /// Command lines that are meant.
+    meant: &'static [&'static str],
+}
+
+const fn foreign(
+    after: &'static str,
+    word: &'static str,
+    meant: &'static [&'static str],
+) -> ForeignWord {
+    ForeignWord { after, word, meant }
+}
+
+/// Words of TSM, and of other programs for backups.
+const FOREIGN_WORDS: &[ForeignWord] = &[
+    foreign(NAME, "check", &["holdfast verify"]),
+    foreign(NAME, "config", &["holdfast explain --option"]),
+    foreign(NAME, "create", &["holdfast backup"]),
+    foreign(NAME, "forget", &["holdfast admin expire", "holdfast delete"]),
+    foreign(NAME, "incr", &["holdfast backup"]),
+    foreign(NAME, "incremental", &["holdfast backup"]),
+    foreign(NAME, "login", &["holdfast enroll"]),
+    foreign(NAME, "ls", &["holdfast list"]),
+    foreign(NAME, "prune", &["holdfast admin expire", "holdfast delete"]),
+    foreign(NAME, "q", &["holdfast list"]),
+    foreign(NAME, "query", &["holdfast list"]),
+    foreign(NAME, "register", &["holdfast admin node add", "holdfast enroll"]),
+    foreign(NAME, "run", &["holdfast server run", "holdfast agent run", "holdfast admin run"]),
+    foreign(NAME, "sel", &["holdfast backup --selective"]),
+    foreign(NAME, "selective", &["holdfast backup --selective"]),
+    foreign(NAME, "settings", &["holdfast explain --option"]),
+    foreign(NAME, "snapshots", &["holdfast list"]),
+    foreign(NAME, "start", &["holdfast server run", "holdfast agent run"]),
+    foreign(NAME, "version", &["holdfast --version"]),
+    foreign("holdfast agent", "start", &["holdfast agent run"]),
+    foreign("holdfast hsm", "start", &["holdfast hsm run"]),
+    foreign("holdfast journal", "start", &["holdfast journal run"]),
+    foreign("holdfast server", "list", &["holdfast admin servers"]),
+    foreign("holdfast server", "start", &["holdfast server run"]),
+    foreign("holdfast server", "status", &["holdfast admin servers"]),
+];
+
+/// Returns the command lines that `word` means after the command `after`.
+pub(super) fn meant_by(after: &str, word: &str) -> Option<&'static [&'static str]> {
+    let of = |known: &&ForeignWord| known.after == after && known.word == word;
+    FOREIGN_WORDS.iter().find(of).map(|known| known.meant)
+}
+
+/// Returns the words of other programs that [`meant_by`] knows after the command `after`.
+pub(super) fn known_after(after: &str) -> Vec<&'static str> {
+    let known = FOREIGN_WORDS.iter().filter(|known| known.after == after);
+    known.map(|known| known.word).collect()
+}
+
+/// Returns the most similar of `names` that `word` differs from by a slip of the hand: by a letter,
+/// and in longer words by a letter for each three.
+pub(super) fn similar<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    let letters = word.chars().count();
+    let slips_max = (letters / 3).max(1);
+    names
+        .iter()
+        .map(|&name| (slips(word, name), name))
+        .filter(|(slips, _)| *slips <= slips_max && *slips < letters)
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, name)| name)
+}
+
+/// Returns the number of letters that are missing, too many, or wrong in `word`, and of pairs of
+/// neighbours that are swapped, in comparison with `name`.
+fn slips(word: &str, name: &str) -> usize {
+    let [word, name]: [Vec<char>; 2] = [word, name].map(|text| text.chars().collect());
+    // Slips between the first letters of both.
+    let mut counts = vec![vec![0; name.len() + 1]; word.len() + 1];
+    for at in 0..=word.len() {
+        for other in 0..=name.len() {
+            if at == 0 || other == 0 {
+                counts[at][other] = at + other;
+                continue;
+            }
+            let is_wrong = usize::from(word[at - 1] != name[other - 1]);
+            let mut least = (counts[at - 1][other] + 1)
+                .min(counts[at][other - 1] + 1)
+                .min(counts[at - 1][other - 1] + is_wrong);
+            let is_swapped = at > 1
+                && other > 1
+                && word[at - 1] == name[other - 2]
+                && word[at - 2] == name[other - 1];
+            if is_swapped {
+                least = least.min(counts[at - 2][other - 2] + 1);
+            }
+            counts[at][other] = least;
+        }
+    }
+    counts[word.len()][name.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::arguments::{Arguments, command_named};
+
+    #[test]
+    fn slips_of_the_hand_are_counted() {
+        for (word, name, expected) in [
+            ("backup", "backup", 0),
+            ("bakcup", "backup", 1),
+            ("backp", "backup", 1),
+            ("backkup", "backup", 1),
+            ("bäckup", "backup", 1),
+            ("", "list", 4),
+            ("version", "verify", 3),
+            ("query", "verify", 4),
+        ] {
+            assert_eq!(slips(word, name), expected, "{word} {name}");
+            assert_eq!(slips(name, word), expected, "{name} {word}");
+        }
+    }
+
+    #[test]
+    fn only_a_slip_of_the_hand_is_similar() {
+        let names = ["backup", "delete", "find", "list", "verify", "diff"];
+        for (word, expected) in [
+            ("bakcup", Some("backup")),
+            ("lsit", Some("list")),
+            ("verifiy", Some("verify")),
+            ("fnd", Some("find")),
+            ("query", None),
+            ("version", None),
+            ("selective", None),
+            ("q", None),
+        ] {
+            assert_eq!(similar(word, &names), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn words_of_other_programs_mean_commands_and_are_none() {
+        let whole = Arguments::command();
+        let split = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for ForeignWord { after, word, meant } in FOREIGN_WORDS {
+            let (named, group) = command_named(&whole, &split(after));
+            assert_eq!(named, *after);
+            assert!(group.find_subcommand(word).is_none(), "{after} {word} is a command");
+            for line in *meant {
+                let (named, _) = command_named(&whole, &split(line));
+                let options = line.strip_prefix(named.as_str()).expect("begins with the command");
+                assert!(options.is_empty() || options.starts_with(" --"), "{line}");
+            }
+        }
+    }
+}
