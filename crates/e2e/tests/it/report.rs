@@ -329,6 +329,9 @@ fn a_dry_run_estimates_what_a_backup_would_do() {
     // Two new folders have three new files.
     assert_eq!(estimate["new"], serde_json::json!({"objects": 5, "bytes": 6_000}), "{dry}");
     assert_eq!((&estimate["expired"], &estimate["bytes_to_send_max"]), (&1.into(), &7_000.into()));
+    // The counts of a backup are those of what was done.
+    let dry = dry.counts(&[("backed_up", 0), ("expired", 0), ("deduplicated", 0)]);
+    assert!(dry.json()["total_reduction_percent"].is_null(), "{dry}");
     let text = scene
         .node
         .run(&["backup", scene.tree.to_str().unwrap(), "--dry-run"])

@@ -105,7 +105,9 @@ fn a_dry_run_says_what_it_would_do() {
         dry_run: true,
         planned: vec![("back up", b"/srv/new".to_vec()), ("expire", b"/srv/g\none".to_vec())],
         inspected: 12_345,
+        backed_up: 21,
         bytes_inspected: 5 * GIB,
+        bytes_before_dedup: GIB,
         updated: 3,
         rebound: 1,
         expired: 17,
@@ -118,6 +120,13 @@ fn a_dry_run_says_what_it_would_do() {
     insta::assert_snapshot!(backup_text(&report, 20));
     let document = serde_json::to_value(BackupDocument::new(&report, &[])).expect("a document");
     insta::assert_snapshot!(document["estimate"]);
+    for key in ["backed_up", "updated", "rebound", "expired", "bytes_before_dedup"] {
+        assert_eq!(document[key], 0, "{key}: nothing was done");
+    }
+    for key in ["total_reduction_percent", "dedup_reduction_percent", "network_rate_kb_per_sec"] {
+        assert!(document[key].is_null(), "{key}: nothing was sent");
+    }
+    assert_eq!(document["inspected"], 12_345);
 }
 
 #[test]
