@@ -57,7 +57,7 @@ fn selections(link: &Link, options: &DiffOptions) -> Result<Vec<Selection>, Clie
             return Ok(vec![selection]);
         }
     }
-    Err(nothing_stored(link, &filespaces, &path, &VersionChoice::default()))
+    Err(nothing_stored(link, &filespaces, &path, &VersionChoice::default()).error())
 }
 
 /// Takes the next differing object from the two sides.

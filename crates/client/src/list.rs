@@ -50,7 +50,7 @@ pub(crate) fn run(
         }
     }
     Err(match options.archive {
-        None => nothing_stored(link, &filespaces, &path, &options.which),
+        None => nothing_stored(link, &filespaces, &path, &options.which).error(),
         Some(number) => {
             let shown = model::escaped(&path);
             let message = format!(

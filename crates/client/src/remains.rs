@@ -6,20 +6,48 @@ use crate::link::versions::Selection;
 use crate::options::VersionChoice;
 use crate::path::places;
 
-/// Returns the error for a path that has no version of `which`.
+/// A path of which the server has nothing that a command selects.
+pub(crate) struct Missing {
+    /// Reason that names the path.
+    reason: String,
+    /// Reason that stands beside the path.
+    reason_beside: String,
+}
+
+impl Missing {
+    /// Makes the missing path with the reason that `reason` gives. Its arguments are the subject of
+    /// a sentence, and a word of a command line, that stand for the path.
+    pub(crate) fn new(path: &[u8], reason: impl Fn(&str, &str) -> String) -> Self {
+        let shown = model::escaped(path);
+        Self { reason: reason(&shown, &shown), reason_beside: reason("it", "PATH") }
+    }
+
+    /// Returns the error for a command without other paths.
+    pub(crate) fn error(self) -> ClientError {
+        ClientError::new(ErrorKind::NotFound, self.reason)
+    }
+
+    /// Returns the text of the failure of the path, which stands beside it, if it is one of several:
+    /// the others are done. Fails if the command has no other path.
+    pub(crate) fn one_of_several(self, paths: usize) -> Result<String, ClientError> {
+        if paths > 1 { Ok(self.reason_beside) } else { Err(self.error()) }
+    }
+}
+
+/// Returns the reason why a path has no version of `which`.
 pub(crate) fn nothing_stored(
     link: &Link,
     filespaces: &[Vec<u8>],
     path: &[u8],
     which: &VersionChoice,
-) -> ClientError {
+) -> Missing {
     let mut places = places(filespaces.iter().map(Vec::as_slice), path).into_iter();
     // A server that cannot answer has no effect on the message.
     let has_others = places.any(|place| {
         let selection = Selection { all_versions: true, ..Selection::of_subtree(&place) };
         has_any(link, &selection).unwrap_or(false)
     });
-    ClientError::new(ErrorKind::NotFound, message(&model::escaped(path), which, has_others))
+    Missing::new(path, |subject, word| message((subject, word), which, has_others))
 }
 
 /// Returns the error for a pattern that no version of `which` matches. `has_others` is true if
@@ -40,12 +68,6 @@ pub(crate) fn no_match(pattern: &[u8], which: &VersionChoice, has_others: bool) 
     ClientError::new(ErrorKind::NotFound, message)
 }
 
-/// Returns the text of the failure of a path that is not stored and is one of several: the others
-/// are done. Fails with `missing` if the command has no other path.
-pub(crate) fn one_of_several(missing: ClientError, paths: usize) -> Result<String, ClientError> {
-    if paths > 1 { Ok(missing.message) } else { Err(missing) }
-}
-
 /// Returns true if the server has a version of `selection`.
 pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, ClientError> {
     let mut listing = link.list(selection)?;
@@ -57,17 +79,19 @@ pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, Client
     Ok(false)
 }
 
-fn message(shown: &str, which: &VersionChoice, has_others: bool) -> String {
+/// Returns the reason why a path has no version of `which`. `subject` stands for the path in a
+/// sentence, and `word` on a command line.
+fn message((subject, word): (&str, &str), which: &VersionChoice, has_others: bool) -> String {
     match (has_others, which.at) {
         (false, _) => {
-            format!("the server has no version of {shown}; 'holdfast list' shows what it has")
+            format!("the server has no version of {subject}; 'holdfast list' shows what is stored")
         }
         (true, None) => format!(
-            "{shown} has no active version, only inactive ones: --inactive takes the newest of \
-             them, --at TIME those of a time, and 'holdfast list {shown} --inactive' shows them"
+            "{subject} has no active version, only inactive ones: --inactive takes the newest of \
+             them, --at TIME those of a time, and 'holdfast list {word} --inactive' shows them"
         ),
         (true, Some(_)) => format!(
-            "{shown} was not stored at this time, but at others: 'holdfast list {shown} \
+            "{subject} was not stored at this time, but at others: 'holdfast list {word} \
              --inactive' shows its versions, for --at"
         ),
     }
@@ -99,17 +123,18 @@ mod tests {
 
     #[test]
     fn one_missing_path_of_several_does_not_end_the_command() {
-        let missing = || ClientError::new(ErrorKind::NotFound, "no /x");
-        assert_eq!(one_of_several(missing(), 2).expect("a failure"), "no /x");
-        let error = one_of_several(missing(), 1).expect_err("ends the command");
-        assert_eq!(error.kind, ErrorKind::NotFound);
+        let missing = || Missing::new(b"/x", |subject, word| format!("no {subject}, try {word}"));
+        // The failure stands after the path.
+        assert_eq!(missing().one_of_several(2).expect("a failure"), "no it, try PATH");
+        let error = missing().one_of_several(1).expect_err("ends the command");
+        assert_eq!((error.kind, &*error.message), (ErrorKind::NotFound, "no /x, try /x"));
     }
 
     #[test]
     fn the_message_names_the_option_that_helps() {
         let check = |at, has_others, expected: &[&str], absent: &str| {
             let which = VersionChoice { at, inactive: false };
-            let text = message("/x", &which, has_others);
+            let text = message(("/x", "/x"), &which, has_others);
             assert!(expected.iter().all(|part| text.contains(part)), "{text}");
             assert!(!text.contains(absent), "{text}");
         };

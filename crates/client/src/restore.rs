@@ -52,7 +52,7 @@ use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions, RestorePart};
 use crate::path::{Place, components, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::{nothing_stored, one_of_several};
+use crate::remains::{Missing, nothing_stored};
 use crate::report::RestoreReport;
 
 /// Restores objects, as `options` say.
@@ -103,7 +103,7 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
                 Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
                 Origin::Archives(_) => not_archived(&path),
             };
-            let failure = one_of_several(missing, options.paths.len())?;
+            let failure = missing.one_of_several(options.paths.len())?;
             tally.fail(path, failure);
         }
     }
@@ -143,11 +143,10 @@ fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn not_archived(path: &[u8]) -> ClientError {
-    let shown = model::escaped(path);
-    let message =
-        format!("these archives do not have {shown}; 'holdfast archives' shows all archives");
-    ClientError::new(ErrorKind::NotFound, message)
+fn not_archived(path: &[u8]) -> Missing {
+    Missing::new(path, |subject, _| {
+        format!("these archives do not have {subject}; 'holdfast archives' shows all archives")
+    })
 }
 
 /// Restores one path from the first filespace that has it, innermost mount point first. Returns

@@ -8,7 +8,8 @@ use crate::error::CommandError;
 /// A list of paths, in place of paths on the command line
 #[derive(clap::Args, Debug)]
 pub(crate) struct FilelistArgs {
-    /// Take exactly the paths listed in a file, one per line; - reads standard input
+    /// Take exactly the paths listed in a file, one per line, in which wildcards stand for
+    /// themselves; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "paths")]
     filelist: Option<PathBuf>,
     /// The paths in the file list end with NUL instead of a newline

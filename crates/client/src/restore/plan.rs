@@ -17,7 +17,7 @@ use crate::link::versions::Entry;
 use crate::options::RestoreOptions;
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
-use crate::remains::{nothing_stored, one_of_several};
+use crate::remains::nothing_stored;
 use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
 
 /// Plans the restore of the paths of `options`. The plan says what the restore would do now.
@@ -39,7 +39,7 @@ pub(crate) fn plan(
         }
         if !is_found {
             let missing = nothing_stored(link, &filespaces, &path, &options.which);
-            let error = one_of_several(missing, options.paths.len())?;
+            let error = missing.one_of_several(options.paths.len())?;
             plan.fail(Failure { path, error });
         }
     }

@@ -17,13 +17,13 @@ use super::destination::Destination;
 use super::receive::receive;
 use super::tally::Tally;
 use crate::attempts::VerifiedPart;
-use crate::error::{ClientError, ErrorKind, shortened};
+use crate::error::{ClientError, shortened};
 use crate::link::versions::{Entry, Selection, has_data};
 use crate::link::{FilespaceSummary, Link};
 use crate::options::{Sample, VerifyOptions};
 use crate::path::{absolute, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::one_of_several;
+use crate::remains::Missing;
 use crate::report::{DrillReport, VerifyReport};
 
 /// Checks all versions, active and inactive. An attempt that loses its connection leaves its report
@@ -157,9 +157,9 @@ fn verify_all(
             }
         }
         if let Some(path) = path.filter(|_| found == 0 && !is_damaged) {
-            let message = format!("the server has no version of {}", model::escaped(&path));
-            let missing = ClientError::new(ErrorKind::NotFound, message);
-            tally.fail(path, one_of_several(missing, paths)?);
+            let missing =
+                Missing::new(&path, |subject, _| format!("the server has no version of {subject}"));
+            tally.fail(path, missing.one_of_several(paths)?);
             whole.missing += 1;
         }
         whole.versions += found;

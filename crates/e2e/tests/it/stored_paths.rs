@@ -129,6 +129,10 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
     restore(&["--filelist", list, "--null"]).expect(&[0]).counts(&[("skipped", 2)]);
     restore(&["--filelist", list, "-0"]).expect(&[0]).counts(&[("skipped", 2)]);
     restore(&["--null"]).expect(&[12]).says("--filelist");
+    // A pattern in a list is the name of a file that does not exist.
+    fs::write(list, [&names[0], &texts].map(String::as_str).join("\n")).unwrap();
+    let exact = restore(&["--filelist", list]).expect(&[4]);
+    exact.counts(&[("restored", 0), ("failed", 1)]);
 }
 
 /// The command ended at the missing path with nothing but an error, though it had restored others.
@@ -151,6 +155,7 @@ fn a_missing_path_among_others_is_a_failure_of_its_own() {
         assert_eq!(failure["path"], names[1]);
         let error = failure["error"].as_str().expect("a text");
         assert!(error.contains("no version of"), "{error}");
+        assert!(!error.contains("ann/none"), "it stands beside the path: {error}");
     };
     let plan = restore(&["--dry-run"]);
     assert_eq!(plan["restore"]["objects"], 2);
