@@ -10,6 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use store::folder::config::CONFIG_FILE;
+
 use crate::error::CommandError;
 use crate::path;
 
@@ -119,6 +121,23 @@ pub(crate) fn choose(named: Option<PathBuf>) -> Result<PathBuf, CommandError> {
     only(folders)
 }
 
+/// Returns true unless `folder` is certainly no folder of a server.
+pub(crate) fn may_be_folder(folder: &Path) -> bool {
+    match folder.join(CONFIG_FILE).try_exists() {
+        Ok(is_there) => is_there,
+        // Only root and its owner can look into the folder of a server.
+        Err(error) => error.kind() != std::io::ErrorKind::NotADirectory,
+    }
+}
+
+/// Returns the error for a folder that is no folder of a server.
+pub(crate) fn no_server_in(folder: &Path) -> CommandError {
+    let hint =
+        format!("name the folder that 'holdfast server init' made, by --server DIR or {SERVER}");
+    let message = format!("{} is not the folder of a server", folder.display());
+    CommandError::new(message).with_hint(hint)
+}
+
 /// Returns the only of `folders`.
 fn only(mut folders: Vec<PathBuf>) -> Result<PathBuf, CommandError> {
     match (folders.pop(), folders.is_empty()) {
@@ -168,6 +187,19 @@ mod tests {
         assert!(none.contains("no server was found") && none.contains("--server DIR"), "{none}");
         let several = only(folders(&["/srv/a", "/srv/b"])).expect_err("there are two").message;
         assert!(several.contains("(/srv/a, /srv/b)"), "{several}");
+    }
+
+    #[test]
+    fn only_a_folder_with_a_configuration_may_be_that_of_a_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!may_be_folder(folder.path()));
+        assert!(!may_be_folder(Path::new("/nonexistent")));
+        assert!(!may_be_folder(Path::new("/dev/null")), "a file is no folder");
+        std::fs::write(folder.path().join(CONFIG_FILE), "").expect("is written");
+        assert!(may_be_folder(folder.path()));
+        let error = no_server_in(Path::new("/tmp"));
+        assert_eq!(error.message, "/tmp is not the folder of a server");
+        assert!(error.hint.is_some_and(|hint| hint.contains("HOLDFAST_SERVER")));
     }
 
     #[test]

@@ -50,7 +50,11 @@ fn one_of_several_servers_is_named_by_a_variable() {
     let nodes = |folder: &Path| admin(folder).expect(&[0]).json_lines().len();
     assert_eq!((nodes(scene.server.dir()), nodes(other.dir())), (1, 0));
     let wrong = admin(&scene.scratch.join("none")).expect(&[12]);
-    wrong.says(scene.scratch.join("none").to_str().unwrap());
+    let wrong = wrong.says(scene.scratch.join("none").to_str().unwrap());
+    wrong.says("is not the folder of a server").says("--server DIR");
+    let other_folder = ["--server", "/tmp", "node", "list"];
+    let refused = admin_at(scene.server.dir(), &other_folder).expect(&[12]);
+    refused.says("/tmp is not the folder of a server").says("HOLDFAST_SERVER");
     let named = ["--server", other.dir().to_str().unwrap(), "node", "list"];
     let named = admin_at(scene.server.dir(), &named).expect(&[0]);
     assert!(!named.stdout.contains("anna"), "an option goes before all: {named}");

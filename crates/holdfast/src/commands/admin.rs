@@ -115,6 +115,9 @@ pub(super) fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandErr
             Err(error) if error.kind == ErrorKind::Retry && began.elapsed() < wait => {
                 sys::clock::sleep(PAUSE);
             }
+            Err(error) if error.kind == ErrorKind::Retry && !servers::may_be_folder(folder) => {
+                return Err(servers::no_server_in(folder));
+            }
             connected => return Ok(connected?),
         }
     }
