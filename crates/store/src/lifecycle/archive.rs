@@ -229,7 +229,7 @@ pub fn list(
     with_filespaces(store, node, rows)
 }
 
-/// Changes an archive.
+/// Changes an archive. The log has what is changed, and not what is so already.
 pub fn set(store: &Store, node: &Node, order: ArchiveOrder) -> Result<ArchiveSummary, StoreError> {
     let number = order.number;
     let row = find(store, node, number)?;
@@ -238,24 +238,35 @@ pub fn set(store: &Store, node: &Node, order: ArchiveOrder) -> Result<ArchiveSum
         let text = format!("the event of archive {number} was already activated");
         return Err(StoreError::conflict(text));
     }
+    let held = order.held.filter(|held| *held != row.held);
     let change = ArchiveChange {
         event: order.activates_event.then_some(now),
-        held: order.held,
+        held,
         complete: order.completes.then_some(true),
         due: Some(None),
         ..ArchiveChange::default()
     };
     let mut writes = vec![Write::SetArchive { number, change }];
-    let what = match (order.activates_event, order.held) {
+    let what = match (order.activates_event, held) {
         (true, _) => Some("archive's event activated"),
         (_, Some(true)) => Some("archive held"),
         (_, Some(false)) => Some("archive released"),
         _ => None,
     };
-    writes.extend(what.map(|what| Write::AddEvent(event(node, now, what, &number.to_string()))));
+    let details = archive_described(node, &row);
+    writes.extend(what.map(|what| Write::AddEvent(event(node, now, what, &details))));
     store.catalog.commit(writes)?;
     let mut changed = with_filespaces(store, node, vec![find(store, node, number)?])?;
     Ok(changed.pop().expect("one archive has one summary"))
+}
+
+/// Returns the number, the node and the description of an archive, for the log.
+fn archive_described(node: &Node, row: &ArchiveRow) -> String {
+    let archive = format!("archive {} of node {}", row.number, node.name);
+    match row.description.as_str() {
+        "" => archive,
+        description => format!("{archive}: {}", model::escaped(description.as_bytes())),
+    }
 }
 
 fn event(node: &Node, time: ServerTime, what: &str, details: &str) -> EventRow {

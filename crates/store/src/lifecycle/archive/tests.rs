@@ -132,6 +132,28 @@ fn a_held_archive_loses_nothing_until_it_is_released() {
     done(remove(&server, &filespace, order(&filespace, ALL, false)));
 }
 
+/// The release of an archive that was not held was in the log, without the archive's node.
+#[test]
+fn the_log_names_the_archive_and_only_what_is_changed() {
+    let server = TestServer::new();
+    let number = add(&server.store, &server.node, "the year").expect("is made").row.number;
+    let hold = |held| {
+        let order = ArchiveOrder { number, held: Some(held), ..ArchiveOrder::default() };
+        set(&server.store, &server.node, order).expect("is changed");
+    };
+    for held in [false, true, true, false, false] {
+        hold(held);
+    }
+    let events = server.store.catalog.events(None, 99).expect("are listed");
+    let details = format!("archive {number} of node {}: the year", server.node.name);
+    let of_archive = |what: &str| {
+        let logged = events.iter().filter(|logged| logged.event.what == what);
+        logged.map(|logged| logged.event.details.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of_archive("archive held"), [details.clone()]);
+    assert_eq!(of_archive("archive released"), [details]);
+}
+
 #[test]
 fn an_event_happens_once() {
     let server = TestServer::new();
