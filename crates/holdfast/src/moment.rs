@@ -88,14 +88,19 @@ fn parse_day(text: &str, now: &Zoned) -> Result<Date, MomentError> {
     match text {
         "today" => Ok(now.date()),
         "yesterday" => now.date().yesterday().map_err(|_| MomentError),
-        text => text.parse().map_err(|_| MomentError),
+        // The parser would also accept a date with a time, and leave the time out.
+        text if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') => {
+            text.parse().map_err(|_| MomentError)
+        }
+        _ => Err(MomentError),
     }
 }
 
 fn parse_time(text: &str) -> Result<Time, MomentError> {
     let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    // The parser would also accept an hour alone.
-    if starts_well && text.contains(':') {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b":.,".contains(&byte);
+    // The parser would also accept an hour alone, and leave out an offset after the time.
+    if starts_well && text.contains(':') && text.bytes().all(is_plain) {
         text.parse().map_err(|_| MomentError)
     } else {
         Err(MomentError)
@@ -290,6 +295,19 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_day_counts_where_something_begins() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        let start = |text| parse_start_from(text, &now).map(rfc3339);
+        assert_eq!(start("2026-11-18 11:41").as_deref(), Ok("2026-11-18T10:41:00Z"));
+        assert_eq!(start("2026-11-18T11:41:05").as_deref(), Ok("2026-11-18T10:41:05.999999Z"));
+        assert_eq!(start("2026-11-18T11:41+05:00").as_deref(), Ok("2026-11-18T06:41:00Z"));
+        assert_eq!(start("2026-11-18T01:41:00.0+05:00").as_deref(), Ok("2026-11-17T20:41:00Z"));
+        for text in ["2026-11-18 11", "2026-11-18T11", "2026-11-18[Asia/Tokyo]"] {
+            assert_eq!(start(text), Err(MomentError), "{text}");
+        }
+    }
+
+    #[test]
     fn a_second_means_its_end() {
         check("2026-11-19 18:00:05", "2026-11-19T17:00:05.999999Z");
         check("2026-11-19T18:00:05Z", "2026-11-19T18:00:05.999999Z");
@@ -334,6 +352,8 @@ mod tests {
             "2026-11-20 18",
             "tomorrow",
             "yesterday noon",
+            "yesterday 18:00+05:00",
+            "2026-11-18[Asia/Tokyo]",
             "99999999999999d",
             "9000000d",
             "3\u{e9}",
