@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use client::AgentSettings;
+use client::{AgentSettings, RightSources};
 use policy::schedule::{Action, Place, Work, option_name};
 
 /// Shell by which commands run.
@@ -17,39 +17,84 @@ pub(crate) enum CommandLine {
     Shell(OsString),
 }
 
+/// What the node allows the server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Rights {
+    pub(crate) settings: AgentSettings,
+    pub(crate) sources: RightSources,
+    /// Reason why the settings cannot be read now. What they would forbid is unknown, so nothing
+    /// is allowed that needs a right.
+    pub(crate) fault: Option<String>,
+}
+
 /// Reason why an action is not carried out.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("this node does not allow the server to start this command (commands in client.toml)")]
-    Command,
-    #[error("this node does not allow the server to start restores (restores in client.toml)")]
-    Restore,
+    #[error("this node does not allow the server to start this command ({0})")]
+    Command(String),
+    #[error("this node does not allow the server to start restores ({0})")]
+    Restore(String),
+    #[error("this node does not allow this command before or after its work ({0})")]
+    Around(String),
     #[error(
-        "this node does not allow this command before or after its work (commands and \
-         commands_around in client.toml)"
+        "this node starts no command and no restore while its settings cannot be read: {0}; \
+         correct the file at the node"
     )]
-    Around,
+    Unreadable(String),
     #[error("the option '{0}' is not allowed for this action")]
     Option(String),
     #[error("the work '{0}' is not done by nodes")]
     Place(&'static str),
 }
 
+impl Rights {
+    /// Fails if nobody knows what the node forbids.
+    fn check_known(&self) -> Result<(), Refusal> {
+        self.fault.clone().map_or(Ok(()), |fault| Err(Refusal::Unreadable(fault)))
+    }
+
+    fn check_command(&self, command: &[u8]) -> Result<(), Refusal> {
+        self.check_known()?;
+        match self.settings.commands.allows(command) {
+            true => Ok(()),
+            false => Err(Refusal::Command(self.sources.commands.clone())),
+        }
+    }
+
+    fn check_restore(&self) -> Result<(), Refusal> {
+        self.check_known()?;
+        match self.settings.restores {
+            true => Ok(()),
+            false => Err(Refusal::Restore(self.sources.restores.clone())),
+        }
+    }
+
+    /// Fails if `command` may not run before or after other work.
+    fn check_around(&self, command: &[u8]) -> Result<(), Refusal> {
+        self.check_known()?;
+        if !self.settings.commands_around {
+            return Err(Refusal::Around(self.sources.commands_around.clone()));
+        }
+        match self.settings.commands.allows(command) {
+            true => Ok(()),
+            false => Err(Refusal::Around(self.sources.commands.clone())),
+        }
+    }
+}
+
 /// Returns the command line of an action.
-pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<CommandLine, Refusal> {
+pub(crate) fn of_action(action: &Action, rights: &Rights) -> Result<CommandLine, Refusal> {
     if action.work.place() != Place::Node {
         return Err(Refusal::Place(action.work.name()));
     }
     if action.work == Work::Command {
         let command = action.objects.first().map(|word| word.0.clone()).unwrap_or_default();
-        return match settings.commands.allows(&command) {
-            true => Ok(CommandLine::Shell(OsString::from_vec(command))),
-            false => Err(Refusal::Command),
-        };
+        rights.check_command(&command)?;
+        return Ok(CommandLine::Shell(OsString::from_vec(command)));
     }
     // A drill writes nothing and sends nothing elsewhere, so it needs no right to restore.
-    if action.work == Work::Restore && !settings.restores {
-        return Err(Refusal::Restore);
+    if action.work == Work::Restore {
+        rights.check_restore()?;
     }
     let words: &[&str] = match action.work {
         Work::Selective => &["backup", "--selective"],
@@ -66,9 +111,7 @@ pub(crate) fn of_action(action: &Action, settings: &AgentSettings) -> Result<Com
         let name = option_name(option);
         if action.work.runs_around(name) {
             let command = option.split_once('=').map_or("", |(_, command)| command);
-            if !settings.commands_around || !settings.commands.allows(command.as_bytes()) {
-                return Err(Refusal::Around);
-            }
+            rights.check_around(command.as_bytes())?;
         } else if !action.work.takes(name) {
             return Err(Refusal::Option(option.clone()));
         }
@@ -111,7 +154,7 @@ mod tests {
     }
 
     fn words(action: &Action) -> Vec<String> {
-        let line = of_action(action, &AgentSettings::default()).expect("is allowed");
+        let line = of_action(action, &Rights::default()).expect("is allowed");
         let (program, arguments) = line.program("holdfast".into(), vec!["--home=/h".into()]);
         let lossy = |word: OsString| word.to_string_lossy().into_owned();
         std::iter::once(program).chain(arguments).map(lossy).collect()
@@ -133,43 +176,70 @@ mod tests {
         let expected = ["holdfast", "--home=/h", "verify", "--drill", "--seed=7", "--sample=2G"];
         assert_eq!(words(&drill), expected);
         let option = action(Work::Drill, &[b"2G"], &["--data"]);
-        let refusal = of_action(&option, &AgentSettings::default()).err();
+        let refusal = of_action(&option, &Rights::default()).err();
         assert_eq!(refusal, Some(Refusal::Option("--data".to_owned())));
+    }
+
+    fn rights(commands: CommandRight) -> Rights {
+        let settings = AgentSettings { commands, ..AgentSettings::default() };
+        Rights { settings, ..Rights::default() }
+    }
+
+    fn refusal(action: &Action, rights: &Rights) -> Option<Refusal> {
+        of_action(action, rights).err()
     }
 
     #[test]
     fn what_the_node_forbids_is_refused() {
-        let all = AgentSettings::default();
-        let none: AgentSettings = AgentSettings {
-            commands: CommandRight::List(vec!["sync".to_owned()]),
-            restores: false,
-            commands_around: false,
-            ..all
-        };
-        let refusal = |action: &Action, settings| of_action(action, settings).err();
+        let all = Rights::default();
+        let mut none = rights(CommandRight::List(vec!["sync".to_owned()]));
+        none.settings.restores = false;
+        none.settings.commands_around = false;
+        none.sources.restores = "agent-restores of option set web".to_owned();
         let reboot = action(Work::Command, &[b"reboot"], &[]);
         assert_eq!(refusal(&reboot, &all), None);
-        assert_eq!(refusal(&reboot, &none), Some(Refusal::Command));
+        let of_file = |key: &str| format!("{key} in client.toml");
+        assert_eq!(refusal(&reboot, &none), Some(Refusal::Command(of_file("commands"))));
         assert_eq!(refusal(&action(Work::Command, &[b"sync"], &[]), &none), None);
         let restore = action(Work::Restore, &[b"/etc"], &[]);
-        assert_eq!(refusal(&restore, &none), Some(Refusal::Restore));
+        let by_set = Refusal::Restore("agent-restores of option set web".to_owned());
+        assert_eq!(refusal(&restore, &none), Some(by_set));
         assert_eq!(refusal(&action(Work::Drill, &[b"5%"], &[]), &none), None);
         let around = action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]);
-        assert_eq!(refusal(&around, &none), Some(Refusal::Around));
+        assert_eq!(refusal(&around, &none), Some(Refusal::Around(of_file("commands_around"))));
         assert_eq!(refusal(&around, &all), None);
-        let word = CommandRight::Word(CommandWord::None);
-        let nothing = AgentSettings { commands: word, ..AgentSettings::default() };
-        assert_eq!(refusal(&around, &nothing), Some(Refusal::Around));
+        let nothing = rights(CommandRight::Word(CommandWord::None));
+        let by_commands = Some(Refusal::Around(of_file("commands")));
+        assert_eq!(refusal(&around, &nothing), by_commands);
         for option in ["--stdin-command=id", "--home=/tmp", "--filelist=/etc/shadow", "-v", "x"] {
             let backup = action(Work::Incremental, &[], &[option]);
             assert_eq!(refusal(&backup, &all), Some(Refusal::Option(option.to_owned())));
         }
         let expire = action(Work::Expire, &[], &[]);
         assert_eq!(refusal(&expire, &all), Some(Refusal::Place("expire")));
-        let sync = CommandRight::List(vec!["sync".to_owned()]);
-        let listed = AgentSettings { commands: sync, ..AgentSettings::default() };
+        let listed = rights(CommandRight::List(vec!["sync".to_owned()]));
         assert_eq!(refusal(&around, &listed), None);
         let other = action(Work::Incremental, &[b"/etc"], &["--post-command=id"]);
-        assert_eq!(refusal(&other, &listed), Some(Refusal::Around));
+        assert_eq!(refusal(&other, &listed), by_commands);
+    }
+
+    /// A mistake in the file left the server all rights that the node had given before.
+    #[test]
+    fn nothing_that_needs_a_right_starts_while_the_settings_cannot_be_read() {
+        let rights = Rights { fault: Some("a fault".to_owned()), ..Rights::default() };
+        let unreadable = Some(Refusal::Unreadable("a fault".to_owned()));
+        for needs_right in [
+            action(Work::Command, &[b"reboot"], &[]),
+            action(Work::Restore, &[b"/etc"], &[]),
+            action(Work::Incremental, &[b"/etc"], &["--pre-command=sync"]),
+        ] {
+            assert_eq!(refusal(&needs_right, &rights), unreadable, "{needs_right:?}");
+        }
+        for free in [
+            action(Work::Incremental, &[b"/etc"], &["--exclude=*.o"]),
+            action(Work::Drill, &[b"5%"], &[]),
+        ] {
+            assert_eq!(refusal(&free, &rights), None, "{free:?}");
+        }
     }
 }

@@ -22,7 +22,8 @@
 //! 2. An attempt begins once: its keeper creates a file that exists only once (`keeper`).
 //! 3. A record stays until the server has confirmed the event's last state, and the last event of
 //!    each schedule stays as long as the schedule (`record::prune`). So no event begins twice.
-//! 4. What the node forbids does not run, whatever the server asks for (`command_line`).
+//! 4. What the node forbids does not run, whatever the server asks for (`command_line`). While the
+//!    node's file cannot be read, nothing runs that the file could forbid.
 //! 5. While the server refuses this agent because another agent of the node lives, nothing begins
 //!    (`instance`).
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{
-    AgentSettings, ClientError, EventControl, EventName, EventProgress, EventReport, Order, Plan,
-    agent_settings,
+    AgentConfig, ClientError, EventControl, EventName, EventProgress, EventReport, Order, Plan,
+    agent_config,
 };
 use model::ServerTime;
 use policy::schedule::Definition;
@@ -20,7 +20,7 @@ use policy::schedule::event::{FAILED_CODE, Phase};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
-use crate::command_line;
+use crate::command_line::{self, Rights};
 use crate::instance::{self, Verdict};
 use crate::line::{self, Line, Message, News};
 use crate::plan_file;
@@ -73,7 +73,7 @@ pub enum AgentError {
 pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let (settings, node) = agent_settings(home)?;
+        let AgentConfig { settings, sources, node } = agent_config(home)?;
         let folder = home.join(crate::FOLDER);
         let failed = |source| AgentError::Folder { folder: folder.clone(), source };
         sys::durable::create_dir_all(&folder, 0o700).map_err(failed)?;
@@ -89,7 +89,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             records: record::load_all(&folder).map_err(failed)?,
             verdict: Verdict::load(&folder).map_err(failed)?,
             folder: folder.clone(),
-            settings,
+            rights: Rights { settings, sources, fault: None },
             node,
             plan: Plan::default(),
             duties: BTreeMap::new(),
@@ -131,7 +131,7 @@ struct Agent {
     program: PathBuf,
     /// The agent's folder.
     folder: PathBuf,
-    settings: AgentSettings,
+    rights: Rights,
     /// Name of the node.
     node: String,
     plan: Plan,
@@ -270,7 +270,10 @@ impl Agent {
     /// Starts what is due. Returns the time at which to look again.
     fn look_around(&mut self, line: &Line) -> ServerTime {
         let restored = match std::mem::take(&mut self.is_in_trouble) {
-            true => self.take_over(),
+            true => {
+                self.take_settings(line);
+                self.take_over()
+            }
             false => Ok(()),
         };
         match restored.and_then(|()| self.start_due(line)) {
@@ -429,7 +432,7 @@ impl Agent {
             Ok(definition) => definition,
             Err(error) => return refuse(record, &error.to_string()),
         };
-        let line = match command_line::of_action(&definition.action, &self.settings) {
+        let line = match command_line::of_action(&definition.action, &self.rights) {
             Ok(line) => line,
             Err(refusal) => return refuse(record, &refusal.to_string()),
         };
@@ -444,7 +447,7 @@ impl Agent {
         let (program, arguments) = line.program(own, vec![home]);
         let mut command = std::process::Command::new(&self.program);
         // The task inherits the priority of its keeper, shell commands too.
-        if self.settings.low_priority {
+        if self.rights.settings.low_priority {
             command.arg("--priority=low");
         }
         command.args(["agent", "keep"]);
@@ -520,7 +523,7 @@ impl Agent {
             return Ok(());
         }
         self.pruned = Some(sys::clock::monotonic());
-        let days = i64::from(self.settings.log_days);
+        let days = i64::from(self.rights.settings.log_days);
         let before = ServerTime(sys::clock::now().0 - days * DAY_MICROS);
         record::prune(&self.records, |name| self.definitions.contains_key(name), before)?;
         self.records = record::load_all(&self.folder)?;
@@ -579,15 +582,19 @@ impl Agent {
 
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
-        match agent_settings(&self.home) {
-            Ok((settings, _)) if settings == self.settings => {}
-            Ok((settings, _)) => {
-                tracing::info!(mode = ?settings.mode, "new settings");
-                line.settings.send_replace(settings.clone());
-                self.settings = settings;
+        match agent_config(&self.home) {
+            Ok(AgentConfig { settings, sources, .. }) => {
+                if settings != self.rights.settings {
+                    tracing::info!(mode = ?settings.mode, "new settings");
+                    line.settings.send_replace(settings.clone());
+                }
+                self.rights = Rights { settings, sources, fault: None };
             }
-            // The agent goes on with the settings that it has.
-            Err(error) => tracing::warn!(error = error.message, "the settings cannot be read"),
+            // The agent goes on with the settings that it has, but the rights of the server rest.
+            Err(error) => {
+                tracing::warn!(error = error.message, "the settings cannot be read");
+                self.rights.fault = Some(error.message);
+            }
         }
     }
 

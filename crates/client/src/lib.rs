@@ -79,7 +79,8 @@ pub use list::{ListedCopy, ListedVersion};
 pub use machine::{MachinePaths, machine_paths};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
 pub use node::agent::{
-    AgentMode, AgentSettings, CommandRight, CommandWord, agent_settings, keep_option_set,
+    AgentConfig, AgentMode, AgentSettings, CommandRight, CommandWord, RightSources, agent_config,
+    keep_option_set,
 };
 pub use node::standing::{OtherOffer, ReceivedSet, SettingReport, Standing};
 pub use node::{

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
-use super::standing::ReceivedSet;
+use super::standing::{ReceivedSet, Standing};
 use crate::error::ClientError;
 
 /// Section `[agent]` of `client.toml`. What a node forbids here, no server can allow.
@@ -85,10 +85,53 @@ pub fn keep_option_set(folder: &Path, received: &ReceivedSet) {
     received.keep(folder);
 }
 
+/// Places where the rights of the server at this node are set, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RightSources {
+    pub commands: String,
+    pub restores: String,
+    pub commands_around: String,
+}
+
+impl RightSources {
+    fn of(standing: &Standing) -> Self {
+        let source = |setting: &str, own: String| match standing.is_of_set(setting) {
+            true => format!("{setting} of {}", standing.received().shown()),
+            false => own,
+        };
+        let own = Self::default();
+        Self {
+            commands: source("agent-commands", own.commands),
+            restores: source("agent-restores", own.restores),
+            commands_around: source("agent-commands-around", own.commands_around),
+        }
+    }
+}
+
+impl Default for RightSources {
+    /// Returns the places in the node's file.
+    fn default() -> Self {
+        let of_file = |key: &str| format!("{key} in client.toml");
+        let [commands, restores, commands_around] =
+            ["commands", "restores", "commands_around"].map(of_file);
+        Self { commands, restores, commands_around }
+    }
+}
+
+/// What the node's folder tells its agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentConfig {
+    pub settings: AgentSettings,
+    pub sources: RightSources,
+    /// Name of the node.
+    pub node: String,
+}
+
 /// Reads the settings of the agent, and the name of the node, from the node's folder.
-pub fn agent_settings(folder: &Path) -> Result<(AgentSettings, String), ClientError> {
-    let config = Home::load(folder)?.config;
-    Ok((config.agent, config.node))
+pub fn agent_config(folder: &Path) -> Result<AgentConfig, ClientError> {
+    let Home { config, standing, .. } = Home::load(folder)?;
+    let sources = RightSources::of(&standing);
+    Ok(AgentConfig { settings: config.agent, sources, node: config.node })
 }
 
 #[cfg(test)]

@@ -141,8 +141,7 @@ impl Standing {
         standing.runs_around = allows_all && value("agent-commands-around") != Some("no");
         let mut table = own.clone();
         for (setting, value) in values {
-            let is_of_set = matches!(standing.winner(setting).0, Rank::Forced | Rank::IfNotSet);
-            if is_of_set {
+            if standing.is_of_set(setting.name) {
                 put(&mut table, setting.key, to_toml(value));
             }
         }
@@ -209,6 +208,12 @@ impl Standing {
     /// default.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.winner(find(name).expect("a setting of the table")).1
+    }
+
+    /// Returns true if the option set decides about the setting `name`.
+    pub(crate) fn is_of_set(&self, name: &str) -> bool {
+        let (rank, _) = self.winner(find(name).expect("a setting of the table"));
+        matches!(rank, Rank::Forced | Rank::IfNotSet)
     }
 
     /// Returns the value that an option set forces on the setting `name`, whatever the command line

@@ -7,7 +7,7 @@ use e2e::harness::{Node, Server};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 
-use super::{agent, events, lines, run_command, start_command, state, wait_until};
+use super::{agent, events, lines, result, run_command, start_command, state, try_run, wait_until};
 
 /// Number of commands at once: more than any queue of the agent or of its line holds.
 const BURST: usize = 90;
@@ -46,6 +46,36 @@ fn what_a_node_forbids_holds_at_once() {
     file.write_all(b"\n[agent]\ncommands = \"none\"\n").unwrap();
     let refused = run_command(&server, "web-01", "true");
     assert_eq!(state(&refused), "failed", "{refused}");
+}
+
+/// An agent that could not read the file kept the rights that it had before.
+#[test]
+fn what_a_node_forbids_holds_though_its_file_has_a_mistake() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let config = node.home().join("client.toml");
+    let valid = fs::read_to_string(&config).expect("is read");
+    let mistake = format!("{valid}\n[agent]\ncommands = \"none\"\nrestore = false\n");
+    fs::write(&config, mistake).expect("is written");
+    let ran = scratch.join("ran");
+    let command = format!("touch {}", ran.display());
+    let around = format!("--pre-command={command}");
+    let ran_text = ran.to_str().expect("is text");
+    for words in
+        [&["command", &command][..], &["backup", &around, "/etc/hosts"], &["restore", ran_text]]
+    {
+        let refused = result(&try_run(&server, &[&["web-01", "--"], words].concat()));
+        assert_eq!(state(&refused), "failed", "{refused}");
+        let reason = refused["reason"].as_str().expect("a reason");
+        assert!(reason.contains("while its settings cannot be read"), "{reason}");
+        assert!(reason.contains("client.toml"), "{reason}");
+    }
+    assert!(!ran.exists(), "nothing has run");
+    fs::write(&config, valid).expect("is written");
+    assert_eq!(state(&run_command(&server, "web-01", &command)), "completed");
+    assert!(ran.exists());
 }
 
 #[test]
