@@ -35,6 +35,7 @@ mod plan_file;
 mod record;
 mod run;
 mod server_clock;
+mod slot;
 
 pub use instance::refusal;
 pub use keeper::{KeeperError, Task, keep};

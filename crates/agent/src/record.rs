@@ -24,6 +24,8 @@ use policy::schedule::event::{FAILED_CODE, Phase};
 use serde::{Deserialize, Serialize};
 use sys::durable;
 
+use crate::slot::Slot;
+
 const EVENTS_FOLDER: &str = "events";
 const CLAIM_FILE: &str = "event.json";
 const CONFIRMED_FILE: &str = "confirmed";
@@ -188,6 +190,10 @@ impl Record {
 
     pub(crate) fn name(&self) -> EventName {
         EventName { schedule: self.claim.schedule.clone(), planned: ServerTime(self.claim.planned) }
+    }
+
+    pub(crate) fn slot(&self) -> Slot {
+        Slot::of(&self.claim.schedule, &self.claim.definition)
     }
 
     pub(crate) fn attempt_folder(&self) -> PathBuf {

@@ -26,11 +26,8 @@ use crate::line::{self, Line, Message, News};
 use crate::plan_file;
 use crate::record::{self, AttemptState, BEGUN_FILE, LOCK_FILE, Outcome, Record};
 use crate::server_clock::ServerClock;
+use crate::slot::{ONCE_PREFIX, Slot};
 
-/// Prefix of schedules that an administrator has made for one action.
-const ONCE_PREFIX: char = '@';
-/// Maximum number of such actions that run at once, beside one task of the other schedules.
-const ONCE_MAX: usize = 4;
 /// Interval between two signs of life of a task.
 const SIGN_PAUSE: Duration = Duration::from_secs(600);
 /// Time after which a task that has begun gives the first sign of life.
@@ -94,7 +91,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             plan: Plan::default(),
             duties: BTreeMap::new(),
             definitions: BTreeMap::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             wishes: BTreeMap::new(),
             pauses: BTreeMap::new(),
             settled: BTreeSet::new(),
@@ -139,8 +136,8 @@ struct Agent {
     definitions: BTreeMap<String, String>,
     /// Records of events, oldest first.
     records: Vec<Record>,
-    /// Events whose tasks run.
-    running: BTreeSet<EventName>,
+    /// Events whose tasks run, with their slots.
+    running: BTreeMap<EventName, Slot>,
     /// Wishes that were passed on to tasks.
     wishes: BTreeMap<EventName, EventControl>,
     /// Pauses of tasks that the server was told.
@@ -208,7 +205,7 @@ impl Agent {
             };
             let is_idle = self.running.is_empty();
             let tells = self.audience.is_here()
-                && self.audience.events.iter().any(|name| self.running.contains(name));
+                && self.audience.events.iter().any(|name| self.running.contains_key(name));
             let waits_for_keepers = self.has_wishes_to_pass();
             let awaits = waits_for_keepers || self.awaits_pauses();
             let sign_at = sign.unwrap_or_else(|| tokio::time::Instant::now() + SIGN_PAUSE);
@@ -323,7 +320,7 @@ impl Agent {
     fn take_over(&mut self) -> io::Result<()> {
         let mut done = Ok(());
         for record in self.records.clone() {
-            if !self.running.contains(&record.name()) {
+            if !self.running.contains_key(&record.name()) {
                 done = self.take_task_over(&record).and(done);
             }
         }
@@ -361,7 +358,7 @@ impl Agent {
             let start = agenda
                 .due
                 .into_iter()
-                .find(|start| !self.is_held(start) && self.may_start(&start.schedule));
+                .find(|start| !self.is_held(start) && self.may_start(start));
             let Some(start) = start else {
                 return Ok(agenda.next_look.unwrap_or(ServerTime(now.0 + DAY_MICROS)));
             };
@@ -373,10 +370,21 @@ impl Agent {
     }
 
     /// Returns true if another task may run beside those that do.
-    fn may_start(&self, schedule: &str) -> bool {
-        let is_once = |schedule: &str| schedule.starts_with(ONCE_PREFIX);
-        let alike = self.running.iter().filter(|name| is_once(&name.schedule) == is_once(schedule));
-        alike.count() < if is_once(schedule) { ONCE_MAX } else { 1 }
+    fn may_start(&self, start: &Start) -> bool {
+        let slot = match self.record_of(start) {
+            Some(known) => known.slot(),
+            None => Slot::of(&start.schedule, &self.definitions[&start.schedule]),
+        };
+        slot.is_free(self.running.values().copied())
+    }
+
+    /// Returns the record of the event, if an attempt of it has begun.
+    ///
+    /// The schedule may have changed since the first attempt, which has claimed the event.
+    fn record_of(&self, start: &Start) -> Option<&Record> {
+        self.records.iter().find(|record| {
+            record.claim.schedule == start.schedule && record.claim.planned == start.planned.0
+        })
     }
 
     /// Returns true if an administrator has paused the event. It begins once it is resumed.
@@ -389,11 +397,7 @@ impl Agent {
 
     /// Records an attempt and starts its task.
     fn begin(&mut self, start: &Start) -> io::Result<()> {
-        let is_same = |record: &&Record| {
-            record.claim.schedule == start.schedule && record.claim.planned == start.planned.0
-        };
-        // The schedule may have changed since the first attempt, which has claimed the event.
-        let record = match self.records.iter().find(is_same) {
+        let record = match self.record_of(start) {
             Some(known) => known.begin_again(start.attempt)?,
             None => {
                 let duty = &self.duties[&start.schedule];
@@ -468,7 +472,7 @@ impl Agent {
             .stdout(Stdio::null());
         match command.spawn() {
             Ok(child) => {
-                self.running.insert(record.name());
+                self.running.insert(record.name(), record.slot());
                 let (name, ended) = (record.name(), self.ended.clone());
                 tokio::task::spawn_blocking(move || {
                     let mut child = child;
@@ -484,7 +488,7 @@ impl Agent {
 
     /// Waits for the end of a task whose keeper was started by an earlier agent.
     fn watch(&mut self, record: &Record) {
-        self.running.insert(record.name());
+        self.running.insert(record.name(), record.slot());
         let (name, ended) = (record.name(), self.ended.clone());
         let lock = record.attempt_folder().join(LOCK_FILE);
         tokio::task::spawn_blocking(move || {
@@ -642,7 +646,7 @@ impl Agent {
     /// Tells the server that the tasks still run.
     fn give_signs(&mut self, line: &Line) {
         for record in self.records.clone() {
-            if self.running.contains(&record.name()) {
+            if self.running.contains_key(&record.name()) {
                 self.give_sign(&record, line);
             }
         }
@@ -677,7 +681,7 @@ impl Agent {
     fn tell_pauses(&mut self, line: &Line) {
         for record in self.records.clone() {
             let name = record.name();
-            if self.running.contains(&name)
+            if self.running.contains_key(&name)
                 && record.paused().is_some() != self.pauses.contains_key(&name)
             {
                 self.give_sign(&record, line);
@@ -690,7 +694,7 @@ impl Agent {
     fn tell_progress(&mut self, line: &Line) {
         for record in &self.records {
             let name = record.name();
-            if !self.running.contains(&name) || !self.audience.events.contains(&name) {
+            if !self.running.contains_key(&name) || !self.audience.events.contains(&name) {
                 continue;
             }
             let document = record.progress();
@@ -730,7 +734,7 @@ impl Agent {
     /// on.
     fn new_wishes(&self) -> impl Iterator<Item = &(EventName, EventControl)> {
         self.plan.controls.iter().filter(|(name, control)| {
-            self.running.contains(name) && self.wishes.get(name) != Some(control)
+            self.running.contains_key(name) && self.wishes.get(name) != Some(control)
         })
     }
 

@@ -96,6 +96,43 @@ fn an_event_that_ran_while_the_server_was_away_has_a_start() {
     assert!(time("opens") <= time("started") && time("started") <= time("ended"), "{event}");
 }
 
+/// A backup that waited for the server held up all other schedules of its node.
+#[test]
+fn a_command_runs_while_a_backup_waits_for_the_server() {
+    let scratch = Scratch::new();
+    let mut server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let file = scratch.join("runs");
+    let command = format!("echo run >> {}", file.display());
+    let soon = jiff::Timestamp::now() + Duration::from_secs(10);
+    let soon = soon.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let timing = ["--every", "4h", "--start", &soon, "--window", "1h", "--spread", "0"];
+    let define = |name: &str, order: &str, action: &str, object: &str| {
+        let words = ["schedule", "define", name, "--action", action, "--object", object];
+        server.admin(&[&words[..], &timing, &["--zone", "UTC", "--order", order]].concat());
+        server.admin(&["schedule", "associate", name, "--node", "web-01"]);
+    };
+    define("backup", "1", "incremental", "/etc");
+    define("dump", "2", "command", &command);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    server.kill9();
+    wait_until("the command runs", || !lines(&file).is_empty());
+    let status = node.run(&["agent", "status", "--json"]).expect(&[0]).json_lines();
+    let of = |schedule: &str| {
+        let found = status.iter().find(|event| event["schedule"] == schedule);
+        found.map_or("absent", state)
+    };
+    assert_eq!(of("backup"), "running", "{status:?}");
+    server.restart();
+    let completed = |schedule: &str| {
+        let ended = events(&server, &["--schedule", schedule, "--state", "completed"]);
+        ended.len() == 1
+    };
+    wait_until("both are reported", || completed("backup") && completed("dump"));
+    assert_eq!(lines(&file).len(), 1, "the command ran once");
+}
+
 #[test]
 fn a_pause_is_confirmed_by_the_node() {
     let scratch = Scratch::new();
