@@ -43,6 +43,7 @@ pub use options::{LIBRARY, option_name, takes_value};
 pub use spread::{SPREAD_PERCENT_DEFAULT, start_of};
 pub use timing::{Occurrence, Starts, Timing, WINDOW_MINUTES_DEFAULT, WINDOW_MINUTES_MAX};
 pub use words::{MonthDays, Months, Times, Weekdays, Weeks, WordsError};
+pub use zone::{parse_day, parse_wall};
 
 #[cfg(test)]
 mod model_tests;

@@ -261,6 +261,13 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
         .try_admin(&["schedule", "define", "x", "--action", "expire"])
         .expect(&[12])
         .says("say when it is done");
+    let update = |until| server.admin(&["schedule", "update", "nightly", "--until", until]);
+    assert_eq!(update("2099-12-31")["timing"]["last_day"], "2099-12-31");
+    assert_eq!(update("none")["timing"].get("last_day"), None);
+    server
+        .try_admin(&["schedule", "update", "nightly", "--until", "2099-12-31T10:00"])
+        .expect(&[12])
+        .says("give a day without a time");
     server.admin(&["schedule", "delete", "nightly"]);
     server
         .try_admin(&["schedule", "show", "nightly"])

@@ -86,12 +86,12 @@ impl FromStr for Blackout {
 /// Parses a day or a moment on the wall. The last day of a blackout belongs to it as a whole.
 fn parse_moment(text: &str, is_end: bool) -> Option<DateTime> {
     let text = text.trim();
-    match text.parse::<Date>() {
-        Ok(day) if text.len() == "2026-12-24".len() => {
+    match zone::parse_day(text) {
+        Some(day) => {
             let day = if is_end { day.tomorrow().ok()? } else { day };
             Some(day.at(0, 0, 0, 0))
         }
-        _ => text.parse().ok(),
+        None => zone::parse_wall(text),
     }
 }
 
@@ -149,7 +149,9 @@ mod tests {
         assert_eq!(same("2026-12-24..2026-12-26"), "2026-12-24T00:00..2026-12-27T00:00");
         let moments = "2026-12-24T12:00..2026-12-26T06:00";
         assert_eq!(same(moments), moments);
-        for wrong in ["", "mon", "08:00", "x 08:00-09:00", "2026-12-26..2026-12-24", "1-2"] {
+        let offset = "2026-12-24T12:00+05:00..2026-12-26T06:00";
+        for wrong in ["", "mon", "08:00", "x 08:00-09:00", "2026-12-26..2026-12-24", "1-2", offset]
+        {
             assert!(wrong.parse::<Blackout>().is_err(), "{wrong}");
         }
     }

@@ -1,12 +1,26 @@
 //! Times on the wall of a time zone, and the moments that they mean.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use model::ServerTime;
 
 /// Number of microseconds in a minute.
 pub(super) const MINUTE_MICROS: i64 = 60_000_000;
+
+/// Parses a day and a time on the wall, as in `2026-11-27T06:00`. A day alone means its beginning.
+pub fn parse_wall(text: &str) -> Option<DateTime> {
+    // The parser would also accept an offset or the name of a zone, and leave it out.
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"-T: ".contains(&byte);
+    text.bytes().all(is_plain).then(|| text.parse().ok()).flatten()
+}
+
+/// Parses a day, as in `2026-12-31`.
+pub fn parse_day(text: &str) -> Option<Date> {
+    // The parser would also accept a day with a time, and leave the time out.
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte == b'-';
+    text.bytes().all(is_plain).then(|| text.parse().ok()).flatten()
+}
 
 /// Returns the time on the wall at `moment`. A moment beyond the calendar (before the year -9999 or
 /// after 9999) counts as the calendar's first or last.

@@ -2,9 +2,11 @@
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
+use model::ServerTime;
 use policy::schedule::{
-    Blackout, Calendar, Days, Definition, Every, Interval, MonthDays, Months,
+    Blackout, Calendar, Days, Definition, DefinitionError, Every, Interval, MonthDays, Months,
     SPREAD_PERCENT_DEFAULT, Starts, Times, Timing, WINDOW_MINUTES_DEFAULT, Weekdays, Weeks,
+    parse_day, parse_wall,
 };
 
 use crate::error::CommandError;
@@ -37,7 +39,8 @@ pub(super) struct TimingArgs {
     /// and months keep the time of day of the zone
     #[arg(long, value_name = "TIME", value_parser = parse_every)]
     every: Option<Every>,
-    /// First time of the interval, as in 2026-11-27T06:00 [default: now]
+    /// First time of the interval, as in 2026-11-27T06:00, by the time zone of the schedule
+    /// [default: now]
     #[arg(long, value_name = "DATETIME", value_parser = parse_start)]
     start: Option<DateTime>,
     /// Length of the window in which the work may begin [default: 1h]
@@ -46,9 +49,9 @@ pub(super) struct TimingArgs {
     /// Part of the window over which the nodes' starts are spread, in percent [default: 25]
     #[arg(long, value_name = "PERCENT")]
     spread: Option<u8>,
-    /// Last day on which something is due, as in 2026-12-31
-    #[arg(long, value_name = "DATE")]
-    until: Option<Date>,
+    /// Last day on which something is due, as in 2026-12-31; none for no end [default: none]
+    #[arg(long, value_name = "DATE", value_parser = parse_until)]
+    until: Option<LastDay>,
     /// Time in which nothing begins, as in 'mon-fri 08:00-18:00' or 2026-12-24..2026-12-26; may be
     /// given several times; none removes all
     #[arg(long, value_name = "TIMES")]
@@ -57,6 +60,10 @@ pub(super) struct TimingArgs {
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
 }
+
+/// Last day on which something is due; `None` if there is no end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct LastDay(Option<Date>);
 
 /// Parses an interval.
 fn parse_every(text: &str) -> Result<Every, String> {
@@ -77,15 +84,26 @@ fn parse_every(text: &str) -> Result<Every, String> {
 }
 
 fn parse_start(text: &str) -> Result<DateTime, String> {
-    text.replacen(' ', "T", 1)
-        .parse()
-        .map_err(|_| "give a day and a time, as in 2026-11-27T06:00".to_owned())
+    parse_wall(text).ok_or_else(|| {
+        "give a day and a time by the schedule's time zone (--zone), as in 2026-11-27T06:00"
+            .to_owned()
+    })
 }
 
-/// Converts seconds to whole minutes.
+fn parse_until(text: &str) -> Result<LastDay, String> {
+    if text == "none" {
+        return Ok(LastDay(None));
+    }
+    let day = parse_day(text).ok_or("give a day without a time, as in 2026-12-31, or none");
+    Ok(LastDay(Some(day?)))
+}
+
+/// Converts seconds to minutes. Fails unless they are whole minutes.
 pub(in crate::commands::admin) fn minutes(secs: i64, option: &str) -> Result<u32, CommandError> {
-    let minutes = u32::try_from(secs / 60).ok().filter(|minutes| *minutes > 0);
-    minutes.ok_or_else(|| CommandError::new(format!("{option} takes at least one minute (1m)")))
+    let minutes = u32::try_from(secs / 60).ok().filter(|minutes| *minutes > 0 && secs % 60 == 0);
+    minutes.ok_or_else(|| {
+        CommandError::new(format!("{option} takes whole minutes, at least one (1m)"))
+    })
 }
 
 /// Returns the name of this machine's time zone.
@@ -100,7 +118,7 @@ impl TimingArgs {
     }
 
     pub(super) fn timing(&self) -> Result<Timing, CommandError> {
-        let starts = self.starts(None)?.ok_or_else(|| {
+        let starts = self.starts(None, &self.zone()?)?.ok_or_else(|| {
             CommandError::new("say when it is done, with --time TIMES or --every TIME")
         })?;
         let mut timing = Timing {
@@ -119,7 +137,7 @@ impl TimingArgs {
         if let Some(zone) = &self.zone {
             definition.zone.clone_from(zone);
         }
-        if let Some(starts) = self.starts(Some(&definition.timing.starts))? {
+        if let Some(starts) = self.starts(Some(&definition.timing.starts), &definition.zone)? {
             definition.timing.starts = starts;
         }
         self.change_rest(&mut definition.timing)
@@ -130,7 +148,9 @@ impl TimingArgs {
             timing.window_minutes = minutes(secs, "--window")?;
         }
         timing.spread_percent = self.spread.unwrap_or(timing.spread_percent);
-        timing.last_day = self.until.or(timing.last_day);
+        if let Some(LastDay(day)) = self.until {
+            timing.last_day = day;
+        }
         if !self.blackout.is_empty() {
             let given = self.blackout.iter().filter(|text| *text != "none");
             let parsed = given.map(|text| text.parse::<Blackout>()).collect::<Result<_, _>>();
@@ -139,13 +159,15 @@ impl TimingArgs {
         Ok(())
     }
 
-    /// Returns the rule for planned times, if one is named or changed.
-    fn starts(&self, known: Option<&Starts>) -> Result<Option<Starts>, CommandError> {
+    /// Returns the rule for planned times, if one is named or changed. `zone` is the name of the
+    /// schedule's time zone.
+    fn starts(&self, known: Option<&Starts>, zone: &str) -> Result<Option<Starts>, CommandError> {
         if let Some(every) = self.every {
-            let first = self.start.unwrap_or_else(|| match known {
-                Some(Starts::Interval(known)) => known.first,
-                _ => this_minute(),
-            });
+            let first = match (self.start, known) {
+                (Some(start), _) => start,
+                (None, Some(Starts::Interval(known))) => known.first,
+                (None, _) => this_minute(sys::clock::now(), zone)?,
+            };
             return Ok(Some(Starts::Interval(Interval { first, every })));
         }
         if let (Some(first), Some(Starts::Interval(known))) = (self.start, known) {
@@ -186,15 +208,18 @@ impl TimingArgs {
     }
 }
 
-fn this_minute() -> DateTime {
-    let now = moment::zoned(sys::clock::now()).datetime();
-    now.date().at(now.hour(), now.minute(), 0, 0)
+/// Returns the minute of `now` by the clock on the wall of `zone`.
+fn this_minute(now: ServerTime, zone: &str) -> Result<DateTime, CommandError> {
+    let unknown = |_| CommandError::new(DefinitionError::Zone(zone.to_owned()).to_string());
+    let zone = TimeZone::get(zone).map_err(unknown)?;
+    let wall = moment::zoned(now).with_time_zone(zone).datetime();
+    Ok(wall.date().at(wall.hour(), wall.minute(), 0, 0))
 }
 
 /// Returns the rule for planned times in words.
 pub(super) fn starts_words(starts: &Starts) -> String {
     match starts {
-        Starts::Once(at) => format!("once, {}", moment::shown(model::ServerTime(*at))),
+        Starts::Once(at) => format!("once, {}", moment::shown(ServerTime(*at))),
         Starts::Interval(Interval { first, every }) => {
             let every = match every {
                 Every::Minutes(minutes) => minutes_words(*minutes),
@@ -247,6 +272,36 @@ mod tests {
     }
 
     #[test]
+    fn no_part_of_a_time_is_left_out() {
+        let start = parse_start("2026-11-27T06:00").expect("is read");
+        assert_eq!(parse_start("2026-11-27 06:00"), Ok(start));
+        assert_eq!(start.to_string(), "2026-11-27T06:00:00");
+        for wrong in ["2027-01-01T06:00+05:00", "2027-01-01T06:00Z", "2027-01-01T06:00[UTC]"] {
+            assert!(parse_start(wrong).is_err(), "{wrong}");
+        }
+        let day = parse_until("2026-12-31").expect("is read");
+        assert_eq!(day.0.map(|day| day.to_string()).as_deref(), Some("2026-12-31"));
+        assert_eq!(parse_until("none"), Ok(LastDay(None)));
+        for wrong in ["2026-12-31T10:00", "2026-12-31 10:00", "2026-12-32", "soon"] {
+            assert!(parse_until(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(minutes(5400, "--window").ok(), Some(90));
+        for secs in [30, 90, 119] {
+            let error = minutes(secs, "--window").expect_err("is refused");
+            assert_eq!(error.message, "--window takes whole minutes, at least one (1m)");
+        }
+    }
+
+    /// The clock on the wall of this machine counted as the time in the zone.
+    #[test]
+    fn an_interval_begins_now_in_the_zone_of_the_schedule() {
+        let now: jiff::Timestamp = "2026-11-29T11:41:30Z".parse().expect("a time");
+        let begin = this_minute(ServerTime(now.as_microsecond()), "America/New_York");
+        assert_eq!(begin.expect("is known").to_string(), "2026-11-29T06:41:00");
+        assert!(this_minute(ServerTime(0), "Mars/Olympus").is_err());
+    }
+
+    #[test]
     fn lengths_are_written() {
         let words = [0, 1, 60, 90, 1440, 1500].map(minutes_words);
         assert_eq!(words, ["0m", "1m", "1h", "1h30m", "1d", "1d1h"]);
@@ -260,11 +315,12 @@ mod tests {
             ..TimingArgs::default()
         };
         let first = args(Some("22:00"), Some("mon-fri")).timing().expect("a timing");
-        let later = args(Some("23:00"), None).starts(Some(&first.starts)).expect("is read");
+        let later = args(Some("23:00"), None).starts(Some(&first.starts), "UTC").expect("is read");
         assert_eq!(starts_words(&later.expect("is changed")), "mon-fri 23:00");
-        let weekend = args(None, Some("sat,sun")).starts(Some(&first.starts)).expect("is read");
+        let weekend =
+            args(None, Some("sat,sun")).starts(Some(&first.starts), "UTC").expect("is read");
         assert_eq!(starts_words(&weekend.expect("is changed")), "sat,sun 22:00");
-        assert_eq!(args(None, None).starts(Some(&first.starts)).expect("is read"), None);
+        assert_eq!(args(None, None).starts(Some(&first.starts), "UTC").expect("is read"), None);
         assert!(args(None, None).timing().is_err());
     }
 }
