@@ -323,15 +323,25 @@ fn outcome(folder: &Path, status: ExitStatus, end: Option<Cause>, task: &Task) -
         }
         (None, Some(signal)) => format!("ended by signal {signal}"),
         (None, None) if code == 0 => String::new(),
-        (None, None) => failure(folder, task),
+        (None, None) => failure(&last_words(folder, task), status.code().unwrap_or_default(), code),
     };
     let code = if end.is_some() { code.max(FAILED_CODE) } else { code };
     Outcome { ended: 0, code: Some(code), reason }
 }
 
+/// Returns why a task failed that ended with the code `raw` and has said `words` last. The event
+/// tells `code`, which may be another one.
+fn failure(words: &str, raw: i32, code: u8) -> String {
+    match words {
+        "" => format!("ended with code {raw}"),
+        words if raw == i32::from(code) => words.to_owned(),
+        words => format!("ended with code {raw}: {words}"),
+    }
+}
+
 /// The line of the log that tells why the task failed: the last error of this program, which may
 /// have a hint after it, otherwise the last line that has text.
-fn failure(folder: &Path, task: &Task) -> String {
+fn last_words(folder: &Path, task: &Task) -> String {
     let log = end_of_file(&folder.join(LOG_FILE), LAST_LINE_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&log);
     let is_own = task.program != SHELL;
@@ -369,6 +379,17 @@ mod tests {
         assert_eq!(orderly.code, Some(FAILED_CODE));
         let quick = outcome_of("exit 0", most);
         assert_eq!((quick.code, quick.reason.as_str()), (Some(0), ""));
+    }
+
+    /// The event had code 12 and no reason.
+    #[test]
+    fn the_reason_of_a_silent_failure_is_its_code() {
+        let failed = outcome_of("exit 3", None);
+        assert_eq!((failed.code, failed.reason.as_str()), (Some(FAILED_CODE), "ended with code 3"));
+        let warned = outcome_of("exit 4", None);
+        assert_eq!((warned.code, warned.reason.as_str()), (Some(4), "ended with code 4"));
+        let said = outcome_of("echo no; exit 3", None);
+        assert_eq!(said.reason, "ended with code 3: no", "the event has code 12");
     }
 
     /// The reason was the hint after the error.

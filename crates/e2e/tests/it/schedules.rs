@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Node, Outcome, Process, Server};
+use e2e::harness::{Node, Outcome, Process, Server, start_with_home};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -93,7 +93,17 @@ fn an_action_runs_at_once_and_its_result_is_kept() {
 
     let failed = run_command(&server, "web-01", "echo first; echo last; exit 3");
     assert_eq!((state(&failed), &failed["code"]), ("failed", &Value::from(12)));
-    assert_eq!((&failed["reason"], &failed["log"]), (&"last".into(), &"first\nlast\n".into()));
+    assert_eq!(failed["reason"], "ended with code 3: last");
+    assert_eq!(failed["log"], "first\nlast\n");
+    let silent = run_command(&server, "web-01", "exit 3");
+    assert_eq!(silent["reason"], "ended with code 3");
+    let shown = node.run(&["agent", "status"]).expect(&[0]);
+    assert!(shown.stdout.contains("ended with code 3: last"), "{shown}");
+    let nowhere = scratch.join("nowhere");
+    start_with_home(&nowhere, &["agent", "status"])
+        .wait()
+        .expect(&[12])
+        .says("this machine is not enrolled");
     let nice = run_command(&server, "web-01", "nice");
     assert_eq!(nice["log"], "10\n", "a task gives way to other programs: {nice}");
     try_run(&server, &["web-01", "--", "mount", "/mnt"]).expect(&[12]);

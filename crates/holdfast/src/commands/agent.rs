@@ -99,6 +99,11 @@ struct EventDocument<'a> {
 
 fn status(context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
+    if !home.is_dir() {
+        let message = format!("this machine is not enrolled ({} does not exist)", home.display());
+        let hint = "'holdfast enroll' makes it a node; --home names another folder";
+        return Err(CommandError::new(message).with_hint(hint));
+    }
     let mut events = agent::events(&home).map_err(|error| {
         CommandError::new(format!("cannot read the agent's record in {}: {error}", home.display()))
     })?;
@@ -146,6 +151,7 @@ fn text(events: &[EventSummary]) -> String {
         ("Code", Align::Right),
         ("Begun", Align::Left),
         ("Ended", Align::Left),
+        ("Reason", Align::Left),
         ("Log", Align::Left),
     ];
     let row = |event: &EventSummary| {
@@ -157,6 +163,7 @@ fn text(events: &[EventSummary]) -> String {
             event.code.map_or_else(String::new, |code| code.to_string()),
             time(event.begun),
             time(event.ended),
+            model::printable(&event.reason).into_owned(),
             event.log.display().to_string(),
         ]
     };

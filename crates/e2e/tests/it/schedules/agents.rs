@@ -102,6 +102,7 @@ fn a_command_runs_while_a_backup_waits_for_the_server() {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
+    node.wait_by_default();
     let _agent = agent(&node);
     let file = scratch.join("runs");
     let command = format!("echo run >> {}", file.display());
