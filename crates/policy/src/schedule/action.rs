@@ -1,5 +1,6 @@
 //! Actions of schedules.
 
+use data_encoding::BASE64;
 use model::SampleAmount;
 use serde::{Deserialize, Serialize};
 
@@ -226,9 +227,9 @@ impl Action {
     }
 }
 
-/// A word of any bytes. In JSON it is text, or a list of its bytes if it is not UTF-8.
+/// A word of any bytes. In JSON it is text, or `{"bytes": "<Base64>"}` if it is not UTF-8.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(from = "WordForm", into = "WordForm")]
+#[serde(try_from = "WordForm", into = "WordForm")]
 pub struct Word(pub Vec<u8>);
 
 /// The form of a word in JSON.
@@ -236,14 +237,24 @@ pub struct Word(pub Vec<u8>);
 #[serde(untagged)]
 enum WordForm {
     Text(String),
-    Bytes(Vec<u8>),
+    Encoded {
+        bytes: String,
+    },
+    /// The form in definitions that were stored by older programs.
+    List(Vec<u8>),
 }
 
-impl From<WordForm> for Word {
-    fn from(form: WordForm) -> Self {
+impl TryFrom<WordForm> for Word {
+    type Error = &'static str;
+
+    fn try_from(form: WordForm) -> Result<Self, &'static str> {
         match form {
-            WordForm::Text(text) => Self(text.into_bytes()),
-            WordForm::Bytes(bytes) => Self(bytes),
+            WordForm::Text(text) => Ok(Self(text.into_bytes())),
+            WordForm::Encoded { bytes } => {
+                let decoded = BASE64.decode(bytes.as_bytes());
+                decoded.map(Self).map_err(|_| "the bytes of a word are not Base64")
+            }
+            WordForm::List(bytes) => Ok(Self(bytes)),
         }
     }
 }
@@ -252,7 +263,7 @@ impl From<Word> for WordForm {
     fn from(word: Word) -> Self {
         match String::from_utf8(word.0) {
             Ok(text) => Self::Text(text),
-            Err(error) => Self::Bytes(error.into_bytes()),
+            Err(error) => Self::Encoded { bytes: BASE64.encode(error.as_bytes()) },
         }
     }
 }
@@ -269,11 +280,14 @@ mod tests {
 
     #[test]
     fn words_of_any_bytes_survive_as_json() {
-        for (bytes, json) in [(&b"/etc"[..], r#""/etc""#), (b"\xff\0a", "[255,0,97]")] {
+        let read = |json: &str| serde_json::from_str::<Word>(json);
+        for (bytes, json) in [(&b"/etc"[..], r#""/etc""#), (b"\xff\0a", r#"{"bytes":"/wBh"}"#)] {
             let word = Word(bytes.to_vec());
             assert_eq!(serde_json::to_string(&word).expect("is text"), json);
-            assert_eq!(serde_json::from_str::<Word>(json).expect("is read"), word);
+            assert_eq!(read(json).expect("is read"), word);
         }
+        assert_eq!(read("[255,0,97]").expect("is read").0, b"\xff\0a", "the form until 2026");
+        assert!(read(r#"{"bytes":"*"}"#).is_err() && read("7").is_err());
     }
 
     #[test]

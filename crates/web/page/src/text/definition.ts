@@ -1,7 +1,7 @@
 /** Definitions of schedules, as the server keeps them, and how people read them. */
 
-/** A word of an action: text, or the bytes of a name that is no text. */
-export type Word = string | number[];
+/** A word of an action: text, or the bytes in Base64 of a name that is no text. */
+export type Word = string | { bytes: string };
 
 export interface Definition {
   description?: string;
