@@ -104,6 +104,8 @@ pub struct EventFilter {
     pub control: Option<Control>,
     /// Only events whose windows close after this time.
     pub closes_after: Option<ServerTime>,
+    /// Only events whose windows close at this time or before.
+    pub closes_by: Option<ServerTime>,
     /// True for work of the server itself only.
     pub is_of_server: bool,
     /// Only events of nodes with this label.
@@ -212,6 +214,10 @@ pub trait Schedules {
 
     /// Records pending events as missed whose windows have closed. Returns their number.
     fn close_events(&self, now: ServerTime) -> Result<usize, CatalogError>;
+
+    /// Records the reasons why nobody begins these events, which are given by their numbers. Events
+    /// that are not pending any more are passed over.
+    fn explain_events(&self, reasons: &[(u64, String)]) -> Result<(), CatalogError>;
 
     /// Records a report, which may be overtaken or have come before. An event of a node that was
     /// removed is not recorded.

@@ -35,6 +35,8 @@ pub struct NodeSummary {
     pub option_set_version: u64,
     pub filespaces: Vec<FilespaceSummary>,
     pub drills: Vec<DrillRow>,
+    /// True while the node's agent is connected.
+    pub has_agent: bool,
 }
 
 /// A filespace with its size.
@@ -132,13 +134,15 @@ pub fn filespaces(
 
 /// Describes a node.
 pub fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
-    describe_with(store, node, &store.catalog.option_sets()?)
+    let agents = schedules::connected_agents(store)?;
+    describe_with(store, node, &store.catalog.option_sets()?, &agents)
 }
 
 fn describe_with(
     store: &Store,
     node: Node,
     option_sets: &[OptionSet],
+    agents: &BTreeSet<NodeId>,
 ) -> Result<NodeSummary, StoreError> {
     let is_enrolled = store.catalog.is_enrolled(node.id)?;
     let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, FILESPACES_SHOWN_MAX)?;
@@ -146,7 +150,8 @@ fn describe_with(
     let labels = labels.collect();
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
-    Ok(NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills })
+    let has_agent = agents.contains(&node.id);
+    Ok(NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills, has_agent })
 }
 
 /// Lists the node `name`, or without a name at most `limit` nodes, sorted by name, starting at
@@ -178,8 +183,9 @@ pub fn list_of(
 }
 
 fn describe_all(store: &Store, nodes: Vec<Node>) -> Result<Vec<NodeSummary>, StoreError> {
-    let option_sets = store.catalog.option_sets()?;
-    nodes.into_iter().map(|node| describe_with(store, node, &option_sets)).collect()
+    let (option_sets, agents) = (store.catalog.option_sets()?, schedules::connected_agents(store)?);
+    let describe = |node| describe_with(store, node, &option_sets, &agents);
+    nodes.into_iter().map(describe).collect()
 }
 
 /// Registers a node and makes the secret of a token for it.

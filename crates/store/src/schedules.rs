@@ -21,13 +21,14 @@ mod errand;
 mod events;
 mod followers;
 mod future;
+mod missed;
 mod plan;
 mod timetable;
 mod work;
 
 pub(crate) use announcement::announce;
 pub use announcement::generation;
-pub use attendance::{attend, end_attendance};
+pub use attendance::{attend, connected_agents, end_attendance};
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};

@@ -7,6 +7,7 @@ mod derived_index;
 pub(crate) mod drills;
 mod following;
 mod node_clocks;
+mod presence;
 mod rebuild;
 mod room;
 mod users;
@@ -27,6 +28,7 @@ use self::condemned_packs::condemned_packs;
 use self::derived_index::DerivedIndex;
 use self::drills::Drills;
 use self::node_clocks::NodeClocks;
+use self::presence::Presence;
 use self::users::Users;
 use crate::contacts::Contacts;
 use crate::error::StoreError;
@@ -89,6 +91,8 @@ pub struct Store {
     pub(crate) ownership: Ownership,
     /// Restore drills that are under way.
     pub(crate) drills: Drills,
+    /// Agents that are, or were, connected to this server.
+    pub(crate) presence: Presence,
     /// Lock for copying, moving and repairing packs, and for changing pools.
     tending: Mutex<()>,
     /// Lock for copying the catalogue to the pools.
@@ -204,6 +208,7 @@ impl Store {
             recovered: AtomicBool::new(hold::is_held(folder)),
             node_clocks: NodeClocks::default(),
             drills: Drills::default(),
+            presence: Presence::default(),
             expiring: AtomicBool::new(false),
             quotas: Quotas::default(),
             contacts: Contacts::default(),
@@ -216,10 +221,7 @@ impl Store {
             }
             store.leave_unknown(&mut opened, &catalog_packs);
         } else {
-            // No other server sends packs to these pools.
-            store.pools.end_orphans(None);
-            let objects = opened.sealed.iter().filter(|pack| store.pools.is_object(**pack));
-            store.condemn_unknown(objects.map(|pack| (*pack, 0)))?;
+            store.condemn_orphans(&opened)?;
         }
         store.complete_index(&opened, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
@@ -262,6 +264,14 @@ impl Store {
             self.pools.learn(pack, bytes);
         }
         Ok(())
+    }
+
+    /// Ends uploads, and condemns the packs in object stores that the catalogue does not know: no
+    /// other server sends packs to these pools.
+    fn condemn_orphans(&self, opened: &pool::Inventory) -> Result<(), CatalogError> {
+        self.pools.end_orphans(None);
+        let objects = opened.sealed.iter().filter(|pack| self.pools.is_object(**pack));
+        self.condemn_unknown(objects.map(|pack| (*pack, 0)))
     }
 
     /// Forgets the packs in object stores that the catalogue does not know, because other servers

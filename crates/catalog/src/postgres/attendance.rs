@@ -47,6 +47,12 @@ impl Postgres {
         })
     }
 
+    /// Returns the nodes whose agents attend at any server.
+    pub fn attending(&self) -> Result<Vec<NodeId>, CatalogError> {
+        let select = "SELECT node FROM attendant ORDER BY node";
+        self.retry(|sql| sql.all(select, params![], |row| Ok(NodeId(row.get(0)?))))
+    }
+
     /// Records that the attendance with this number has ended. Returns true if no agent of the node
     /// attends at another server.
     pub fn end_attendance(&self, node: NodeId, number: u64) -> Result<bool, CatalogError> {

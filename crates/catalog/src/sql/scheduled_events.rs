@@ -147,6 +147,9 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
     if let Some(after) = filter.closes_after {
         add("closes > ?", Box::new(after.0));
     }
+    if let Some(by) = filter.closes_by {
+        add("closes <= ?", Box::new(by.0));
+    }
     if let Some(label) = &filter.label {
         let condition = "scheduled_event.node IN (SELECT node FROM node_label WHERE label = ?)";
         add(condition, Box::new(label.clone()));
@@ -252,6 +255,15 @@ pub(super) fn close(sql: &dyn Sql, now: ServerTime) -> Result<usize, CatalogErro
         "UPDATE scheduled_event SET state = ?, changed = ? WHERE state = ? AND closes <= ?";
     let pending = state_code(EventState::Pending);
     sql.execute(update, params![state_code(missed), now.0, pending, now.0])
+}
+
+pub(super) fn explain(sql: &dyn Sql, reasons: &[(u64, String)]) -> Result<(), CatalogError> {
+    let update = "UPDATE scheduled_event SET reason = ? WHERE id = ? AND state = ?";
+    let pending = state_code(EventState::Pending);
+    for (number, reason) in reasons {
+        sql.execute(update, params![reason, number, pending])?;
+    }
+    Ok(())
 }
 
 pub(super) fn report(sql: &dyn Sql, report: &EventReport) -> Result<(), CatalogError> {

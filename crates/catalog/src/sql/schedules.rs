@@ -92,6 +92,11 @@ impl<E: Engine> Schedules for E {
         self.write(move |sql| scheduled_events::close(sql, now))
     }
 
+    fn explain_events(&self, reasons: &[(u64, String)]) -> Result<(), CatalogError> {
+        let reasons = reasons.to_vec();
+        self.write(move |sql| scheduled_events::explain(sql, &reasons))
+    }
+
     fn report_event(&self, report: &EventReport) -> Result<(), CatalogError> {
         let report = report.clone();
         self.write(move |sql| scheduled_events::report(sql, &report))

@@ -32,6 +32,8 @@ pub struct Node {
     pub filespaces: Vec<FilespaceSummary>,
     /// Last restore drills; `None` from an older server.
     pub drills: Option<LastDrills>,
+    /// True while the node's agent is connected; `None` from an older server.
+    pub has_agent: Option<bool>,
 }
 
 impl From<proto::NodeInfo> for Node {
@@ -55,6 +57,7 @@ impl From<proto::NodeInfo> for Node {
             labels: message.labels,
             filespaces: message.filespaces.into_iter().map(filespace).collect(),
             drills: message.drills.map(LastDrills::from),
+            has_agent: message.has_agent,
         }
     }
 }

@@ -9,7 +9,15 @@ use wire::proto;
 const FILESPACE_NAMES_BYTES_MAX: usize = 4 << 20;
 
 pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
-    let NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills } = info;
+    let NodeSummary {
+        node,
+        is_enrolled,
+        labels,
+        option_set_version,
+        filespaces,
+        drills,
+        has_agent,
+    } = info;
     proto::NodeInfo {
         id: node.id.0,
         name: node.name.to_string(),
@@ -25,6 +33,7 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         labels,
         drills: Some(super::drills::last(drills)),
         option_set_version,
+        has_agent: Some(has_agent),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Schedules on a real catalogue: who follows them, which events open, and what the server does.
 
+use std::collections::BTreeSet;
+
+use catalog::postgres::Attendant;
 use catalog::{
     Control, EventFilter, EventReport, Follower, Node, NodeChange, ScheduledEvent, Write,
 };
@@ -104,6 +107,8 @@ fn windows_open_and_close_and_are_missed_by_nodes_that_never_came() {
     assert_eq!((opened[0].state, opened[0].opens), (EventState::Pending, next_hour(0)));
     tick(store, &mut timetable, next_hour(10)).expect("looks");
     assert_eq!(events(store)[0].state, EventState::Missed);
+    let reason = "no agent of the node was connected while the window was open";
+    assert_eq!(events(store)[0].reason, reason);
     // The server is away for some hours. No window is forgotten.
     tick(store, &mut timetable, next_hour(5 * 60 + 1)).expect("looks");
     let states: Vec<EventState> = events(store).iter().map(|event| event.state).collect();
@@ -114,6 +119,59 @@ fn windows_open_and_close_and_are_missed_by_nodes_that_never_came() {
     change(store, "hourly", &suspended, "bert").expect("is changed");
     tick(store, &mut timetable, next_hour(6 * 60 + 1)).expect("looks");
     assert_eq!(events(store).len(), 6);
+}
+
+/// The reasons of missed events were empty.
+#[test]
+fn a_missed_event_tells_what_the_server_knows() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let [absent, locked, idle, busy] =
+        ["absent", "locked", "idle", "busy"].map(|name| add_node(store, name));
+    let order = NodeOrder { locked: Some(true), ..NodeOrder::default() };
+    crate::nodes::change(store, "locked", &order, "anna").expect("is locked");
+    for node in [&locked, &idle, &busy] {
+        let agent = Attendant { node: node.id, number: 1, place: b"place", address: "127.0.0.1" };
+        assert_eq!(attend(store, &agent).expect("is recorded"), None);
+    }
+    let connected = connected_agents(store).expect("are listed");
+    assert_eq!(connected, BTreeSet::from([locked.id, idle.id, busy.id]));
+    run_now(store, std::slice::from_ref(&busy), &hourly("incremental"), "anna")
+        .expect("is started");
+    let event = events(store).remove(0);
+    let (opens, closes) = (event.opens, event.closes);
+    let began = EventReport {
+        key: event.key.clone(),
+        occurrence: Occurrence { planned: event.key.planned, opens, closes },
+        report: Report { attempt: 1, phase: Phase::Began },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    };
+    report(store, &began).expect("is recorded");
+    add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
+    associate(store, "hourly", &[Follower::Domain(absent.domain)], "anna").expect("is associated");
+    let mut timetable = Timetable::default();
+    for minute in [-1, 0, 10] {
+        tick(store, &mut timetable, next_hour(minute)).expect("looks");
+    }
+    let missed = EventFilter { states: vec![EventState::Missed], ..EventFilter::default() };
+    let missed = node_events(store, &missed, None, 1000).expect("are listed");
+    let reason = |node: &Node| {
+        let event = missed.iter().find(|event| event.key.node == Some(node.id));
+        event.expect("is missed").reason.clone()
+    };
+    let nobody = "no agent of the node was connected while the window was open";
+    assert_eq!(reason(&absent), nobody);
+    assert_eq!(reason(&locked), "the node is locked");
+    assert_eq!(reason(&idle), "the agent is connected, but it did not begin the event");
+    let work = format!("the node was busy with event {} of schedule @1", event.number);
+    assert_eq!(reason(&busy), work);
+    assert!(end_attendance(store, idle.id, 1).expect("is recorded"));
+    assert!(!connected_agents(store).expect("are listed").contains(&idle.id));
 }
 
 #[test]

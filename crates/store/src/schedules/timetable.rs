@@ -114,6 +114,7 @@ fn close(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     if store.catalog.scheduled_events(&open, None, 1)?.is_empty() {
         return Ok(());
     }
+    super::missed::explain(store, now)?;
     let missed = store.catalog.close_events(now)?;
     if missed > 0 {
         tracing::warn!(missed, "events were missed");

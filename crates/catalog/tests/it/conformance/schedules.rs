@@ -198,6 +198,16 @@ pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
 
     report(&*catalog, node, 1, Phase::Began, 105);
     catalog.open_events(&events).expect("are open already");
+    let over = |by| EventFilter { closes_by: Some(by), ..EventFilter::default() };
+    let listed = |by| catalog.scheduled_events(&over(by), None, 9).expect("are listed");
+    assert_eq!((listed(at(99)).len(), listed(at(100)).len(), listed(at(110)).len()), (0, 1, 2));
+    let reasons: Vec<(u64, String)> = listed(at(110))
+        .iter()
+        .map(|event| (event.number, "nobody came".to_owned()))
+        .collect();
+    catalog.explain_events(&reasons).expect("are explained");
+    assert_eq!(listed(at(100))[0].reason, "nobody came");
+    assert_ne!(nightly(&*catalog, node).reason, "nobody came", "the node has begun it");
     assert_eq!(catalog.close_events(at(109)).expect("are closed"), 1);
     assert_eq!(catalog.close_events(at(110)).expect("are closed"), 0);
     let begun = nightly(&*catalog, node);

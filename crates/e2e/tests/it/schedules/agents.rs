@@ -135,6 +135,21 @@ fn a_command_runs_while_a_backup_waits_for_the_server() {
 }
 
 #[test]
+fn a_node_shows_whether_its_agent_is_connected() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let is_connected = || server.admin(&["node", "show", "web-01"])["agent_connected"] == true;
+    assert!(!is_connected());
+    let running = agent(&node);
+    wait_until("the agent is connected", is_connected);
+    let listed = server.spawn_admin(&["node", "list"]).wait().expect(&[0]);
+    assert!(listed.stdout.contains("connected"), "{listed}");
+    drop(running.kill9());
+    wait_until("the agent is gone", || !is_connected());
+}
+
+#[test]
 fn a_pause_is_confirmed_by_the_node() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));

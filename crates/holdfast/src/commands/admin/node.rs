@@ -381,6 +381,8 @@ struct NodeDocument<'a> {
     domain: &'a str,
     locked: bool,
     enrolled: bool,
+    /// True while the node's agent is connected; `None` from an older server.
+    agent_connected: Option<bool>,
     registered: String,
     option_set: Option<&'a str>,
     option_set_version: Option<u64>,
@@ -408,6 +410,7 @@ impl<'a> NodeDocument<'a> {
             domain: &node.domain,
             locked: node.is_locked,
             enrolled: node.is_enrolled,
+            agent_connected: node.has_agent,
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
             option_set_version: Some(node.option_set_version).filter(|version| *version > 0),
@@ -443,6 +446,15 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
+/// Returns whether the node's agent is connected. An older server does not tell.
+fn agent_words(node: &Node) -> &'static str {
+    match node.has_agent {
+        Some(true) => "connected",
+        Some(false) => "away",
+        None => "unknown",
+    }
+}
+
 /// Fails for a policy domain that does not exist.
 fn check_domain(name: &str, admin: &mut Admin) -> Result<(), CommandError> {
     if admin.domains(Some(name))?.is_empty() {
@@ -474,6 +486,7 @@ fn nodes_table(nodes: &[Node]) -> String {
         ("Group", Align::Left),
         ("Labels", Align::Left),
         ("State", Align::Left),
+        ("Agent", Align::Left),
         ("Filespaces", Align::Right),
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
@@ -488,6 +501,7 @@ fn nodes_table(nodes: &[Node]) -> String {
             node.collocation_group.as_deref().unwrap_or("-").to_owned(),
             if node.labels.is_empty() { "-".to_owned() } else { node.labels.join(", ") },
             state(node).to_owned(),
+            agent_words(node).to_owned(),
             filespaces.len().to_string(),
             quantity::count(
                 filespaces.iter().map(|one| one.active_objects).fold(0, u64::saturating_add),
@@ -507,12 +521,14 @@ fn show(node: &Node, context: &mut Context) {
     }
     let head = format!(
         "Node:               {}\nDomain:             {}\nState:              {}\n\
+         Agent:              {}\n\
          Registered:         {}\nOption set:         {}\nCollocation group:  {}\n\
          Labels:             {}\n\
          May delete:         {}\n",
         node.name,
         node.domain,
         state(node),
+        agent_words(node),
         moment::shown(node.registered),
         option_set(node),
         node.collocation_group.as_deref().unwrap_or("none"),
@@ -587,6 +603,7 @@ mod tests {
             filespaces: Vec::new(),
             collocation_group: is_locked.then(|| "accounts".to_owned()),
             drills: Some(LastDrills::default()),
+            has_agent: Some(is_locked),
         }
     }
 
@@ -623,6 +640,7 @@ mod tests {
           "domain": "STANDARD",
           "locked": false,
           "enrolled": true,
+          "agent_connected": false,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
           "option_set_version": null,
