@@ -241,6 +241,17 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     );
     let followed = server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
     assert_eq!(followed["labels"], serde_json::json!(["web"]));
+    let shown = server.admin(&["schedule", "show", "nightly"]);
+    assert_eq!(shown["followed_by"], serde_json::json!(["web-01"]));
+    assert_eq!(shown["followed_by_total"], 1);
+    let _other = Node::enrol(&server, "other");
+    let of = |node| server.try_admin(&["schedule", "list", "--node", node]).expect(&[0]);
+    assert_eq!(of("WEB-01").json()["schedule"], "nightly");
+    assert!(of("other").json_lines().is_empty());
+    server
+        .try_admin(&["schedule", "list", "--node", "web-99"])
+        .expect(&[12])
+        .says("there is no node web-99");
     let unknown = ["schedule", "associate", "nightly", "--label", "web", "--label", "db"];
     let warned = server.try_admin(&unknown).expect(&[0]);
     assert_eq!(warned.json()["labels"], serde_json::json!(["db", "web"]));

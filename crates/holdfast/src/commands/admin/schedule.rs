@@ -5,7 +5,7 @@ mod timing;
 
 use std::collections::BTreeSet;
 
-use client::admin::{Admin, Follower, Schedule, VolumeFilter};
+use client::admin::{Admin, Follower, Node, Schedule, VolumeFilter};
 use model::printable;
 use policy::schedule::{
     Action, Definition, LIBRARY, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
@@ -17,14 +17,16 @@ pub(super) use self::action::{parse_work, words_to_action};
 pub(super) use self::timing::{local_zone, minutes};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
-use crate::moment;
 use crate::table::{self, Align};
-use crate::values;
+use crate::{moment, quantity, values};
 
 /// Beginning of the names of schedules that were made for one action.
 const ONCE_PREFIX: char = '@';
 /// Number of runs that are shown.
 const RUNS_SHOWN: usize = 20;
+/// Number of nodes that are named in text, and in a document.
+const NODES_SHOWN: usize = 20;
+const NODES_LISTED: usize = 100;
 
 /// Say what nodes and the server do by themselves, and when
 #[derive(clap::Args, Debug)]
@@ -84,16 +86,24 @@ struct NameArgs {
 
 /// List schedules
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast schedule list")]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast schedule list
+  holdfast admin --server /srv/holdfast schedule list --node web-01")]
 struct ListArgs {
     /// Also list the schedules that 'holdfast admin run' makes; their names begin with @
     #[arg(long)]
     all: bool,
+    /// Only schedules that this node follows, by its name, a label or its policy domain
+    #[arg(long, value_name = "NODE", value_parser = values::not_empty)]
+    node: Option<String>,
 }
 
 impl ListArgs {
-    fn shows(&self, schedule: &Schedule) -> bool {
-        self.all || !schedule.name.starts_with(ONCE_PREFIX)
+    /// `node` is the node whose schedules are wanted, if one is named.
+    fn shows(&self, schedule: &Schedule, node: Option<&Node>) -> bool {
+        let is_wanted = self.all || !schedule.name.starts_with(ONCE_PREFIX);
+        is_wanted && node.is_none_or(|node| follows(node, schedule))
     }
 }
 
@@ -249,15 +259,25 @@ pub(super) fn run(
             Ok(DONE)
         }
         ScheduleCommand::List(args) => {
+            let node = match &args.node {
+                Some(name) => admin.nodes(Some(name))?.pop(),
+                None => None,
+            };
             let mut schedules = admin.schedules(None)?;
-            schedules.retain(|schedule| args.shows(schedule));
+            schedules.retain(|schedule| args.shows(schedule, node.as_ref()));
             list(&schedules, context);
             Ok(DONE)
         }
         ScheduleCommand::Show(args) => {
             let schedule = one(admin, &args.name)?;
             let runs = runs(&schedule.definition)?;
-            show(&schedule, &runs, context);
+            let nodes = match schedule.followers.is_empty() {
+                true => Vec::new(),
+                false => admin.nodes(None)?,
+            };
+            let nodes = nodes.iter().filter(|node| follows(node, &schedule));
+            let nodes: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
+            show(&schedule, &nodes, &runs, context);
             Ok(DONE)
         }
         ScheduleCommand::Associate(args) => follow(args, false, admin, context),
@@ -299,7 +319,7 @@ fn put(
             changed: sys::clock::now(),
             changed_by: String::new(),
         };
-        show(&schedule, &runs, context);
+        show(&schedule, &[], &runs, context);
         context.output.note("Nothing was changed (--dry-run).");
         return Ok(DONE);
     }
@@ -418,6 +438,26 @@ fn runs(definition: &Definition) -> Result<Vec<Occurrence>, CommandError> {
     Ok(definition.timing.occurrences(&zone, now).take(RUNS_SHOWN).collect())
 }
 
+/// Returns true if the node follows the schedule.
+fn follows(node: &Node, schedule: &Schedule) -> bool {
+    schedule.followers.iter().any(|follower| match follower {
+        Follower::Node(name) => name.eq_ignore_ascii_case(&node.name),
+        Follower::Label(label) => node.labels.contains(label),
+        Follower::Domain(name) => name.eq_ignore_ascii_case(&node.domain),
+    })
+}
+
+/// Returns the nodes that follow a schedule now, in words.
+fn nodes_words(nodes: &[&str]) -> String {
+    let total = quantity::counted(nodes.len() as u64, "node");
+    let named = nodes[..nodes.len().min(NODES_SHOWN)].join(", ");
+    match nodes.len().saturating_sub(NODES_SHOWN) {
+        _ if nodes.is_empty() => "none now".to_owned(),
+        0 => format!("{total}: {named}"),
+        more => format!("{total}: {named} and {more} more"),
+    }
+}
+
 fn follower_words(follower: &Follower) -> String {
     match follower {
         Follower::Node(name) => format!("node {name}"),
@@ -439,6 +479,11 @@ struct ScheduleDocument<'a> {
     changed_by: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next_runs: Vec<String>,
+    /// The first nodes that follow the schedule now, by name or otherwise, and their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed_by: Option<Vec<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed_by_total: Option<usize>,
 }
 
 fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument<'a> {
@@ -451,6 +496,8 @@ fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument
         changed: moment::rfc3339(schedule.changed),
         changed_by: &schedule.changed_by,
         next_runs: runs.iter().map(|run| moment::rfc3339(run.opens)).collect(),
+        followed_by: None,
+        followed_by_total: None,
     };
     for follower in &schedule.followers {
         match follower {
@@ -519,9 +566,13 @@ fn list(schedules: &[Schedule], context: &mut Context) {
         .text(&table::render(columns, &schedules.iter().map(row).collect::<Vec<_>>()));
 }
 
-fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
+fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut Context) {
     if context.output.is_json() {
-        context.output.json(&document(schedule, runs));
+        context.output.json(&ScheduleDocument {
+            followed_by: Some(nodes.iter().copied().take(NODES_LISTED).collect()),
+            followed_by_total: Some(nodes.len()),
+            ..document(schedule, runs)
+        });
         return;
     }
     let Schedule { definition, .. } = schedule;
@@ -558,6 +609,9 @@ fn show(schedule: &Schedule, runs: &[Occurrence], context: &mut Context) {
     ];
     if definition.place() == Place::Node {
         lines.push(("Followed by", followers.join(", ")));
+    }
+    if !followers.is_empty() {
+        lines.push(("Nodes", nodes_words(nodes)));
     }
     if let Some(day) = definition.timing.last_day {
         lines.push(("Last day", day.to_string()));
@@ -605,6 +659,16 @@ mod tests {
         ];
         assert_eq!(labels_of_nobody(&followers, &known), ["db"]);
         assert_eq!(labels_of_nobody(&followers[2..], &BTreeSet::new()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn nodes_are_named_up_to_a_bound() {
+        assert_eq!(nodes_words(&[]), "none now");
+        assert_eq!(nodes_words(&["a"]), "1 node: a");
+        let many = ["n"; NODES_SHOWN + 3];
+        let words = nodes_words(&many);
+        assert!(words.starts_with("23 nodes: n, n, "), "{words}");
+        assert!(words.ends_with(", n and 3 more"), "{words}");
     }
 
     #[test]
