@@ -38,6 +38,10 @@ pub struct StartedAction {
     /// Name of the schedule that the server has made for the action.
     pub schedule: String,
     pub nodes: Vec<String>,
+    /// Locked nodes that a label or a domain names. They are left out.
+    pub locked: Vec<String>,
+    /// Nodes whose agents are not connected.
+    pub away: Vec<String>,
 }
 
 /// Selection of events; a field that is `None` or empty selects all.
@@ -159,7 +163,8 @@ impl Admin {
         let nodes = nodes.iter().map(follower_message).collect();
         let request = proto::RunActionRequest { nodes, definition: encode(definition)? };
         let reply = self.call(async |server| server.run_action(request).await)?;
-        Ok(StartedAction { schedule: reply.schedule, nodes: reply.nodes })
+        let proto::RunActionReply { schedule, nodes, locked, away } = reply;
+        Ok(StartedAction { schedule, nodes, locked, away })
     }
 
     /// At most `limit` events, the one that opened last first. If `watches` is set, the nodes that

@@ -330,6 +330,41 @@ fn events_are_listed_by_conditions_on_nodes_and_schedules() {
 }
 
 /// Such schedules were accepted, and failed each night or were never found to be due.
+/// Nothing was shown until the last of many nodes had ended, and nobody said why a node waited.
+#[test]
+fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let nodes = ["web-01", "web-02", "web-03"].map(|name| Node::enrol(&server, name));
+    for name in ["web-01", "web-02", "web-03"] {
+        server.admin(&["node", "set", name, "--label", "web"]);
+    }
+    let _agent = agent(&nodes[0]);
+    server.admin(&["node", "lock", "web-03"]);
+    wait_until("the agent is connected", || {
+        server.admin(&["node", "show", "web-01"])["agent_connected"] == true
+    });
+    try_run(&server, &["web-01", "web-03", "--", "command", "true"])
+        .expect(&[12])
+        .says("node web-03 is locked");
+    let words = ["run", "--json", "--label", "web", "--", "command", "true"];
+    let mut run = server.spawn_admin(&words);
+    let first = loop {
+        let line = run.next_line(PATIENCE).expect("web-01 ends");
+        let line: Value = serde_json::from_str(&line).expect("a document");
+        if line.get("progress").is_none() {
+            break line;
+        }
+    };
+    assert_eq!((&first["node"], state(&first)), (&"web-01".into(), "completed"), "{first}");
+    // The other node has not begun.
+    let _second = agent(&nodes[1]);
+    run.wait()
+        .expect(&[0])
+        .says("Left out, because they are locked: 1 node: web-03.")
+        .says("at most 1h: 1 node: web-02.");
+}
+
 #[test]
 fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let scratch = Scratch::new();

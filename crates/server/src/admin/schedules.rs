@@ -113,10 +113,28 @@ pub(super) fn run(
                     the nodes";
         return Err(StoreError::not_found(text));
     }
-    let nodes: Vec<Node> = chosen.into_values().collect();
+    let (locked, nodes): (Vec<Node>, Vec<Node>) =
+        chosen.into_values().partition(|node| node.locks.any());
+    let is_named = |node: &&Node| followers.contains(&Follower::Node(node.id));
+    // A locked node cannot connect, so it would not hear of the action.
+    let refused = locked.iter().find(|node| is_named(node) || nodes.is_empty());
+    if let Some(node) = refused {
+        let name = &node.name;
+        return Err(StoreError::conflict(format!(
+            "node {name} is locked, so it runs nothing; 'holdfast admin node unlock {name}' admits \
+             it again"
+        )));
+    }
     let schedule = schedules::run_now(store, &nodes, &definition, author)?;
-    let nodes = nodes.iter().map(|node| node.name.to_string()).collect();
-    Ok(proto::RunActionReply { schedule, nodes })
+    let connected = schedules::connected_agents(store)?;
+    let away = nodes.iter().filter(|node| !connected.contains(&node.id));
+    let name = |node: &Node| node.name.to_string();
+    Ok(proto::RunActionReply {
+        schedule,
+        nodes: nodes.iter().map(name).collect(),
+        locked: locked.iter().map(name).collect(),
+        away: away.map(name).collect(),
+    })
 }
 
 /// Returns the selection of events that a request asks for.

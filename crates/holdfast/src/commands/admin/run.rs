@@ -1,6 +1,6 @@
 //! `holdfast admin run`: an action at nodes, now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,10 @@ use serde_json::Value;
 use sys::lock::Mutex;
 
 use super::event;
-use super::schedule::{FollowerArgs, local_zone, minutes, words_to_action};
+use super::schedule::{FollowerArgs, local_zone, minutes, nodes_words, words_to_action};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
+use crate::meter::Meter;
 use crate::moment;
 
 /// Pause between two looks at the events.
@@ -26,11 +27,11 @@ const NODES_MAX: u32 = 100_000;
 
 /// Run a command at nodes now, and wait for its end
 ///
-/// Meanwhile it shows how far each node has come.
+/// Meanwhile it shows how far each node has come, and the result of each node as it ends.
 ///
-/// The command is one of backup, archive, restore, verify, 'drill SAMPLE', 'image backup', or
-/// 'command TEXT' for the shell. A node whose agent is away begins when it comes back within the
-/// window.
+/// The command is one of backup (or incremental), selective, full, archive, restore, verify, drill
+/// SAMPLE, image backup, or command TEXT for the shell, whose TEXT is one word: quote it. A node
+/// whose agent is away begins when it comes back within the window. A locked node is refused.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -86,19 +87,45 @@ pub(super) fn run(
         is_suspended: false,
     };
     let started = admin.run_action(&followers, &definition)?;
+    for line in notes(&started, Duration::from_secs(args.window.unsigned_abs())) {
+        context.output.note(&line);
+    }
     if args.detach {
         return Ok(detached(&started, context));
     }
     let events = wait(&started, admin, context)?;
-    finish(&events, admin, context)
+    Ok(highest_code(&events))
+}
+
+/// Returns why nodes do not begin now.
+fn notes(started: &StartedAction, window: Duration) -> Vec<String> {
+    let window = model::show_length(window);
+    let named = |nodes: &[String]| {
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        nodes_words(&nodes)
+    };
+    let mut notes = Vec::new();
+    if !started.locked.is_empty() {
+        notes.push(format!("Left out, because they are locked: {}.", named(&started.locked)));
+    }
+    if !started.away.is_empty() {
+        let away = named(&started.away);
+        notes.push(format!(
+            "No agent is connected. These wait until their agents come, at most {window}: {away}."
+        ));
+    }
+    notes
 }
 
 fn detached(started: &StartedAction, context: &mut Context) -> u8 {
-    let StartedAction { schedule, nodes } = started;
+    let StartedAction { schedule, nodes, locked, away } = started;
     if context.output.is_json() {
-        context
-            .output
-            .json(&serde_json::json!({ "schedule": schedule, "nodes": nodes }));
+        context.output.json(&serde_json::json!({
+            "schedule": schedule,
+            "nodes": nodes,
+            "locked": locked,
+            "away": away,
+        }));
     } else if !context.output.quiet {
         context.output.text(&format!(
             "The action is {schedule}; 'holdfast admin event list --schedule {schedule}' shows \
@@ -108,7 +135,8 @@ fn detached(started: &StartedAction, context: &mut Context) -> u8 {
     DONE
 }
 
-/// Waits until no event of the action is open. Shows each change of a state, and the progress.
+/// Waits until no event of the action is open. Shows each change of a state, the progress, and the
+/// result of each node as it ends.
 fn wait(
     started: &StartedAction,
     admin: &mut Admin,
@@ -117,16 +145,25 @@ fn wait(
     let progress = context.progress()?;
     let filter = EventFilter { schedule: Some(started.schedule.clone()), ..EventFilter::default() };
     let mut watch = Watch::default();
-    let shown = Arc::clone(&watch.lines);
-    let meter = (!context.output.is_json()).then(|| context.meter_of(move || shown.lock().clone()));
+    let mut meter = watch.meter(context);
     loop {
         let events = admin.scheduled_events(&filter, NODES_MAX, true)?;
         watch.take(&events, context);
-        // A program that reads the progress gets it now.
+        let ended = watch.newly_ended(&events);
+        if !ended.is_empty() {
+            // The results must not stand in the lines of the meter.
+            drop(meter.take());
+            for number in ended {
+                show_result(number, admin, context)?;
+            }
+        }
+        // A program that reads the progress or the results gets them now.
         context.output.flush();
         if !events.iter().any(ScheduledEvent::is_open) {
-            drop(meter);
             return Ok(events);
+        }
+        if meter.is_none() {
+            meter = watch.meter(context);
         }
         if progress.is_stopped() {
             return Err(CommandError::new(format!(
@@ -142,6 +179,8 @@ fn wait(
 #[derive(Default)]
 struct Watch {
     states: BTreeMap<u64, (String, String)>,
+    /// Events whose results were shown.
+    ended: BTreeSet<u64>,
     /// One line for each node that works.
     lines: Arc<Mutex<String>>,
 }
@@ -157,6 +196,18 @@ struct ProgressDocument<'a> {
 }
 
 impl Watch {
+    /// Shows the lines of the nodes that work, until the result is dropped.
+    fn meter(&self, context: &Context) -> Option<Meter> {
+        let lines = Arc::clone(&self.lines);
+        (!context.output.is_json()).then(|| context.meter_of(move || lines.lock().clone()))
+    }
+
+    /// Returns the numbers of the events that have ended since the last call.
+    fn newly_ended(&mut self, events: &[ScheduledEvent]) -> Vec<u64> {
+        let ended = events.iter().filter(|event| !event.is_open()).map(|event| event.number);
+        ended.filter(|number| self.ended.insert(*number)).collect()
+    }
+
     fn take(&mut self, events: &[ScheduledEvent], context: &mut Context) {
         for event in events {
             let now = (event.state.clone(), event.progress.clone());
@@ -184,31 +235,55 @@ impl Watch {
     }
 }
 
-/// Shows the results, and returns the highest exit code.
-fn finish(
-    events: &[ScheduledEvent],
-    admin: &mut Admin,
-    context: &mut Context,
-) -> Result<u8, CommandError> {
-    for event in events {
-        let (event, log) = admin.event_log(event.number)?;
-        if context.output.is_json() {
-            event::write_json(&event, Some(&log), context);
-        } else if !context.output.quiet {
-            let node = event.node.as_deref().unwrap_or_default();
-            let code = event.code.map_or_else(String::new, |code| format!(", code {code}"));
-            let reason = match event.reason.as_str() {
-                "" => String::new(),
-                reason => format!(": {}", model::printable(reason)),
-            };
-            let mut text = format!("{node}: {}{code}{reason}\n", event.state);
-            text.push_str(&event::log_text(&log));
-            context.output.text(&text);
-        }
+/// Shows the result of a node.
+fn show_result(number: u64, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let (event, log) = admin.event_log(number)?;
+    if context.output.is_json() {
+        event::write_json(&event, Some(&log), context);
+    } else if !context.output.quiet {
+        let node = event.node.as_deref().unwrap_or_default();
+        let code = event.code.map_or_else(String::new, |code| format!(", code {code}"));
+        let reason = match event.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {}", model::printable(reason)),
+        };
+        let mut text = format!("{node}: {}{code}{reason}\n", event.state);
+        text.push_str(&event::log_text(&log));
+        context.output.text(&text);
     }
+    Ok(())
+}
+
+fn highest_code(events: &[ScheduledEvent]) -> u8 {
     let code = |event: &ScheduledEvent| {
         let code = event.code.and_then(|code| u8::try_from(code).ok());
         if event.state == "completed" { code.unwrap_or(DONE) } else { code.unwrap_or(NOT_DONE) }
     };
-    Ok(events.iter().map(code).max().unwrap_or(DONE))
+    events.iter().map(code).max().unwrap_or(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_cannot_begin_now_are_named_with_the_reason() {
+        let mut started = StartedAction {
+            schedule: "@1".to_owned(),
+            nodes: vec!["a".to_owned()],
+            locked: Vec::new(),
+            away: Vec::new(),
+        };
+        let hour = Duration::from_secs(3600);
+        assert_eq!(notes(&started, hour), [""; 0]);
+        started.locked = vec!["b".to_owned(), "c".to_owned()];
+        started.away = vec!["a".to_owned()];
+        assert_eq!(
+            notes(&started, hour),
+            [
+                "Left out, because they are locked: 2 nodes: b, c.",
+                "No agent is connected. These wait until their agents come, at most 1h: 1 node: a.",
+            ]
+        );
+    }
 }

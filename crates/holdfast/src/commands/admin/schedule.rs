@@ -447,8 +447,8 @@ fn follows(node: &Node, schedule: &Schedule) -> bool {
     })
 }
 
-/// Returns the nodes that follow a schedule now, in words.
-fn nodes_words(nodes: &[&str]) -> String {
+/// Returns nodes in words: their number, and the first names.
+pub(super) fn nodes_words(nodes: &[&str]) -> String {
     let total = quantity::counted(nodes.len() as u64, "node");
     let named = nodes[..nodes.len().min(NODES_SHOWN)].join(", ");
     match nodes.len().saturating_sub(NODES_SHOWN) {

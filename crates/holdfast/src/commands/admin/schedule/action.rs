@@ -81,14 +81,16 @@ pub(in crate::commands::admin) fn words_to_action(
 ) -> Result<Action, CommandError> {
     let unknown = || {
         CommandError::new(
-            "give the command that the nodes run after --: backup, archive, restore, verify, \
-             'drill SAMPLE', 'image backup', or 'command TEXT'",
+            "give the command that the nodes run after --: backup, selective, full, archive, \
+             restore, verify, drill SAMPLE, image backup, or command TEXT",
         )
     };
     let mut words = words.into_iter();
     let first = words.next().ok_or_else(unknown)?;
     let mut work = match first.to_str() {
-        Some("backup") => Work::Incremental,
+        Some("backup" | "incremental") => Work::Incremental,
+        Some("selective") => Work::Selective,
+        Some("full") => Work::Full,
         Some("archive") => Work::Archive,
         Some("restore") => Work::Restore,
         Some("verify") => Work::Verify,
@@ -153,6 +155,14 @@ mod tests {
     fn the_words_of_a_command_become_an_action() {
         let full = parse("backup --full --exclude=*.o /home -- /--odd").expect("is an action");
         assert_eq!(words(&full), "full /home /--odd --exclude=*.o");
+        for (given, action) in [
+            ("incremental /home", "incremental /home"),
+            ("backup /home", "incremental /home"),
+            ("selective /home", "selective /home"),
+            ("full", "full"),
+        ] {
+            assert_eq!(words(&parse(given).expect("is an action")), action);
+        }
         assert_eq!(words(&parse("image backup /dev/sda").expect("an action")), "image /dev/sda");
         let drill = parse("drill 5% --seed=7").expect("an action");
         assert_eq!(words(&drill), "drill 5% --seed=7");
