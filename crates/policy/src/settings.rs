@@ -59,6 +59,11 @@ pub enum SetOptionError {
     Unknown(String),
     #[error("the option {name} is the node's own, and no server sets it: {reason}")]
     NodeOnly { name: &'static str, reason: &'static str },
+    #[error(
+        "the option {name} can only take a right of the server away: an option set can only set \
+         {strict}"
+    )]
+    Unheard { name: &'static str, strict: &'static str },
     #[error("the option {name}: {error}")]
     Value { name: &'static str, error: ValueError },
 }
@@ -77,5 +82,17 @@ impl SetOption {
             return Err(failed(ValueError::expecting("all or none in an option set")));
         }
         Ok(Self { name: setting.name.to_owned(), value: value.to_owned(), is_forced })
+    }
+
+    /// Fails if no node would heed the option, because it would give the server a right. Option
+    /// sets of older servers may have such options.
+    pub fn check_heeded(&self) -> Result<(), SetOptionError> {
+        let Some(setting) = find(&self.name) else { return Ok(()) };
+        let Some(strict) = setting.strict_value() else { return Ok(()) };
+        let means = |text: &str| setting.kind.parse(text).ok();
+        match means(&self.value) == means(strict) {
+            true => Ok(()),
+            false => Err(SetOptionError::Unheard { name: setting.name, strict }),
+        }
     }
 }

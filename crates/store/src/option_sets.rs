@@ -9,7 +9,7 @@
 //!
 //! A version never changes. Going back to an old version makes a new one with its content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{CatalogError, EventRow, Node, OptionSet, OptionSetVersion};
 use model::{NodeId, ServerTime};
@@ -328,9 +328,14 @@ fn changed_options(
             return Err(StoreError::usage(format!("the option set has no option {known}")));
         }
     }
+    let mut given = BTreeSet::new();
     for option in set {
         let option = SetOption::parse(&option.name, &option.value, option.is_forced)
+            .and_then(|option| option.check_heeded().map(|()| option))
             .map_err(|error| StoreError::usage(error.to_string()))?;
+        if !given.insert(option.name.clone()) {
+            return Err(StoreError::usage(format!("the option {} is given twice", option.name)));
+        }
         by_name.insert(option.name.clone(), option);
     }
     if by_name.len() > SET_OPTIONS_MAX {

@@ -339,8 +339,16 @@ fn what_the_node_forbids_no_option_set_allows() {
     let command = format!("pre-command=touch {}", mark.display());
     let words = ["optionset", "define", "ALL", "--option", &command, "--force"];
     server.admin(&words);
-    let words = ["--option", "agent-commands=all", "--option", "agent-restores=yes", "--force"];
-    server.admin(&[&["optionset", "set", "ALL"], &words[..]].concat());
+    for right in ["agent-commands=all", "agent-restores=yes", "agent-commands-around=Yes"] {
+        server
+            .try_admin(&["optionset", "set", "ALL", "--option", right, "--force"])
+            .expect(&[12])
+            .says("can only take a right of the server away: an option set can only set no");
+    }
+    server
+        .try_admin(&["optionset", "set", "ALL", "--option", "wait=1h", "--option", "WAIT=2h"])
+        .expect(&[12])
+        .says("the option wait is given twice");
     assign(&server, "web-01", "ALL");
     node.backup(&tree, &[]).expect(&[0]);
     assert!(!mark.try_exists().expect("can be looked at"), "no command of the server ran");

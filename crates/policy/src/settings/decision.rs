@@ -1,7 +1,6 @@
 //! The decision which source of a setting wins.
 
 use super::table::{Setting, Sway};
-use super::value::Kind;
 
 /// Source of a value, from the first in precedence to the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -37,7 +36,10 @@ impl Offers {
             Sway::Open => true,
             Sway::Around => runs_around,
             Sway::Node(_) => false,
-            Sway::Tightening => return self.strictest(setting),
+            Sway::Tightening => {
+                let strict = setting.strict_value().expect("a right has a strictest value");
+                return self.strictest(strict);
+            }
         };
         let of_server = |value: &'_ Option<String>| value.is_some() && is_heard;
         let candidates = [
@@ -53,11 +55,7 @@ impl Offers {
 
     /// Decides about a right of the server. A value from the server counts only if it takes the
     /// right away, even if it is not forced: the node has not asked to keep the right.
-    fn strictest(&self, setting: &Setting) -> (Rank, Option<&str>) {
-        let strict = match setting.kind {
-            Kind::Commands => "none",
-            _ => "no",
-        };
+    fn strictest(&self, strict: &str) -> (Rank, Option<&str>) {
         let is_strict = |value: &Option<String>| value.as_deref() == Some(strict);
         let of_node = self.node.as_deref();
         if of_node != Some(strict) && is_strict(&self.forced) {

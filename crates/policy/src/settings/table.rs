@@ -81,6 +81,15 @@ impl Setting {
     const fn sway(self, sway: Sway) -> Self {
         Self { sway, ..self }
     }
+
+    /// Returns the only value that counts from an option set, for a right of the server.
+    pub(super) fn strict_value(&self) -> Option<&'static str> {
+        match (self.sway, self.kind) {
+            (Sway::Tightening, Kind::Commands) => Some("none"),
+            (Sway::Tightening, _) => Some("no"),
+            _ => None,
+        }
+    }
 }
 
 /// All settings, by name.
