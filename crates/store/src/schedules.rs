@@ -17,6 +17,7 @@ mod attendance;
 mod audience;
 mod conditions;
 mod define;
+mod differences;
 mod errand;
 mod events;
 mod followers;

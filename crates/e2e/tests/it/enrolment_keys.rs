@@ -110,6 +110,11 @@ fn an_expired_or_revoked_key_enrols_nobody() {
     machines.enrol(&ended, "early").expect(&[0]);
     let revoked = server.admin(&["enrolment-key", "revoke", "ended"]);
     assert_eq!((&revoked["state"], &revoked["enrolled"]), (&"revoked".into(), &1.into()));
+    let again = server.admin(&["enrolment-key", "revoke", "ended"]);
+    assert_eq!(again["revoked"], revoked["revoked"]);
+    let mut log = server.try_admin(&["log", "--limit", "1000"]).expect(&[0]).json_lines();
+    log.retain(|event| event["what"] == "enrolment key revoked");
+    assert_eq!(log.len(), 1, "a revocation counts once: {log:?}");
     machines
         .enrol(&ended, "late")
         .expect(&[12])

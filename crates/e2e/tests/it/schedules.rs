@@ -232,6 +232,12 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     let dry = server.admin(&["schedule", "update", "nightly", "--time", "23:00", "--dry-run"]);
     assert_eq!(dry["timing"]["starts"]["calendar"]["times"], "23:00");
     assert_eq!(server.admin(&["schedule", "show", "nightly"])["timing"], shown["timing"]);
+    for options in [&[][..], &["--time", "22:00"]] {
+        server
+            .try_admin(&[&["schedule", "update", "nightly"], options].concat())
+            .expect(&[12])
+            .says("nothing changes: schedule nightly has these settings already");
+    }
     let changed = server.admin(&["schedule", "update", "nightly", "--days", "sat,sun"]);
     assert_eq!(changed["timing"]["starts"]["calendar"]["weekdays"], "sat,sun");
     server.admin(&["node", "set", "web-01", "--label", "web", "--label", "prod"]);
@@ -555,7 +561,7 @@ fn the_audit_trail_names_who_changed_schedules_and_labels() {
         "schedule defined: nightly",
         "schedule associated: nightly: label web",
         "schedule dissociated: nightly: label web",
-        "schedule changed: nightly",
+        "schedule changed: nightly: times 22:00 -> 23:00",
         "schedule removed: nightly",
         "action started: @1: command at 1 node",
         "events cancelled: @1: 1 event",

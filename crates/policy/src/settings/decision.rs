@@ -75,6 +75,7 @@ mod tests {
 
     use super::*;
     use crate::settings::table::{SETTINGS, find};
+    use crate::settings::value::Kind;
 
     /// Offers of the sources whose letters are in `from`: s, f, c, n and i.
     fn offers(from: &str) -> Offers {

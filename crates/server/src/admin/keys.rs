@@ -189,7 +189,10 @@ pub(crate) fn end(store: &Store, name: &str, actor: &str) -> Result<EnrolmentKey
     let mut rows = store.catalog.enrolment_keys()?;
     rows.retain(|row| row.name.eq_ignore_ascii_case(name));
     let row = rows.pop().ok_or_else(|| unknown(name))?;
-    note(store, actor, "enrolment key revoked", row.name.clone())?;
+    // A key that was revoked before stays as it is.
+    if row.revoked == Some(now) {
+        note(store, actor, "enrolment key revoked", row.name.clone())?;
+    }
     Ok(key(row, now))
 }
 

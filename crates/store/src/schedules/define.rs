@@ -4,6 +4,7 @@ use catalog::{Association, Follower, ScheduleRow, VolumeRow};
 use policy::schedule::{Action, Definition, LIBRARY, Place, Word, Work};
 
 use super::announcement::announce;
+use super::differences::differences;
 use super::followers::Followers;
 use crate::domains::note_by;
 use crate::error::StoreError;
@@ -114,7 +115,11 @@ pub fn change(
     };
     store.catalog.change_schedule(&row)?;
     announce(store)?;
-    note_by(store, author, now, ("schedule changed", row.name.as_str()))?;
+    let changes = differences(&old.definition, definition);
+    if !changes.is_empty() {
+        let details = format!("{}: {changes}", row.name);
+        note_by(store, author, now, ("schedule changed", details.as_str()))?;
+    }
     find(store, name)
 }
 

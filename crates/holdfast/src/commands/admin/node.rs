@@ -284,6 +284,7 @@ fn lock(admin: &mut Admin, name: &str, is_locked: bool) -> Result<Node, CommandE
 }
 
 fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    check_labels(&args, admin)?;
     let change = NodeChange {
         domain: args.domain,
         option_set: args.optionset.map(NameChange::from),
@@ -302,6 +303,32 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
     let node = admin.set_node(&args.name, change)?;
     tell(&node, &format!("Node {} is changed.", node.name), context);
     Ok(())
+}
+
+/// Fails if a label is both given and taken, or if the node does not have a label that is taken.
+fn check_labels(args: &SetArgs, admin: &mut Admin) -> Result<(), CommandError> {
+    if args.unlabel.is_empty() {
+        return Ok(());
+    }
+    let nodes = admin.nodes(Some(&args.name))?;
+    let labels: Vec<&str> =
+        nodes.iter().flat_map(|node| &node.labels).map(String::as_str).collect();
+    match refused_label(args, &labels) {
+        Some(message) => Err(CommandError::new(message)
+            .with_hint(format!("'holdfast admin node show {}' names its labels", args.name))),
+        None => Ok(()),
+    }
+}
+
+/// Returns why the labels of a node that has `labels` cannot be changed, if they cannot.
+fn refused_label(args: &SetArgs, labels: &[&str]) -> Option<String> {
+    args.unlabel.iter().find_map(|label| {
+        if args.label.contains(label) {
+            return Some(format!("the label {label} is both given and taken"));
+        }
+        let is_known = labels.contains(&label.as_str());
+        (!is_known).then(|| format!("node {} has no label {label}", args.name))
+    })
 }
 
 /// `node revoke --json`.
@@ -628,6 +655,29 @@ mod tests {
         assert!(!chooses(None, Some("LONG"), None));
         assert!(!chooses(None, None, Some("web")));
         assert!(!chooses(Some("db"), None, Some("db-*")), "all conditions must hold");
+    }
+
+    #[test]
+    fn only_a_label_that_the_node_has_is_taken() {
+        let refused = |label: &[&str], unlabel: &[&str]| {
+            let [label, unlabel] =
+                [label, unlabel].map(|all| all.iter().map(|&one| one.to_owned()).collect());
+            let args = SetArgs {
+                name: "web-01".to_owned(),
+                domain: None,
+                optionset: None,
+                collocation_group: None,
+                backdelete: None,
+                archdelete: None,
+                label,
+                unlabel,
+            };
+            refused_label(&args, &["web", "prod"])
+        };
+        assert_eq!(refused(&["db"], &["web", "prod"]), None);
+        assert_eq!(refused(&[], &["db"]).as_deref(), Some("node web-01 has no label db"));
+        let both = refused(&["web"], &["web"]);
+        assert_eq!(both.as_deref(), Some("the label web is both given and taken"));
     }
 
     #[test]

@@ -246,10 +246,16 @@ pub(super) fn run(
         }
         ScheduleCommand::Update(args) => {
             let known = one(admin, &args.name)?;
-            let mut definition = known.definition;
+            let mut definition = known.definition.clone();
             args.action.change(&mut definition.action)?;
             args.timing.change(&mut definition)?;
             args.conduct.apply(&mut definition)?;
+            if definition == known.definition {
+                let message =
+                    format!("nothing changes: schedule {} has these settings already", known.name);
+                return Err(CommandError::new(message)
+                    .with_hint("name what changes, as in --time 23:00; --help lists all options"));
+            }
             put(&known.name, &definition, false, args.dry_run, admin, context)
         }
         ScheduleCommand::Delete(args) => {
