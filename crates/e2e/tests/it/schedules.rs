@@ -317,8 +317,10 @@ fn events_are_listed_by_conditions_on_nodes_and_schedules() {
         (&["--action", "backup"], true),
         (&["--text", "NIGHT"], true),
         (&["--text", "weekly"], false),
-        (&["--label", "db"], false),
+        (&["--label", "web", "--text", "weekly"], false),
         (&["--action", "expire"], false),
+        (&["--schedule", "NIGHTLY", "--state", "Future, missed"], true),
+        (&["--schedule", "nightly", "--text", "weekly"], false),
     ] {
         let list = [&list[..], conditions].concat();
         let future = server.try_admin(&list).expect(&[0]).json_lines();
@@ -327,15 +329,21 @@ fn events_are_listed_by_conditions_on_nodes_and_schedules() {
     for (condition, refusal) in [
         (["--action", "nap"], "give one of incremental"),
         (["--domain", "NONE"], "there is no policy domain NONE"),
+        (["--schedule", "nosuch"], "there is no schedule nosuch"),
+        (["--label", "WEB"], "no node has the label WEB"),
+        (["--state", "done"], "give future, pending"),
     ] {
         server
             .try_admin(&[&["event", "list"][..], &condition].concat())
             .expect(&[12])
             .says(refusal);
     }
+    server
+        .try_admin(&["event", "cancel", "abc"])
+        .expect(&[12])
+        .says("there is no schedule abc");
 }
 
-/// Such schedules were accepted, and failed each night or were never found to be due.
 /// Nothing was shown until the last of many nodes had ended, and nobody said why a node waited.
 #[test]
 fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
@@ -371,6 +379,7 @@ fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
         .says("at most 1h: 1 node: web-02.");
 }
 
+/// Such schedules were accepted, and failed each night or were never found to be due.
 #[test]
 fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let scratch = Scratch::new();

@@ -47,6 +47,7 @@ fn a_tenant_administers_the_own_domain_from_elsewhere() {
     lab(&["node", "add", "lab-1", "--again"]).expect(&[0]);
     let shown = lab(&["node", "show", "lab-1"]).expect(&[0]).json_lines();
     assert_eq!((&shown[0]["domain"], &shown[0]["locked"]), (&json!("LAB"), &json!(true)));
+    lab(&["node", "unlock", "lab-1"]).expect(&[0]);
     lab(&["policy", "--domain", "LAB", "class", "WEEKLY", "--verexists", "9"]).expect(&[0]);
     lab(&["policy", "--domain", "LAB", "activate"]).expect(&[0]);
     for (run, node) in [(&lab as &dyn Fn(&[&str]) -> Outcome, "lab-1"), (&law, "law-1")] {

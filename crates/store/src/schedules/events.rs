@@ -139,6 +139,7 @@ pub fn control(
 ) -> Result<u64, StoreError> {
     let events = controllable(store, target, control)?;
     if events.is_empty() {
+        check_known(store, &target.schedule)?;
         return Err(StoreError::not_found(format!(
             "schedule {} has no event that is pending or under way, and that is not cancelled",
             target.schedule
@@ -164,6 +165,15 @@ pub fn control(
     let details = format!("{}: {}", target.schedule, counted(events.len() as u64, "event"));
     note_by(store, author, sys::clock::now(), (what, details.as_str()))?;
     Ok(events.len() as u64)
+}
+
+/// Fails if there is no schedule with this name, and no event of one that was removed.
+fn check_known(store: &Store, schedule: &str) -> Result<(), StoreError> {
+    let own = EventFilter { schedule: Some(schedule.to_owned()), ..EventFilter::default() };
+    match store.catalog.scheduled_events(&own, None, 1)?.is_empty() {
+        true => super::define::find(store, schedule).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// Returns the events of the target to which the wish can apply.

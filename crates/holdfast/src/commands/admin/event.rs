@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use client::EventControl;
 use client::admin::{Admin, EventFilter, ScheduledEvent};
+use client::{ErrorKind, EventControl};
 use model::ServerTime;
 use policy::schedule::Work;
+use policy::schedule::event::EventState;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ struct ListArgs {
     text: Option<String>,
     /// Only events in these states: future, pending, started, in-progress, completed, missed,
     /// failed, restarted, severed, uncertain
-    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = values::not_empty)]
+    #[arg(long, value_name = "STATES", value_delimiter = ',', value_parser = parse_state)]
     state: Vec<String>,
     /// Only events that were planned at this time or later; a day stands for its beginning
     #[arg(long, value_name = "TIME", value_parser = moment::parse_start)]
@@ -99,6 +100,16 @@ struct ListArgs {
     /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
+}
+
+/// Returns the name of a state.
+fn parse_state(text: &str) -> Result<String, String> {
+    let wanted = text.trim().to_ascii_lowercase();
+    let state = EventState::of_name(&wanted);
+    state.map(|state| state.name().to_owned()).ok_or_else(|| {
+        let names = EventState::ALL.map(EventState::name).join(", ");
+        format!("'{wanted}' is not a state of an event: give {names}")
+    })
 }
 
 impl ListArgs {
@@ -169,7 +180,12 @@ pub(super) fn run(
     match args.command {
         EventCommand::List(args) => {
             let limit = args.limit;
-            list(&admin.scheduled_events(&args.filter(), limit, false)?, context);
+            let filter = args.filter();
+            let events = admin.scheduled_events(&filter, limit, false)?;
+            if events.is_empty() {
+                check_names(&filter, admin)?;
+            }
+            list(&events, context);
         }
         EventCommand::Show { number } => {
             let (event, log) = look(admin, number)?;
@@ -180,6 +196,26 @@ pub(super) fn run(
         EventCommand::Cancel(args) => wish(args, EventControl::Cancel, admin, context)?,
     }
     Ok(DONE)
+}
+
+/// Fails if events are looked for by a schedule or a label that does not exist. An administrator
+/// who may not see the others gets no answer about them.
+fn check_names(filter: &EventFilter, admin: &mut Admin) -> Result<(), CommandError> {
+    if let Some(name) = &filter.schedule {
+        match admin.schedules(Some(name)) {
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    if let Some(label) = &filter.label
+        && let Ok(nodes) = admin.nodes(None)
+        && !nodes.iter().any(|node| node.labels.contains(label))
+    {
+        return Err(CommandError::new(format!("no node has the label {label}")).with_hint(
+            "'holdfast admin node list' shows the labels; upper and lower case differ",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns an event with its log. If its node works, waits a moment for its progress.
@@ -342,6 +378,17 @@ fn named_by(number: u64, args: &WishArgs, admin: &mut Admin) -> Result<WishArgs,
     }
 }
 
+/// Returns what a wish about events has come to.
+fn wish_words(wish: EventControl, count: u64) -> String {
+    let verb = match wish {
+        EventControl::Pause => "pause",
+        EventControl::Resume => "go on",
+        EventControl::Cancel => "end",
+    };
+    let are = if count == 1 { "event is" } else { "events are" };
+    format!("{count} {are} to {verb}. A node that is away hears of it when it comes back.")
+}
+
 fn wish(
     args: WishArgs,
     wish: EventControl,
@@ -359,8 +406,7 @@ fn wish(
             .output
             .json(&serde_json::json!({ "schedule": args.schedule, "events": count }));
     } else if !context.output.quiet {
-        let noun = if count == 1 { "event is told" } else { "events are told" };
-        context.output.text(&format!("{count} {noun}."));
+        context.output.text(&wish_words(wish, count));
     }
     Ok(())
 }
@@ -368,6 +414,13 @@ fn wish(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_are_read_in_upper_and_lower_case() {
+        assert_eq!(parse_state(" FAILED").as_deref(), Ok("failed"));
+        assert_eq!(parse_state("in-progress").as_deref(), Ok("in-progress"));
+        assert!(parse_state("done").expect_err("is refused").contains("give future, pending"));
+    }
 
     #[test]
     fn a_wish_is_shown_until_the_event_has_ended() {
